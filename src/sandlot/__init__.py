@@ -1,0 +1,1 @@
+"""Sandlot: reinforcement-learning environments for language-model agents."""

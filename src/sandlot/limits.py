@@ -1,0 +1,89 @@
+"""What a rollout may use, and the rules an environment declares.
+
+Reaching `turns`, `tokens` or `time_s` is the agent's own doing: what it left is graded. The other deadlines belong to the
+environment and the graders: overrunning them is a failure of that side and never a reward.
+"""
+
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from sandlot.errors import ConfigError
+from sandlot.types import Json
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Budgets and deadlines of one rollout; a task may override any of them."""
+
+    turns: int = 16
+    """Turns the agent may take."""
+    tokens: int | None = None
+    """Tokens the agent may sample in all; None for no limit of its own."""
+    time_s: float = 600.0
+    """Agent time: model and tools together, less queueing and retries."""
+    tool_s: float = 60.0
+    """One tool call. Overrunning it is told to the agent."""
+    tool_output_chars: int = 16_000
+    """What the agent sees of one result; the middle is cut with a marker, the whole is kept as an artifact."""
+    provision_s: float = 60.0
+    """Opening the sandbox and the tools."""
+    setup_s: float = 60.0
+    """The author's setup."""
+    grade_s: float = 120.0
+    """All checks together, judges included."""
+    teardown_s: float = 30.0
+    """Closing everything again."""
+    evidence_bytes: int = 64 * 2**20
+    """What is stored of the files the agent left, in all."""
+
+    def __post_init__(self) -> None:
+        for name in self.__struct_fields__:
+            value = getattr(self, name)
+            if value is not None and not 0 < value < float("inf"):
+                raise ConfigError(f"limit `{name}` is {value!r}; give a positive, finite number")
+
+    def but(self, overrides: Json) -> "Limits":
+        """These limits with some replaced; unknown names and wrong types are refused by name."""
+        if not overrides:
+            return self
+        try:
+            return msgspec.convert(msgspec.to_builtins(self) | overrides, Limits)
+        except msgspec.ValidationError as error:
+            raise ConfigError(f"limits {overrides!r}: {error}; known limits: {', '.join(self.__struct_fields__)}") from error
+
+
+class OnBreach(StrEnum):
+    """What happens when a constraint is broken."""
+
+    REFUSE = "refuse"  # the call is not made; the agent reads why
+    PENALTY = "penalty"  # the call is made; the score loses `points`
+    END = "end"  # the call is not made; the rollout ends and is graded
+
+
+class Constraint(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A declared rule over tool calls: a budget (`at_most` > 0) or a forbidden action (`at_most` = 0)."""
+
+    id: str
+    tool: str
+    """The tool the rule is about; `*` for any."""
+    where: dict[str, str] = {}
+    """Argument name -> regular expression; the rule applies to calls in which every one is found."""
+    at_most: int = 0
+    on_breach: OnBreach = OnBreach.REFUSE
+    points: float = 0.0
+    """What a `penalty` takes away per breach, as a positive number of points."""
+
+    def describe(self) -> str:
+        """The rule in words, as the agent and the score show it."""
+        what = f"`{self.tool}`" if self.tool != "*" else "any tool"
+        condition = "".join(f" with {name} matching /{pattern}/" for name, pattern in self.where.items())
+        return f"{what}{condition} " + ("is forbidden" if self.at_most == 0 else f"may be called at most {self.at_most} times")
+
+
+def constraint_from(fields: dict[str, Any]) -> Constraint:
+    """A constraint from a config table, with errors that name the field."""
+    try:
+        return msgspec.convert(fields, Constraint)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"constraint {fields.get('id', fields)!r}: {error}") from error

@@ -1,0 +1,415 @@
+"""The seams between the parts, as Protocols: a part knows these and never its siblings.
+
+Implementations do not subclass them. Every Protocol has one contract suite under `tests/contract/` that every implementation,
+third parties' too, must pass. Deadlines are cancel scopes around a call, never arguments.
+"""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from random import Random
+from typing import Any, Protocol
+
+import msgspec
+
+from sandlot.limits import Limits
+from sandlot.task import Task
+from sandlot.trace import Event, EvidenceRecord, FileRecord, Message, Node, Part, ToolCall, ToolResult, Trace, Usage
+from sandlot.types import End, Json
+
+# -- worlds ------------------------------------------------------------------------------------------------------------
+
+
+class Command(msgspec.Struct, frozen=True, kw_only=True):
+    """What to start in a sandbox."""
+
+    argv: tuple[str, ...]
+    env: dict[str, str] = {}
+    cwd: str = "/"
+    user: str = "root"
+    stdin: bytes | None = None
+    """Given whole and closed; None leaves the stream open for `Process.send`."""
+    pty: bool = False
+
+
+class Process(Protocol):
+    """A running command: output as it comes, then an exit code."""
+
+    def output(self) -> AsyncIterator[tuple[str, bytes]]:
+        """Pieces of (`stdout` or `stderr`, bytes) until both are closed."""
+        ...
+
+    async def send(self, data: bytes) -> None:
+        """Write to its standard input; empty bytes close it."""
+        ...
+
+    async def wait(self) -> int:
+        """Its exit code; negative for the signal that ended it."""
+        ...
+
+    async def kill(self) -> None:
+        """End it and everything it started."""
+        ...
+
+
+class Stream(Protocol):
+    """A connection into a sandbox."""
+
+    async def send(self, data: bytes) -> None:
+        """Write all of it."""
+        ...
+
+    async def receive(self, max_bytes: int = 65536) -> bytes:
+        """What is there; empty at the end."""
+        ...
+
+    async def aclose(self) -> None:
+        """Close both ways."""
+        ...
+
+
+class Snapshot(Protocol):
+    """Files frozen at one moment. What the agent does later does not show."""
+
+    async def list(self) -> Mapping[str, int]:
+        """Every file's absolute path and size in bytes."""
+        ...
+
+    async def read(self, path: str) -> bytes:
+        """One file; `FileNotFoundError` if it is not there."""
+        ...
+
+
+class Files(Protocol):
+    """What every world has, with a sandbox or without: files by absolute path."""
+
+    async def read(self, path: str) -> bytes:
+        """One file; `FileNotFoundError` if it is not there."""
+        ...
+
+    async def write(self, path: str, data: bytes) -> None:
+        """Put one file, with the folders above it."""
+        ...
+
+    async def list(self, folder: str = "/") -> Sequence[str]:
+        """Absolute paths of all files below a folder, sorted."""
+        ...
+
+    async def freeze(self) -> Snapshot:
+        """The files as they are now. In a sandbox the agent's processes are dead before this returns."""
+        ...
+
+
+class Sandbox(Files, Protocol):
+    """A machine for one rollout: own files, processes, network."""
+
+    async def spawn(self, command: Command) -> Process:
+        """Start a command."""
+        ...
+
+    async def connect(self, where: int | str) -> Stream:
+        """Reach a port (number) or unix socket (path) inside, without opening the network."""
+        ...
+
+
+class Backend(Protocol):
+    """Makes sandboxes, and says what they isolate."""
+
+    def open(self, image: str, network: str, limits: Limits) -> AbstractAsyncContextManager[Files]:
+        """A fresh sandbox, gone without a trace when the context ends."""
+        ...
+
+    async def probe(self) -> Mapping[str, str]:
+        """What this backend isolates on this machine, capability by capability; `no: why` where it does not."""
+        ...
+
+
+class Completed(msgspec.Struct, frozen=True, kw_only=True):
+    """A command that has ended."""
+
+    code: int
+    stdout: str
+    stderr: str
+
+
+class World(Protocol):
+    """What a rollout acts in while it lives, as setup, tools and solutions see it."""
+
+    state: Any
+    """Fresh for every rollout; what it holds at the end is part of the evidence."""
+    task: Task
+    """The task, without its key."""
+    rng: Random
+    """Seeded by environment and task: every rollout of a task draws the same numbers."""
+
+    async def exec(self, command: str, *, stdin: str = "", cwd: str = "/", env: Mapping[str, str] | None = None) -> Completed:
+        """Run a shell command in the sandbox."""
+        ...
+
+    async def read(self, path: str) -> bytes:
+        """One file."""
+        ...
+
+    async def write(self, path: str, data: bytes | str) -> None:
+        """Put one file, with the folders above it."""
+        ...
+
+    async def list(self, folder: str = "/") -> Sequence[str]:
+        """Absolute paths of all files below a folder, sorted."""
+        ...
+
+
+class Blobs(Protocol):
+    """Bytes kept by their hash."""
+
+    async def put(self, data: bytes) -> str:
+        """Keep them and return their digest; keeping the same bytes twice keeps them once."""
+        ...
+
+    async def get(self, digest: str) -> bytes:
+        """The bytes again, verified; `KeyError` if they were never kept."""
+        ...
+
+
+# -- tools -------------------------------------------------------------------------------------------------------------
+
+
+class ToolSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """A tool as every model and every MCP client sees it."""
+
+    name: str
+    description: str
+    parameters: Json
+    """JSON Schema of the arguments, an object."""
+
+
+class Tool(Protocol):
+    """What the agent may call. A bad call comes back as a result with `error`; only infrastructure raises."""
+
+    @property
+    def spec(self) -> ToolSpec:
+        """Name, description, schema."""
+        ...
+
+    async def call(self, world: World, call: ToolCall) -> ToolResult:
+        """Check the arguments, run it, and say what came of it."""
+        ...
+
+
+class ToolSource(Protocol):
+    """Something that offers tools for as long as a world lives: an MCP server, for one."""
+
+    def open(self, world: World) -> AbstractAsyncContextManager[Sequence[Tool]]:
+        """Start it for this world; it is gone when the context ends."""
+        ...
+
+
+# -- sessions and harnesses --------------------------------------------------------------------------------------------
+
+
+class Step(msgspec.Struct, frozen=True, kw_only=True):
+    """What an action led to."""
+
+    messages: tuple[Message, ...]
+    end: End | None = None
+    """None: go on."""
+    events: tuple[Event, ...] = ()
+
+    @property
+    def terminated(self) -> bool:
+        """The task itself is over."""
+        return self.end in {End.DONE, End.BREACH, End.REFUSED}
+
+    @property
+    def truncated(self) -> bool:
+        """A budget ran out; the task itself might have gone on."""
+        return self.end is not None and not self.terminated
+
+
+class Session(Protocol):
+    """An opened world with the loop turned inside out. Limits and constraints are kept here, whoever holds the loop."""
+
+    @property
+    def tools(self) -> Sequence[ToolSpec]:
+        """What the agent may call."""
+        ...
+
+    async def reset(self) -> Step:
+        """The opening messages."""
+        ...
+
+    async def step(self, action: Message, *, num_tokens: int = 0) -> Step:
+        """Take one assistant message: run its tool calls, or hear the environment's reply."""
+        ...
+
+    async def render(self) -> str:
+        """The present situation for a person."""
+        ...
+
+
+class Policy(Protocol):
+    """A model at a weight version with its sampling settings, able to take a turn."""
+
+    async def turn(self, trace: Trace, leaf: int, tools: Sequence[ToolSpec]) -> Node:
+        """The next assistant message below `leaf`, as a sampled node; `ModelError` if there is none to be had."""
+        ...
+
+
+class Policies(Protocol):
+    """Where policies come from: one for each rollout, so that it may keep state of its own while the rollout lives."""
+
+    @property
+    def name(self) -> str:
+        """As the user wrote it, without secrets."""
+        ...
+
+    def policy(self, task: Task, seed: int) -> AbstractAsyncContextManager[Policy]:
+        """A policy for one rollout; `seed` is for its sampling."""
+        ...
+
+
+class Harness(Protocol):
+    """The loop between a policy and a session."""
+
+    @property
+    def name(self) -> str:
+        """Part of the setting's fingerprint."""
+        ...
+
+    async def play(self, session: Session, policy: Policy, trace: Trace) -> End:
+        """Take turns until there is an end, appending everything to the trace."""
+        ...
+
+
+class Hook(Protocol):
+    """Sees every turn; may replace it or raise `StoppedByHook`."""
+
+    async def after_turn(self, trace: Trace, node: Node) -> Message | None:
+        """Called with each sampled node before it is acted on. A message takes its place and is recorded as an intervention."""
+        ...
+
+    async def after_step(self, trace: Trace, step: Step) -> None:
+        """Called with what the environment answered."""
+        ...
+
+
+# -- models ------------------------------------------------------------------------------------------------------------
+
+
+class Sampling(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How turns are sampled; stored with the run."""
+
+    temperature: float = 1.0
+    top_p: float = 1.0
+    max_tokens: int | None = None
+    """A turn's own cap; None leaves it to the endpoint."""
+    seed: int | None = None
+
+
+class Reply(msgspec.Struct, frozen=True, kw_only=True):
+    """What a chat endpoint answered."""
+
+    parts: tuple[Part, ...]
+    usage: Usage = Usage()
+    stop: str = "stop"
+
+
+class ChatModel(Protocol):
+    """A model behind messages. Its traces have no token ids, and say so."""
+
+    @property
+    def name(self) -> str:
+        """As the user wrote it, without secrets."""
+        ...
+
+    async def chat(self, messages: Sequence[Message], tools: Sequence[ToolSpec], sampling: Sampling) -> Reply:
+        """One reply; `ModelError` with a kind if there is none."""
+        ...
+
+
+class Sampled(msgspec.Struct, frozen=True, kw_only=True):
+    """Tokens an engine sampled, in little-endian bytes."""
+
+    ids: bytes
+    logprobs: bytes
+    versions: tuple[tuple[int, int], ...]
+    stop: str
+
+
+class TokenModel(Protocol):
+    """A model behind token ids."""
+
+    async def sample(self, ids: Sequence[int], sampling: Sampling) -> Sampled:
+        """Continue exactly these ids."""
+        ...
+
+
+class Renderer(Protocol):
+    """Messages to ids and back, for one model family."""
+
+    def render(self, messages: Sequence[Message], tools: Sequence[ToolSpec]) -> list[int]:
+        """The whole prompt."""
+        ...
+
+    def parse(self, ids: Sequence[int]) -> Message:
+        """A sampled completion as a message."""
+        ...
+
+    def bridge(self, ids: Sequence[int], messages: Sequence[Message]) -> list[int] | None:
+        """What to append to `ids` so that `messages` follow; never re-renders history. None if it cannot."""
+        ...
+
+
+# -- grading -----------------------------------------------------------------------------------------------------------
+
+
+class Evidence(Protocol):
+    """What checks see, after the agent is dead. Asking for what is not there means the check is not met."""
+
+    answer: str
+    state: Any
+    trace: Trace
+    record: EvidenceRecord
+
+    def read(self, path: str) -> bytes:
+        """A file the agent left."""
+        ...
+
+    def read_text(self, path: str) -> str:
+        """The same as UTF-8 text."""
+        ...
+
+    def list(self, folder: str = "/") -> Sequence[str]:
+        """Paths below a folder."""
+        ...
+
+    def exists(self, path: str) -> bool:
+        """True if the file is there, kept or not."""
+        ...
+
+    def diff(self) -> Mapping[str, tuple[FileRecord | None, FileRecord | None]]:
+        """What changed since setup: path -> (before, after)."""
+        ...
+
+
+class Judge(Protocol):
+    """Puts questions to a grader model."""
+
+    @property
+    def name(self) -> str:
+        """The model that judges."""
+        ...
+
+    async def ask(self, question: str, choices: Sequence[str], view: Mapping[str, str], votes: int) -> tuple[str, ...]:
+        """One verdict a vote, each one of `choices`; `GradeError` if a reply is anything else."""
+        ...
+
+
+# -- keeping -----------------------------------------------------------------------------------------------------------
+
+
+class TraceSink(Protocol):
+    """Where finished rollouts go."""
+
+    async def add(self, trace: Trace) -> None:
+        """Returns when it is on disk: only then does the rollout count."""
+        ...

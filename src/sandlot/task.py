@@ -1,0 +1,55 @@
+"""A task: one thing to be done."""
+
+import re
+from typing import Any
+
+import msgspec
+
+from sandlot.errors import ConfigError
+from sandlot.types import Json, Split, derive_seed
+
+HELDOUT_SHARE = 0.2
+"""Of tasks that name no split, the share held out: stable, by hash of the id."""
+
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}\Z")
+
+
+class Task(msgspec.Struct, frozen=True):
+    """Prompt, what setup and tools see (`data`), and what only checks and the golden solution see (`key`)."""
+
+    id: str
+    prompt: str = ""
+    data: dict[str, Any] = msgspec.field(default_factory=dict[str, Any])
+    key: dict[str, Any] = msgspec.field(default_factory=dict[str, Any])
+    split: Split | None = None
+    """None: by hash of the id, see `split_of`."""
+    limits: Json = msgspec.field(default_factory=dict[str, Any])
+    """Overrides of the environment's limits."""
+    rubric: str = "default"
+    """The rubric of a folder environment that grades this task."""
+    tags: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not _ID.match(self.id):
+            raise ConfigError(
+                f"task id {self.id!r}: use up to 128 letters, digits, `.`, `_`, `-`, starting with a letter or digit"
+            )
+
+    def public(self) -> "Task":
+        """The task as setup, tools and user see it: without the key."""
+        return msgspec.structs.replace(self, key={})
+
+
+def split_of(task: Task) -> Split:
+    """The split a task belongs to: its own word, else a stable fifth of ids is held out."""
+    if task.split is not None:
+        return Split(task.split)
+    return Split.HELDOUT if derive_seed("split", task.id) % 10_000 < HELDOUT_SHARE * 10_000 else Split.TRAIN
+
+
+def require_trainable(tasks: list[Task]) -> None:
+    """Refuse to learn from held-out tasks, naming them."""
+    heldout = [task.id for task in tasks if split_of(task) is Split.HELDOUT]
+    if heldout:
+        shown = ", ".join(f"`{name}`" for name in heldout[:5]) + (f" and {len(heldout) - 5} more" if len(heldout) > 5 else "")
+        raise ConfigError(f"{shown} held out: what is tested on is not trained on. Use `--split train`")
