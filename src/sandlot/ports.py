@@ -7,7 +7,7 @@ third parties' too, must pass. Deadlines are cancel scopes around a call, never 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from random import Random
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
@@ -99,6 +99,7 @@ class Files(Protocol):
         ...
 
 
+@runtime_checkable
 class Sandbox(Files, Protocol):
     """A machine for one rollout: own files, processes, network."""
 
@@ -188,6 +189,11 @@ class Tool(Protocol):
     @property
     def spec(self) -> ToolSpec:
         """Name, description, schema."""
+        ...
+
+    @property
+    def concurrent(self) -> bool:
+        """True if calls of one turn may run beside each other; what shares the world's state in threads may not."""
         ...
 
     async def call(self, world: World, call: ToolCall) -> ToolResult:
