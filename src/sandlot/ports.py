@@ -13,7 +13,7 @@ import msgspec
 
 from sandlot.limits import Limits
 from sandlot.task import Task
-from sandlot.trace import Event, EvidenceRecord, FileRecord, Message, Node, Part, ToolCall, ToolResult, Trace, Usage
+from sandlot.trace import Event, EvidenceRecord, FileRecord, Message, Node, Part, ToolCall, ToolResult, Trace, TraceRow, Usage
 from sandlot.types import End, Json
 
 # -- worlds ------------------------------------------------------------------------------------------------------------
@@ -416,6 +416,6 @@ class Judge(Protocol):
 class TraceSink(Protocol):
     """Where finished rollouts go."""
 
-    async def add(self, trace: Trace) -> None:
-        """Returns when it is on disk: only then does the rollout count."""
+    async def add(self, trace: Trace, row: TraceRow) -> None:
+        """Returns when it is on disk: only then does the rollout count. A second trace of the same rollout is a `StoreError`."""
         ...
