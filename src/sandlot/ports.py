@@ -397,6 +397,19 @@ class Evidence(Protocol):
         ...
 
 
+class Judgement(msgspec.Struct, frozen=True, kw_only=True):
+    """What a judge said to one question: one verdict and one reason a vote."""
+
+    verdicts: tuple[str, ...]
+    reasons: tuple[str, ...] = ()
+    prompt_digest: str = ""
+    """Names the question exactly: equal digests were asked the same thing about the same view."""
+    cached: bool = False
+    """True if no vote had to be asked for anew."""
+    retries: int = 0
+    """Replies that could not be read and were asked for once more."""
+
+
 class Judge(Protocol):
     """Puts questions to a grader model."""
 
@@ -405,8 +418,8 @@ class Judge(Protocol):
         """The model that judges."""
         ...
 
-    async def ask(self, question: str, choices: Sequence[str], view: Mapping[str, str], votes: int) -> tuple[str, ...]:
-        """One verdict a vote, each one of `choices`; `GradeError` if a reply is anything else."""
+    async def ask(self, question: str, choices: Sequence[str], view: Mapping[str, str], votes: int) -> Judgement:
+        """One verdict a vote, each one of `choices` (worst to best); `GradeError` if a reply is anything else."""
         ...
 
 
