@@ -12,11 +12,10 @@ import sys
 import sysconfig
 import threading
 from collections import Counter
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
+from typing import Self
 
 import anyio
 import anyio.to_thread
@@ -60,6 +59,11 @@ class LagReport(msgspec.Struct, frozen=True, kw_only=True):
     max_s: float
     blocked: tuple[Blocked, ...] = ()
     """Longest in all first."""
+
+    @property
+    def blocked_by(self) -> tuple[str, ...]:
+        """The names of the functions that blocked, longest in all first."""
+        return tuple(each.function for each in self.blocked)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,9 +112,9 @@ class Lags:
 
 
 class LoopWatch:
-    """Times the loop it was opened in. Open it with `async with LoopWatch.open() as watch`, and ask it for a `report`."""
+    """Times the loop it is entered in: `async with LoopWatch() as watch`, then `watch.report()` as often as you like."""
 
-    def __init__(self, *, threshold_s: float, interval_s: float, clock: Clock) -> None:
+    def __init__(self, *, threshold_s: float = 0.1, interval_s: float = 0.05, clock: Clock = SYSTEM_CLOCK) -> None:
         self._threshold_s = threshold_s
         self._interval_s = interval_s
         self._clock = clock
@@ -119,22 +123,19 @@ class LoopWatch:
         self._logged: set[str] = set()
         self._lock = threading.Lock()  # the watching thread writes, any thread reads
         self._stop = threading.Event()
+        self._threads: list[threading.Thread] = []
 
-    @classmethod
-    @asynccontextmanager
-    async def open(
-        cls, *, threshold_s: float = 0.1, interval_s: float = 0.05, clock: Clock = SYSTEM_CLOCK
-    ) -> AsyncGenerator["LoopWatch"]:
-        """Watch the running loop until the context ends."""
-        watch = cls(threshold_s=threshold_s, interval_s=interval_s, clock=clock)
+    async def __aenter__(self) -> Self:
         arguments = (asyncio.get_running_loop(), threading.get_ident())
-        thread = threading.Thread(target=watch._watch, args=arguments, name="sandlot-loop-watch", daemon=True)
+        thread = threading.Thread(target=self._watch, args=arguments, name="sandlot-loop-watch", daemon=True)
+        self._threads.append(thread)
         thread.start()
-        try:
-            yield watch
-        finally:
-            watch._stop.set()
-            with anyio.move_on_after(10, shield=True):  # off the loop: the thread may be waiting for the loop's answer
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._stop.set()
+        with anyio.move_on_after(10, shield=True):  # off the loop: the thread may be waiting for the loop's answer
+            for thread in self._threads:
                 await anyio.to_thread.run_sync(thread.join, abandon_on_cancel=True)
 
     def report(self) -> LagReport:
