@@ -62,3 +62,10 @@ def excused() -> Generator[None]:
         yield
     finally:
         scope.deadline = anyio.current_time() + remaining_s
+
+
+def excuse(seconds: float) -> None:
+    """Give back agent time that turned out not to be the agent's: an attempt at the endpoint that failed."""
+    scope = _agent_scope.get()
+    if scope is not None:
+        scope.deadline += seconds
