@@ -22,8 +22,8 @@ LIMITS = {
 HARMLESS = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_RECURSIVE}
 FUNCTIONS = {
     *("abs", "avg", "count", "max", "min", "round", "sign", "sum", "total", "rank", "row_number"),
-    *("format", "group_concat", "instr", "length", "lower", "ltrim", "printf", "replace", "rtrim", "substr", "trim", "upper"),
-    *("coalesce", "date", "glob", "ifnull", "iif", "julianday", "like", "nullif", "strftime"),
+    *("group_concat", "instr", "length", "lower", "ltrim", "replace", "rtrim", "substr", "trim", "upper"),
+    *("coalesce", "glob", "ifnull", "iif", "like", "nullif"),
 }
 
 

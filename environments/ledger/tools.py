@@ -22,7 +22,11 @@ async def query(world: World, sql: str) -> str:
 
 
 async def post_entry(world: World, date: str, party: str, reference: str, memo: str, lines: dict[str, int]) -> str:
-    """Post a new entry on a date (YYYY-MM-DD) of an open month. `lines`: account -> cents, debits positive, summing to zero."""
+    """Post a new entry.
+
+    date: YYYY-MM-DD, in an open month
+    lines: cents by account, debits positive, credits negative, summing to zero
+    """
     async with changing(world) as db:
         require_open(db, date)
         known = {code for (code,) in db.execute("select code from accounts")}
@@ -73,11 +77,13 @@ async def write_report(
     bank: dict[str, int],
     summary: str,
 ) -> str:
-    """Write the month's report; money in cents.
+    """Write the month's report. Money is in cents.
 
-    `reversed_entries`: the entries you reversed. `balances`: every account's balance, debits positive. `vat`: output_standard,
-    output_reduced, input_standard, input_reduced (all positive) and payable. `bank`: statement (its closing balance), books
-    (account 1000) and outstanding (books less statement). `summary`: what was wrong and what you did, in a few sentences.
+    reversed_entries: the entries you reversed, in ascending order
+    balances: every account's balance by its code, debits positive
+    vat: output_standard, output_reduced, input_standard, input_reduced, all positive, and payable (output less input)
+    bank: statement (its closing balance), books (account 1000) and outstanding (books less statement)
+    summary: what was wrong and what you did about it, in a few sentences
     """
     report = {"month": month, "reversed": reversed_entries, "balances": balances, "vat": vat, "bank": bank, "summary": summary}
     with told():
