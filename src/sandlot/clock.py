@@ -62,3 +62,13 @@ def excused() -> Generator[None]:
         yield
     finally:
         scope.deadline = anyio.current_time() + remaining_s
+
+
+@contextmanager
+def timed(sums: dict[str, float], name: str, clock: Clock = SYSTEM_CLOCK) -> Generator[None]:
+    """Add the seconds spent inside to `sums[name]`, however it ends."""
+    started = clock.monotonic()
+    try:
+        yield
+    finally:
+        sums[name] = sums.get(name, 0.0) + clock.monotonic() - started
