@@ -5,8 +5,31 @@ import sys
 
 import sandlot
 
-NAMES = """Agent Ask Cancelled Constraint End Environment Evidence Failed Limits Run SandlotError Score Scored Split Task ToolError Trace
-World environment load run run_async tasks_from""".split()
+NAMES = [
+    "Agent",
+    "Ask",
+    "Cancelled",
+    "Constraint",
+    "End",
+    "Environment",
+    "Evidence",
+    "Failed",
+    "Limits",
+    "Run",
+    "SandlotError",
+    "Score",
+    "Scored",
+    "Split",
+    "Task",
+    "ToolError",
+    "Trace",
+    "World",
+    "environment",
+    "load",
+    "run",
+    "run_async",
+    "tasks_from",
+]
 
 
 def test_the_front_door_hands_out_these_names():

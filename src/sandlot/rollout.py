@@ -7,10 +7,9 @@ from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager
 
 from sandlot.clock import SYSTEM_CLOCK, agent_time, deadline, timed
-from sandlot.env.grading import grade
+from sandlot.env.grading import grade, load_evidence
 from sandlot.env.session import WorldSession, open_session, world_seed
-from sandlot.errors import GradeError, HarnessError, SandlotError, StoppedByHook, boundary, unwrapped
-from sandlot.grade.evidence import load_evidence
+from sandlot.errors import GradeError, HarnessError, SandlotError, StoppedByHook, StoreError, boundary, unwrapped
 from sandlot.ports import Blobs
 from sandlot.rubric import Score
 from sandlot.task import Task
@@ -37,7 +36,7 @@ async def grade_trace(grading: Grading, task: Task, trace: Trace, blobs: Blobs) 
     """The score of what a rollout left: the same function the first time and every time after."""
     limits = grading.env.limits.but(task.limits)
     with deadline(limits.grade_s, GradeError, f"grading task `{task.id}`"):
-        evidence = await load_evidence(trace, blobs, grading.env.state)
+        evidence = await load_evidence(grading.env, trace, blobs)
         return await grade(grading.env, task, evidence, grading.judge, rubric=grading.rubric)
 
 
@@ -72,6 +71,8 @@ def recorded(trace: Trace) -> Generator[None]:
     """Turn whatever breaks into the trace's outcome. A failure never becomes a reward; cancellation passes through."""
     try:
         yield
+    except StoreError:
+        raise  # what cannot be kept does not count: the run stops
     except Exception as error:  # noqa: BLE001 - the one catcher: a bad rollout is data, not a crash
         cause = unwrapped(error)
         trace.end = trace.end or End.CUT

@@ -15,7 +15,7 @@ def add_to(app: typer.Typer) -> None:
 def play(env: Env, task: Annotated[str | None, typer.Option("--task", help="Which task. [default: the first]")] = None) -> None:
     """Play the agent yourself: see what a model sees, call the tools, be graded.
 
-    Type a message to speak, `/TOOL {"argument": "value"}` to call a tool, `/help` for the tools, an empty line or Ctrl-D to leave.
+    Type a message to speak, `/TOOL {"argument": "value"}` to call a tool, `/help` for the tools, Ctrl-D to leave.
     """
     import anyio  # noqa: PLC0415 - help does not need it
 

@@ -9,7 +9,7 @@ from sandlot.env.fingerprint import environment_fingerprint
 from sandlot.env.load import load
 from sandlot.run.regrade import Regraded, regrade
 from sandlot.run.results import Run
-from sandlot.trace import Outcome, Scored
+from sandlot.trace import Failed, Outcome, Scored
 from sandlot.wiring.models import open_judge
 from sandlot.wiring.parts import ModelConfig
 
@@ -53,4 +53,4 @@ async def regrade_run(path: Path, env: str | None, judge: str | None, rubric: st
 def _word(outcome: Outcome) -> str:
     if isinstance(outcome, Scored):
         return str(outcome.score)
-    return f"{type(outcome).__name__.lower()}" + (f" ({outcome.side}, {outcome.kind})" if hasattr(outcome, "side") else "")
+    return f"failed ({outcome.side}, {outcome.kind})" if isinstance(outcome, Failed) else "cancelled"

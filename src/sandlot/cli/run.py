@@ -62,8 +62,8 @@ def run(
 ) -> None:
     """Take many rollouts of an environment with a model; grade and keep every one.
 
-    The same command continues a run that was interrupted. Exit code 1 if the run was stopped as bad or any rollout failed, 3 if it is
-    incomplete.
+    The same command continues a run that was interrupted. Exit code 1 if the run was stopped as bad or any rollout failed,
+    3 if it is incomplete.
     """
     from sandlot.cli.running import run_watched, show_forecast  # noqa: PLC0415 - help does not need the run
     from sandlot.ports import Sampling  # noqa: PLC0415 - as above

@@ -30,7 +30,7 @@ def serve(
     host: Annotated[str, typer.Option("--host")] = "127.0.0.1",
     port: Annotated[int, typer.Option("--port")] = 8900,
 ) -> None:
-    """Serve an environment. With `--mcp`, each connection plays one rollout of a task and is graded when it says it is finished."""
+    """Serve an environment: each MCP connection plays one rollout of a task, and is graded when it says it is finished."""
     import anyio  # noqa: PLC0415 - help does not need it
 
     from sandlot.cli.serving import serve_environment  # noqa: PLC0415 - as above

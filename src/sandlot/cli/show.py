@@ -42,8 +42,8 @@ def show(
 ) -> None:
     """Show an environment (tools, tasks, rubric), a run (what came out) or a trace (what happened).
 
-    One rule: a directory with a manifest.json, or its name below `runs/`, is a run; RUN/TASK/ROLLOUT is a trace; anything else is an
-    environment. `show RUN --json` streams one trace a line.
+    One rule: a directory with a manifest.json, or its name below `runs/`, is a run; RUN/TASK/ROLLOUT is a trace; anything else
+    is an environment. `show RUN --json` streams one trace a line.
     """
     from sandlot.cli.showing import show_environment, show_run, show_trace  # noqa: PLC0415 - help does not need it
 

@@ -91,7 +91,7 @@ class Environment:
     # -- marks -------------------------------------------------------------------------------------------------------
 
     def tasks(self, function: F) -> F:
-        """Mark the generator of tasks: `def tasks(rng: Random)` yields `Task`s, the same ones for the same seed."""
+        """Mark the generator of tasks: it is given a seeded `Random` and yields `Task`s, the same ones for the same seed."""
         self._only_one("tasks", self.parts.tasks, function)
         self.parts.tasks = function
         return self._from(function)
@@ -107,7 +107,7 @@ class Environment:
     @overload
     def tool(self, *, name: str | None = None, isolate: bool = False) -> Callable[[F], F]: ...
     def tool(self, function: F | None = None, *, name: str | None = None, isolate: bool = False) -> F | Callable[[F], F]:
-        """Mark a tool: typed parameters become its schema, the docstring its description. `isolate` runs it in a child process."""
+        """Mark a tool: typed parameters become its schema, the docstring its description; `isolate` runs it in a child."""
 
         def mark(marked: F) -> F:
             self.parts.tools.append(FunctionTool.of(marked, name=name, isolate=isolate))
@@ -115,7 +115,7 @@ class Environment:
 
         return mark if function is None else mark(function)
 
-    def check(  # noqa: PLR0913 - the fields of a check
+    def check(
         self,
         *,
         points: float = 1.0,
@@ -142,11 +142,11 @@ class Environment:
         return mark
 
     def solution(self, function: F) -> F:
-        """Mark the golden solution: `async def solve(agent, task)`; it acts only through what an agent has, plus the key."""
+        """Mark the golden solution: `async def solve(agent, task)`; it has what an agent has, plus the key."""
         self._only_one("solution", self.parts.solution, function)
         if not inspect.iscoroutinefunction(function):
             raise ConfigError(
-                f"{where(function)}: the solution `{function.__name__}` must be `async def`: it awaits `agent.call` and `agent.say`"
+                f"{where(function)}: the solution `{function.__name__}` must be `async def`, to await `agent.call`"
             )
         self.parts.solution = function
         return self._from(function)

@@ -1,7 +1,7 @@
 """Two fingerprints: what the author wrote, and the setting it is run in.
 
-The *environment's* is of the bytes of its files (README, docs and tests do not change what an environment is) and of its image. Audits
-bind to it. The *setting's* adds harness, renderer, tools as served and limits: training and evaluation compare it.
+The *environment's* is of the bytes of its files (README, docs and tests do not change what an environment is) and of its image.
+Audits bind to it. The *setting's* adds harness, renderer, tools as served and limits: training and evaluation compare it.
 """
 
 from collections.abc import Iterator, Sequence

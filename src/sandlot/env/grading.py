@@ -8,10 +8,12 @@ from typing import Any
 
 from sandlot.env.environment import Environment
 from sandlot.errors import ConfigError, GradeError
+from sandlot.grade.evidence import StoredEvidence
 from sandlot.grade.grading import grade as grade_rubric
-from sandlot.ports import Evidence, Judge
+from sandlot.ports import Blobs, Evidence, Judge
 from sandlot.rubric import Rubric, Score
 from sandlot.task import Task
+from sandlot.trace import Trace
 
 
 async def grade(
@@ -21,6 +23,17 @@ async def grade(
     if env.parts.grade is not None:
         return await env.parts.grade(evidence, task, judge)
     return await grade_rubric(rubric_for(env, task, rubric), evidence, task, _resolver(env), judge)
+
+
+async def load_evidence(env: Environment, trace: Trace, blobs: Blobs) -> Evidence:
+    """What a rollout left, read back from where it was stored."""
+    if trace.evidence is None:
+        raise GradeError(f"rollout {trace.task}/{trace.rollout} left no evidence to grade", kind="no_evidence")
+    kept = {
+        file.blob for files in (trace.evidence.files, trace.evidence.initial) for file in files.values() if file.blob is not None
+    }
+    contents = {name: await blobs.get(name) for name in sorted(kept)}
+    return StoredEvidence(trace.evidence, trace, contents, env.state if isinstance(env.state, type) else None)
 
 
 def rubric_for(env: Environment, task: Task, name: str | None = None) -> Rubric:

@@ -1,8 +1,8 @@
 """Opening resources under a deadline, and closing them for sure.
 
-A resource may hold a task group of its own, and a task group cannot be entered inside a deadline's scope and left outside it. So
-each is held open by a task: entering waits for that task to say it is ready, and closing lets it go, bounded and shielded, so that
-cancelling a rollout still closes its world.
+A resource may hold a task group of its own, and a task group cannot be entered inside a deadline's scope and left outside it.
+So each is held open by a task: entering waits for that task to say it is ready, and closing lets it go, bounded and shielded,
+so that cancelling a rollout still closes its world.
 """
 
 from collections.abc import Generator

@@ -66,7 +66,7 @@ async def open_session(
 class WorldSession:
     """The `Session` every rollout has."""
 
-    def __init__(  # noqa: PLR0913 - the parts of an opened world
+    def __init__(
         self,
         env: Environment,
         task: Task,
@@ -138,13 +138,13 @@ class WorldSession:
         with boundary(AuthorError, "gathering evidence"):
             final = await self.world.files.freeze()
             return await gather(
+                final,
+                self._blobs,
+                self.limits,
                 initial=self._initial,
-                final=final,
                 state=self.world.state,
                 answer=answer,
-                penalties=dict(self._penalties),
-                blobs=self._blobs,
-                max_bytes=self.limits.evidence_bytes,
+                penalties=self._penalties,
             )
 
     # -- one step ----------------------------------------------------------------------------------------------------

@@ -45,7 +45,7 @@ def task_named(env: Environment, name: str) -> Task:
 
 
 def tasks_from(*paths: str | Path) -> Iterator[Task]:
-    """Tasks from JSONL or Parquet files, one row a task: `return tasks_from("tasks.jsonl")`."""
+    """Read tasks from JSONL or Parquet, a row each. In an environment, one line does it: `return tasks_from("tasks.jsonl")`."""
     for path in map(Path, paths):
         if not path.is_file():
             raise ConfigError(f"no tasks file `{path}`")

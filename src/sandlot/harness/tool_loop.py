@@ -1,7 +1,7 @@
 """The built-in harness: take a turn, run its tools, append, until there is an end.
 
-It holds no limits of its own: the session does. Three things happen here because only the loop sees them: a turn that was refused,
-a turn cut off by its token cap, and a context the endpoint will not take any more. All three are recorded ends, never silent.
+It holds no limits of its own: the session does. Three things happen here because only the loop sees them: a turn that was
+refused, a turn cut off by its token cap, and a context the endpoint will not take any more. All are recorded, never silent.
 """
 
 from collections.abc import Sequence

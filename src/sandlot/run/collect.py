@@ -46,7 +46,7 @@ class Collection:
             self._scope.cancel()
 
 
-async def collect(  # noqa: PLR0913 - the parts of a run
+async def collect(
     plan: Plan,
     parts: Parts,
     store: RunDirectory,
@@ -59,7 +59,7 @@ async def collect(  # noqa: PLR0913 - the parts of a run
 ) -> Collection:
     """Take every rollout of the plan that is not stored yet."""
     done = store.done_keys()
-    missing = ((task, rollout) for task, rollout in plan.keys() if (task.id, rollout) not in done)
+    missing = ((task, rollout) for task, rollout in plan.each() if (task.id, rollout) not in done)
     collection = Collection()
     in_flight: set[tuple[str, int]] = set()
 

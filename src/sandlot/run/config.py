@@ -62,7 +62,7 @@ class Plan:
         """Rollouts in all."""
         return sum(self.counts)
 
-    def keys(self) -> Iterator[tuple[Task, int]]:
+    def each(self) -> Iterator[tuple[Task, int]]:
         """Task by task, so that the members of a group run close together."""
         for task, count in zip(self.tasks, self.counts, strict=True):
             for rollout in range(count):

@@ -46,7 +46,7 @@ async def run_async(
     watcher = watch or Watcher()
     started_s, cpu_s = time.monotonic(), _cpu_s()
     async with (
-        open_run(path, msgspec.json.format(msgspec.json.encode(manifest), indent=2)) as store,
+        open_run(path, manifest=msgspec.json.format(msgspec.json.encode(manifest), indent=2)) as store,
         open_parts(environment, config.model, config.agent, judge=config.judge, rubric=config.rubric) as parts,
         LoopWatch.open() as lag,
     ):

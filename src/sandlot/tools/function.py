@@ -47,6 +47,11 @@ class FunctionTool:
         spec = ToolSpec(name=name or function.__name__, description=clean(signature.description), parameters=signature.parameters)
         return cls(spec, function, signature, isolate)
 
+    @property
+    def concurrent(self) -> bool:
+        """Async functions share the loop; sync ones would share the world's state between threads."""
+        return author.is_async(self.function)
+
     async def call(self, world: World, call: ToolCall) -> ToolResult:
         """Check the arguments, run the function off the loop, and say what came of it."""
         try:
