@@ -145,9 +145,7 @@ class Environment:
         """Mark the golden solution: `async def solve(agent, task)`; it has what an agent has, plus the key."""
         self._only_one("solution", self.parts.solution, function)
         if not inspect.iscoroutinefunction(function):
-            raise ConfigError(
-                f"{where(function)}: the solution `{function.__name__}` must be `async def`, to await `agent.call`"
-            )
+            raise ConfigError(f"{where(function)}: the solution `{function.__name__}` must be `async def`, to await `agent.call`")
         self.parts.solution = function
         return self._from(function)
 
