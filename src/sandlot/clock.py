@@ -64,6 +64,13 @@ def excused() -> Generator[None]:
         scope.deadline = anyio.current_time() + remaining_s
 
 
+def excuse(seconds: float) -> None:
+    """Give back agent time that turned out not to be the agent's: an attempt at the endpoint that failed."""
+    scope = _agent_scope.get()
+    if scope is not None:
+        scope.deadline += seconds
+
+
 @contextmanager
 def timed(sums: dict[str, float], name: str, clock: Clock = SYSTEM_CLOCK) -> Generator[None]:
     """Add the seconds spent inside to `sums[name]`, however it ends."""
