@@ -42,12 +42,21 @@ def pages() -> dict[str, str]:
 def commands() -> str:
     """Each command with its arguments and options."""
     group = typer.main.get_command(app)
-    lines = ["# Commands", "", "stdout is the result, stderr is progress. Exit codes: 0 fine, 1 findings or failures, 2 wrong use, 3 incomplete.", ""]
+    lines = [
+        "# Commands",
+        "",
+        "stdout is the result, stderr is progress. Exit codes: 0 fine, 1 findings or failures, 2 wrong use, 3 incomplete.",
+        "",
+    ]
     for name, command in sorted(_flat(group)):
         lines += [f"## `sandlot {name}`", "", inspect.cleandoc(command.help or ""), ""]
         for parameter in command.params:
             if isinstance(parameter, click.Option) and "--help" not in parameter.opts:
-                default = f" Default: `{parameter.default}`." if parameter.default not in (None, False, ()) and not callable(parameter.default) else ""
+                default = (
+                    f" Default: `{parameter.default}`."
+                    if parameter.default not in (None, False, ()) and not callable(parameter.default)
+                    else ""
+                )
                 lines.append(f"- `{', '.join(parameter.opts)}` {parameter.help or ''}{default}")
             elif isinstance(parameter, click.Argument):
                 lines.append(f"- `{parameter.make_metavar(click.Context(command))}` {getattr(parameter, 'help', None) or ''}")
@@ -67,7 +76,12 @@ def records(title: str, modules: list[ModuleType]) -> str:
     lines = [f"# {title}", ""]
     for module in modules:
         for name, value in vars(module).items():
-            if inspect.isclass(value) and issubclass(value, msgspec.Struct) and value.__module__ == module.__name__ and not name.startswith("_"):
+            if (
+                inspect.isclass(value)
+                and issubclass(value, msgspec.Struct)
+                and value.__module__ == module.__name__
+                and not name.startswith("_")
+            ):
                 lines += [f"## {name}", "", f"`{module.__name__}.{name}`: {inspect.cleandoc(value.__doc__ or '')}", ""]
                 lines += ["| field | type | default | meaning |", "|---|---|---|---|"]
                 lines += [f"| `{field}` | {kind} | {default} | {meaning} |" for field, kind, default, meaning in _fields(value)]
@@ -101,7 +115,11 @@ def protocols() -> str:
             lines += [f"## {name}", "", inspect.cleandoc(value.__doc__ or ""), "", "```python"]
             for member, function in vars(value).items():
                 if isinstance(function, property):
-                    lines.append(f"{member}: {inspect.signature(function.fget).return_annotation}  # {inspect.cleandoc(function.fget.__doc__ or '')}".replace("<class '", "").replace("'>", ""))
+                    lines.append(
+                        f"{member}: {inspect.signature(function.fget).return_annotation}  # {inspect.cleandoc(function.fget.__doc__ or '')}".replace(
+                            "<class '", ""
+                        ).replace("'>", "")
+                    )
                 elif inspect.isfunction(function) and not member.startswith("_"):
                     prefix = "async def" if inspect.iscoroutinefunction(function) else "def"
                     lines += [f"{prefix} {member}{_signature(function)}", f'    """{inspect.cleandoc(function.__doc__ or "")}"""']
@@ -111,7 +129,16 @@ def protocols() -> str:
 
 def _signature(function: Any) -> str:
     text = str(inspect.signature(function))
-    for noise in ("sandlot.ports.", "sandlot.trace.", "sandlot.types.", "sandlot.task.", "sandlot.limits.", "collections.abc.", "contextlib.", "typing."):
+    for noise in (
+        "sandlot.ports.",
+        "sandlot.trace.",
+        "sandlot.types.",
+        "sandlot.task.",
+        "sandlot.limits.",
+        "collections.abc.",
+        "contextlib.",
+        "typing.",
+    ):
         text = text.replace(noise, "")
     return text
 
@@ -120,7 +147,9 @@ def ready_checks() -> str:
     """The checks a rubric may name without any Python."""
     lines = ["# Ready checks", "", 'A rubric names these as `"ref": "sandlot:NAME"`; arguments go into `args`.', ""]
     for name, function in sorted(LIBRARY.items()):
-        arguments = ", ".join(str(each) for each in list(inspect.signature(function).parameters.values()) if each.name not in {"evidence", "task"})
+        arguments = ", ".join(
+            str(each) for each in list(inspect.signature(function).parameters.values()) if each.name not in {"evidence", "task"}
+        )
         lines += [f"## `sandlot:{name}`", "", f"`{arguments}`", "", inspect.cleandoc(function.__doc__ or ""), ""]
     return "\n".join(lines)
 

@@ -28,7 +28,11 @@ def workshop(tmp_path):
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_every_block_of_a_page_runs_from_top_to_bottom(page, workshop):
     """```python FILE``` writes that file; ```python``` runs; ```console``` runs its `$` lines and wants exit 0."""
-    environment = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT / "src"), "COLUMNS": "120"}
+    environment = os.environ | {
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "PYTHONPATH": str(ROOT / "src"),
+        "COLUMNS": "120",
+    }
     ran = 0
     for language, options, body in blocks(page):
         if "no-run" in options:
@@ -64,7 +68,12 @@ def test_every_struct_field_of_the_configuration_says_what_it_means_or_needs_no_
 
 def test_relative_links_lead_somewhere():
     broken = []
-    for page in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("environments/**/*.md"), *ROOT.glob("benchmarks/*.md")]:
+    for page in [
+        *ROOT.glob("*.md"),
+        *ROOT.glob("docs/**/*.md"),
+        *ROOT.glob("environments/**/*.md"),
+        *ROOT.glob("benchmarks/*.md"),
+    ]:
         for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text()):
             if "://" not in target and not (page.parent / target).exists():
                 broken.append(f"{page.relative_to(ROOT)}: {target}")

@@ -24,11 +24,9 @@ def compare(
     Refuses when the setting's fingerprints differ (other tools, limits or harness), unless told to go on.
     """
     from sandlot.cli.comparing import print_comparison  # noqa: PLC0415 - help does not need it
-    from sandlot.run.compare import compare as compare_rows  # noqa: PLC0415 - as above
     from sandlot.run.results import Run  # noqa: PLC0415 - as above
 
-    first, second = Run(run_path(before, runs)), Run(run_path(after, runs))
-    comparison = compare_rows(first, second, despite_setting=despite)
+    comparison = Run(run_path(before, runs)).compare(Run(run_path(after, runs)), despite_setting=despite)
     if json:
         print_json(comparison)
     else:

@@ -16,11 +16,12 @@ from sandlot.cli.options import print_json
 from sandlot.cli.summary import print_summary
 from sandlot.env.load import load
 from sandlot.observe.progress import Progress as Tally
+from sandlot.observe.progress import Reading
 from sandlot.run.config import Plan, RunConfig, plan_run
 from sandlot.run.forecast import forecast
 from sandlot.run.results import Run
 from sandlot.run.run import run_async
-from sandlot.run.summary import Summary, machine_readable
+from sandlot.run.summary import Summary
 from sandlot.trace import TraceRow
 
 
@@ -34,14 +35,14 @@ class Finished:
     @property
     def machine(self) -> Any:
         """The object `--json` prints."""
-        return machine_readable(self.summary)
+        return self.summary.machine_readable()
 
     @property
     def exit_code(self) -> int:
         """0 fine, 1 stopped or something failed, 3 incomplete."""
         if self.summary.verdict == "incomplete":
             return 3
-        return 1 if self.summary.verdict == "stopped" or self.summary.num_failed else 0
+        return 1 if self.summary.verdict == "stopped" or any(self.summary.failed.values()) else 0
 
     def show(self) -> None:
         """The summary for a person."""
@@ -77,7 +78,7 @@ class Bar:
         self._console.print(
             f"{plan.num_rollouts} rollouts of {len(plan.tasks)} tasks -> [bold]{path}[/]{continued}", highlight=False
         )
-        self._tally = Tally(plan.num_rollouts, done=num_done)
+        self._tally = Tally(plan.num_rollouts)
         self._line = self._bars.add_task("running", total=plan.num_rollouts, completed=num_done, said="")
 
     def note(self, row: TraceRow) -> None:
@@ -85,7 +86,15 @@ class Bar:
         assert self._tally is not None
         assert self._line is not None
         self._tally.add(row)
-        self._bars.update(self._line, advance=1, said=self._tally.sentence())
+        self._bars.update(self._line, advance=1, said=_said(self._tally.read()))
+
+
+def _said(reading: Reading) -> str:
+    """The numbers worth watching."""
+    pieces = [f"{reading.per_second:.1f}/s"] if reading.per_second else []
+    pieces += [f"score {reading.mean:.3f}"] if reading.mean is not None else []
+    failed = sum(reading.failed.values())
+    return "  ".join(pieces + ([f"[red]{failed} failed[/]"] if failed else []))
 
 
 def show_forecast(config: RunConfig, *, json: bool) -> None:

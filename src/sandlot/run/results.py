@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from sandlot.errors import ConfigError
+from sandlot.run.compare import Comparison, Sameness, compare
 from sandlot.run.manifest import Manifest
 from sandlot.run.summary import Summary, summarise
 from sandlot.store.reader import RunReader
@@ -96,6 +97,13 @@ class Run:
     def finished(self) -> bool:
         """True if repeating its command would not continue it."""
         return self.verdict != "incomplete"
+
+    def compare(self, other: "Run", *, despite_setting: bool = False) -> Comparison:
+        """`other` as against this one, paired by task; refused if a model met another setting there, unless told to go on."""
+        settings = Sameness(first=self.manifest.fingerprints.setting, second=other.manifest.fingerprints.setting)
+        if settings.first != settings.second and not despite_setting:
+            raise ConfigError(f"{settings.note}; compare all the same with `--despite-setting`")
+        return compare(self.rows, other.rows, settings=settings)
 
     def summary(self) -> Summary:
         """What came out, for people and machines."""
