@@ -4,7 +4,9 @@ Write an environment, trust it, run thousands of rollouts in it, train on them, 
 each is imported when it is first used, so that `import sandlot` costs nothing.
 """
 
+import sys
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -67,3 +69,14 @@ def __getattr__(name: str) -> Any:
     value = getattr(import_module(f"sandlot.{_FRONT_DOOR[name]}"), name)
     globals()[name] = value
     return value
+
+
+class _FrontDoor(ModuleType):
+    """`sandlot.run` is the function, whoever imports the folder of that name first."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name != "run" or not isinstance(value, ModuleType):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _FrontDoor
