@@ -34,7 +34,11 @@ async def test_several_asks_are_several_turns_and_several_scores_several_checks(
     trace = await played(conversation())
     assert [node.message.text for node in trace.nodes] == ["One?", "1", "You said 1. Two?", "2"]
     score = trace.outcome.score
-    assert (str(score), [check.id for check in score.checks], score.checks[1].evidence) == ("2/3", ["first", "second"], "heard '2'")
+    assert (str(score), [check.id for check in score.checks], score.checks[1].evidence) == (
+        "2/3",
+        ["first", "second"],
+        "heard '2'",
+    )
 
 
 async def test_an_agent_stopped_before_its_last_answer_is_graded_on_what_it_left():

@@ -43,7 +43,7 @@ def test_a_path_may_leave_off_its_ending(tmp_path):
 
 
 def test_an_unknown_name_lists_what_could_have_been_meant(folder):
-    with pytest.raises(ConfigError, match="did you mean `.*notes`"):
+    with pytest.raises(ConfigError, match=r"did you mean `.*notes`"):
         sandlot.load(folder.parent / "note")
 
 
@@ -96,7 +96,9 @@ def test_wrong_tasks_are_refused_by_value(tmp_path, tasks, complaint):
 
 def test_a_task_generator_that_raises_is_the_authors_error(tmp_path):
     path = tmp_path / "some.py"
-    path.write_text("from sandlot import *\nenv = Environment('a')\nenv.tasks(lambda rng: 1 / 0)\nenv.check()(lambda evidence: True)\n")
+    path.write_text(
+        "from sandlot import *\nenv = Environment('a')\nenv.tasks(lambda rng: 1 / 0)\nenv.check()(lambda evidence: True)\n"
+    )
     with pytest.raises(AuthorError, match="ZeroDivisionError"):
         tasks_of(sandlot.load(path))
 
@@ -169,7 +171,10 @@ def test_a_constraint_about_no_tool_is_refused(folder):
 
 def test_tasks_are_read_from_parquet_in_one_line(tmp_path):
     path = tmp_path / "tasks.parquet"
-    rows = [{"id": "a", "prompt": "p", "data": {"n": 1}, "split": None}, {"id": "b", "prompt": "q", "data": {"n": 2}, "split": "heldout"}]
+    rows = [
+        {"id": "a", "prompt": "p", "data": {"n": 1}, "split": None},
+        {"id": "b", "prompt": "q", "data": {"n": 2}, "split": "heldout"},
+    ]
     pq.write_table(pa.Table.from_pylist(rows), path)
     assert list(tasks_from(path)) == [Task("a", "p", {"n": 1}), Task("b", "q", {"n": 2}, split=Split.HELDOUT)]
 

@@ -14,7 +14,7 @@ from sandlot.run.run import Watcher, run_async
 from sandlot.types import Split
 from sandlot.wiring.parts import ModelConfig
 
-SOURCE = '''
+SOURCE = """
 from random import Random
 from sandlot import Ask, Score, environment
 
@@ -23,7 +23,7 @@ def add(rng: Random):
     a, b = rng.randrange(100), rng.randrange(100)
     answer = yield Ask(f"What is {a}+{b}?", golden=str(a + b))
     yield Score(answer == str(a + b))
-'''
+"""
 
 
 @pytest.fixture
