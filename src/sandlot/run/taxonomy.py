@@ -53,6 +53,7 @@ _MODEL_FAILURES = _kinds(
     "malformed",
     "not_found",
     "rate_limit",
+    "replay_over",
     "server",
     "spend",
     "timeout",
@@ -71,9 +72,9 @@ LABELS = (
     Label(
         "env_crash",
         DecidedBy.OUTCOME,
-        "failed on the environment's side: setup, the user, or the state raised",
+        "failed on the environment's side: setup, the user or the state raised, or its configuration is wrong",
         blames_environment=True,
-        kinds=_kinds(Side.ENVIRONMENT, "crash"),
+        kinds=_kinds(Side.ENVIRONMENT, "config", "crash", "locked"),
     ),
     Label(
         "env_timeout",
