@@ -51,6 +51,8 @@ async def test_what_nobody_refers_to_goes_and_the_rest_stays_readable(tmp_path):
     assert RunReader(tmp_path / "small").blobs.read(live) == b"live"
     assert RunReader(tmp_path / "big").blobs.read(live_big) == big
     with pytest.raises(KeyError):
+        early.read(hashlib.sha256(b"dead").hexdigest())
+    with pytest.raises(KeyError):
         RunReader(tmp_path / "small").blobs.read(hashlib.sha256(b"dead").hexdigest())
     async with open_run(tmp_path / "small") as run:
         assert await run.blobs.get(live) == b"live"
