@@ -21,6 +21,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from report import plain_environment
+
 SUM = re.compile(r"(\d+)\s*\+\s*(\d+)")
 
 
@@ -148,7 +150,7 @@ def running(*, latency_s: float = 0.0, tool_turns: int = 0, arguments: str = "{}
     """Start one, and give its base URL; it ends with the context, or with this process."""
     flags = ["--latency", str(latency_s), "--tool-turns", str(tool_turns), "--arguments", arguments]
     argv = [sys.executable, str(Path(__file__)), *flags]
-    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=plain_environment()) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         try:

@@ -43,7 +43,9 @@ def ready(peer: Peer) -> Peer:
     shutil.rmtree(folder, ignore_errors=True)
     uv = _uv()
     subprocess.run([uv, "venv", "-q", "--python", sys.executable, folder], check=True)
-    subprocess.run([uv, "pip", "install", "-q", "--python", peer.bin("python"), *peer.requirements], check=True)
+    subprocess.run(
+        [uv, "pip", "install", "-q", "--compile-bytecode", "--python", peer.bin("python"), *peer.requirements], check=True
+    )
     stamp.write_text(wanted)
     return peer
 

@@ -56,7 +56,7 @@ def measure(
         started = time.monotonic()
         process = subprocess.Popen(
             words,
-            env={**os.environ, **(env or {})},
+            env={**plain_environment(), **(env or {})},
             cwd=cwd,
             stdin=subprocess.DEVNULL,
             stdout=out,
@@ -72,6 +72,14 @@ def measure(
     if process.returncode != 0:
         raise ChildFailedError(f"{shlex.join(words)} exited with {process.returncode}:\n{stdout[-2000:]}\n{stderr[-4000:]}")
     return Measured(used.ru_utime + used.ru_stime, wall_s, used.ru_maxrss * 1024, stdout, stderr)
+
+
+def plain_environment() -> dict[str, str]:
+    """This process's variables less Python's own.
+
+    With `PYTHONDONTWRITEBYTECODE` every start would compile anew, charged most to whoever has most code.
+    """
+    return {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
 
 
 def _wait(process: "subprocess.Popen[bytes]", deadline: float) -> tuple[int, resource.struct_rusage]:

@@ -16,6 +16,7 @@ from report import Report, Row, best_of, machine, publish, say
 from trivial import SANDLOT, Costs, at_two_sizes, inspect_eval, ours, verifiers_eval
 from waiting import figures_of, hold
 
+NAME = "rollouts"
 OUR_SIZES = (2000, 6000)
 INSPECT_SIZES = (500, 1500)
 VERIFIERS_SIZES = (20, 60)
@@ -108,7 +109,7 @@ def report_of(
             "endpoint": costs["verifiers"].figures(),
             "start": starts["verifiers"],
         }
-    return Report("rollouts", ours_all, peers, ratios_of(ours_all, peers), rows_of(ours_all, peers), where)
+    return Report(NAME, ours_all, peers, ratios_of(ours_all, peers), rows_of(ours_all, peers), where)
 
 
 def ratios_of(ours_all: dict[str, Any], peers: dict[str, Any]) -> dict[str, float]:

@@ -51,13 +51,14 @@ class Costs:
 
 
 def at_two_sizes(name: str, sizes: tuple[int, int], once: Callable[[int, Path], Measured]) -> Costs:
-    """Run it small and large, each in an empty folder of its own."""
+    """Run it once to warm every cache, then small and large, each in an empty folder of its own."""
     runs: list[Measured] = []
-    for num_rollouts in sizes:
+    for num_rollouts in (1, *sizes):
         with tempfile.TemporaryDirectory() as folder:
             runs.append(once(num_rollouts, Path(folder)))
         say(f"{name}: {num_rollouts} rollouts, {runs[-1].cpu_s:.2f} CPU-s, {runs[-1].wall_s:.1f} s")
-    return Costs(sizes, (runs[0].cpu_s, runs[1].cpu_s), runs[1].peak_bytes / 1e6)
+    _, small, large = runs
+    return Costs(sizes, (small.cpu_s, large.cpu_s), large.peak_bytes / 1e6)
 
 
 def ours(model: str, num_rollouts: int, folder: Path) -> Measured:

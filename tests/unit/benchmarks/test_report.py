@@ -63,3 +63,8 @@ def test_the_last_line_of_stdout_is_the_result(capsys):
 
 def test_the_machine_is_described():
     assert {"cores", "ram_gb", "kernel", "python", "load"} <= set(machine())
+
+
+def test_byte_code_is_kept_for_everybody(monkeypatch):
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    assert measure([sys.executable, "-c", "import sys; print(sys.dont_write_bytecode)"]).stdout == "False\n"
