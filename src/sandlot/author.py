@@ -43,24 +43,27 @@ async def call(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> An
     return await off_loop(name_of(function), functools.partial(function, *args, **kwargs))
 
 
-async def off_loop(name: str, work: Callable[[], Any]) -> Any:
-    """Run blocking work in a worker thread under a name. Cancelling abandons the thread and counts it."""
-    state = {"done": False, "abandoned": False}
+async def off_loop(name: str | Callable[[], str], work: Callable[[], Any]) -> Any:
+    """Run blocking work in a worker thread under a name. Cancelling abandons the thread and counts it.
+
+    Work that calls several functions gives a function for the name: it is asked at the deadline, for the one then running.
+    """
+    state: dict[str, Any] = {"done": False, "abandoned": None}
 
     def run() -> Any:
         try:
             return work()
         finally:
             state["done"] = True
-            if state["abandoned"]:
-                ABANDONED[name] -= 1
+            if state["abandoned"] is not None:
+                ABANDONED[state["abandoned"]] -= 1
 
     try:
         return await anyio.to_thread.run_sync(run, abandon_on_cancel=True, limiter=_limiter())
     except anyio.get_cancelled_exc_class():
         if not state["done"]:
-            state["abandoned"] = True
-            ABANDONED[name] += 1
+            state["abandoned"] = name if isinstance(name, str) else name()
+            ABANDONED[state["abandoned"]] += 1
         raise
 
 

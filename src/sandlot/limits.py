@@ -74,6 +74,12 @@ class Constraint(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     points: float = 0.0
     """What a `penalty` takes away per breach, as a positive number of points."""
 
+    def __post_init__(self) -> None:
+        try:
+            msgspec.structs.force_setattr(self, "on_breach", OnBreach(self.on_breach))  # authors write the plain word
+        except ValueError as error:
+            raise ConfigError(f"constraint `{self.id}`: on_breach is {self.on_breach!r}; use {', '.join(OnBreach)}") from error
+
     def describe(self) -> str:
         """The rule in words, as the agent and the score show it."""
         what = f"`{self.tool}`" if self.tool != "*" else "any tool"

@@ -1,0 +1,63 @@
+"""Grading what a rollout left: one function for the first time and for every time after.
+
+It reads stored evidence and nothing else, so `sandlot regrade` gives the same score bit for bit where checks are deterministic.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from sandlot.env.environment import Environment
+from sandlot.errors import ConfigError, GradeError
+from sandlot.grade.evidence import StoredEvidence
+from sandlot.grade.grading import grade as grade_rubric
+from sandlot.ports import Blobs, Evidence, Judge
+from sandlot.rubric import Rubric, Score
+from sandlot.task import Task
+from sandlot.trace import Trace
+
+
+async def grade(
+    env: Environment, task: Task, evidence: Evidence, judge: Judge | None = None, *, rubric: str | None = None
+) -> Score:
+    """The score of one rollout; a check that breaks raises `GradeError`, and there is no score."""
+    if env.parts.grade is not None:
+        return await env.parts.grade(evidence, task, judge)
+    return await grade_rubric(rubric_for(env, task, rubric), evidence, task, _resolver(env), judge)
+
+
+async def load_evidence(env: Environment, trace: Trace, blobs: Blobs) -> Evidence:
+    """What a rollout left, read back from where it was stored."""
+    if trace.evidence is None:
+        raise GradeError(f"rollout {trace.task}/{trace.rollout} left no evidence to grade", kind="no_evidence")
+    kept = {
+        file.blob for files in (trace.evidence.files, trace.evidence.initial) for file in files.values() if file.blob is not None
+    }
+    contents = {name: await blobs.get(name) for name in sorted(kept)}
+    return StoredEvidence(trace.evidence, trace, contents, env.state if isinstance(env.state, type) else None)
+
+
+def rubric_for(env: Environment, task: Task, name: str | None = None) -> Rubric:
+    """The rubric that grades a task: the one asked for, else the task's own, else the marked checks."""
+    wanted = name or task.rubric
+    if wanted in env.parts.rubrics:
+        return env.parts.rubrics[wanted]
+    if wanted == "default" and env.parts.checks:
+        return Rubric(checks=tuple(env.parts.checks))
+    there = ", ".join(f"`{known}`" for known in env.parts.rubrics) or "only the marked checks, `default`"
+    raise ConfigError(
+        f"task `{task.id}` is graded by rubric `{wanted}`, which environment `{env.name}` does not have; there are: {there}"
+    )
+
+
+def needs_judge(env: Environment, tasks: list[Task], rubric: str | None = None) -> bool:
+    """True if any of these tasks is graded by a judge: then a judge must be given before the first rollout."""
+    return env.parts.grade is None and any(rubric_for(env, task, rubric).needs_judge for task in tasks)
+
+
+def _resolver(env: Environment) -> Callable[[str], Callable[..., Any]]:
+    def resolve(ref: str) -> Callable[..., Any]:
+        if ref not in env.parts.functions:
+            raise GradeError(f"check function `{ref}` is not part of environment `{env.name}`", kind="config")
+        return env.parts.functions[ref]
+
+    return resolve

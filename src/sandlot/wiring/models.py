@@ -1,0 +1,82 @@
+"""Model specs to live policies and judges: `openai:NAME@URL`, `scripted:NAME`, `replay:RUN`, or an installed scheme.
+
+Each scheme is one small function below; an installed one (entry point group `sandlot.models`) has the same shape.
+"""
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+
+from sandlot.env.environment import Environment
+from sandlot.errors import ConfigError
+from sandlot.grade.judge import ModelJudge
+from sandlot.model.replay import replayed
+from sandlot.model.scripted import scripted
+from sandlot.model.spend import Caps, Prices, Spend, capped
+from sandlot.model.spoken import spoken
+from sandlot.ports import ChatModel, Judge, Policies
+from sandlot.store.reader import RunReader
+from sandlot.wiring.parts import AgentConfig, ModelConfig, opener
+
+Opener = Callable[[str, ModelConfig, AgentConfig, Environment], AbstractAsyncContextManager[Policies]]
+
+
+@asynccontextmanager
+async def open_policies(model: ModelConfig, agent: AgentConfig, env: Environment) -> AsyncGenerator[Policies]:
+    """The policies a spec names, open for as long as a run lasts."""
+    open_scheme, rest = opener("models", SCHEMES, model.spec)
+    async with open_scheme(rest, model, agent, env) as policies:
+        yield policies
+
+
+@asynccontextmanager
+async def open_judge(config: ModelConfig) -> AsyncGenerator[Judge]:
+    """A grader model: any chat endpoint."""
+    scheme, _, rest = config.spec.partition(":")
+    if scheme != "openai":
+        raise ConfigError(f"judge `{config.spec}`: a judge is a chat model, `openai:NAME@URL`")
+    async with open_chat(rest, config) as chat:
+        yield ModelJudge(chat)
+
+
+@asynccontextmanager
+async def open_chat(rest: str, config: ModelConfig) -> AsyncGenerator[ChatModel]:
+    """A chat endpoint under its caps."""
+    from sandlot.model.openai import OpenAIConfig, open_openai, openai_config  # noqa: PLC0415 - aiohttp takes half a second to import
+
+    named = openai_config(rest)
+    settings = OpenAIConfig(model=named.model, url=named.url, at_once=config.connections, patience_s=config.patience_s)
+    caps = Caps(tokens=config.max_total_tokens, usd=config.max_usd)
+    prices = Prices(prompt=config.usd_per_million_prompt, completion=config.usd_per_million_completion)
+    async with open_openai(settings) as chat:
+        yield capped(chat, Spend(caps), prices)
+
+
+@asynccontextmanager
+async def _openai(rest: str, model: ModelConfig, agent: AgentConfig, env: Environment) -> AsyncGenerator[Policies]:  # noqa: ARG001 - the opener's shape
+    async with open_chat(rest, model) as chat:
+        yield spoken(chat, model.sampling, calls=agent.calls, reasoning=agent.reasoning)
+
+
+@asynccontextmanager
+async def _scripted(rest: str, model: ModelConfig, agent: AgentConfig, env: Environment) -> AsyncGenerator[Policies]:  # noqa: ARG001 - as above
+    yield scripted(rest, env.parts.solution)
+
+
+@asynccontextmanager
+async def _replay(rest: str, model: ModelConfig, agent: AgentConfig, env: Environment) -> AsyncGenerator[Policies]:  # noqa: ARG001 - as above
+    yield replayed(RunReader(Path(rest)).trace)
+
+
+SCHEMES: dict[str, Opener] = {"openai": _openai, "scripted": _scripted, "replay": _replay}
+
+
+def prices(text: str | None) -> tuple[float, float]:
+    """USD per million prompt and completion tokens from `IN/OUT`."""
+    if text is None:
+        return 0.0, 0.0
+    try:
+        prompt, completion = (float(piece) for piece in text.split("/"))
+    except ValueError as error:
+        raise ConfigError(f"price `{text}`: write USD per million prompt and completion tokens as `0.5/1.5`") from error
+    return prompt, completion

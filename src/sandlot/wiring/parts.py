@@ -1,0 +1,139 @@
+"""The live parts of a run, and how each is opened.
+
+A part is named by a short spec, `scheme:rest`. Ready schemes and installed ones (entry points) are looked up the same way, and an
+unknown one is answered with the list of what there is.
+"""
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.metadata import entry_points
+from typing import Any
+
+import msgspec
+
+from sandlot.env.environment import Environment
+from sandlot.errors import ConfigError
+from sandlot.harness.tool_loop import ToolLoop
+from sandlot.ports import Backend, Harness, Hook, Judge, Policies, Sampling
+
+
+class AgentConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How the agent is played; all of it is part of the setting's fingerprint, except hooks."""
+
+    harness: str = "tool-loop"
+    """`tool-loop`, or `module:attribute` of your own."""
+    calls: str = "native"
+    """How tool calls are written: `native`, or `text` for models without a tool API."""
+    reasoning: str = "drop"
+    """What becomes of earlier reasoning in later turns: `drop` or `keep`. The trace always keeps it."""
+    hooks: tuple[str, ...] = ()
+    """`module:attribute`, each a `Hook`."""
+
+
+class ModelConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which model, how it is sampled, and what it may cost."""
+
+    spec: str
+    """`openai:NAME@URL`, `scripted:NAME`, `replay:RUN`, or an installed scheme."""
+    sampling: Sampling = Sampling()
+    connections: int = 512
+    patience_s: float = 300.0
+    """How long one turn may be retried before it is the model's failure."""
+    max_total_tokens: int | None = None
+    max_usd: float | None = None
+    usd_per_million_prompt: float = 0.0
+    usd_per_million_completion: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Grading:
+    """Everything grading needs beside the evidence."""
+
+    env: Environment
+    judge: Judge | None = None
+    rubric: str | None = None
+    """Grade by this rubric instead of the tasks' own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """Everything one rollout needs beside its task."""
+
+    grading: Grading
+    policies: Policies
+    harness: Harness
+    backend: Backend | None = None
+
+    @property
+    def env(self) -> Environment:
+        """The environment that is both played in and graded by."""
+        return self.grading.env
+
+
+def by_path(path: str, what: str) -> Any:
+    """The object a person named on the command line as `module:attribute`."""
+    module, _, attribute = path.partition(":")
+    if not attribute:
+        raise ConfigError(f"{what} `{path}`: write `module:attribute`")
+    try:
+        return getattr(import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        raise ConfigError(f"{what} `{path}`: {error}; is the module on PYTHONPATH?") from error
+
+
+def opener(group: str, ready: dict[str, Callable[..., Any]], spec: str) -> tuple[Callable[..., Any], str]:
+    """The function that opens `scheme:rest`, and the rest."""
+    scheme, _, rest = spec.partition(":")
+    if scheme in ready:
+        return ready[scheme], rest
+    installed = {entry.name: entry for entry in entry_points(group=f"sandlot.{group}")}
+    if scheme in installed:
+        return installed[scheme].load(), rest
+    known = ", ".join(f"`{name}:`" for name in [*ready, *installed])
+    raise ConfigError(f"no {group.removesuffix('s')} scheme `{scheme}` in `{spec}`; there are: {known}")
+
+
+def open_harness(config: AgentConfig) -> Harness:
+    """The loop, with its hooks."""
+    hooks: list[Hook] = [_made(by_path(path, "hook")) for path in config.hooks]
+    if config.harness == "tool-loop":
+        return ToolLoop(hooks)
+    if hooks:
+        raise ConfigError(f"hooks are called by the built-in harness; `{config.harness}` has a loop of its own")
+    return _made(by_path(config.harness, "harness"))
+
+
+@asynccontextmanager
+async def open_parts(
+    env: Environment, model: ModelConfig, agent: AgentConfig, *, judge: ModelConfig | None = None, rubric: str | None = None
+) -> AsyncGenerator[Parts]:
+    """All parts of a run, open for as long as it lasts."""
+    from sandlot.wiring.models import open_judge, open_policies  # noqa: PLC0415 - models import what only they need
+
+    async with AsyncExitStack() as stack:
+        judging = await stack.enter_async_context(open_judge(judge)) if judge else None
+        yield Parts(
+            grading=Grading(env=env, judge=judging, rubric=rubric),
+            policies=await stack.enter_async_context(open_policies(model, agent, env)),
+            harness=open_harness(agent),
+            backend=await stack.enter_async_context(open_backend()) if env.image is not None else None,
+        )
+
+
+@asynccontextmanager
+async def open_backend() -> AsyncGenerator[Backend]:
+    """The sandbox backend of this machine: the first installed one (entry points `sandlot.backends`)."""
+    installed = list(entry_points(group="sandlot.backends"))
+    if not installed:
+        raise ConfigError(
+            "this environment asks for a sandbox image, and no sandbox backend is installed; use one without `image`"
+        )
+    async with installed[0].load()() as backend:
+        yield backend
+
+
+def _made(value: Any) -> Any:
+    """A class is instantiated; an instance is used as it is."""
+    return value() if isinstance(value, type) else value
