@@ -45,3 +45,8 @@ def test_importing_does_no_work():
         "import sys, sandlot; print(len([m for m in sys.modules if m.split('.')[0] in ('anyio','msgspec','numpy','mcp','rich')]))"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "0"
+
+
+def test_run_is_the_function_even_after_its_folder_was_imported():
+    code = "import sandlot.run.summary, sandlot; from sandlot import run; assert callable(run) and sandlot.run is run, run"
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -4,7 +4,9 @@ Write an environment, trust it, run thousands of rollouts in it, train on them, 
 each is imported when it is first used, so that `import sandlot` costs nothing.
 """
 
+import sys
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
     from sandlot.errors import ToolError as ToolError
     from sandlot.limits import Constraint as Constraint
     from sandlot.limits import Limits as Limits
-    from sandlot.model.scripted import Agent as Agent
+    from sandlot.model.agent import Agent as Agent
     from sandlot.ports import Evidence as Evidence
     from sandlot.ports import World as World
     from sandlot.run.results import Run as Run
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
     from sandlot.types import Split as Split
 
 _FRONT_DOOR = {
-    "Agent": "model.scripted",
+    "Agent": "model.agent",
     "Ask": "env.function",
     "Cancelled": "trace",
     "Constraint": "limits",
@@ -67,3 +69,14 @@ def __getattr__(name: str) -> Any:
     value = getattr(import_module(f"sandlot.{_FRONT_DOOR[name]}"), name)
     globals()[name] = value
     return value
+
+
+class _FrontDoor(ModuleType):
+    """`sandlot.run` is the function, whoever imports the folder of that name first."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name != "run" or not isinstance(value, ModuleType):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _FrontDoor

@@ -128,13 +128,14 @@ class Environment:
         """Mark a check: `def right(evidence, task) -> bool | float | (value, why)`."""
 
         def mark(marked: F) -> F:
-            ref = id or marked.__name__
+            name = id or marked.__name__
+            ref = f"environment:{name}"
             if ref in self.parts.functions:
-                raise ConfigError(f"{where(marked)}: two checks are called `{ref}`; rename one or give it `id=`")
+                raise ConfigError(f"{where(marked)}: two checks are called `{name}`; rename one or give it `id=`")
             self.parts.functions[ref] = marked
             self.parts.checks.append(
                 PythonCheck(
-                    id=ref, ref=ref, points=points, tags=tuple(tags), requires=tuple(requires), gate=gate, isolate=isolate
+                    id=name, ref=ref, points=points, tags=tuple(tags), requires=tuple(requires), gate=gate, isolate=isolate
                 )
             )
             return self._from(marked)

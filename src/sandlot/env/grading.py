@@ -29,9 +29,7 @@ async def load_evidence(env: Environment, trace: Trace, blobs: Blobs) -> Evidenc
     """What a rollout left, read back from where it was stored."""
     if trace.evidence is None:
         raise GradeError(f"rollout {trace.task}/{trace.rollout} left no evidence to grade", kind="no_evidence")
-    kept = {
-        file.blob for files in (trace.evidence.files, trace.evidence.initial) for file in files.values() if file.blob is not None
-    }
+    kept = {file.blob for file in trace.evidence.files.values() if file.blob is not None}
     contents = {name: await blobs.get(name) for name in sorted(kept)}
     return StoredEvidence(trace.evidence, trace, contents, env.state if isinstance(env.state, type) else None)
 

@@ -10,7 +10,7 @@ import inspect
 import math
 import reprlib
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -39,13 +39,17 @@ class Binding:
         return [given[slot] for slot in self.positional], {name: given[slot] for name, slot in self.named}
 
 
-@functools.lru_cache(maxsize=4096)
 def binding(function: Function, names: frozenset[str]) -> Binding:
     """How to call it with `evidence`, `task` and arguments of these names; `TypeError` says what does not fit.
 
     Parameters called `evidence` and `task` get them, whatever their place; otherwise the first required ones that no argument
     fills do. A function may leave out what it does not need.
     """
+    hashable = isinstance(function, Hashable)  # pyright: ignore[reportUnnecessaryIsInstance] - an author's callable may not be
+    return (_cached_binding if hashable else _binding)(function, names)
+
+
+def _binding(function: Function, names: frozenset[str]) -> Binding:
     parameters = list(inspect.signature(function).parameters.values())
     reserved = names & {"evidence", "task"}
     if reserved:
@@ -63,6 +67,9 @@ def binding(function: Function, names: frozenset[str]) -> Binding:
     keywords = [(p.name, slots[p.name]) for p in parameters if p.name in slots and p.kind is not kinds.POSITIONAL_ONLY]
     inspect.signature(function).bind(*positional, **dict(keywords), **dict.fromkeys(names))
     return Binding(positional=tuple(positional), named=tuple(keywords))
+
+
+_cached_binding = functools.lru_cache(maxsize=4096)(_binding)  # reading a signature costs more than most checks
 
 
 def ask(check: PythonCheck, function: Function, evidence: Evidence, task: Task) -> CheckResult:

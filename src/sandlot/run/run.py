@@ -48,7 +48,7 @@ async def run_async(
     async with (
         open_run(path, manifest=msgspec.json.format(msgspec.json.encode(manifest), indent=2)) as store,
         open_parts(environment, config.model, config.agent, judge=config.judge, rubric=config.rubric) as parts,
-        LoopWatch.open() as lag,
+        LoopWatch() as lag,
     ):
         watcher.begin(path, plan, len(store.done_keys()))
         collection = await collect(
@@ -147,7 +147,7 @@ def _sitting(collection: Collection, *, wall_s: float, cpu_s: float, lag: LagRep
         tripped=collection.tripped,
         num_cancelled=collection.num_cancelled,
         lag_p99_s=lag.p99_s,
-        blocked_by=tuple(f"{blocked.function} ({blocked.where}) for {blocked.longest_s:.1f} s" for blocked in lag.blocked),
+        blocked_by=lag.blocked_by,
     )
 
 

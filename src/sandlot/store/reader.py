@@ -189,8 +189,15 @@ def _gather(path: Path, known: dict[int, Segment]) -> dict[int, _Part]:
 
 
 def _joined(tables: list[Table], columns: Sequence[str] | None) -> Table:
-    """One table; segments with phases of their own fill the others with null."""
+    """One table; a phase that only some parts have is null in the others."""
+    pa = arrow()
     if not tables:
-        schema = schema_of([])
-        return (schema if columns is None else arrow().schema([schema.field(name) for name in columns])).empty_table()
-    return arrow().concat_tables(tables, promote_options="default")
+        tables = [schema_of([]).empty_table()]
+    joined = pa.concat_tables(tables, promote_options="default")
+    if columns is None:
+        return joined
+    missing = [name for name in columns if name not in joined.column_names]
+    if missing:
+        known = schema_of([]).names
+        raise ConfigError(f"no column `{missing[0]}`; there are: {', '.join(known)}, trace")
+    return joined.select(list(columns))
