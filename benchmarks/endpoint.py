@@ -1,6 +1,6 @@
 """A fake OpenAI-compatible endpoint: always right, as slow as asked, able to hold many thousand connections.
 
-It answers `a+b` in the last user message with the sum, so that what every framework grades is true and a run can be checked. With
+It does the sum in the last user message (`17 + 25`, `-`, `*`), so that every framework has right answers to grade. With
 `--tool-turns N` it calls the first tool it is offered for N turns and then answers. Each reply waits `--latency` seconds, drawn
 evenly from plus or minus half. It is a process of its own: its CPU is reported by `/stats` and charged to nobody.
 """
@@ -18,12 +18,14 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from operator import add, mul, sub
 from pathlib import Path
 from typing import Any
 
 from report import plain_environment
 
-SUM = re.compile(r"(\d+)\s*\+\s*(\d+)")
+SUM = re.compile(r"(\d+)\s*([-+*])\s*(\d+)")
+OPERATIONS = {"+": add, "-": sub, "*": mul}
 
 
 @dataclass(slots=True)
@@ -74,7 +76,7 @@ def message_for(body: dict[str, Any], endpoint: Endpoint) -> dict[str, Any]:
 def answer_to(messages: list[dict[str, Any]]) -> str:
     for message in reversed(messages):
         if message["role"] == "user" and (found := SUM.search(str(message["content"]))):
-            return str(int(found[1]) + int(found[2]))
+            return str(OPERATIONS[found[2]](int(found[1]), int(found[3])))
     return "4"
 
 

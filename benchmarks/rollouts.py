@@ -143,6 +143,7 @@ def rows_of(ours_all: dict[str, Any], peers: dict[str, Any]) -> list[Row]:
         line("multi-turn rollouts at once", ">= 4096", ("waiting", "rollouts_at_once")),
         line("requests open at one moment, seen by the endpoint", "", ("waiting", "most_waiting")),
         line("loop lag p99, ms", "< 50", ("waiting", "lag_p99_ms")),
+        line("of it while this process was computing, ms", "< 50", ("waiting", "own_lag_p99_ms")),
         line("CPU per turn, ms, whole command", "< 1", ("waiting", "cpu_ms_per_turn")),
         line("CPU per turn, ms, each further one", "< 1", ("waiting", "marginal_cpu_ms_per_turn")),
         line("memory per waiting rollout, kB", "", ("waiting", "kb_per_waiting_rollout")),

@@ -49,7 +49,9 @@ def hold(num_rollouts: int, latency_s: float) -> Held:
         if (summary["scored"], summary["score"]["mean"]) != (num_rollouts, 1.0):
             raise RuntimeError(f"{num_rollouts} rollouts should all be scored 1: {summary}")
         seen, lag = there.stats(), json.loads(figures.read_text())
-    say(f"waiting: {num_rollouts} at once, {seen['requests']} turns, {done.cpu_s:.1f} CPU-s, lag p99 {lag['p99_ms']} ms")
+    say(
+        f"waiting: {num_rollouts} at once, {seen['requests']} turns, {done.cpu_s:.1f} CPU-s, lag p99 {lag['p99_ms']} ms (own {lag['own_p99_ms']})"
+    )
     resident = sorted(lag.pop("resident_bytes"))
     return Held(
         rollouts=num_rollouts,
@@ -74,6 +76,7 @@ def figures_of(few: Held, many: Held) -> dict[str, Any]:
         "lag_p50_ms": many.lag["p50_ms"],
         "lag_p99_ms": many.lag["p99_ms"],
         "lag_max_ms": many.lag["max_ms"],
+        "own_lag_p99_ms": many.lag["own_p99_ms"],
         "cpu_ms_per_turn": round(1000 * many.cpu_s / many.turns, 3),
         "marginal_cpu_ms_per_turn": round(1000 * (many.cpu_s - few.cpu_s) / (many.turns - few.turns), 3),
         "peak_mb": round(many.peak_bytes / 1e6, 1),

@@ -13,8 +13,11 @@ def endpoint(**changes):
     return Endpoint(**{"latency_s": 0.0, "tool_turns": 0, "arguments": "{}"} | changes)
 
 
-def test_it_adds():
-    assert answer_to([ASK]) == "42"
+@pytest.mark.parametrize(
+    ("asked", "answer"), [("What is 17 + 25?", "42"), ("3+4", "7"), ("What is 3 - 5?", "-2"), ("6 * 7", "42")]
+)
+def test_it_calculates(asked, answer):
+    assert answer_to([{"role": "user", "content": asked}]) == answer
 
 
 def test_without_a_question_it_says_the_same():

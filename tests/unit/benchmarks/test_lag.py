@@ -60,6 +60,14 @@ def test_one_long_block_among_many_quiet_ticks_moves_the_p99():
     assert figures["p99_ms"] > 900
 
 
+def test_time_that_others_took_is_not_our_own_lag():
+    probe, loop = Probe(), LoopWithHandsOnTheClock()
+    probe.start(loop)
+    loop.wake(1000.0)
+    assert probe.figures()["max_ms"] == 1e6
+    assert probe.figures()["own_p99_ms"] < 1e5
+
+
 def test_the_probe_reads_memory_now_and_then():
     probe, loop = Probe(), LoopWithHandsOnTheClock()
     probe.start(loop)
