@@ -49,9 +49,8 @@ def hold(num_rollouts: int, latency_s: float) -> Held:
         if (summary["scored"], summary["score"]["mean"]) != (num_rollouts, 1.0):
             raise RuntimeError(f"{num_rollouts} rollouts should all be scored 1: {summary}")
         seen, lag = there.stats(), json.loads(figures.read_text())
-    say(
-        f"waiting: {num_rollouts} at once, {seen['requests']} turns, {done.cpu_s:.1f} CPU-s, lag p99 {lag['p99_ms']} ms (own {lag['own_p99_ms']})"
-    )
+    costs = f"{seen['requests']} turns, {done.cpu_s:.1f} CPU-s"
+    say(f"waiting: {num_rollouts} at once, {costs}, lag p99 {lag['p99_ms']} ms, own {lag['own_p99_ms']} ms")
     resident = sorted(lag.pop("resident_bytes"))
     return Held(
         rollouts=num_rollouts,
