@@ -16,9 +16,9 @@ from sandlot import errors, limits, ports, rubric, task, trace
 from sandlot.cli.main import app
 from sandlot.env import folder
 from sandlot.grade.library import LIBRARY
-from sandlot.grade.schema import rubric_schema
+from sandlot.grade.loading import rubric_schema
 from sandlot.run import config
-from sandlot.run.taxonomy import TAXONOMY
+from sandlot.run.taxonomy import LABELS
 from sandlot.wiring import parts
 
 REFERENCE = Path(__file__).parent / "reference"
@@ -127,8 +127,15 @@ def protocols() -> str:
     return "\n".join(lines)
 
 
+def _annotation(member: property) -> str:
+    return _plain(inspect.formatannotation(inspect.signature(member.fget).return_annotation))
+
+
 def _signature(function: Any) -> str:
-    text = str(inspect.signature(function))
+    return _plain(str(inspect.signature(function)))
+
+
+def _plain(text: str) -> str:
     for noise in (
         "sandlot.ports.",
         "sandlot.trace.",
@@ -156,8 +163,10 @@ def ready_checks() -> str:
 
 def taxonomy() -> str:
     """Every label of a rollout, and where it is kept."""
-    lines = ["# What can become of a rollout", "", "| label | kept as | meaning |", "|---|---|---|"]
-    lines += [f"| `{entry.label}` | {entry.kept_as} | {entry.meaning} |" for entry in TAXONOMY]
+    lines = ["# What can become of a rollout", "", "| label | read from | rule | failures (side/kind) |", "|---|---|---|---|"]
+    for label in LABELS:
+        kinds = ", ".join(sorted(f"`{side}/{kind}`" for side, kind in label.kinds)) or "-"
+        lines.append(f"| `{label.name}` | {label.decided_by} | {label.what} | {kinds} |")
     return "\n".join(lines) + "\n"
 
 

@@ -42,8 +42,8 @@ class Binding:
 def binding(function: Function, names: frozenset[str]) -> Binding:
     """How to call it with `evidence`, `task` and arguments of these names; `TypeError` says what does not fit.
 
-    Parameters called `evidence` and `task` get them, whatever their place; otherwise the first required ones that no argument
-    fills do. A function may leave out what it does not need.
+    Parameters called `evidence` and `task` get them, whatever their place. If none is called so, the first two required ones
+    that no argument fills do. A function may leave out what it does not need.
     """
     hashable = isinstance(function, Hashable)  # pyright: ignore[reportUnnecessaryIsInstance] - an author's callable may not be
     return (_cached_binding if hashable else _binding)(function, names)
@@ -55,7 +55,7 @@ def _binding(function: Function, names: frozenset[str]) -> Binding:
     if reserved:
         raise TypeError(f"an argument is called `{min(reserved)}`, which is given by Sandlot; rename it")
     slots = {parameter.name: parameter.name for parameter in parameters if parameter.name in {"evidence", "task"}}
-    left = [slot for slot in ("evidence", "task") if slot not in slots]
+    left = [] if slots else ["evidence", "task"]
     kinds = inspect.Parameter
     for parameter in parameters:
         by_place = parameter.kind in {kinds.POSITIONAL_ONLY, kinds.POSITIONAL_OR_KEYWORD}

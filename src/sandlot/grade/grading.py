@@ -162,7 +162,8 @@ class _Asking:
         if self.judge is None:
             raise GradeError(f"check `{check.id}`: there is no judge")
         try:
-            view = view_of(check, self.evidence)
+            with _blaming_grader(check):
+                view = view_of(check, self.evidence)
         except NotInEvidence as error:
             return result_of(check, 0.0, str(error))
         if not any(text.strip() for text in view.values()):
@@ -202,10 +203,12 @@ def _judged(check: JudgeCheck, said: Judgement, model: str) -> CheckResult:
 
 @contextmanager
 def _blaming_grader(check: JudgeCheck) -> Generator[None]:
-    """Whatever breaks while the judge is asked is the grader's failure, whichever side the error itself would blame."""
+    """Whatever breaks around the judge is the grader's failure, whichever side the error itself would blame."""
     try:
         with boundary(GradeError, "judge"):
             yield
+    except NotInEvidence:
+        raise
     except SandlotError as error:
         raise GradeError(f"check `{check.id}`: {error}", kind=error.kind) from error
 

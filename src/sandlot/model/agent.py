@@ -11,15 +11,17 @@ from dataclasses import dataclass
 from typing import Any
 
 import anyio
+import msgspec
 from anyio.abc import TaskGroup
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
 from sandlot.author import is_async, name_of
-from sandlot.errors import AuthorError, boundary
+from sandlot.errors import AuthorError, SandlotError, boundary, unwrapped
 from sandlot.model.player import assistant_node, heard
 from sandlot.ports import Policy, ToolSpec
 from sandlot.task import Task
 from sandlot.trace import Message, Node, Part, Text, ToolCall, Trace
+from sandlot.types import Json
 
 Solution = Callable[["Agent", Task], Awaitable[None]]
 """`async def solve(agent: Agent, task: Task) -> None`."""
@@ -61,7 +63,8 @@ class Agent:
     async def call_all(self, *calls: tuple[str, dict[str, Any]]) -> list[str]:
         """Call several tools in one turn and read their results in order."""
         wanted = tuple(
-            ToolCall(f"golden_{self._num_calls + index}", name, arguments) for index, (name, arguments) in enumerate(calls)
+            ToolCall(f"golden_{self._num_calls + index}", name, _as_json(arguments))
+            for index, (name, arguments) in enumerate(calls)
         )
         self._num_calls += len(wanted)
         answer = await self._turn(wanted)
@@ -119,15 +122,15 @@ class SolutionPolicy:
         return assistant_node(self._name, trace, leaf, ())
 
     async def _play(self, agent: Agent) -> None:
-        error: AuthorError | None = None
         what = f"solution `{name_of(self._solution)}`"
+        error: SandlotError | None = None
         try:
-            if not is_async(self._solution):
-                raise AuthorError(f"{what} is not async; write `async def solve(agent: Agent, task: Task) -> None`")
             with boundary(AuthorError, what):
                 await self._solution(agent, self._task)
-        except AuthorError as raised:
+        except SandlotError as raised:
             error = raised
+        if error is not None and not isinstance(error, AuthorError):
+            error = AuthorError(f"{what}: {type(error).__name__}: {error}", kind=error.kind)
         await self._turns_in.send(Over(error))
 
     def close(self) -> None:
@@ -139,13 +142,26 @@ class SolutionPolicy:
 @asynccontextmanager
 async def played(name: str, solution: Solution, task: Task) -> AsyncGenerator[Policy]:
     """A policy that plays the solution for one rollout; the solution is cancelled when the rollout ends before it does."""
-    async with anyio.create_task_group() as group:
-        policy = SolutionPolicy(name, solution, task, group)
-        try:
-            yield policy
-        finally:
-            group.cancel_scope.cancel()
+    if not is_async(solution):
+        raise AuthorError(f"solution `{name_of(solution)}` is not async; write `async def solve(agent: Agent, task: Task)`")
+    policy: SolutionPolicy | None = None
+    try:
+        async with anyio.create_task_group() as group:
+            policy = SolutionPolicy(name, solution, task, group)
+            try:
+                yield policy
+            finally:
+                group.cancel_scope.cancel()
+    except ExceptionGroup as wrapped:  # what the rollout itself raised passes through as it was
+        raise unwrapped(wrapped) from None
+    finally:
+        if policy is not None:
             policy.close()
+
+
+def _as_json(arguments: dict[str, Any]) -> Json:
+    """Arguments as they would have come from a model: plain JSON, whatever the author wrote."""
+    return msgspec.json.decode(msgspec.json.encode(arguments), type=dict[str, Any])
 
 
 def _text(messages: Sequence[Message]) -> str:

@@ -1,7 +1,7 @@
 """Players: policies of a few lines that need no model, each a function of what is on the path.
 
-The harmless ones are floors to compare with (`noop`, `echo`, `random`), the others fail in one known way each, so that every failure
-can be seen to land in its class. No player keeps state: what it does follows from the trace and its seed, so a turn costs
+The harmless ones are floors to compare with (`noop`, `echo`, `random`), the others fail in one known way each, so that every
+failure can be seen to land in its class. No player keeps state: what it does follows from the trace and its seed, so a turn costs
 microseconds and can be repeated.
 """
 
@@ -28,7 +28,7 @@ MALFORMED: tuple[Callable[[str], ToolCall], ...] = (
     lambda tool: ToolCall("bad", tool, malformed="[1, 2]"),
     lambda tool: ToolCall("bad", tool, malformed="x" * 4000),
     lambda tool: ToolCall("bad", f"{tool}_that_is_not_there"),
-    lambda tool: ToolCall("bad", ""),
+    lambda _: ToolCall("bad", ""),
     lambda tool: ToolCall("bad", tool, {"no_such_argument": None, "": [[[]]]}),
 )
 """The bad calls `malformed` makes, one a turn, before it stops."""
@@ -94,11 +94,12 @@ def assistant_node(model: str, trace: Trace, leaf: int, parts: tuple[Part, ...],
 
 
 def heard(trace: Trace, leaf: int) -> tuple[Message, ...]:
-    """What was said to the agent since its last turn on this path."""
+    """What others said to the agent since its last turn on this path."""
     messages: list[Message] = []
     index: int | None = leaf
     while index is not None and not trace.nodes[index].sampled:
-        messages.append(trace.nodes[index].message)
+        if trace.nodes[index].message.role is not Role.ASSISTANT:  # a hook's intervention is the agent's own voice
+            messages.append(trace.nodes[index].message)
         index = trace.nodes[index].parent
     return tuple(reversed(messages))
 

@@ -38,6 +38,18 @@ def _draw(schema: Json, root: Json, rng: Random, depth: int) -> Any:
 
 
 def _of_type(kind: str, schema: Json, root: Json, rng: Random, depth: int) -> Any:
+    if kind == "array":
+        length = max(schema.get("minItems", 0), rng.randrange(3))
+        return [_draw(schema.get("items") or {}, root, rng, depth + 1) for _ in range(min(length, 8))]
+    if kind == "object":
+        properties = cast("dict[str, Json]", schema.get("properties") or {})
+        required = set(cast("list[str]", schema.get("required") or []))
+        chosen = {name: inner for name, inner in properties.items() if name in required or rng.random() < 0.5}
+        return {name: _draw(inner, root, rng, depth + 1) for name, inner in chosen.items()}
+    return _plain(kind, schema, rng)
+
+
+def _plain(kind: str, schema: Json, rng: Random) -> Any:
     match kind:
         case "integer":
             low, high = _bounds(schema)
@@ -48,14 +60,6 @@ def _of_type(kind: str, schema: Json, root: Json, rng: Random, depth: int) -> An
             return rng.random() < 0.5
         case "null":
             return None
-        case "array":
-            length = max(schema.get("minItems", 0), rng.randrange(3))
-            return [_draw(schema.get("items") or {}, root, rng, depth + 1) for _ in range(min(length, 8))]
-        case "object":
-            properties = cast("dict[str, Json]", schema.get("properties") or {})
-            required = set(cast("list[str]", schema.get("required") or []))
-            chosen = {name: inner for name, inner in properties.items() if name in required or rng.random() < 0.5}
-            return {name: _draw(inner, root, rng, depth + 1) for name, inner in chosen.items()}
         case _:
             return rng.choice(WORDS).ljust(schema.get("minLength", 0), "x")[: schema.get("maxLength")]
 

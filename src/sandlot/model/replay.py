@@ -66,16 +66,17 @@ class ReplayPolicy:
         self._num_turns = len(self._turns) if until is None else min(until, len(self._turns))
         self._then = then
         self._next = 0
+        self._handed_over = False
 
     async def turn(self, trace: Trace, leaf: int, tools: Sequence[ToolSpec]) -> Node:
         """The recorded turn, or the next policy's once they are over."""
-        if self._next <= self._num_turns and self._next < len(self._turns):
+        if not self._handed_over:
             self._compare(trace, leaf)
-        if self._next < self._num_turns:
-            node = self._recorded.nodes[self._turns[self._next]]
-            self._next += 1
-            return _again(node, trace, leaf)
-        self._next = self._num_turns + 1
+            if self._next < self._num_turns:
+                node = self._recorded.nodes[self._turns[self._next]]
+                self._next += 1
+                return _again(node, trace, leaf)
+            self._handed_over = True
         if self._then is None:
             raise ModelError(
                 f"the replay of `{self._recorded.task}` is over after {self._num_turns} turns and the rollout goes on; "
@@ -85,7 +86,9 @@ class ReplayPolicy:
         return await self._then.turn(trace, leaf, tools)
 
     def _compare(self, trace: Trace, leaf: int) -> None:
-        """What came before this turn, then and now."""
+        """What was heard before this turn, then and now."""
+        if self._next >= len(self._turns):
+            return
         before = self._recorded.nodes[self._turns[self._next]].parent
         then = heard(self._recorded, before) if before is not None else ()
         for detail in _differences(then, heard(trace, leaf)):

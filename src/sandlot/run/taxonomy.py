@@ -53,6 +53,7 @@ _MODEL_FAILURES = _kinds(
     "malformed",
     "not_found",
     "rate_limit",
+    "replay_over",
     "server",
     "spend",
     "timeout",
@@ -73,7 +74,7 @@ LABELS = (
         DecidedBy.OUTCOME,
         "failed on the environment's side: setup, the user, or the state raised",
         blames_environment=True,
-        kinds=_kinds(Side.ENVIRONMENT, "crash"),
+        kinds=_kinds(Side.ENVIRONMENT, "config", "crash", "locked"),
     ),
     Label(
         "env_timeout",

@@ -46,6 +46,11 @@ class RemoteTool:
     client: Client
     notes: ServerNotes
 
+    @property
+    def concurrent(self) -> bool:
+        """A server answers its calls as they come."""
+        return True
+
     async def call(self, world: World, call: ToolCall) -> ToolResult:  # noqa: ARG002 - the server has a world of its own
         """Pass the call on; its answer as text, its errors as something to read."""
         try:

@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import entry_points
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -24,9 +24,9 @@ class AgentConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     harness: str = "tool-loop"
     """`tool-loop`, or `module:attribute` of your own."""
-    calls: str = "native"
+    calls: Literal["native", "text"] = "native"
     """How tool calls are written: `native`, or `text` for models without a tool API."""
-    reasoning: str = "drop"
+    reasoning: Literal["drop", "keep"] = "drop"
     """What becomes of earlier reasoning in later turns: `drop` or `keep`. The trace always keeps it."""
     hooks: tuple[str, ...] = ()
     """`module:attribute`, each a `Hook`."""

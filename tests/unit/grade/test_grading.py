@@ -285,8 +285,20 @@ async def test_a_judge_sees_the_parts_a_check_names(evidence_of, call_of):
     assert judge.asked[0][1] == {
         "/a": "file",
         "state": '{\n  "b": 1\n}',
-        "transcript": 'assistant: said\nassistant calls look({"at":1})',
+        "transcript": 'assistant: said\nassistant calls look({"at": 1})',
     }
+
+
+async def test_whatever_an_agent_put_into_a_call_can_be_shown_to_a_judge(evidence_of, call_of):
+    deep: list = []
+    for _ in range(100_000):
+        deep = [deep]
+    judge = FakeJudge()
+    check = JudgeCheck(id="j", prompt="p", view=("transcript",))
+    await graded([check], evidence_of(calls=(call_of("a", x="\ud800"), call_of("b", x=deep), call_of("c", x=2**400))), judge)
+    assert judge.asked[0][1]["transcript"].splitlines()[2] == "assistant calls b((arguments that cannot be shown))"
+    while deep:  # taken apart by hand: freeing it whole would recurse
+        deep = deep.pop()
 
 
 async def test_questions_to_the_judge_run_together_up_to_a_limit(evidence_of):
