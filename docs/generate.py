@@ -16,7 +16,7 @@ from sandlot import errors, limits, ports, rubric, task, trace
 from sandlot.cli.main import app
 from sandlot.env import folder
 from sandlot.grade.library import LIBRARY
-from sandlot.grade.loading import rubric_schema
+from sandlot.grade.schema import rubric_schema
 from sandlot.run import config
 from sandlot.run.taxonomy import LABELS
 from sandlot.wiring import parts
@@ -115,11 +115,7 @@ def protocols() -> str:
             lines += [f"## {name}", "", inspect.cleandoc(value.__doc__ or ""), "", "```python"]
             for member, function in vars(value).items():
                 if isinstance(function, property):
-                    lines.append(
-                        f"{member}: {inspect.signature(function.fget).return_annotation}  # {inspect.cleandoc(function.fget.__doc__ or '')}".replace(
-                            "<class '", ""
-                        ).replace("'>", "")
-                    )
+                    lines.append(f"{member}: {_annotation(function)}  # {inspect.cleandoc(function.fget.__doc__ or '')}")
                 elif inspect.isfunction(function) and not member.startswith("_"):
                     prefix = "async def" if inspect.iscoroutinefunction(function) else "def"
                     lines += [f"{prefix} {member}{_signature(function)}", f'    """{inspect.cleandoc(function.__doc__ or "")}"""']

@@ -23,7 +23,7 @@ from sandlot.env.module import load_module
 from sandlot.env.taskset import tasks_from, tasks_of
 from sandlot.errors import ConfigError
 from sandlot.grade.library import LIBRARY
-from sandlot.grade.lint import Finding, lint
+from sandlot.grade.lint import Finding, lint_file
 from sandlot.grade.loading import load_rubric
 from sandlot.limits import Constraint, Limits
 from sandlot.tools.mcp import McpSource
@@ -93,13 +93,11 @@ def check_function(folder: Path | None, ref: str) -> Callable[..., Any]:
 
 def lint_rubric(path: Path) -> list[Finding]:
     """Everything worth saying about a rubric; references are looked up in the environment it belongs to, if there is one."""
-    rubric = load_rubric(path)
     folder = path.resolve().parent.parent
     if not (folder / MANIFEST).is_file():
-        return lint(rubric)
-    env = load_folder(folder)
-    tasks = [task for task in tasks_of(env) if task.rubric == path.stem]
-    return lint(rubric, functions=functools.partial(check_function, folder), tasks=tasks)
+        return lint_file(path)
+    tasks = [task for task in tasks_of(load_folder(folder)) if task.rubric == path.stem]
+    return lint_file(path, functools.partial(check_function, folder), tasks)
 
 
 def _manifest(path: Path) -> Manifest:
