@@ -8,7 +8,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import click
 import msgspec
 import typer
 
@@ -51,15 +50,15 @@ def commands() -> str:
     for name, command in sorted(_flat(group)):
         lines += [f"## `sandlot {name}`", "", inspect.cleandoc(command.help or ""), ""]
         for parameter in command.params:
-            if isinstance(parameter, click.Option) and "--help" not in parameter.opts:
+            if parameter.param_type_name == "option" and "--help" not in parameter.opts:
                 default = (
                     f" Default: `{parameter.default}`."
                     if parameter.default not in (None, False, ()) and not callable(parameter.default)
                     else ""
                 )
                 lines.append(f"- `{', '.join(parameter.opts)}` {parameter.help or ''}{default}")
-            elif isinstance(parameter, click.Argument):
-                lines.append(f"- `{parameter.make_metavar(click.Context(command))}` {getattr(parameter, 'help', None) or ''}")
+            elif parameter.param_type_name == "argument":
+                lines.append(f"- `{parameter.metavar or parameter.name.upper()}` {getattr(parameter, 'help', None) or ''}")
         lines.append("")
     return "\n".join(lines)
 
