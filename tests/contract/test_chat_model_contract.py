@@ -93,9 +93,10 @@ async def test_many_may_speak_at_once(opened):
 
 async def test_a_cancelled_turn_leaves_the_model_usable(opened):
     async with FakeEndpoint([Answer(hang=True)]) as endpoint, opened(endpoint) as model:
-        with anyio.move_on_after(0.05) as scope:
-            await model.chat(HISTORY, (), Sampling())
-        assert scope.cancelled_caught
+        async with anyio.create_task_group() as group:
+            group.start_soon(model.chat, HISTORY, (), Sampling())
+            await endpoint.asked.wait()
+            group.cancel_scope.cancel()
         assert (await model.chat(HISTORY, (), Sampling())).parts == (Text("ok"),)
 
 
