@@ -57,7 +57,9 @@ async def test_it_opens_with_words_and_no_end(session):
 
 
 async def test_tools_have_names_descriptions_and_object_schemas(session):
-    assert [(tool.name, tool.description, tool.parameters["type"]) for tool in session.tools] == [("count", "Count one up.", "object")]
+    assert [(tool.name, tool.description, tool.parameters["type"]) for tool in session.tools] == [
+        ("count", "Count one up.", "object")
+    ]
 
 
 async def test_every_call_has_its_result(session):

@@ -14,7 +14,7 @@ from sandlot.wiring.models import open_judge
 from sandlot.wiring.parts import Grading, ModelConfig, open_backend
 
 
-async def serve_environment(  # noqa: PLR0913 - the command's options
+async def serve_environment(
     env: str, task: str | None, transport: Literal["stdio", "http"], host: str, port: int, judge: str | None, rubric: str | None
 ) -> None:
     """Serve until the client leaves or the command is interrupted."""

@@ -79,4 +79,6 @@ class GradedTask:
         if not isinstance(trace.outcome, Scored):
             return f"This rollout has no score: {trace.outcome}"
         score = trace.outcome.score
-        return "\n".join([f"score {score}", *(f"{check.verdict} {check.points:g}/{check.worth:g} {check.id}" for check in score.checks)])
+        return "\n".join(
+            [f"score {score}", *(f"{check.verdict} {check.points:g}/{check.worth:g} {check.id}" for check in score.checks)]
+        )
