@@ -1,7 +1,7 @@
 """Sessions for clients of any kind, graded when they end.
 
-Whoever holds the loop, what passes through is written down as a trace, so that a served rollout is graded by the very function that
-grades all others.
+Whoever holds the loop, what passes through is written down as a trace, so that a served rollout is graded by the very
+function that grades all others.
 """
 
 from collections.abc import AsyncGenerator, Sequence
@@ -13,7 +13,7 @@ from sandlot.ports import Backend, Session, Step, ToolSpec
 from sandlot.rollout import grade_trace, recorded
 from sandlot.store.blobs import MemoryBlobs
 from sandlot.task import Task
-from sandlot.trace import Message, Node, Scored, Trace
+from sandlot.trace import Message, Node, Outcome, Scored, Trace
 from sandlot.wiring.parts import Grading
 
 
@@ -76,9 +76,10 @@ class GradedTask:
         with recorded(trace):
             trace.evidence = await session.inner.gather(trace.answer)
             trace.outcome = Scored(await grade_trace(self._grading, self._task, trace, self._blobs))
-        if not isinstance(trace.outcome, Scored):
-            return f"This rollout has no score: {trace.outcome}"
-        score = trace.outcome.score
+        outcome: Outcome | None = trace.outcome
+        if not isinstance(outcome, Scored):
+            return f"This rollout has no score: {outcome}"
+        score = outcome.score
         return "\n".join(
             [f"score {score}", *(f"{check.verdict} {check.points:g}/{check.worth:g} {check.id}" for check in score.checks)]
         )
