@@ -76,10 +76,11 @@ class GradedTask:
         with recorded(trace):
             trace.evidence = await session.inner.gather(trace.answer)
             trace.outcome = Scored(await grade_trace(self._grading, self._task, trace, self._blobs))
-        outcome: Outcome | None = trace.outcome
-        if not isinstance(outcome, Scored):
-            return f"This rollout has no score: {outcome}"
-        score = outcome.score
-        return "\n".join(
-            [f"score {score}", *(f"{check.verdict} {check.points:g}/{check.worth:g} {check.id}" for check in score.checks)]
-        )
+        return _told(trace.outcome)
+
+
+def _told(outcome: Outcome | None) -> str:
+    if not isinstance(outcome, Scored):
+        return f"This rollout has no score: {outcome}"
+    lines = [f"{check.verdict} {check.points:g}/{check.worth:g} {check.id}" for check in outcome.score.checks]
+    return "\n".join([f"score {outcome.score}", *lines])
