@@ -60,7 +60,7 @@ def run(
     dry_run: Annotated[bool, Option("--dry-run", help="Show the resolved config and a forecast; run nothing.")] = False,
     json: Json = False,
 ) -> None:
-    """Take many rollouts of an environment with a model; grade and keep every one.
+    """Take many rollouts with a model; grade and keep all.
 
     The same command continues a run that was interrupted. Exit code 1 if the run was stopped as bad or any rollout failed,
     3 if it is incomplete.

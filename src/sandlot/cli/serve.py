@@ -32,7 +32,10 @@ def serve(
     judge: Judge = None,
     rubric: Rubric = None,
 ) -> None:
-    """Serve an environment: each MCP connection plays one rollout of a task, and is graded when it says it is finished."""
+    """Offer an environment to any MCP client.
+
+    Each connection plays one rollout of a task, and is graded when it says it is finished.
+    """
     import anyio  # noqa: PLC0415 - help does not need it
 
     from sandlot.cli.serving import serve_environment  # noqa: PLC0415 - as above
