@@ -22,14 +22,20 @@ app = typer.Typer(
 )
 
 
-@app.callback()
-def options(
-    version: Annotated[bool, typer.Option("--version", help="Print the version and leave.", is_eager=True)] = False,
-) -> None:
-    """Reinforcement-learning environments for language-model agents: write one, run it, grade it, look at why."""
-    if version:
+def print_version(wanted: bool) -> None:
+    """Print the version and leave, if that is what was asked."""
+    if wanted:
         print(importlib.metadata.version("sandlot"))
         raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and leave.", is_eager=True, callback=print_version)
+    ] = False,
+) -> None:
+    """Reinforcement-learning environments for language-model agents: write one, run it, grade it, look at why."""
 
 
 for module in (doctor, new, show, play, run, compare, regrade, replay, rubric, serve, gc):
