@@ -8,7 +8,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import click
 import msgspec
 import typer
 
@@ -18,7 +17,7 @@ from sandlot.env import folder
 from sandlot.grade.library import LIBRARY
 from sandlot.grade.schema import rubric_schema
 from sandlot.run import config
-from sandlot.run.taxonomy import TAXONOMY
+from sandlot.run.taxonomy import LABELS
 from sandlot.wiring import parts
 
 REFERENCE = Path(__file__).parent / "reference"
@@ -51,15 +50,15 @@ def commands() -> str:
     for name, command in sorted(_flat(group)):
         lines += [f"## `sandlot {name}`", "", inspect.cleandoc(command.help or ""), ""]
         for parameter in command.params:
-            if isinstance(parameter, click.Option) and "--help" not in parameter.opts:
+            if parameter.param_type_name == "option" and "--help" not in parameter.opts:
                 default = (
                     f" Default: `{parameter.default}`."
                     if parameter.default not in (None, False, ()) and not callable(parameter.default)
                     else ""
                 )
                 lines.append(f"- `{', '.join(parameter.opts)}` {parameter.help or ''}{default}")
-            elif isinstance(parameter, click.Argument):
-                lines.append(f"- `{parameter.make_metavar(click.Context(command))}` {getattr(parameter, 'help', None) or ''}")
+            elif parameter.param_type_name == "argument":
+                lines.append(f"- `{parameter.metavar or parameter.name.upper()}` {getattr(parameter, 'help', None) or ''}")
         lines.append("")
     return "\n".join(lines)
 
@@ -115,11 +114,7 @@ def protocols() -> str:
             lines += [f"## {name}", "", inspect.cleandoc(value.__doc__ or ""), "", "```python"]
             for member, function in vars(value).items():
                 if isinstance(function, property):
-                    lines.append(
-                        f"{member}: {inspect.signature(function.fget).return_annotation}  # {inspect.cleandoc(function.fget.__doc__ or '')}".replace(
-                            "<class '", ""
-                        ).replace("'>", "")
-                    )
+                    lines.append(f"{member}: {_annotation(function)}  # {inspect.cleandoc(function.fget.__doc__ or '')}")
                 elif inspect.isfunction(function) and not member.startswith("_"):
                     prefix = "async def" if inspect.iscoroutinefunction(function) else "def"
                     lines += [f"{prefix} {member}{_signature(function)}", f'    """{inspect.cleandoc(function.__doc__ or "")}"""']
@@ -127,8 +122,15 @@ def protocols() -> str:
     return "\n".join(lines)
 
 
+def _annotation(member: property) -> str:
+    return _plain(inspect.formatannotation(inspect.signature(member.fget).return_annotation))
+
+
 def _signature(function: Any) -> str:
-    text = str(inspect.signature(function))
+    return _plain(str(inspect.signature(function)))
+
+
+def _plain(text: str) -> str:
     for noise in (
         "sandlot.ports.",
         "sandlot.trace.",
@@ -156,8 +158,10 @@ def ready_checks() -> str:
 
 def taxonomy() -> str:
     """Every label of a rollout, and where it is kept."""
-    lines = ["# What can become of a rollout", "", "| label | kept as | meaning |", "|---|---|---|"]
-    lines += [f"| `{entry.label}` | {entry.kept_as} | {entry.meaning} |" for entry in TAXONOMY]
+    lines = ["# What can become of a rollout", "", "| label | read from | rule | failures (side/kind) |", "|---|---|---|---|"]
+    for label in LABELS:
+        kinds = ", ".join(sorted(f"`{side}/{kind}`" for side, kind in label.kinds)) or "-"
+        lines.append(f"| `{label.name}` | {label.decided_by} | {label.what} | {kinds} |")
     return "\n".join(lines) + "\n"
 
 

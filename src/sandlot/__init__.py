@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from sandlot.errors import ToolError as ToolError
     from sandlot.limits import Constraint as Constraint
     from sandlot.limits import Limits as Limits
-    from sandlot.model.scripted import Agent as Agent
+    from sandlot.model.agent import Agent as Agent
     from sandlot.ports import Evidence as Evidence
     from sandlot.ports import World as World
     from sandlot.run.results import Run as Run
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from sandlot.types import Split as Split
 
 _FRONT_DOOR = {
-    "Agent": "model.scripted",
+    "Agent": "model.agent",
     "Ask": "env.function",
     "Cancelled": "trace",
     "Constraint": "limits",

@@ -7,6 +7,7 @@ slow one does not stop every other rollout. A thread cannot be killed: at its de
 
 import functools
 import inspect
+import threading
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -48,23 +49,39 @@ async def off_loop(name: str | Callable[[], str], work: Callable[[], Any]) -> An
 
     Work that calls several functions gives a function for the name: it is asked at the deadline, for the one then running.
     """
-    state: dict[str, Any] = {"done": False, "abandoned": None}
-
-    def run() -> Any:
-        try:
-            return work()
-        finally:
-            state["done"] = True
-            if state["abandoned"] is not None:
-                ABANDONED[state["abandoned"]] -= 1
-
+    errand = _Errand(work)
     try:
-        return await anyio.to_thread.run_sync(run, abandon_on_cancel=True, limiter=_limiter())
+        return await anyio.to_thread.run_sync(errand.run, abandon_on_cancel=True, limiter=_limiter())
     except anyio.get_cancelled_exc_class():
-        if not state["done"]:
-            state["abandoned"] = name if isinstance(name, str) else name()
-            ABANDONED[state["abandoned"]] += 1
+        errand.abandon(name)
         raise
+
+
+class _Errand:
+    """Work in a thread, and whether anybody still waits for it."""
+
+    def __init__(self, work: Callable[[], Any]) -> None:
+        self._work = work
+        self._lock = threading.Lock()  # the thread may finish at the very moment it is given up on
+        self._running = False
+        self._abandoned: str | None = None
+
+    def run(self) -> Any:
+        self._running = True
+        try:
+            return self._work()
+        finally:
+            with self._lock:
+                self._running = False
+                if self._abandoned is not None:
+                    ABANDONED[self._abandoned] -= 1
+
+    def abandon(self, name: str | Callable[[], str]) -> None:
+        """Count it, unless it has not begun (then it never will) or is already done."""
+        with self._lock:
+            if self._running:
+                self._abandoned = name if isinstance(name, str) else name()
+                ABANDONED[self._abandoned] += 1
 
 
 def _limiter() -> anyio.CapacityLimiter:

@@ -36,6 +36,8 @@ class SandlotError(Exception):
 class ConfigError(SandlotError):
     """The user's file or command is wrong; the message names the value and the fix."""
 
+    side = Side.ENVIRONMENT  # found only when a rollout met it, it is the environment that is wrong
+
 
 class AuthorError(SandlotError):
     """The environment author's code raised or overran its deadline."""

@@ -4,7 +4,7 @@ Features attach through the parts, never as branches here. `recorded` is the one
 """
 
 from collections.abc import AsyncGenerator, Generator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 
 from sandlot.clock import SYSTEM_CLOCK, agent_time, deadline, timed
 from sandlot.env.grading import grade, load_evidence
@@ -43,15 +43,12 @@ async def grade_trace(grading: Grading, task: Task, trace: Trace, blobs: Blobs) 
 @asynccontextmanager
 async def _opened(parts: Parts, task: Task, trace: Trace, blobs: Blobs) -> AsyncGenerator[WorldSession]:
     """The session, with the time it took to open and to close."""
-    opened = SYSTEM_CLOCK.monotonic()
-    closing = opened
-    try:
-        async with open_session(parts.env, task, backend=parts.backend, blobs=blobs) as session:
-            trace.phases["open"] = SYSTEM_CLOCK.monotonic() - opened
-            yield session
-            closing = SYSTEM_CLOCK.monotonic()
-    finally:
-        trace.phases["close" if "open" in trace.phases else "open"] = SYSTEM_CLOCK.monotonic() - closing
+    async with AsyncExitStack() as stack:
+        with timed(trace.phases, "open"):
+            session = await stack.enter_async_context(open_session(parts.env, task, backend=parts.backend, blobs=blobs))
+        yield session
+        with timed(trace.phases, "close"):
+            await stack.aclose()
 
 
 async def _act(parts: Parts, task: Task, session: WorldSession, trace: Trace) -> End:

@@ -8,7 +8,7 @@ from sandlot.run.compare import Comparison
 
 def print_comparison(comparison: Comparison) -> None:
     """To stdout."""
-    console = Console(highlight=False)
+    console = Console(highlight=False, soft_wrap=True)
     if comparison.note:
         console.print(f"[yellow]{escape(comparison.note)}[/]")
     score, rate = comparison.score, comparison.pass_rate

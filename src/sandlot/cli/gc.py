@@ -21,15 +21,17 @@ def gc(
     json: Json = False,
 ) -> None:
     """Remove what no trace refers to any more, and leftovers of crashes. Shows first; `--delete` does it."""
-    from sandlot.store.gc import collect_garbage  # noqa: PLC0415 - help does not need it
+    from sandlot.store.gc import collect  # noqa: PLC0415 - help does not need it
 
-    garbage = collect_garbage(runs, older_than_days=older_than_days, delete=delete)
+    found = collect(runs, older_than_s=older_than_days * 86_400 if older_than_days is not None else None, dry_run=not delete)
     if json:
-        print_json(garbage)
+        removable = [{"path": str(item.path), "size_bytes": item.size_bytes, "why": item.why} for item in found.removable]
+        busy = [str(path) for path in found.busy]
+        print_json({"removed": delete, "removable": removable, "size_bytes": found.size_bytes, "busy": busy})
         return
-    for item in garbage.items:
+    for item in found.removable:
         print(f"{'removed' if delete else 'would remove'}  {item.size_bytes:>12,} bytes  {item.path}  {item.why}")
-    print(
-        f"{len(garbage.items)} things, {garbage.size_bytes:,} bytes"
-        + ("" if delete or not garbage.items else "; `--delete` removes them")
-    )
+    for path in found.busy:
+        print(f"left alone, being written: {path}")
+    hint = "" if delete or not found.removable else "; `--delete` removes them"
+    print(f"{len(found.removable)} things, {found.size_bytes:,} bytes{hint}")

@@ -9,6 +9,7 @@ from sandlot.env.fingerprint import environment_fingerprint
 from sandlot.env.load import load
 from sandlot.run.regrade import Regraded, regrade
 from sandlot.run.results import Run
+from sandlot.run.run import JUDGE_CACHE
 from sandlot.trace import Failed, Outcome, Scored
 from sandlot.wiring.models import open_judge
 from sandlot.wiring.parts import ModelConfig
@@ -39,7 +40,9 @@ async def regrade_run(path: Path, env: str | None, judge: str | None, rubric: st
     run = Run(path)
     environment = load(env or run.manifest.source)
     async with AsyncExitStack() as stack:
-        judging = await stack.enter_async_context(open_judge(ModelConfig(spec=judge))) if judge else None
+        judging = (
+            await stack.enter_async_context(open_judge(ModelConfig(spec=judge), path.parent / JUDGE_CACHE)) if judge else None
+        )
         again = [item async for item in regrade(run, environment, judge=judging, rubric=rubric)]
     return Report(
         run=str(path),

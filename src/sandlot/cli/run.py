@@ -85,13 +85,13 @@ def run(
             usd_per_million_completion=completion_price,
         ),
         select=Selection(tasks=tuple(task or ()), split=split, rollouts=rollouts, group=group, training=for_training),
-        agent=AgentConfig(harness=harness, calls=calls.value, hooks=tuple(hook or ())),
+        agent=AgentConfig(harness=harness, calls="text" if calls is Calls.TEXT else "native", hooks=tuple(hook or ())),
         judge=ModelConfig(spec=judge, sampling=Sampling(temperature=0.0)) if judge else None,
         rubric=rubric,
         at_once=at_once,
     )
     if dry_run:
-        show_forecast(config, json=json)
+        show_forecast(config, runs=runs, json=json)
         return
     finished = run_watched(config, runs=runs, place=place, quiet=json)
     if json:

@@ -14,13 +14,15 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemaining
 
 from sandlot.cli.options import print_json
 from sandlot.cli.summary import print_summary
+from sandlot.env.environment import Environment
+from sandlot.env.fingerprint import environment_fingerprint
 from sandlot.env.load import load
 from sandlot.observe.progress import Progress as Tally
 from sandlot.observe.progress import Reading
 from sandlot.run.config import Plan, RunConfig, plan_run
 from sandlot.run.forecast import forecast
 from sandlot.run.results import Run
-from sandlot.run.run import run_async
+from sandlot.run.run import Watcher, run_async
 from sandlot.run.summary import Summary
 from sandlot.trace import TraceRow
 
@@ -63,8 +65,8 @@ def run_watched(config: RunConfig, *, runs: Path, place: Path | None, quiet: boo
     return Finished(run, run.summary())
 
 
-class Bar:
-    """A `Watcher` that draws one line."""
+class Bar(Watcher):
+    """Draws one line."""
 
     def __init__(self, bars: Progress, console: Console) -> None:
         self._bars = bars
@@ -97,16 +99,33 @@ def _said(reading: Reading) -> str:
     return "  ".join(pieces + ([f"[red]{failed} failed[/]"] if failed else []))
 
 
-def show_forecast(config: RunConfig, *, json: bool) -> None:
+def show_forecast(config: RunConfig, *, runs: Path, json: bool) -> None:
     """What would be run, and what is known of its cost; runs nothing."""
-    plan = plan_run(load(config.env), config)
-    expected = forecast(plan.num_rollouts, at_once=config.at_once)
+    env = load(config.env)
+    plan = plan_run(env, config)
+    pilot = _pilot(env, config, runs)
+    rows = pilot.rows if pilot else ()
+    expected = forecast(plan.num_rollouts, rows, at_once=config.at_once, limits=env.limits, sandboxed=env.image is not None)
     if json:
         print_json({"config": config, "tasks": len(plan.tasks), "forecast": expected})
         return
     sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(config), indent=2) + b"\n")
     sys.stdout.flush()
     print(expected.describe())
+
+
+def _pilot(env: Environment, config: RunConfig, runs: Path) -> Run | None:
+    """The newest run of this very environment with this model: what is known about the next one."""
+    fingerprint = environment_fingerprint(env)
+    for path in sorted(runs.glob("*/manifest.json"), key=lambda each: each.stat().st_mtime, reverse=True):
+        run = Run(path.parent)
+        if (
+            run.manifest.fingerprints.environment == fingerprint
+            and run.manifest.config.model.spec == config.model.spec
+            and len(run)
+        ):
+            return run
+    return None
 
 
 def _raise_open_files() -> None:

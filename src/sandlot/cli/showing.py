@@ -29,7 +29,7 @@ def show_environment(what: str, *, json: bool) -> None:
     if json:
         print_json(facts)
         return
-    console = Console(highlight=False)
+    console = Console(highlight=False, soft_wrap=True)
     console.print(f"[bold]{env.name}[/]  {escape(env.description.splitlines()[0]) if env.description else ''}")
     console.print(f"{facts['source']}  fingerprint {facts['fingerprint'][:12]}")
     splits = ", ".join(f"{count} {name}" for name, count in facts["splits"].items())
@@ -90,7 +90,7 @@ def show_trace(path: Path, task: str, rollout: int, *, json: bool) -> None:
     if json:
         print_json(trace)
         return
-    console = Console(highlight=False)
+    console = Console(highlight=False, soft_wrap=True)
     for number, node in enumerate(trace.nodes):
         mark = "[green]*[/]" if node.sampled else " "
         for line in rendered_message(node.message):

@@ -14,7 +14,7 @@ BLOCKS = " ▁▂▃▄▅▆▇█"
 
 def print_summary(run: Run, summary: Summary) -> None:
     """To stdout, in one screen."""
-    console = Console(highlight=False)
+    console = Console(highlight=False, soft_wrap=True)
     console.print(
         f"[bold]{run.manifest.environment}[/] with [bold]{escape(run.manifest.config.model.spec)}[/]: {_verdict(run, summary)}"
     )

@@ -19,6 +19,7 @@ from sandlot.ports import Evidence, Judge, Session, Tool, ToolSource, World
 from sandlot.rubric import PythonCheck, Rubric, Score
 from sandlot.task import Task
 from sandlot.tools.function import FunctionTool
+from sandlot.tools.mcp import McpSource
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -128,13 +129,14 @@ class Environment:
         """Mark a check: `def right(evidence, task) -> bool | float | (value, why)`."""
 
         def mark(marked: F) -> F:
-            ref = id or marked.__name__
+            name = id or marked.__name__
+            ref = f"environment:{name}"
             if ref in self.parts.functions:
-                raise ConfigError(f"{where(marked)}: two checks are called `{ref}`; rename one or give it `id=`")
+                raise ConfigError(f"{where(marked)}: two checks are called `{name}`; rename one or give it `id=`")
             self.parts.functions[ref] = marked
             self.parts.checks.append(
                 PythonCheck(
-                    id=ref, ref=ref, points=points, tags=tuple(tags), requires=tuple(requires), gate=gate, isolate=isolate
+                    id=name, ref=ref, points=points, tags=tuple(tags), requires=tuple(requires), gate=gate, isolate=isolate
                 )
             )
             return self._from(marked)
@@ -157,11 +159,9 @@ class Environment:
         self.parts.user = lambda world, task: Replies(function, world, task)
         return self._from(function)
 
-    def mcp(self, *, name: str, command: Sequence[str] = (), url: str | None = None, env: Sequence[str] = ()) -> None:
-        """Take an MCP server's tools: started when a world opens, gone when it closes. `env` names variables it may see."""
-        from sandlot.tools.mcp import McpSource  # noqa: PLC0415 - the MCP SDK takes over a second to import
-
-        self.parts.sources.append(McpSource(name=name, command=tuple(command), url=url, env=tuple(env)))
+    def mcp(self, server: McpSource) -> None:
+        """Take an MCP server's tools: it is started when a world opens, and gone when it closes."""
+        self.parts.sources.append(server)
 
     # -- use ---------------------------------------------------------------------------------------------------------
 

@@ -20,22 +20,15 @@ import msgspec
 
 from sandlot.env.environment import Environment
 from sandlot.env.module import load_module
-from sandlot.env.taskset import tasks_from
+from sandlot.env.taskset import tasks_from, tasks_of
 from sandlot.errors import ConfigError
 from sandlot.grade.library import LIBRARY
+from sandlot.grade.lint import Finding, lint_file
 from sandlot.grade.loading import load_rubric
 from sandlot.limits import Constraint, Limits
+from sandlot.tools.mcp import McpSource
 
 MANIFEST = "environment.toml"
-
-
-class McpTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One `[[mcp]]` table: a server by command, or by url."""
-
-    name: str
-    command: tuple[str, ...] = ()
-    url: str | None = None
-    env: tuple[str, ...] = ()
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -50,7 +43,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     tools: tuple[str, ...] | None = None
     limits: Limits = Limits()
     constraints: tuple[Constraint, ...] = ()
-    mcp: tuple[McpTable, ...] = ()
+    mcp: tuple[McpSource, ...] = ()
 
 
 def load_folder(folder: Path) -> Environment:
@@ -75,7 +68,7 @@ def load_folder(folder: Path) -> Environment:
     for function in _tool_functions(folder, manifest.tools):
         env.tool(function)
     for server in manifest.mcp:
-        env.mcp(name=server.name, command=server.command, url=server.url, env=server.env)
+        env.mcp(server)
     solution = _optional(folder / "solution.py")
     if solution is not None:
         env.solution(_function(solution, "solve", folder / "solution.py"))
@@ -96,6 +89,15 @@ def check_function(folder: Path | None, ref: str) -> Callable[..., Any]:
     if folder is None or not path.is_file() or folder.resolve() not in path.resolve().parents:
         raise ConfigError(f"check ref `{ref}`: there is no file `{path}`")
     return _function(load_module(path), name, path)
+
+
+def lint_rubric(path: Path) -> list[Finding]:
+    """Everything worth saying about a rubric; references are looked up in the environment it belongs to, if there is one."""
+    folder = path.resolve().parent.parent
+    if not (folder / MANIFEST).is_file():
+        return lint_file(path)
+    tasks = [task for task in tasks_of(load_folder(folder)) if task.rubric == path.stem]
+    return lint_file(path, functools.partial(check_function, folder), tasks)
 
 
 def _manifest(path: Path) -> Manifest:

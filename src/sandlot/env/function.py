@@ -24,7 +24,7 @@ from sandlot.env.environment import Environment, where
 from sandlot.env.session import world_seed
 from sandlot.errors import AuthorError, ConfigError, GradeError, boundary
 from sandlot.limits import Limits
-from sandlot.model.scripted import Agent
+from sandlot.model.agent import Agent
 from sandlot.ports import Evidence, Judge
 from sandlot.rubric import CheckResult, Verdict
 from sandlot.rubric import Score as GradedScore

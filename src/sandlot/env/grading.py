@@ -8,6 +8,7 @@ from typing import Any
 
 from sandlot.env.environment import Environment
 from sandlot.errors import ConfigError, GradeError
+from sandlot.grade import lint
 from sandlot.grade.evidence import StoredEvidence
 from sandlot.grade.grading import grade as grade_rubric
 from sandlot.ports import Blobs, Evidence, Judge
@@ -29,9 +30,7 @@ async def load_evidence(env: Environment, trace: Trace, blobs: Blobs) -> Evidenc
     """What a rollout left, read back from where it was stored."""
     if trace.evidence is None:
         raise GradeError(f"rollout {trace.task}/{trace.rollout} left no evidence to grade", kind="no_evidence")
-    kept = {
-        file.blob for files in (trace.evidence.files, trace.evidence.initial) for file in files.values() if file.blob is not None
-    }
+    kept = {file.blob for file in trace.evidence.files.values() if file.blob is not None}
     contents = {name: await blobs.get(name) for name in sorted(kept)}
     return StoredEvidence(trace.evidence, trace, contents, env.state if isinstance(env.state, type) else None)
 
@@ -54,10 +53,23 @@ def needs_judge(env: Environment, tasks: list[Task], rubric: str | None = None) 
     return env.parts.grade is None and any(rubric_for(env, task, rubric).needs_judge for task in tasks)
 
 
+def require_gradable(env: Environment, tasks: list[Task], rubric: str | None = None) -> None:
+    """Refuse, before the first rollout, rubrics whose checks or arguments cannot work for these tasks."""
+    if env.parts.grade is not None:
+        return
+    by_rubric: dict[str, list[Task]] = {}
+    for task in tasks:
+        by_rubric.setdefault(rubric or task.rubric, []).append(task)
+    for name, graded in by_rubric.items():
+        lint.require_gradable(
+            rubric_for(env, graded[0], name), f"rubric `{name}` of `{env.name}`", functions=_resolver(env), tasks=graded
+        )
+
+
 def _resolver(env: Environment) -> Callable[[str], Callable[..., Any]]:
     def resolve(ref: str) -> Callable[..., Any]:
         if ref not in env.parts.functions:
-            raise GradeError(f"check function `{ref}` is not part of environment `{env.name}`", kind="config")
+            raise LookupError(f"check function `{ref}` is not part of environment `{env.name}`")
         return env.parts.functions[ref]
 
     return resolve

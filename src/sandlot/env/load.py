@@ -54,7 +54,7 @@ def found_environments(folder: Path = Path("environments")) -> Iterator[Found]:
                 yield Found(path.name, "folder", str(path))
             elif (path / "environment.py").is_file():
                 yield Found(path.name, "file", str(path / "environment.py"))
-            elif path.suffix == ".py" and not path.name.startswith("_"):
+            elif path.suffix == ".py" and not path.name.startswith(("_", "conftest", "test_")):
                 yield Found(path.stem, "file", str(path))
     for entry in entry_points(group=GROUP):
         yield Found(entry.name, "installed", entry.value)

@@ -86,7 +86,7 @@ class WorldSession:
         self._user: User | None = env.parts.user(world, task) if env.parts.user else None
         self._constraints = env.constraints
         self._num_calls: Counter[str] = Counter()
-        self._penalties: Counter[str] = Counter()
+        self._penalties: dict[str, float] = {}
         self._num_turns = 0
         self._num_tokens = 0
         self._messages: list[Message] = []
@@ -123,7 +123,7 @@ class WorldSession:
         self._end = end or self._limit_reached()
         if message is not None:
             self._messages.append(message)
-        if self._end in {End.TURN_LIMIT, End.TOKEN_LIMIT}:
+        if self._end is End.TURN_LIMIT or self._end is End.TOKEN_LIMIT:
             events.append(self._event("limit", limit=self._end.value, turns=self._num_turns, tokens=self._num_tokens))
         return Step(messages=(message,) if message else (), end=self._end, events=tuple(events))
 
@@ -217,7 +217,7 @@ class WorldSession:
                 broken = broken or constraint
         if broken is not None:
             if broken.on_breach is OnBreach.PENALTY:
-                self._penalties[broken.id] += broken.points
+                self._penalties[broken.id] = self._penalties.get(broken.id, 0.0) + broken.points
             events.append(self._event("breach", constraint=broken.id, call=call.id, consequence=broken.on_breach.value))
         return broken
 

@@ -45,7 +45,7 @@ def task_named(env: Environment, name: str) -> Task:
 
 
 def tasks_from(*paths: str | Path) -> Iterator[Task]:
-    """Read tasks from JSONL or Parquet, a row each. In an environment, one line does it: `return tasks_from("tasks.jsonl")`."""
+    """Read tasks from JSONL or Parquet files, one row a task, so that an environment needs one line for them."""
     for path in map(Path, paths):
         if not path.is_file():
             raise ConfigError(f"no tasks file `{path}`")
@@ -70,12 +70,11 @@ def _jsonl_tasks(path: Path) -> Iterator[Task]:
 
 
 def _parquet_rows(path: Path) -> Iterable[dict[str, Any]]:
-    import pyarrow as pa  # noqa: PLC0415 - half a second to import
-    import pyarrow.parquet  # noqa: PLC0415 - as above
+    from pyarrow import parquet  # noqa: PLC0415 - half a second to import
 
     try:
-        rows = cast("list[dict[str, Any]]", pyarrow.parquet.read_table(path).to_pylist())  # pyright: ignore[reportUnknownMemberType]
-    except (pa.ArrowInvalid, OSError) as error:
+        rows = cast("list[dict[str, Any]]", parquet.read_table(path).to_pylist())  # pyright: ignore[reportUnknownMemberType]
+    except (ValueError, OSError) as error:  # pyarrow's own errors are both of these
         raise ConfigError(f"tasks file `{path}` is not readable Parquet: {error}") from error
     # Parquet has a column for every row: a null there means the row does not have the field.
     return ({name: value for name, value in row.items() if value is not None} for row in rows)

@@ -14,7 +14,8 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
-from sandlot.author import name_of
+from sandlot import isolate
+from sandlot.author import is_async, name_of
 from sandlot.errors import GradeError, NotInEvidence, SandlotError
 from sandlot.grade.score import verdict_of
 from sandlot.grade.state import readable
@@ -33,6 +34,8 @@ class Binding:
 
     positional: tuple[str, ...]
     named: tuple[tuple[str, str], ...]
+    on_loop: bool
+    """True for an async function."""
 
     def arguments(self, given: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
         """The arguments of one call, from `{"evidence": ..., "task": ...}`."""
@@ -42,8 +45,8 @@ class Binding:
 def binding(function: Function, names: frozenset[str]) -> Binding:
     """How to call it with `evidence`, `task` and arguments of these names; `TypeError` says what does not fit.
 
-    Parameters called `evidence` and `task` get them, whatever their place; otherwise the first required ones that no argument
-    fills do. A function may leave out what it does not need.
+    Parameters called `evidence` and `task` get them, whatever their place. If none is called so, the first two required ones
+    that no argument fills do. A function may leave out what it does not need.
     """
     hashable = isinstance(function, Hashable)  # pyright: ignore[reportUnnecessaryIsInstance] - an author's callable may not be
     return (_cached_binding if hashable else _binding)(function, names)
@@ -55,7 +58,7 @@ def _binding(function: Function, names: frozenset[str]) -> Binding:
     if reserved:
         raise TypeError(f"an argument is called `{min(reserved)}`, which is given by Sandlot; rename it")
     slots = {parameter.name: parameter.name for parameter in parameters if parameter.name in {"evidence", "task"}}
-    left = [slot for slot in ("evidence", "task") if slot not in slots]
+    left = [] if slots else ["evidence", "task"]
     kinds = inspect.Parameter
     for parameter in parameters:
         by_place = parameter.kind in {kinds.POSITIONAL_ONLY, kinds.POSITIONAL_OR_KEYWORD}
@@ -66,7 +69,7 @@ def _binding(function: Function, names: frozenset[str]) -> Binding:
         positional = ["evidence", "task"]  # a wrapper that passes everything on
     keywords = [(p.name, slots[p.name]) for p in parameters if p.name in slots and p.kind is not kinds.POSITIONAL_ONLY]
     inspect.signature(function).bind(*positional, **dict(keywords), **dict.fromkeys(names))
-    return Binding(positional=tuple(positional), named=tuple(keywords))
+    return Binding(positional=tuple(positional), named=tuple(keywords), on_loop=is_async(function))
 
 
 _cached_binding = functools.lru_cache(maxsize=4096)(_binding)  # reading a signature costs more than most checks
@@ -82,9 +85,11 @@ def ask(check: PythonCheck, function: Function, evidence: Evidence, task: Task) 
 
 
 async def ask_async(check: PythonCheck, function: Function, evidence: Evidence, task: Task) -> CheckResult:
-    """Await an async check and settle what it said."""
+    """Await an async check, or an isolated one in a process of its own, and settle what it said."""
     try:
         positional, named = _arguments(check, function, evidence, task)
+        if check.isolate:
+            return settled(check, await isolate.call(function, *positional, **named))
         return settled(check, await function(*positional, **named))
     except (Exception, SystemExit) as error:  # noqa: BLE001 - as above; cancellation passes through
         return _not_met(check, function, error)

@@ -16,7 +16,7 @@ import msgspec
 from sandlot.errors import GradeError, NotInEvidence, SandboxError, boundary
 from sandlot.grade.state import plain, readable
 from sandlot.limits import Limits
-from sandlot.ports import Blobs, Evidence, Snapshot
+from sandlot.ports import Blobs, Snapshot
 from sandlot.trace import EvidenceRecord, FileRecord, Trace
 from sandlot.types import digest
 
@@ -108,13 +108,15 @@ def _rebuilt(state: Any, state_type: type[Any] | None) -> Any:
         return msgspec.to_builtins(state)
     try:
         return msgspec.convert(state, state_type)
-    except (msgspec.ValidationError, TypeError) as error:
+    except (msgspec.ValidationError, TypeError, NameError) as error:
         name = state_type.__qualname__
-        raise GradeError(f"the stored state is not a `{name}` any more: {error}; was `{name}` changed after the run?") from error
+        raise GradeError(
+            f"the stored state is not a `{name}`: {error}; its annotations must fit what it holds, now as during the run"
+        ) from error
 
 
 async def gather(
-    final: Snapshot,
+    final: Snapshot | None,
     blobs: Blobs,
     limits: Limits,
     *,
@@ -125,11 +127,11 @@ async def gather(
 ) -> EvidenceRecord:
     """What the agent left, as a record, with the bytes of its files in `blobs`.
 
-    `initial` is the snapshot taken after setup; without it the diff shows every file as new. State that is not plain data is
-    the author's error, named by its path.
+    `final` is None for a world that has no files. `initial` is the snapshot taken after setup; without it the diff shows every
+    file as new. State that is not plain data is the author's error, named by its path.
     """
     kept = plain(state)  # first: it is cheap, and wrong state would make all the reading vain
-    files = await _keep(final, blobs, limits.evidence_bytes)
+    files = await _keep(final, blobs, limits.evidence_bytes) if final is not None else {}
     return EvidenceRecord(
         answer=readable(answer),
         state=kept,
@@ -174,7 +176,3 @@ async def _listing(snapshot: Snapshot) -> Mapping[str, int]:
 async def _read(snapshot: Snapshot, path: str) -> bytes:
     with boundary(SandboxError, f"reading `{path}` from a snapshot that lists it"):
         return await snapshot.read(path)
-
-
-def _is_evidence(evidence: StoredEvidence) -> Evidence:  # pyright: ignore[reportUnusedFunction] - the type checker's proof
-    return evidence

@@ -88,8 +88,9 @@ def answer_number(evidence: Evidence, value: float, *, tolerance: float = 0.0) -
 
 def answer_matches(evidence: Evidence, pattern: str) -> Said:
     """The regular expression is found in the answer (in its last 10,000 characters)."""
-    if _NESTED_REPEAT.search(pattern):
-        raise ValueError(f"/{pattern}/ repeats a repetition, which can take forever; write it without the outer or the inner one")
+    fault = pattern_fault(pattern)
+    if fault is not None:
+        raise ValueError(fault)
     match = re.search(pattern, evidence.answer[-MAX_MATCH_CHARS:])
     return match is not None, f"found {_short(match.group())}" if match else f"/{pattern}/ is not in {_short(evidence.answer)}"
 
@@ -150,6 +151,15 @@ LIBRARY: dict[str, Function] = {
     )
 }
 """Every built-in check by name."""
+
+
+def pattern_fault(pattern: Any) -> str | None:
+    """Why a pattern cannot be used: it is none, or it repeats a repetition, which can take forever; None if it can."""
+    try:
+        re.compile(pattern)
+    except (re.error, TypeError, RecursionError) as error:
+        return f"{pattern!r} is no regular expression: {error}"
+    return f"/{pattern}/ repeats a repetition, which can take forever" if _NESTED_REPEAT.search(pattern) else None
 
 
 def _short(value: Any) -> str:

@@ -17,6 +17,8 @@ FORMAT = 1
 PENALTY_PREFIX = "constraint:"
 """Results of broken constraints carry this before the constraint's id; no check may."""
 MAX_VOTES = 15
+MAX_POINTS = 1e9
+"""Far more than any rubric needs, and few enough that no sum overflows."""
 PLAIN_VIEWS = ("answer", "state", "transcript")
 
 
@@ -74,7 +76,7 @@ def ordered(checks: Sequence[Check]) -> list[Check]:
 
 def possible_points(rubric: Rubric) -> float:
     """The denominator: all positive points, a group counting for no more than its cap. It never depends on the answer."""
-    worth = {check.id: max(check.points, 0.0) for check in rubric.checks}
+    worth = {check.id: min(max(check.points, 0.0), MAX_POINTS) for check in rubric.checks}
     grouped = {name for group in rubric.groups for name in group.checks}
     capped = [min(group.cap, math.fsum(worth.get(name, 0.0) for name in group.checks)) for group in rubric.groups]
     return math.fsum([*capped, *(points for name, points in worth.items() if name not in grouped)])
@@ -108,8 +110,8 @@ def _of_check(check: Check, path: str, known: set[str]) -> Iterator[Fault]:
         yield fault(
             "bad-id", "id", f"id {check.id[:140]!r}", f"use 1 to 128 printable characters, not starting with `{PENALTY_PREFIX}`"
         )
-    if not math.isfinite(check.points):
-        yield fault("points", "points", f"points are {check.points}", "give a finite number")
+    if not abs(check.points) <= MAX_POINTS:
+        yield fault("points", "points", f"points are {check.points}", f"give a number between -{MAX_POINTS:g} and {MAX_POINTS:g}")
     for name in check.requires:
         if name not in known:
             yield fault("unknown-requires", "requires", f"requires `{name}`, which does not exist", _known(known))
@@ -142,7 +144,7 @@ def _of_groups(rubric: Rubric, known: set[str]) -> Iterator[Fault]:
     member_of: dict[str, str] = {}
     for index, group in enumerate(rubric.groups):
         path = f"$.groups[{index}]"
-        if not (math.isfinite(group.cap) and group.cap > 0):
+        if not 0 < group.cap < math.inf:
             yield Fault(
                 code="cap", message=f"group `{group.id}`: cap is {group.cap}", fix="give a positive number", path=f"{path}.cap"
             )

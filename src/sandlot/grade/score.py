@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping
 
 from sandlot.errors import GradeError
-from sandlot.grade.rules import PENALTY_PREFIX, possible_points
+from sandlot.grade.rules import MAX_POINTS, PENALTY_PREFIX, possible_points
 from sandlot.rubric import CheckResult, Rubric, Score, Verdict
 
 
@@ -43,8 +43,8 @@ def verdict_of(value: float) -> Verdict:
 
 
 def _penalty(name: str, points: float) -> CheckResult:
-    if not (math.isfinite(points) and points >= 0):
-        raise GradeError(f"constraint `{name}` takes away {points} points; a penalty is a finite number, 0 or more")
+    if not 0 <= points <= MAX_POINTS:
+        raise GradeError(f"constraint `{name}` takes away {points} points; a penalty is between 0 and {MAX_POINTS:g}")
     return CheckResult(
         id=f"{PENALTY_PREFIX}{name}",
         verdict=Verdict.MET,

@@ -1,5 +1,6 @@
 """What a judge is shown: named parts of the evidence as text."""
 
+import json
 from collections.abc import Mapping
 
 import msgspec
@@ -7,6 +8,7 @@ import msgspec
 from sandlot.ports import Evidence
 from sandlot.rubric import JudgeCheck
 from sandlot.trace import Image, Reasoning, Tensor, Text, ToolCall, Trace
+from sandlot.types import Json
 
 
 def view_of(check: JudgeCheck, evidence: Evidence) -> Mapping[str, str]:
@@ -22,13 +24,21 @@ def transcript(trace: Trace) -> str:
             if isinstance(part, Text):
                 lines.append(f"{node.message.role.value}: {part.text}")
             elif isinstance(part, ToolCall):
-                arguments = part.malformed if part.malformed is not None else msgspec.json.encode(part.arguments).decode()
+                arguments = part.malformed if part.malformed is not None else _written(part.arguments)
                 lines.append(f"{node.message.role.value} calls {part.name}({arguments})")
             elif isinstance(part, Image | Tensor):
                 lines.append(f"{node.message.role.value}: [{type(part).__name__.lower()}]")
             elif not isinstance(part, Reasoning):
                 lines.append(f"{'error' if part.error else 'result'}: {part.text}")
     return "\n".join(lines)
+
+
+def _written(arguments: Json) -> str:
+    """Arguments as JSON, whatever an agent put into them."""
+    try:
+        return json.dumps(arguments, ensure_ascii=False, default=str)
+    except (ValueError, RecursionError):
+        return "(arguments that cannot be shown)"
 
 
 def _part(name: str, evidence: Evidence) -> str:

@@ -126,6 +126,7 @@ class LoopWatch:
         self._threads: list[threading.Thread] = []
 
     async def __aenter__(self) -> Self:
+        self._stop.clear()  # a watch that is entered again goes on counting
         arguments = (asyncio.get_running_loop(), threading.get_ident())
         thread = threading.Thread(target=self._watch, args=arguments, name="sandlot-loop-watch", daemon=True)
         self._threads.append(thread)

@@ -48,7 +48,7 @@ class Tripped(msgspec.Struct, frozen=True, kw_only=True):
         sides = ", ".join(f"{count} {side}" for side, count in sorted(self.failures.items(), key=lambda item: -item[1]))
         failed = sum(self.failures.values())
         return (
-            f"stopped: {failed} of {self.attempts} attempts failed on the {self.side} side ({sides}; "
+            f"{failed} of {self.attempts} attempts failed on the {self.side} side ({sides}; "
             f"{self.rate.low:.0%} to {self.rate.high:.0%} at 95 %)"
         )
 

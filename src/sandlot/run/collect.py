@@ -37,13 +37,14 @@ class Collection:
     """True if the run was judged bad, rather than interrupted."""
     num_cancelled: int = 0
     """Rollouts in flight when it stopped; they will be taken again."""
-    _scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    """Everything under way; cancelled when it stops."""
 
     def stop(self, reason: str, *, tripped: bool = False) -> None:
         """End the run; the first reason counts."""
         if self.stopped is None:
             self.stopped, self.tripped = reason, tripped
-            self._scope.cancel()
+            self.scope.cancel()
 
 
 async def collect(
@@ -74,7 +75,7 @@ async def collect(
                 watch(row)
                 _judge(trace, breaker, collection)
 
-    with collection._scope:  # noqa: SLF001 - the scope is the collection's own
+    with collection.scope:
         async with anyio.create_task_group() as group:
             group.start_soon(_listen, collection)
             async with anyio.create_task_group() as workers:

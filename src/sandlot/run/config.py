@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import msgspec
 
 from sandlot.env.environment import Environment
-from sandlot.env.grading import needs_judge
+from sandlot.env.grading import needs_judge, require_gradable
 from sandlot.env.taskset import tasks_of
 from sandlot.errors import ConfigError
 from sandlot.task import Task, require_trainable
@@ -88,6 +88,7 @@ def plan_run(env: Environment, config: RunConfig) -> Plan:
         require_trainable(tasks)
     for task in tasks:
         env.limits.but(task.limits)
+    require_gradable(env, tasks, config.rubric)
     if needs_judge(env, tasks, config.rubric) and config.judge is None:
         raise ConfigError(
             f"rubric of `{env.name}` has judge checks; name a judge with `--judge MODEL`, or grade by another with `--rubric`"

@@ -22,6 +22,13 @@ class Range(msgspec.Struct, frozen=True, kw_only=True):
     low: float | None = None
     high: float | None = None
 
+    def describe(self) -> str:
+        """In words: the number and its range, or that it is unknown, with a bound if there is one."""
+        likely = "unknown" if self.likely is None else _shown(self.likely)
+        if self.low is not None and self.high is not None and self.low < self.high:
+            return f"{likely}  ({_shown(self.low)} to {_shown(self.high)})"
+        return f"{likely}  (at most {_shown(self.high)})" if self.low is None and self.high is not None else likely
+
     def times(self, factor: float) -> "Range":
         """The same in other units."""
         return Range(**{name: None if value is None else value * factor for name, value in msgspec.structs.asdict(self).items()})
@@ -44,26 +51,36 @@ class Forecast(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
 
     @property
+    def ranges(self) -> dict[str, Range]:
+        """Every number by name."""
+        return {name: value for name, value in msgspec.structs.asdict(self).items() if isinstance(value, Range)}
+
+    @property
     def unknown(self) -> tuple[str, ...]:
         """The numbers that cannot be told."""
-        ranges = ("turns", "prompt_tokens", "completion_tokens", "usd", "wall_s", "sandbox_hours")
-        return tuple(name for name in ranges if getattr(self, name).likely is None)
+        return tuple(name for name, number in self.ranges.items() if number.likely is None)
+
+    def describe(self) -> str:
+        """The forecast as a person reads it, a line each."""
+        basis = f"from a pilot of {self.pilot}" if self.pilot else "without a pilot"
+        lines = [f"{self.rollouts:,} rollouts, {self.at_once:,} at once, {basis}"]
+        lines += [f"  {name.replace('_', ' '):<18} {number.describe()}" for name, number in self.ranges.items()]
+        return "\n".join([*lines, *(f"  {note}" for note in self.notes)])
 
 
 def forecast(
-    pilot: Iterable[TraceRow] = (), *, rollouts: int, at_once: int, limits: Limits | None = None, sandboxed: bool = False
+    rollouts: int, pilot: Iterable[TraceRow] = (), *, at_once: int, limits: Limits | None = None, sandboxed: bool = False
 ) -> Forecast:
     """What `rollouts` rollouts will take, from rows of a pilot of the same setting; without one, what the limits alone say."""
     if rollouts < 0 or at_once < 1:
         raise ValueError(f"rollouts={rollouts}, at_once={at_once}: give 0 or more, and 1 or more")
     rows = [row for row in pilot if row.outcome != "cancelled"]  # cut short by an operator: says nothing about the next
-    limits = limits or Limits()
     busy_s = _total(rows, lambda row: row.seconds, rollouts)
     return Forecast(
         rollouts=rollouts,
         at_once=at_once,
         pilot=len(rows),
-        turns=_capped(_total(rows, lambda row: row.turns, rollouts), rollouts * limits.turns),
+        turns=_capped(_total(rows, lambda row: row.turns, rollouts), rollouts * limits.turns if limits else None),
         prompt_tokens=_total(rows, lambda row: row.prompt_tokens, rollouts),
         completion_tokens=_total(rows, lambda row: row.completion_tokens, rollouts),
         usd=_total(rows, lambda row: row.usd, rollouts),
@@ -71,6 +88,10 @@ def forecast(
         sandbox_hours=busy_s.times(1 / 3600) if sandboxed else Range(likely=0.0, low=0.0, high=0.0),
         notes=tuple(_notes(rows, rollouts)),
     )
+
+
+def _shown(number: float) -> str:
+    return f"{number:,.0f}" if number >= 100 or number == round(number) else f"{number:.3g}"
 
 
 def _total(rows: Sequence[TraceRow], value_of: Callable[[TraceRow], float], rollouts: int) -> Range:
@@ -91,8 +112,10 @@ def _total(rows: Sequence[TraceRow], value_of: Callable[[TraceRow], float], roll
     return Range(likely=likely, low=max(0.0, likely - half), high=likely + half)
 
 
-def _capped(turns: Range, most: int) -> Range:
-    """Turns have a limit, pilot or not."""
+def _capped(turns: Range, most: int | None) -> Range:
+    """Turns have a limit, pilot or not, where the limit is known."""
+    if most is None:
+        return turns
     return Range(likely=turns.likely, low=turns.low, high=most if turns.high is None else min(most, turns.high))
 
 

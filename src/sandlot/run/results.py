@@ -89,9 +89,9 @@ class Run:
     @property
     def verdict(self) -> str:
         """`complete`; `stopped` if it was judged bad; `incomplete` if something is still to be done."""
-        if len(self) >= self.manifest.num_rollouts:
-            return "complete"
-        return "stopped" if any(sitting.tripped for sitting in self.sittings) else "incomplete"
+        if any(sitting.tripped for sitting in self.sittings):
+            return "stopped"
+        return "complete" if len(self) >= self.manifest.num_rollouts else "incomplete"
 
     @property
     def finished(self) -> bool:

@@ -6,7 +6,6 @@ same unfinished directory again, so a run that was killed is continued by repeat
 
 import resource
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +22,12 @@ from sandlot.run.config import Plan, RunConfig, Selection, plan_run
 from sandlot.run.manifest import Fingerprints, Manifest, fingerprints, machine_facts, run_digest
 from sandlot.run.results import Run, Sitting, note_sitting
 from sandlot.store.directory import open_run
+from sandlot.store.reader import RunReader
 from sandlot.trace import TraceRow
 from sandlot.wiring.parts import AgentConfig, ModelConfig, open_parts
 
-Watch = Callable[[TraceRow], None]
+JUDGE_CACHE = ".judge"
+"""Below the folder of runs: a verdict once given is not paid for again, by whatever run."""
 
 
 async def run_async(
@@ -47,10 +48,14 @@ async def run_async(
     started_s, cpu_s = time.monotonic(), _cpu_s()
     async with (
         open_run(path, manifest=msgspec.json.format(msgspec.json.encode(manifest), indent=2)) as store,
-        open_parts(environment, config.model, config.agent, judge=config.judge, rubric=config.rubric) as parts,
-        LoopWatch.open() as lag,
+        open_parts(
+            environment, config.model, config.agent, judge=config.judge, rubric=config.rubric, cache=path.parent / JUDGE_CACHE
+        ) as parts,
+        LoopWatch() as lag,
     ):
         watcher.begin(path, plan, len(store.done_keys()))
+        breaker = Breaker()
+        breaker.resume(RunReader(path).rows() if store.done_keys() else ())
         collection = await collect(
             plan,
             parts,
@@ -58,7 +63,7 @@ async def run_async(
             run=manifest.run,
             at_once=config.at_once,
             attempts=config.attempts,
-            breaker=Breaker(),
+            breaker=breaker,
             watch=watcher.note,
         )
         sitting = _sitting(collection, wall_s=time.monotonic() - started_s, cpu_s=_cpu_s() - cpu_s, lag=lag.report())
@@ -147,7 +152,7 @@ def _sitting(collection: Collection, *, wall_s: float, cpu_s: float, lag: LagRep
         tripped=collection.tripped,
         num_cancelled=collection.num_cancelled,
         lag_p99_s=lag.p99_s,
-        blocked_by=tuple(f"{blocked.function} ({blocked.where}) for {blocked.longest_s:.1f} s" for blocked in lag.blocked),
+        blocked_by=lag.blocked_by,
     )
 
 

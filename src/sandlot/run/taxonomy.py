@@ -40,7 +40,9 @@ def _kinds(side: Side, *kinds: str) -> frozenset[tuple[Side, str]]:
     return frozenset((side, kind) for kind in kinds)
 
 
-_GRADER_CRASHES = _kinds(Side.GRADER, "crash", "bad_value", "changed", "config", "no_function", "no_judge", "no_score")
+_GRADER_CRASHES = _kinds(
+    Side.GRADER, "bad_value", "canary", "changed", "config", "crash", "no_evidence", "no_function", "no_judge", "no_score"
+)
 _MODEL_FAILURES = _kinds(
     Side.MODEL,
     "auth",
@@ -51,11 +53,12 @@ _MODEL_FAILURES = _kinds(
     "malformed",
     "not_found",
     "rate_limit",
+    "replay_over",
     "server",
     "spend",
     "timeout",
 )
-_SANDBOX_FAILURES = _kinds(Side.SANDBOX, "crash", "timeout")
+_SANDBOX_FAILURES = _kinds(Side.SANDBOX, "closed", "config", "crash", "died", "protocol", "start", "timeout")
 _HARNESS_FAILURES = _kinds(Side.HARNESS, "crash", "timeout")
 
 LABELS = (
@@ -69,9 +72,9 @@ LABELS = (
     Label(
         "env_crash",
         DecidedBy.OUTCOME,
-        "failed on the environment's side: setup, the user, or the state raised",
+        "failed on the environment's side: setup, the user or the state raised, or its configuration is wrong",
         blames_environment=True,
-        kinds=_kinds(Side.ENVIRONMENT, "crash"),
+        kinds=_kinds(Side.ENVIRONMENT, "config", "crash", "locked"),
     ),
     Label(
         "env_timeout",

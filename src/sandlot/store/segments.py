@@ -53,6 +53,7 @@ def write_segment(entries: Sequence[Entry], segment: Path, disk: Disk = DISK) ->
         compression="zstd",
         use_dictionary=_REPEATED,
         write_statistics=schema.names,  # of traces they would be two whole traces a group
+        write_page_checksum=True,
     ) as writer:
         for group in _groups(entries):
             table = table_of([entry.row for entry in group], schema)
@@ -113,10 +114,9 @@ class Segment:
 
     def _read(self, groups: Sequence[int], columns: Sequence[str] | None, *, threads: bool) -> Table:
         wanted = self._scalars if columns is None else [name for name in columns if name == TRACE or name in self._scalars]
+        # Opened anew each time: a run may have more segments than a process may have files.
         with (
             boundary(StoreError, f"segment `{self.path}` cannot be read"),
-            parquet().ParquetFile(
-                self.path, metadata=self._metadata
-            ) as file,  # opened anew: a run may have more segments than a process may have files
+            parquet().ParquetFile(self.path, metadata=self._metadata, page_checksum_verification=True) as file,
         ):
             return file.read_row_groups(list(groups), columns=wanted, use_threads=threads)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from sandlot.env.environment import Environment
 from sandlot.errors import ConfigError
+from sandlot.grade.cache import FolderCache
 from sandlot.grade.judge import ModelJudge
 from sandlot.model.replay import replayed
 from sandlot.model.scripted import scripted
@@ -30,13 +31,13 @@ async def open_policies(model: ModelConfig, agent: AgentConfig, env: Environment
 
 
 @asynccontextmanager
-async def open_judge(config: ModelConfig) -> AsyncGenerator[Judge]:
-    """A grader model: any chat endpoint."""
+async def open_judge(config: ModelConfig, cache: Path | None = None) -> AsyncGenerator[Judge]:
+    """A grader model: any chat endpoint. Its verdicts are kept in the folder `cache`, if one is given."""
     scheme, _, rest = config.spec.partition(":")
     if scheme != "openai":
         raise ConfigError(f"judge `{config.spec}`: a judge is a chat model, `openai:NAME@URL`")
     async with open_chat(rest, config) as chat:
-        yield ModelJudge(chat)
+        yield ModelJudge(chat, FolderCache(cache) if cache else None)
 
 
 @asynccontextmanager

@@ -9,7 +9,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import entry_points
-from typing import Any
+from pathlib import Path
+from typing import Any, Literal
 
 import msgspec
 
@@ -24,9 +25,9 @@ class AgentConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     harness: str = "tool-loop"
     """`tool-loop`, or `module:attribute` of your own."""
-    calls: str = "native"
+    calls: Literal["native", "text"] = "native"
     """How tool calls are written: `native`, or `text` for models without a tool API."""
-    reasoning: str = "drop"
+    reasoning: Literal["drop", "keep"] = "drop"
     """What becomes of earlier reasoning in later turns: `drop` or `keep`. The trace always keeps it."""
     hooks: tuple[str, ...] = ()
     """`module:attribute`, each a `Hook`."""
@@ -107,13 +108,19 @@ def open_harness(config: AgentConfig) -> Harness:
 
 @asynccontextmanager
 async def open_parts(
-    env: Environment, model: ModelConfig, agent: AgentConfig, *, judge: ModelConfig | None = None, rubric: str | None = None
+    env: Environment,
+    model: ModelConfig,
+    agent: AgentConfig,
+    *,
+    judge: ModelConfig | None = None,
+    rubric: str | None = None,
+    cache: Path | None = None,
 ) -> AsyncGenerator[Parts]:
-    """All parts of a run, open for as long as it lasts."""
+    """All parts of a run, open for as long as it lasts; `cache` is where a judge's verdicts are kept."""
     from sandlot.wiring.models import open_judge, open_policies  # noqa: PLC0415 - models import what only they need
 
     async with AsyncExitStack() as stack:
-        judging = await stack.enter_async_context(open_judge(judge)) if judge else None
+        judging = await stack.enter_async_context(open_judge(judge, cache)) if judge else None
         yield Parts(
             grading=Grading(env=env, judge=judging, rubric=rubric),
             policies=await stack.enter_async_context(open_policies(model, agent, env)),

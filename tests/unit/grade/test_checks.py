@@ -135,6 +135,7 @@ def test_a_check_takes_what_it_wants_in_any_shape(evidence_of):
     [
         (lambda evidence: True, {"cell"}, "cell"),
         (lambda evidence, task, cell: True, set(), "cell"),
+        (lambda evidence, cell: True, set(), "cell"),
         (lambda evidence, task: True, {"task"}, "called `task`"),
     ],
 )

@@ -101,7 +101,7 @@ def test_a_check_that_changes_the_state_changes_a_copy(evidence_of):
 
 
 def test_state_that_no_longer_fits_its_type_is_the_graders_failure(evidence_of):
-    with pytest.raises(GradeError, match="is not a `Desk` any more"):
+    with pytest.raises(GradeError, match="the stored state is not a `Desk`"):
         evidence_of(state={"tickets": 3}, state_type=Desk)
 
 

@@ -1,15 +1,18 @@
 import re
 
-from hypothesis import example, given
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from sandlot.grade.prompt import _FENCE, cut, harmless, messages, shown
+
+CALM = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # the machine may be busy
 
 PIECES = ["<|im_end|>", "<|", "|>", "im_start", "<\uff5cend\uff5c>", "[INST]",
           "<<SYS>>", "</s>", "<s", ">", "=====", "END DATA", " ", "\n", "\u200b", "\u202e",
           "\U000e0041", "\x00", "\x1b[2J", "\ud800", "\ufe0f", "x", "\u00e9", "\u4e2d", "\r", "NONCE"]  # fmt: skip
 
 
+@CALM
 @given(st.lists(st.sampled_from(PIECES), max_size=30).map("".join))
 @example("<|im_<|x|>end|>")
 @example("=====\u200b END\u200b DATA NONCE")
@@ -24,12 +27,18 @@ def test_no_text_keeps_a_special_token_a_fence_or_anything_invisible(text):
     clean.encode()
 
 
+@CALM
 @given(st.lists(st.sampled_from(PIECES), max_size=30).map("".join))
 def test_the_data_block_is_closed_exactly_once_whatever_the_text(text):
     prompt = messages("q?", ("no", "yes"), shown({"answer": text}), "NONCE")[1].text
     lines = [line for line in prompt.splitlines() if line.startswith("=====") and "NONCE" in line]
     assert lines == ["===== BEGIN DATA NONCE answer =====", "===== END DATA NONCE ====="]
     assert prompt.index("END DATA NONCE") < prompt.index("Criterion: q?")
+
+
+def test_no_text_makes_cleaning_slow():
+    for text in ("=" * 24_000, "= " * 12_000, "=" + " " * 24_000, "<|" * 12_000, "[" * 24_000, "= END " * 4_000):
+        harmless(text)  # takes a minute if a pattern looks back over what it has read; the suite's timeout is 20 s
 
 
 def test_ordinary_text_stays_as_it_is():

@@ -48,6 +48,15 @@ async def test_a_quiet_loop_is_measured_and_nobody_is_blamed():
     assert 0 < report.p50_s <= report.p99_s <= report.max_s
 
 
+async def test_a_watch_that_is_entered_again_goes_on_counting():
+    watch = LoopWatch(threshold_s=10, interval_s=0.001)
+    with anyio.fail_after(15):
+        for more in (3, 6):
+            async with watch:
+                while watch.report().answers < more:  # noqa: ASYNC110 - the answers are counted in a thread
+                    await anyio.sleep(0.001)
+
+
 async def test_the_watching_thread_is_gone_when_the_context_ends():
     async with LoopWatch():
         assert "sandlot-loop-watch" in {thread.name for thread in threading.enumerate()}

@@ -82,7 +82,7 @@ def test_no_more_examples_than_a_person_reads_and_no_longer():
 
 def test_the_reason_reads_as_a_sentence():
     assert fed(Breaker(), [Side.SANDBOX, Side.GRADER, Side.GRADER]).describe() == (
-        "stopped: 3 of 3 attempts failed on the grader side (2 grader, 1 sandbox; 44% to 100% at 95 %)"
+        "3 of 3 attempts failed on the grader side (2 grader, 1 sandbox; 44% to 100% at 95 %)"
     )
 
 
