@@ -268,8 +268,8 @@ class Policies(Protocol):
         """As the user wrote it, without secrets."""
         ...
 
-    def policy(self, task: Task, seed: int) -> AbstractAsyncContextManager[Policy]:
-        """A policy for one rollout; `seed` is for its sampling."""
+    def policy(self, task: Task, seed: int, rollout: int = 0) -> AbstractAsyncContextManager[Policy]:
+        """A policy for one rollout of a task, by its number; `seed` is for its sampling."""
         ...
 
 

@@ -55,7 +55,7 @@ async def _act(parts: Parts, task: Task, session: WorldSession, trace: Trace) ->
     """Play until there is an end; the agent's own time running out is one."""
     seed = derive_seed("sampling", trace.run, task.id, trace.rollout)
     with agent_time(session.limits.time_s), boundary(HarnessError, f"harness `{parts.harness.name}`"):
-        async with parts.policies.policy(task, seed) as policy:
+        async with parts.policies.policy(task, seed, trace.rollout) as policy:
             return await parts.harness.play(session, policy, trace)
     trace.events.append(
         Event(kind="limit", turn=trace.num_turns, detail={"limit": "time_limit", "seconds": session.limits.time_s})

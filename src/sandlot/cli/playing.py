@@ -38,7 +38,7 @@ class Person:
         self._num_shown = 0
 
     @asynccontextmanager
-    async def policy(self, task: Task, seed: int) -> AsyncGenerator["Person"]:  # noqa: ARG002 - a person needs neither
+    async def policy(self, task: Task, seed: int, rollout: int = 0) -> AsyncGenerator["Person"]:  # noqa: ARG002 - a person needs neither
         """The same person each time."""
         yield self
 

@@ -14,6 +14,7 @@ from sandlot.ports import ToolSpec
 from sandlot.run.config import Plan, RunConfig
 from sandlot.task import split_of
 from sandlot.types import Json, digest
+from sandlot.wiring.models import public_spec
 
 
 class Fingerprints(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,6 +68,16 @@ def run_digest(config: RunConfig, prints: Fingerprints) -> str:
     # What does not change the data does not change the identity: more at once is still the same run.
     same = msgspec.structs.replace(config, env="", at_once=1)
     return digest(msgspec.json.encode([same, prints], order="deterministic"))[:8]
+
+
+def public(config: RunConfig) -> RunConfig:
+    """The config as it may be written down: a password in a model's URL stays out of it."""
+    judge = config.judge
+    return msgspec.structs.replace(
+        config,
+        model=msgspec.structs.replace(config.model, spec=public_spec(config.model.spec)),
+        judge=msgspec.structs.replace(judge, spec=public_spec(judge.spec)) if judge else None,
+    )
 
 
 def machine_facts() -> Json:

@@ -19,7 +19,7 @@ from sandlot.observe.lag import LagReport, LoopWatch
 from sandlot.run.breaker import Breaker
 from sandlot.run.collect import Collection, collect
 from sandlot.run.config import Plan, RunConfig, Selection, plan_run
-from sandlot.run.manifest import Fingerprints, Manifest, fingerprints, machine_facts, run_digest
+from sandlot.run.manifest import Fingerprints, Manifest, fingerprints, machine_facts, public, run_digest
 from sandlot.run.results import Run, Sitting, note_sitting
 from sandlot.store.directory import open_run
 from sandlot.store.reader import RunReader
@@ -134,7 +134,7 @@ def _manifest(path: Path, env: Environment, config: RunConfig, plan: Plan, print
         return begun
     return Manifest(
         run=path.name,
-        config=config,
+        config=public(config),
         environment=env.name,
         source=str(env.source or ""),
         fingerprints=prints,

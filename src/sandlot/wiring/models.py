@@ -13,6 +13,7 @@ from sandlot.grade.cache import FolderCache
 from sandlot.grade.judge import ModelJudge
 from sandlot.model.replay import replayed
 from sandlot.model.scripted import scripted
+from sandlot.model.secret import shown_url
 from sandlot.model.spend import Caps, Prices, Spend, capped
 from sandlot.model.spoken import spoken
 from sandlot.ports import ChatModel, Judge, Policies
@@ -66,10 +67,18 @@ async def _scripted(rest: str, model: ModelConfig, agent: AgentConfig, env: Envi
 
 @asynccontextmanager
 async def _replay(rest: str, model: ModelConfig, agent: AgentConfig, env: Environment) -> AsyncGenerator[Policies]:  # noqa: ARG001 - as above
-    yield replayed(RunReader(Path(rest)).trace)
+    reader = RunReader(Path(rest))
+    recorded = reader.done_keys()
+    yield replayed(lambda task, rollout: reader.trace(task, rollout) if (task, rollout) in recorded else None)
 
 
 SCHEMES: dict[str, Opener] = {"openai": _openai, "scripted": _scripted, "replay": _replay}
+
+
+def public_spec(spec: str) -> str:
+    """A model's spec without what is secret in its URL."""
+    model, mark, rest = spec.partition("@http")
+    return f"{model}@{shown_url('http' + rest)}" if mark else spec
 
 
 def prices(text: str | None) -> tuple[float, float]:

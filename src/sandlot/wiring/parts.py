@@ -39,13 +39,19 @@ class ModelConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     spec: str
     """`openai:NAME@URL`, `scripted:NAME`, `replay:RUN`, or an installed scheme."""
     sampling: Sampling = Sampling()
+    """Temperature and the like."""
     connections: int = 512
+    """Requests open at the same time."""
     patience_s: float = 300.0
     """How long one turn may be retried before it is the model's failure."""
     max_total_tokens: int | None = None
+    """Prompt and completion tokens the whole run may use; None for no cap."""
     max_usd: float | None = None
+    """What the whole run may cost; needs the prices."""
     usd_per_million_prompt: float = 0.0
+    """The price of prompt tokens; there is no built-in price list."""
     usd_per_million_completion: float = 0.0
+    """The price of completion tokens."""
 
 
 @dataclass(frozen=True, slots=True)
