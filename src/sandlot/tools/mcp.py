@@ -20,6 +20,7 @@ import msgspec
 
 from sandlot.errors import AuthorError, ConfigError, boundary, unwrapped
 from sandlot.ports import Tool, World
+from sandlot.types import Json
 
 if TYPE_CHECKING:
     from mcp import Client
@@ -42,6 +43,8 @@ class McpSource(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """Start this, and speak over its standard streams."""
     url: str | None = None
     """Or speak streamable HTTP with this address."""
+    cwd: str | None = None
+    """Where the command runs; None for where we are."""
     env: dict[str, str] = {}
     """Variables for the command, as written here: no place for secrets."""
     pass_env: tuple[str, ...] = ()
@@ -101,7 +104,8 @@ class McpSource(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             from sandlot.tools.stdio import stdio  # noqa: PLC0415 - see above
 
             env = {name: os.environ[name] for name in INHERITED if name in os.environ}
-            return stdio(self.command, env | {name: self._variable(name) for name in self.pass_env} | self.env, notes)
+            env |= {name: self._variable(name) for name in self.pass_env} | self.env
+            return stdio(self.command, env, self.cwd, notes)
         from mcp.client.streamable_http import streamable_http_client  # noqa: PLC0415 - see above
 
         from sandlot.tools.http import http_client  # noqa: PLC0415 - see above
@@ -145,6 +149,14 @@ class McpSource(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
                 f"MCP server `{self.name}` has no tool `{missing[0]}`; there are: {', '.join(names)}", kind="config"
             )
         return listed
+
+
+def source_from(fields: Json) -> McpSource:
+    """A source from a config table, with errors that name the field."""
+    try:
+        return msgspec.convert(fields, McpSource)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"MCP server {fields.get('name', fields)!r}: {error}") from error
 
 
 def require_distinct(tools: Sequence[tuple[str, Tool]]) -> None:
