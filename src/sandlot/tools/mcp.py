@@ -16,6 +16,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import anyio
+import anyio.to_thread
 import msgspec
 
 from sandlot.errors import AuthorError, ConfigError, boundary, unwrapped
@@ -71,6 +72,7 @@ class McpSource(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     @asynccontextmanager
     async def open(self, world: World) -> AsyncGenerator[Sequence[Tool]]:  # noqa: ARG002 - it runs beside the world, not in it
         """Start the server for this world and give its tools; gone, with its processes, when the context ends."""
+        await anyio.to_thread.run_sync(_load_sdk)  # beside the loop: every other rollout would wait for it
         from sandlot.tools.stdio import ServerNotes  # noqa: PLC0415 - brings the SDK, see above
 
         notes = ServerNotes(secrets=tuple(filter(None, map(os.environ.get, [*self.pass_env, *self.headers.values()]))))
@@ -82,7 +84,8 @@ class McpSource(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
                     starting.deadline = math.inf
                     yield tools
         except BaseExceptionGroup as group:
-            raise unwrapped(group) from None
+            leaf = unwrapped(group)
+            raise leaf from leaf.__cause__
         if starting.cancelled_caught:
             raise AuthorError(f"{what} within {self.start_s:g} s; {notes.tell() or 'it said nothing'}", kind="timeout")
 
@@ -149,6 +152,11 @@ class McpSource(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
                 f"MCP server `{self.name}` has no tool `{missing[0]}`; there are: {', '.join(names)}", kind="config"
             )
         return listed
+
+
+def _load_sdk() -> None:
+    import sandlot.tools.http  # noqa: PLC0415 - see above
+    import sandlot.tools.remote  # noqa: F401, PLC0415 - see above
 
 
 def source_from(fields: Json) -> McpSource:

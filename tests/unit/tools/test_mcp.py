@@ -221,9 +221,11 @@ async def test_a_stubborn_server_and_what_it_started_are_gone_with_the_world(tmp
 
 
 async def test_an_error_in_the_world_comes_out_as_it_is():
-    with pytest.raises(ModelError, match="rate limit"):
+    cause = ValueError("429")
+    with pytest.raises(ModelError, match="rate limit") as caught:
         async with raw("honest").open(WORLD):
-            raise ModelError("rate limit")
+            raise ModelError("rate limit") from cause
+    assert caught.value.__cause__ is cause
 
 
 async def test_a_server_sees_only_the_variables_it_is_given(monkeypatch: pytest.MonkeyPatch):
