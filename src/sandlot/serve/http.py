@@ -69,7 +69,7 @@ class Door:
         elif version is not None and version not in HANDSHAKE_PROTOCOL_VERSIONS:
             data = {"supported": list(HANDSHAKE_PROTOCOL_VERSIONS), "requested": version}
             answer = _refusal(400, mcp.UNSUPPORTED_PROTOCOL_VERSION, "a world needs a session: use an earlier version", data)
-        elif session is None and scope["method"] == "POST":
+        elif session is None and scope.get("method") == "POST":
             await self._welcome(scope, receive, send)
             return
         elif session in self._transports:

@@ -27,12 +27,16 @@ class CountingSession:
         self.tools = tools
         self.counter = 0
         self.turns = 0
+        self.hanging = anyio.Event()
 
     async def reset(self) -> Step:
         return Step(messages=(said(Role.SYSTEM, "You count."), said(Role.USER, "Bring the counter to 3.")))
 
     async def step(self, action: Message, *, num_tokens: int = 0) -> Step:
         self.turns += 1
+        if any(call.name == "hang" for call in action.calls):
+            self.hanging.set()
+            await anyio.sleep_forever()
         end = End.TURN_LIMIT if self.turns >= TURNS else None
         if not action.calls:
             if action.text == "?":

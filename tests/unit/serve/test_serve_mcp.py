@@ -170,6 +170,26 @@ async def test_a_world_that_cannot_be_opened_is_told_to_the_client():
     assert error.message == "the world could not be opened: no sandbox to be had"
 
 
+async def test_a_client_that_leaves_in_the_middle_of_a_call_loses_its_world():
+    worlds = Worlds()
+    async with served(worlds) as url:
+        async with Client(url) as client, anyio.create_task_group() as group:
+            group.start_soon(client.call_tool, "hang", {})
+            with anyio.fail_after(5):
+                await worlds.opened[0].hanging.wait()
+            group.cancel_scope.cancel()
+        with anyio.fail_after(5):
+            await worlds.one_closed.wait()
+
+
+async def test_a_client_over_stdio_that_leaves_in_the_middle_of_a_call_loses_its_world(tmp_path: Path):
+    command = StdioServerParameters(command=sys.executable, args=[str(SCRIPT), str(tmp_path / "closed")])
+    async with Client(command) as client:
+        with anyio.move_on_after(0.3):
+            await client.call_tool("hang", {})
+    assert (tmp_path / "closed").read_text() == "closed"
+
+
 async def test_stopping_the_server_closes_every_world():
     worlds = Worlds()
     async with served(worlds) as url:
