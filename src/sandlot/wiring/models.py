@@ -6,6 +6,9 @@ Each scheme is one small function below; an installed one (entry point group `sa
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
+from urllib.parse import urlsplit
+
+import anyio
 
 from sandlot.env.environment import Environment
 from sandlot.errors import ConfigError
@@ -19,6 +22,9 @@ from sandlot.model.spoken import spoken
 from sandlot.ports import ChatModel, Judge, Policies
 from sandlot.store.reader import RunReader
 from sandlot.wiring.parts import AgentConfig, ModelConfig, opener
+
+LISTENER_S = 10.0
+"""How long a model server may take to accept the first connection."""
 
 Opener = Callable[[str, ModelConfig, AgentConfig, Environment], AbstractAsyncContextManager[Policies]]
 
@@ -50,8 +56,21 @@ async def open_chat(rest: str, config: ModelConfig) -> AsyncGenerator[ChatModel]
     settings = OpenAIConfig(model=named.model, url=named.url, at_once=config.connections, patience_s=config.patience_s)
     caps = Caps(tokens=config.max_total_tokens, usd=config.max_usd)
     prices = Prices(prompt=config.usd_per_million_prompt, completion=config.usd_per_million_completion)
+    await require_listener(settings.url)
     async with open_openai(settings) as chat:
         yield capped(chat, Spend(caps), prices)
+
+
+async def require_listener(url: str) -> None:
+    """Refuse an address nobody listens at before the first rollout, instead of retrying it for minutes in every one."""
+    parts = urlsplit(url)
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    try:
+        with anyio.fail_after(LISTENER_S):
+            stream = await anyio.connect_tcp(parts.hostname or "", port)
+            await stream.aclose()
+    except (OSError, TimeoutError) as error:
+        raise ConfigError(f"nobody answers at {shown_url(url)}: {error or 'no answer'}; is the model server running?") from error
 
 
 @asynccontextmanager
