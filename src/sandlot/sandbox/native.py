@@ -17,7 +17,7 @@ from anyio.abc import TaskGroup
 from sandlot.errors import ConfigError
 from sandlot.limits import Limits
 from sandlot.ports import Command
-from sandlot.sandbox.cgroup import find_cgroups
+from sandlot.sandbox.cgroup import CONTROLLERS, Cgroups, find_cgroups
 from sandlot.sandbox.image import Image, find_image
 from sandlot.sandbox.machine import Machine, start_machine
 from sandlot.sandbox.probe import capabilities
@@ -179,8 +179,13 @@ class NativeBackend:
         return (await self._image(image))[0].digest
 
     async def count(self) -> int:
-        """Machines alive, the pool's included."""
+        """Machines alive, the pool's included. One that was closed a moment ago may still be dying; see `settle`."""
         return await self.zygote.count()
+
+    async def settle(self, expected: int) -> None:
+        """Wait until no more than this many machines live: what does not go away is a leak. Bound it by a deadline."""
+        while await self.count() > expected:
+            await anyio.sleep(0.005)
 
     def pooled(self) -> int:
         """Machines waiting in the pool."""
@@ -227,10 +232,14 @@ async def _closing(sandbox: NativeSandbox) -> AsyncGenerator[NativeSandbox]:
 
 
 @asynccontextmanager
-async def open_native(*, quota: Quota | None = None, pool: int = 0) -> AsyncGenerator[NativeBackend]:
-    """The native backend for as long as the context lasts; `pool` sandboxes of each used image are kept ready."""
+async def open_native(*, quota: Quota | None = None, pool: int = 0, user: int | None = None) -> AsyncGenerator[NativeBackend]:
+    """The native backend for as long as the context lasts; `pool` sandboxes of each used image are kept ready.
+
+    `user`: make sandboxes with the power of that user id instead of root's, as an ordinary user would have them.
+    """
     path = await anyio.to_thread.run_sync(program)
-    async with open_zygote(path, find_cgroups()) as zygote, anyio.create_task_group() as tasks:
+    cgroups = find_cgroups() if user is None else Cgroups(missing=dict.fromkeys(CONTROLLERS, "an ordinary user has none"))
+    async with open_zygote(path, cgroups, user) as zygote, anyio.create_task_group() as tasks:
         backend = NativeBackend(zygote, tasks, quota or Quota(), pool)
         try:
             yield backend

@@ -145,12 +145,12 @@ def _packed(tree: Tree) -> bytes:
 
 
 @asynccontextmanager
-async def open_zygote(program: Path, cgroups: Cgroups) -> AsyncGenerator[Zygote]:
-    """Start a zygote for as long as the context lasts. It sees nothing of our environment."""
+async def open_zygote(program: Path, cgroups: Cgroups, user: int | None = None) -> AsyncGenerator[Zygote]:
+    """Start a zygote for as long as the context lasts, as another user if asked. It sees nothing of our environment."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     ours.setblocking(False)  # noqa: FBT003 - the socket module's own signature
     with theirs:
-        process = _launch(program, theirs.fileno())
+        process = _launch(program, theirs.fileno(), user)
     zygote = Zygote(ours, process, cgroups)
     try:
         await zygote.configure()
@@ -160,7 +160,7 @@ async def open_zygote(program: Path, cgroups: Cgroups) -> AsyncGenerator[Zygote]
             await zygote.end()
 
 
-def _launch(program: Path, control: int) -> subprocess.Popen[bytes]:
+def _launch(program: Path, control: int, user: int | None) -> subprocess.Popen[bytes]:
     """Its name and arguments are what a sandbox sees of its process 1, so they say nothing."""
     return subprocess.Popen(
         ["init", "zygote"],  # noqa: S607 - a name to be seen by, not a path
@@ -170,5 +170,8 @@ def _launch(program: Path, control: int) -> subprocess.Popen[bytes]:
         stderr=subprocess.DEVNULL,
         env={},
         cwd="/",
+        user=user,
+        group=user,
+        extra_groups=None if user is None else [],
         start_new_session=True,  # Ctrl-C is for the orchestrator, which then closes sandboxes in its own order
     )

@@ -27,8 +27,8 @@ static const char *drop_capabilities(void)
     uint64_t kept = 0;
     for (size_t i = 0; i < sizeof KEPT / sizeof *KEPT; i++)
         kept |= 1ull << KEPT[i];
-    for (int capability = 0; capability < 64; capability++)
-        if (!(kept >> capability & 1) && prctl(PR_CAPBSET_DROP, capability, 0, 0, 0) && errno != EINVAL)
+    for (int capability = 0; capability < 64 && prctl(PR_CAPBSET_READ, capability, 0, 0, 0) >= 0; capability++)
+        if (!(kept >> capability & 1) && prctl(PR_CAPBSET_DROP, capability, 0, 0, 0))
             return "drop a capability";
     prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
     struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};

@@ -19,6 +19,7 @@ int main(int argc, char **argv)
     if (argc == 2 && !strcmp(argv[1], "agent"))
         agent_run(0, &none, getpid() == 1);
     if (argc > 2 && !strcmp(argv[1], "filter")) {
+        filter_prepare();
         const char *failed = filter_install();
         if (!failed)
             execvp(argv[2], argv + 2);

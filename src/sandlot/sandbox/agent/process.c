@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -217,6 +218,7 @@ void process_reap(void)
 
 struct relative {
     pid_t pid, parent;
+    char state;
     bool doomed;
 };
 
@@ -240,38 +242,48 @@ static size_t list_processes(struct relative *found, size_t most)
         char *after = strrchr(text, ')'), state; /* the name before it is the process's own to choose */
         int parent;
         if (after && sscanf(after + 1, " %c %d", &state, &parent) == 2 && state != 'Z')
-            found[count++] = (struct relative){atoi(entry->d_name), parent, false};
+            found[count++] = (struct relative){atoi(entry->d_name), parent, state, false};
     }
     if (folder)
         closedir(folder);
     return count;
 }
 
-/* A command and everything below it. Repeats until nothing new is found, because the doomed may fork meanwhile. */
+static size_t mark_doomed(struct relative *found, size_t count, pid_t root)
+{
+    size_t doomed = 0, before;
+    do {
+        before = doomed;
+        for (size_t i = 0; i < count; i++) {
+            bool is_below = found[i].pid == root;
+            for (size_t j = 0; j < count && !is_below && !found[i].doomed; j++)
+                is_below = found[j].doomed && found[j].pid == found[i].parent;
+            doomed += is_below && !found[i].doomed;
+            found[i].doomed |= is_below;
+        }
+    } while (doomed > before);
+    return doomed;
+}
+
+/* A command and everything below it. The command itself is stopped first, so that it starts nothing new, and goes last, because
+ * while it lives its orphans stay below it. */
 void process_kill(pid_t root)
 {
     static struct relative found[4096];
-    for (int round = 0; round < 32; round++) {
+    kill(root, SIGSTOP);
+    for (int round = 0; round < 1000; round++) {
         size_t count = list_processes(found, sizeof found / sizeof *found);
-        size_t doomed = 0, before;
-        do {
-            before = doomed;
-            for (size_t i = 0; i < count; i++) {
-                if (found[i].doomed)
-                    continue;
-                bool is_below = found[i].pid == root;
-                for (size_t j = 0; j < count && !is_below; j++)
-                    is_below = found[j].doomed && found[j].pid == found[i].parent;
-                found[i].doomed = is_below;
-                doomed += is_below;
-            }
-        } while (doomed > before);
-        /* The root goes last: while it lives, its orphans stay below it. */
-        for (size_t i = 0; i < count; i++)
-            if (found[i].doomed && found[i].pid != root)
+        size_t doomed = mark_doomed(found, count, root);
+        bool stopped = true;
+        for (size_t i = 0; i < count; i++) {
+            if (found[i].pid == root)
+                stopped = found[i].state == 'T' || found[i].state == 't';
+            else if (found[i].doomed)
                 kill(found[i].pid, SIGKILL);
-        if (doomed <= 1)
+        }
+        if (doomed <= 1 && stopped)
             break;
+        sched_yield();
     }
     kill(root, SIGKILL);
 }
