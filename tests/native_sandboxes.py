@@ -28,10 +28,11 @@ def ordinary_cache() -> Path:
     cache = Path(tempfile.mkdtemp(prefix="sandlot-test-"))
     atexit.register(shutil.rmtree, cache)
     cache.chmod(0o755)
+    (cache / "sandlot").mkdir()
+    shutil.copy2(program(), cache / "sandlot")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(cache))
         find_image("host")
-        program()
     if os.geteuid() == 0:
         for folder, folders, files in os.walk(cache):
             for name in (".", *folders, *files):

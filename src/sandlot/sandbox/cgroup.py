@@ -149,8 +149,9 @@ def _mounts(proc: Path) -> list[tuple[Path, str, str]]:
     found: list[tuple[Path, str, str]] = []
     for line in (proc / "self" / "mountinfo").read_text().splitlines():
         left, _, right = line.partition(" - ")
-        where, rest = left.split()[4], right.split()
-        found.append((Path(where), rest[0], rest[2] if len(rest) > 2 else ""))
+        rest = right.split()
+        if len(rest) > 2:
+            found.append((Path(left.split()[4]), rest[0], rest[2]))
     return found
 
 

@@ -76,8 +76,10 @@ class Link:
                         listener.on_frame(item)
         except SandboxError as error:
             self.fail(error)
-        except (OSError, anyio.ClosedResourceError) as error:
-            self.fail(SandboxError(f"the sandbox is closed ({error})", kind="died"))
+        except OSError as error:
+            self.fail(SandboxError(f"the sandbox died ({error})", kind="died"))
+        except anyio.ClosedResourceError:
+            pass  # `close` has told everyone
 
     def fail(self, error: SandboxError) -> None:
         """Break the link: everyone on it hears the same error, and later calls too."""

@@ -6,7 +6,8 @@ again, with a fresh machine on the taller stack. So a snapshot never changes, co
 of times. Processes and `/dev/shm` are not carried over.
 """
 
-from collections import deque
+import logging
+from collections import Counter, deque
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 
@@ -14,7 +15,7 @@ import anyio
 import anyio.to_thread
 from anyio.abc import TaskGroup
 
-from sandlot.errors import ConfigError
+from sandlot.errors import ConfigError, SandboxError, unwrapped
 from sandlot.limits import Limits
 from sandlot.ports import Command
 from sandlot.sandbox.cgroup import CONTROLLERS, Cgroups, find_cgroups
@@ -27,6 +28,8 @@ from sandlot.sandbox.quota import Quota
 from sandlot.sandbox.snapshot import Frozen, NativeSnapshot
 from sandlot.sandbox.wire import Entry, Listing
 from sandlot.sandbox.zygote import Tree, Zygote, open_zygote
+
+log = logging.getLogger(__name__)
 
 AT_ONCE = 16
 """Sandboxes being started at the same time; more would only wait for each other inside the kernel."""
@@ -136,6 +139,7 @@ class NativeBackend:
         self._pool = pool
         self._images: dict[str, tuple[Image, tuple[Tree, ...]]] = {}
         self._ready: dict[str, deque[Machine]] = {}
+        self._filling: Counter[str] = Counter()
         self._starting = anyio.CapacityLimiter(AT_ONCE)
         self._finding = anyio.Lock()
 
@@ -184,7 +188,7 @@ class NativeBackend:
 
     async def settle(self, expected: int) -> None:
         """Wait until no more than this many machines live: what does not go away is a leak. Bound it by a deadline."""
-        while await self.count() > expected:
+        while await self.count() > expected:  # noqa: ASYNC110 - the kernel ends them; there is nobody to set an event
             await anyio.sleep(0.005)
 
     def pooled(self) -> int:
@@ -212,8 +216,15 @@ class NativeBackend:
 
     async def _fill(self, image: str, trees: tuple[Tree, ...]) -> None:
         ready = self._ready.setdefault(image, deque())
-        while len(ready) < self._pool:
-            ready.append(await self.start(trees))
+        while len(ready) + self._filling[image] < self._pool:
+            self._filling[image] += 1
+            try:
+                ready.append(await self.start(trees))
+            except SandboxError as error:  # nobody asked for this one; whoever asks next starts their own and hears why
+                log.warning("the pool could not be filled", extra={"image": image, "error": str(error)})
+                return
+            finally:
+                self._filling[image] -= 1
 
     def close(self) -> None:
         """Let the pool go."""
@@ -239,10 +250,13 @@ async def open_native(*, quota: Quota | None = None, pool: int = 0, user: int | 
     """
     path = await anyio.to_thread.run_sync(program)
     cgroups = find_cgroups() if user is None else Cgroups(missing=dict.fromkeys(CONTROLLERS, "an ordinary user has none"))
-    async with open_zygote(path, cgroups, user) as zygote, anyio.create_task_group() as tasks:
-        backend = NativeBackend(zygote, tasks, quota or Quota(), pool)
-        try:
-            yield backend
-        finally:
-            backend.close()
-            tasks.cancel_scope.cancel()
+    try:
+        async with open_zygote(path, cgroups, user) as zygote, anyio.create_task_group() as tasks:
+            backend = NativeBackend(zygote, tasks, quota or Quota(), pool)
+            try:
+                yield backend
+            finally:
+                backend.close()
+                tasks.cancel_scope.cancel()
+    except BaseExceptionGroup as group:  # our tasks raise nothing: the one error in it is the caller's own
+        raise unwrapped(group) from None

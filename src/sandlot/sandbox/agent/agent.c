@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -195,6 +196,11 @@ void agent_run(int socket, struct root_view *view, bool is_init)
     agent.signals = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
     if (agent.signals < 0)
         _exit(72);
+    struct rlimit files;
+    if (!getrlimit(RLIMIT_NOFILE, &files)) {
+        files.rlim_cur = files.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &files);
+    }
     greet();
     loop();
     _exit(0);

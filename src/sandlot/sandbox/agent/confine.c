@@ -64,9 +64,7 @@ static const char *lower_limit(int resource, uint64_t value)
 
 static const char *set_limits(const struct spec *spec)
 {
-    const char *failed = lower_limit(RLIMIT_NOFILE, spec->open_files);
-    if (!failed)
-        failed = lower_limit(RLIMIT_NPROC, spec->pids); /* counted per user namespace: holds even without a pids cgroup */
+    const char *failed = lower_limit(RLIMIT_NPROC, spec->pids); /* counted per user namespace: holds even without a pids cgroup */
     if (!failed)
         failed = lower_limit(RLIMIT_CORE, 0);
     if (!failed)

@@ -173,15 +173,14 @@ static void walk(int folder, char *path, int depth, bool deep, visit *each)
         if (!strcmp(name, ".") || !strcmp(name, "..") || fstatat(folder, name, &about, AT_SYMLINK_NOFOLLOW))
             continue;
         bool fits = length + strlen(name) + 2 < MAX_PATH;
-        bool is_folder = S_ISDIR(about.st_mode);
-        bool cut = !fits || (is_folder && depth >= MAX_DEPTH);
         if (!fits) {
             each(path, &about, true);
             continue;
         }
         snprintf(path + length, MAX_PATH - length, "%s%s", length && path[length - 1] != '/' ? "/" : "", name);
-        each(path, &about, cut);
-        int inner = deep && is_folder && !cut ? openat(folder, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
+        bool enter = deep && S_ISDIR(about.st_mode);
+        int inner = enter && depth < MAX_DEPTH ? openat(folder, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
+        each(path, &about, enter && inner < 0);
         if (inner >= 0)
             walk(inner, path, depth + 1, deep, each);
         path[length] = 0;

@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <termios.h>
@@ -129,6 +130,9 @@ static void become_command(const struct command *command, const int child[3])
     sigprocmask(SIG_SETMASK, &none, NULL);
     signal(SIGPIPE, SIG_DFL);
     umask(022);
+    struct rlimit files = {agent.view->open_files, agent.view->open_files};
+    if (agent.view->open_files && setrlimit(RLIMIT_NOFILE, &files))
+        fail_child("limit the open files of", command->argv[0], 126);
     /* Its orphans stay below it, so that ending the command finds all it started, daemons included. */
     prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
     if (command->uid || command->gid) {

@@ -83,6 +83,7 @@ static int open_folder(const char *path) { return open(path, O_RDONLY | O_DIRECT
 static const char *open_view(const struct spec *spec, struct root_view *view)
 {
     view->num_trees = spec->num_trees;
+    view->open_files = spec->open_files;
     for (int i = 0; i < spec->num_trees; i++) {
         const struct tree *tree = &spec->trees[i];
         char upper[16];

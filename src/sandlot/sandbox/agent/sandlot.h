@@ -55,6 +55,7 @@ struct root_view {
         int num_layers, num_images;
         int layers[MAX_LAYERS]; /* the upper first, then frozen layers, then the image's */
     } trees[MAX_TREES];
+    uint32_t open_files; /* what a command may open; the agent itself needs more to walk deep folders. 0: as it is */
     int upper_mount; /* a detached mount of the uppers, handed to the host so that others can be stacked on it */
 };
 

@@ -256,6 +256,8 @@ static void configure(struct reader *in)
         zygote.cgroups[i] = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         if (zygote.cgroups[i] < 0)
             in->bad = true;
+        else
+            zygote.cgroup_names[i] = strdup(strrchr(path, '/') + 1);
         free(path);
     }
     if (in->bad || zygote.num_cgroups > MAX_CGROUPS) {
@@ -315,6 +317,12 @@ static void end_everything(void)
         ;
     for (int slot = 0; slot < zygote.num_slots; slot++)
         slot_remove(slot);
+    /* The host made these folders, but it may have been killed: its paths lead nowhere from here, a parent always does. */
+    for (int i = 0; i < zygote.num_cgroups; i++) {
+        char path[300];
+        snprintf(path, sizeof path, "../%s", zygote.cgroup_names[i]);
+        unlinkat(zygote.cgroups[i], path, AT_REMOVEDIR);
+    }
 }
 
 int zygote_run(int control)

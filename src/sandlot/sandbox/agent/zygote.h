@@ -18,6 +18,7 @@ struct zygote {
     struct identity identity;
     uint32_t user, group;
     int num_cgroups, cgroups[MAX_CGROUPS];
+    char *cgroup_names[MAX_CGROUPS];
     int num_slots, num_running;
     struct slot slots[MAX_SLOTS];
     bool folders[MAX_FOLDERS];
