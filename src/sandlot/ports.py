@@ -405,6 +405,13 @@ class Evidence(Protocol):
         """What changed since setup: path -> (before, after)."""
         ...
 
+    def grading_sandbox(self, *paths: str) -> AbstractAsyncContextManager[World]:
+        """A fresh sandbox of the pristine image with these of the agent's files in it (none named: all it left).
+
+        For checks that must execute what the agent wrote: it runs in there, and the verdict is computed out here.
+        """
+        ...
+
 
 class Judgement(msgspec.Struct, frozen=True, kw_only=True):
     """What a judge said to one question: one verdict and one reason a vote."""

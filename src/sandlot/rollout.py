@@ -36,7 +36,7 @@ async def grade_trace(grading: Grading, task: Task, trace: Trace, blobs: Blobs) 
     """The score of what a rollout left: the same function the first time and every time after."""
     limits = grading.env.limits.but(task.limits)
     with deadline(limits.grade_s, GradeError, f"grading task `{task.id}`"):
-        evidence = await load_evidence(grading.env, trace, blobs)
+        evidence = await load_evidence(grading.env, task, trace, blobs, grading.backend)
         return await grade(grading.env, task, evidence, grading.judge, rubric=grading.rubric)
 
 
@@ -45,7 +45,7 @@ async def _opened(parts: Parts, task: Task, trace: Trace, blobs: Blobs) -> Async
     """The session, with the time it took to open and to close."""
     async with AsyncExitStack() as stack:
         with timed(trace.phases, "open"):
-            session = await stack.enter_async_context(open_session(parts.env, task, backend=parts.backend, blobs=blobs))
+            session = await stack.enter_async_context(open_session(parts.env, task, backend=parts.grading.backend, blobs=blobs))
         yield session
         with timed(trace.phases, "close"):
             await stack.aclose()

@@ -26,7 +26,7 @@ async def serve_environment(
     async with AsyncExitStack() as stack:
         judging = await stack.enter_async_context(open_judge(ModelConfig(spec=judge))) if judge else None
         backend = await stack.enter_async_context(open_backend()) if environment.image is not None else None
-        served = GradedTask(Grading(env=environment, judge=judging, rubric=rubric), chosen, backend)
+        served = GradedTask(Grading(env=environment, judge=judging, rubric=rubric, backend=backend), chosen)
         await serve_mcp(
             environment.name,
             served.open,

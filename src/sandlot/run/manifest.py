@@ -58,7 +58,7 @@ async def fingerprints(env: Environment, config: RunConfig, plan: Plan) -> Finge
 async def _tools_as_served(env: Environment, plan: Plan) -> list[ToolSpec]:
     """Marked tools are known; what MCP servers offer is asked of them once, in a world that is thrown away."""
     if not env.parts.sources:
-        return [tool.spec for tool in env.parts.tools]
+        return [tool.spec for tool in env.tools]
     async with open_session(env, plan.tasks[0]) as session:
         return list(session.tools)
 

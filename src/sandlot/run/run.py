@@ -26,6 +26,9 @@ from sandlot.store.reader import RunReader
 from sandlot.trace import TraceRow
 from sandlot.wiring.parts import AgentConfig, ModelConfig, open_parts
 
+POOL = 16
+"""Sandboxes kept ready for the next rollouts."""
+
 JUDGE_CACHE = ".judge"
 """Below the folder of runs: a verdict once given is not paid for again, by whatever run."""
 
@@ -49,7 +52,14 @@ async def run_async(
     async with (
         open_run(path, manifest=msgspec.json.format(msgspec.json.encode(manifest), indent=2)) as store,
         open_parts(
-            environment, config.model, config.agent, judge=config.judge, rubric=config.rubric, cache=path.parent / JUDGE_CACHE
+            environment,
+            config.model,
+            config.agent,
+            judge=config.judge,
+            rubric=config.rubric,
+            sandbox=config.sandbox,
+            pool=min(config.at_once, POOL),
+            cache=path.parent / JUDGE_CACHE,
         ) as parts,
         LoopWatch() as lag,
     ):
@@ -89,6 +99,7 @@ def run(  # noqa: PLR0913 - the everyday fields of a run, all by keyword
     group: int | None = None,
     tasks: tuple[str, ...] = (),
     split: Any = None,
+    sandbox: str = "native",
     at_once: int = 64,
     judge: str | ModelConfig | None = None,
     rubric: str | None = None,
@@ -104,6 +115,7 @@ def run(  # noqa: PLR0913 - the everyday fields of a run, all by keyword
         agent=agent or AgentConfig(),
         judge=_model(judge) if judge else None,
         rubric=rubric,
+        sandbox=sandbox,
         at_once=at_once,
     )
 

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 
 from sandlot.env.session import WorldSession, open_session, world_seed
 from sandlot.errors import ConfigError
-from sandlot.ports import Backend, Session, Step, ToolSpec
+from sandlot.ports import Session, Step, ToolSpec
 from sandlot.rollout import grade_trace, recorded
 from sandlot.store.blobs import MemoryBlobs
 from sandlot.task import Task
@@ -54,10 +54,9 @@ class RecordedSession:
 class GradedTask:
     """One task offered to many clients, each in a world of its own."""
 
-    def __init__(self, grading: Grading, task: Task, backend: Backend | None = None) -> None:
+    def __init__(self, grading: Grading, task: Task) -> None:
         self._grading = grading
         self._task = task
-        self._backend = backend
         self._blobs = MemoryBlobs()
 
     @asynccontextmanager
@@ -65,7 +64,7 @@ class GradedTask:
         """A fresh world for one client."""
         env = self._grading.env
         trace = Trace(run="served", task=self._task.id, rollout=0, seed=world_seed(env, self._task))
-        async with open_session(env, self._task, backend=self._backend, blobs=self._blobs) as session:
+        async with open_session(env, self._task, backend=self._grading.backend, blobs=self._blobs) as session:
             yield RecordedSession(session, trace)
 
     async def finish_text(self, session: Session) -> str:

@@ -62,6 +62,8 @@ class Grading:
     judge: Judge | None = None
     rubric: str | None = None
     """Grade by this rubric instead of the tasks' own."""
+    backend: Backend | None = None
+    """Where sandboxes come from: the rollout's, and those that checks execute things in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +73,6 @@ class Parts:
     grading: Grading
     policies: Policies
     harness: Harness
-    backend: Backend | None = None
 
     @property
     def env(self) -> Environment:
@@ -120,6 +121,8 @@ async def open_parts(
     *,
     judge: ModelConfig | None = None,
     rubric: str | None = None,
+    sandbox: str = "native",
+    pool: int = 0,
     cache: Path | None = None,
 ) -> AsyncGenerator[Parts]:
     """All parts of a run, open for as long as it lasts; `cache` is where a judge's verdicts are kept."""
@@ -127,24 +130,33 @@ async def open_parts(
 
     async with AsyncExitStack() as stack:
         judging = await stack.enter_async_context(open_judge(judge, cache)) if judge else None
+        backend = await stack.enter_async_context(open_backend(sandbox, pool)) if env.image is not None else None
         yield Parts(
-            grading=Grading(env=env, judge=judging, rubric=rubric),
+            grading=Grading(env=env, judge=judging, rubric=rubric, backend=backend),
             policies=await stack.enter_async_context(open_policies(model, agent, env)),
             harness=open_harness(agent),
-            backend=await stack.enter_async_context(open_backend()) if env.image is not None else None,
         )
 
 
 @asynccontextmanager
-async def open_backend() -> AsyncGenerator[Backend]:
-    """The sandbox backend of this machine: the first installed one (entry points `sandlot.backends`)."""
-    installed = list(entry_points(group="sandlot.backends"))
-    if not installed:
-        raise ConfigError(
-            "this environment asks for a sandbox image, and no sandbox backend is installed; use one without `image`"
-        )
-    async with installed[0].load()() as backend:
+async def open_backend(spec: str = "native", pool: int = 0) -> AsyncGenerator[Backend]:
+    """A sandbox backend by name; installed ones are found in the group `sandlot.backends`."""
+    open_it, rest = opener("backends", BACKENDS, spec)
+    async with open_it(rest, pool=pool) as backend:
         yield backend
+
+
+@asynccontextmanager
+async def _native(rest: str, *, pool: int) -> AsyncGenerator[Backend]:
+    from sandlot.sandbox.native import open_native  # noqa: PLC0415 - only sandboxed environments need it
+
+    if rest:
+        raise ConfigError(f"sandbox `native:{rest}`: it takes no more than its name")
+    async with open_native(pool=pool) as backend:
+        yield backend
+
+
+BACKENDS: dict[str, Callable[..., Any]] = {"native": _native}
 
 
 def _made(value: Any) -> Any:
