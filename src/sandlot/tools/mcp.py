@@ -8,6 +8,7 @@ failure.
 The SDK is imported when a source is opened, not before: it costs more than a second.
 """
 
+import importlib
 import math
 import os
 from collections import Counter
@@ -155,8 +156,8 @@ class McpSource(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 def _load_sdk() -> None:
-    import sandlot.tools.http  # noqa: PLC0415 - see above
-    import sandlot.tools.remote  # noqa: F401, PLC0415 - see above
+    for name in ("http", "remote"):
+        importlib.import_module(f"sandlot.tools.{name}")
 
 
 def source_from(fields: Json) -> McpSource:

@@ -213,10 +213,15 @@ async def test_a_stubborn_server_and_what_it_started_are_gone_with_the_world(tmp
     marker = str(tmp_path)
     with anyio.CancelScope() as scope:
         async with raw("stubborn", marker).open(WORLD):
-            assert len(processes_with(marker)) == 2
+            running = [os.pidfd_open(int(pid)) for pid in processes_with(marker)]
+            assert len(running) == 2
             if cancelled:
                 scope.cancel()
                 await anyio.sleep_forever()
+    for pidfd in running:
+        with anyio.fail_after(5):  # killed before the context ended; the kernel may take a moment to be done with it
+            await anyio.wait_readable(pidfd)
+        os.close(pidfd)
     assert processes_with(marker) == []
 
 
