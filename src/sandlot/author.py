@@ -9,7 +9,8 @@ import functools
 import inspect
 import threading
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from typing import Any
 
 import anyio
@@ -40,7 +41,8 @@ def is_async(function: Callable[..., Any]) -> bool:
 async def call(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     """Call it wherever it belongs and give back what it returned; errors pass through as they are."""
     if is_async(function):
-        return await function(*args, **kwargs)
+        with _no_exit(name_of(function)):
+            return await function(*args, **kwargs)
     return await off_loop(name_of(function), functools.partial(function, *args, **kwargs))
 
 
@@ -69,7 +71,8 @@ class _Errand:
     def run(self) -> Any:
         self._running = True
         try:
-            return self._work()
+            with _no_exit("this function"):
+                return self._work()
         finally:
             with self._lock:
                 self._running = False
@@ -82,6 +85,15 @@ class _Errand:
             if self._running:
                 self._abandoned = name if isinstance(name, str) else name()
                 ABANDONED[self._abandoned] += 1
+
+
+@contextmanager
+def _no_exit(name: str) -> Generator[None]:
+    """Author code that calls `exit()` ends itself, not the run."""
+    try:
+        yield
+    except SystemExit as left:
+        raise RuntimeError(f"`{name}` called exit({left.code!r}); raise an error or return instead") from left
 
 
 def _limiter() -> anyio.CapacityLimiter:

@@ -65,3 +65,15 @@ async def test_work_that_never_began_is_not_counted(monkeypatch):
         assert author.ABANDONED["queued"] == 0
         release.set()
     assert seen == []
+
+
+@pytest.mark.parametrize("kind", ["sync", "async"])
+async def test_code_that_exits_does_not_end_the_run(kind):
+    def leave():
+        raise SystemExit(0)
+
+    async def leave_async():
+        raise SystemExit(0)
+
+    with pytest.raises(RuntimeError, match=r"called exit\(0\)"):
+        await author.call(leave if kind == "sync" else leave_async)
