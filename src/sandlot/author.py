@@ -5,14 +5,19 @@ slow one does not stop every other rollout. A thread cannot be killed: at its de
 *abandoned*; `ABANDONED` counts them by function, and a run with too many stops and names the function.
 """
 
+import asyncio
+import contextvars
 import functools
 import inspect
-from collections import Counter
+import queue
+import threading
+from collections import Counter, deque
 from collections.abc import Callable
+from contextlib import suppress
+from types import FunctionType
 from typing import Any
 
 import anyio
-import anyio.to_thread
 from anyio.lowlevel import RunVar
 
 ABANDONED: Counter[str] = Counter()
@@ -21,19 +26,26 @@ ABANDONED: Counter[str] = Counter()
 MAX_THREADS = 64
 """Worker threads for author code in one process."""
 
-_LIMITER: RunVar[anyio.CapacityLimiter] = RunVar("author_threads")
+IDLE_S = 10.0
+"""A worker thread without work ends after this."""
 
 
 def name_of(function: Callable[..., Any]) -> str:
     """`module.function` as a person would look for it."""
-    inner = inspect.unwrap(function)
+    inner = _unwrapped(function)
     return f"{getattr(inner, '__module__', '?')}.{getattr(inner, '__qualname__', repr(inner))}"
 
 
 def is_async(function: Callable[..., Any]) -> bool:
     """True if calling it gives something to await."""
-    inner = inspect.unwrap(function)
+    inner = _unwrapped(function)
+    if type(inner) is FunctionType:  # almost always, and `inspect` takes its time
+        return bool(inner.__code__.co_flags & inspect.CO_COROUTINE)
     return inspect.iscoroutinefunction(inner) or inspect.iscoroutinefunction(getattr(inner, "__call__", None))  # noqa: B004 - a callable object's own method
+
+
+def _unwrapped(function: Callable[..., Any]) -> Callable[..., Any]:
+    return inspect.unwrap(function) if hasattr(function, "__wrapped__") else function
 
 
 async def call(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
@@ -48,30 +60,134 @@ async def off_loop(name: str | Callable[[], str], work: Callable[[], Any]) -> An
 
     Work that calls several functions gives a function for the name: it is asked at the deadline, for the one then running.
     """
-    state: dict[str, Any] = {"done": False, "abandoned": None}
-
-    def run() -> Any:
-        try:
-            return work()
-        finally:
-            state["done"] = True
-            if state["abandoned"] is not None:
-                ABANDONED[state["abandoned"]] -= 1
-
+    job = _Job(work)
+    threads = _threads()
+    threads.put(job)
     try:
-        return await anyio.to_thread.run_sync(run, abandon_on_cancel=True, limiter=_limiter())
+        await job.answered.wait()
     except anyio.get_cancelled_exc_class():
-        if not state["done"]:
-            state["abandoned"] = name if isinstance(name, str) else name()
-            ABANDONED[state["abandoned"]] += 1
+        threads.give_up(job, name)
         raise
+    if job.error is not None:
+        raise job.error
+    return job.result
 
 
-def _limiter() -> anyio.CapacityLimiter:
-    """One limiter per event loop: a limiter belongs to the loop it was made in."""
+class _Job:
+    """One piece of work on its way to a thread and back."""
+
+    __slots__ = ("abandoned", "answered", "context", "error", "result", "stage", "work")
+
+    def __init__(self, work: Callable[[], Any]) -> None:
+        self.work = work
+        self.context = contextvars.copy_context()
+        self.answered = anyio.Event()
+        self.stage = "waiting"
+        """`waiting`, `running`, `done`, or `dropped`: nobody wants it any more and no thread has begun it."""
+        self.abandoned = ""
+        self.result: Any = None
+        self.error: BaseException | None = None
+
+    def run(self) -> None:
+        """Do it; what it raises is kept for whoever asked."""
+        try:
+            self.result = self.context.run(self.work)
+        except BaseException as error:  # noqa: BLE001 - raised again where it was asked for
+            self.error = error
+
+
+class _Threads:
+    """The worker threads of one loop: started when needed, gone when idle, never in the way of leaving the process.
+
+    Finished jobs share one wake-up of the loop: a wake-up each would cost more than most work does.
+    """
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._jobs: queue.SimpleQueue[_Job] = queue.SimpleQueue()
+        self._finished: deque[_Job] = deque()
+        self._woken = False
+        self._lock = threading.Lock()
+        self._num_threads = 0
+        self._num_free = 0
+        """Threads that wait for a job, less the jobs that wait for a thread."""
+        self._most = MAX_THREADS
+
+    def put(self, job: _Job) -> None:
+        """Have it run; `job.answered` is set on the loop."""
+        with self._lock:
+            self._num_free -= 1
+        self._jobs.put(job)
+        self._start_missing()
+
+    def give_up(self, job: _Job, name: str | Callable[[], str]) -> None:
+        """Nobody waits for it any more. The thread that runs it is counted until it returns, and another may take its place."""
+        with self._lock:
+            if job.stage == "waiting":
+                job.stage = "dropped"
+            elif job.stage == "running":
+                job.abandoned = name if isinstance(name, str) else name()
+                ABANDONED[job.abandoned] += 1
+                self._most += 1
+        self._start_missing()
+
+    def _start_missing(self) -> None:
+        with self._lock:
+            missing = self._num_free < 0 and self._num_threads < self._most
+            self._num_threads += missing
+            self._num_free += missing
+        if missing:
+            threading.Thread(target=self._work, name="sandlot-author", daemon=True).start()
+
+    def _work(self) -> None:
+        while True:
+            try:
+                job = self._jobs.get(timeout=IDLE_S)
+            except queue.Empty:
+                with self._lock:
+                    if self._num_free <= 0:  # a job is on its way to this thread
+                        continue
+                    self._num_free -= 1
+                    self._num_threads -= 1
+                return
+            if self._begun(job):
+                job.run()
+            self._end(job)
+
+    def _begun(self, job: _Job) -> bool:
+        with self._lock:
+            if job.stage == "dropped":
+                return False
+            job.stage = "running"
+            return True
+
+    def _end(self, job: _Job) -> None:
+        with self._lock:
+            self._num_free += 1
+            job.stage = "done"
+            if job.abandoned:
+                ABANDONED[job.abandoned] -= 1
+                self._most -= 1
+        self._finished.append(job)
+        if not self._woken:  # read after the append, and reset before the finished are taken: none is overlooked
+            self._woken = True
+            with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+                self._loop.call_soon_threadsafe(self._answer)
+
+    def _answer(self) -> None:
+        self._woken = False
+        while self._finished:
+            self._finished.popleft().answered.set()
+
+
+_THREADS: RunVar[_Threads] = RunVar("author_threads")
+
+
+def _threads() -> _Threads:
+    """One set per event loop: answers go to the loop they were asked from."""
     try:
-        return _LIMITER.get()
+        return _THREADS.get()
     except LookupError:
-        limiter = anyio.CapacityLimiter(MAX_THREADS)
-        _LIMITER.set(limiter)
-        return limiter
+        threads = _Threads()
+        _THREADS.set(threads)
+        return threads
