@@ -27,7 +27,8 @@ PAGE_ROWS = 50
 LOOKS = 500
 MANIFEST = b'{"format": 1, "env": "synthetic"}'
 INSPECT_VENV = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "sandlot-benchmarks" / "inspect"
-WORDS = ["ledger", "total", "the", "a", "refund", "is", "was", "customer", "42", "1999", "because", "ticket", "open", "sum", "of"]
+WORDS = ["".join(Random(n).choices("etaoinshrdlucmfwyp", k=2 + n % 9)) for n in range(2000)]
+"""As hard to compress as plain English, roughly: eleven bits a word."""
 
 
 def say(text: str) -> None:

@@ -47,7 +47,7 @@ class Turns:
     def __init__(self, *turns):
         self.turns = list(turns)
 
-    def policy(self, task, seed):
+    def policy(self, task, seed, rollout=0):
         return self
 
     async def __aenter__(self):

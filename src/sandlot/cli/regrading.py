@@ -12,7 +12,7 @@ from sandlot.run.results import Run
 from sandlot.run.run import JUDGE_CACHE
 from sandlot.trace import Failed, Outcome, Scored
 from sandlot.wiring.models import open_judge
-from sandlot.wiring.parts import ModelConfig
+from sandlot.wiring.parts import ModelConfig, open_backend
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,7 +43,10 @@ async def regrade_run(path: Path, env: str | None, judge: str | None, rubric: st
         judging = (
             await stack.enter_async_context(open_judge(ModelConfig(spec=judge), path.parent / JUDGE_CACHE)) if judge else None
         )
-        again = [item async for item in regrade(run, environment, judge=judging, rubric=rubric)]
+        backend = None
+        if environment.image is not None:
+            backend = await stack.enter_async_context(open_backend(run.manifest.config.sandbox))
+        again = [item async for item in regrade(run, environment, judge=judging, rubric=rubric, backend=backend)]
     return Report(
         run=str(path),
         same_environment=environment_fingerprint(environment) == run.manifest.fingerprints.environment,

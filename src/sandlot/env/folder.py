@@ -37,13 +37,19 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     name: str
     description: str = ""
     system: str = ""
+    """The system prompt."""
     image: str | None = None
+    """What the sandbox is made from; none for a world without one."""
     network: str = "none"
     seed: int = 0
     tools: tuple[str, ...] | None = None
+    """Functions of `tools.py`; if left out, every public function defined there."""
     limits: Limits = Limits()
+    """The `[limits]` table."""
     constraints: tuple[Constraint, ...] = ()
+    """`[[constraints]]` tables."""
     mcp: tuple[McpSource, ...] = ()
+    """`[[mcp]]` tables: servers whose tools are taken."""
 
 
 def load_folder(folder: Path) -> Environment:

@@ -72,7 +72,7 @@ def checked(env: Environment) -> Environment:
     ids = [constraint.id for constraint in env.constraints]
     if len(ids) != len(set(ids)):
         raise ConfigError(f"{place}: two constraints share an id among {ids}")
-    tools = {tool.spec.name for tool in env.parts.tools}
+    tools = {tool.spec.name for tool in env.tools}
     for constraint in env.constraints:
         if constraint.tool != "*" and constraint.tool not in tools and not env.parts.sources:
             raise ConfigError(f"{place}: constraint `{constraint.id}` is about a tool `{constraint.tool}` that does not exist")

@@ -9,6 +9,7 @@ aiohttp is slow to import.
 import logging
 import os
 import resource
+import socket
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from io import BytesIO
@@ -187,7 +188,7 @@ class OpenAIChat:
             data = body if len(body) < LARGE_BODY_BYTES else BytesIO(body)
             async with self._session.post(self._url, data=data, allow_redirects=False) as response:
                 reply = await self._read(response)
-        except (aiohttp.ClientError, OSError) as error:
+        except (aiohttp.ClientError, OSError, UnicodeError) as error:  # UnicodeError: a host name that cannot be one
             raise self._broken(error) from None
         if response.status != 200:
             wait_s = retry_after(response.headers, self._patience.clock.wall())
@@ -201,6 +202,8 @@ class OpenAIChat:
                 return self._failed("malformed", f"the reply broke off: {error}")
             case aiohttp.ServerTimeoutError():
                 return self._failed("connect", f"no connection within {self.config.connect_s:g} s")
+            case aiohttp.ClientConnectorDNSError(errno=socket.EAI_NONAME):
+                return self._failed("connect", "there is no host of that name", retryable=False)
             case aiohttp.ClientConnectionError() | OSError():
                 return self._failed("connect", f"{type(error).__name__}: {error}. Is the endpoint running at this address?")
             case aiohttp.ClientResponseError():

@@ -14,6 +14,7 @@ from sandlot.ports import ToolSpec
 from sandlot.run.config import Plan, RunConfig
 from sandlot.task import split_of
 from sandlot.types import Json, digest
+from sandlot.wiring.models import public_spec
 from sandlot.wiring.parts import ModelConfig
 
 
@@ -58,7 +59,7 @@ async def fingerprints(env: Environment, config: RunConfig, plan: Plan) -> Finge
 async def _tools_as_served(env: Environment, plan: Plan) -> list[ToolSpec]:
     """Marked tools are known; what MCP servers offer is asked of them once, in a world that is thrown away."""
     if not env.parts.sources:
-        return [tool.spec for tool in env.parts.tools]
+        return [tool.spec for tool in env.tools]
     async with open_session(env, plan.tasks[0]) as session:
         return list(session.tools)
 
@@ -74,6 +75,16 @@ def run_digest(config: RunConfig, prints: Fingerprints) -> str:
 def _unbounded(model: ModelConfig) -> ModelConfig:
     """The model without what only says how fast and how far it may go."""
     return msgspec.structs.replace(model, connections=1, patience_s=0.0, max_total_tokens=None, max_usd=None)
+
+
+def public(config: RunConfig) -> RunConfig:
+    """The config as it may be written down: a password in a model's URL stays out of it."""
+    judge = config.judge
+    return msgspec.structs.replace(
+        config,
+        model=msgspec.structs.replace(config.model, spec=public_spec(config.model.spec)),
+        judge=msgspec.structs.replace(judge, spec=public_spec(judge.spec)) if judge else None,
+    )
 
 
 def machine_facts() -> Json:

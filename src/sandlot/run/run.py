@@ -19,12 +19,15 @@ from sandlot.observe.lag import LagReport, LoopWatch
 from sandlot.run.breaker import Breaker
 from sandlot.run.collect import Collection, collect
 from sandlot.run.config import Plan, RunConfig, Selection, plan_run
-from sandlot.run.manifest import Fingerprints, Manifest, fingerprints, machine_facts, run_digest
+from sandlot.run.manifest import Fingerprints, Manifest, fingerprints, machine_facts, public, run_digest
 from sandlot.run.results import Run, Sitting, note_sitting
 from sandlot.store.directory import open_run
 from sandlot.store.reader import RunReader
 from sandlot.trace import TraceRow
 from sandlot.wiring.parts import AgentConfig, ModelConfig, open_parts
+
+POOL = 16
+"""Sandboxes kept ready for the next rollouts."""
 
 JUDGE_CACHE = ".judge"
 """Below the folder of runs: a verdict once given is not paid for again, by whatever run."""
@@ -53,6 +56,8 @@ async def run_async(
             config.agent,
             judge=config.judge,
             rubric=config.rubric,
+            sandbox=config.sandbox,
+            pool=min(config.at_once, POOL),
             cache=path.parent / JUDGE_CACHE,
             spent=Run(path).spent() if (path / "manifest.json").exists() else None,
         ) as parts,
@@ -95,6 +100,7 @@ def run(  # noqa: PLR0913 - the everyday fields of a run, all by keyword
     group: int | None = None,
     tasks: tuple[str, ...] = (),
     split: Any = None,
+    sandbox: str = "native",
     at_once: int = 64,
     judge: str | ModelConfig | None = None,
     rubric: str | None = None,
@@ -110,6 +116,7 @@ def run(  # noqa: PLR0913 - the everyday fields of a run, all by keyword
         agent=agent or AgentConfig(),
         judge=_model(judge) if judge else None,
         rubric=rubric,
+        sandbox=sandbox,
         at_once=at_once,
     )
 
@@ -140,7 +147,7 @@ def _manifest(path: Path, env: Environment, config: RunConfig, plan: Plan, print
         return begun
     return Manifest(
         run=path.name,
-        config=config,
+        config=public(config),
         environment=env.name,
         source=str(env.source or ""),
         fingerprints=prints,

@@ -6,6 +6,9 @@ Each scheme is one small function below; an installed one (entry point group `sa
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
+from urllib.parse import urlsplit
+
+import anyio
 
 from sandlot.env.environment import Environment
 from sandlot.errors import ConfigError
@@ -13,12 +16,16 @@ from sandlot.grade.cache import FolderCache
 from sandlot.grade.judge import ModelJudge
 from sandlot.model.replay import replayed
 from sandlot.model.scripted import scripted
+from sandlot.model.secret import shown_url
 from sandlot.model.spend import Caps, Prices, Spend, capped
 from sandlot.model.spoken import spoken
 from sandlot.ports import ChatModel, Judge, Policies
 from sandlot.store.reader import RunReader
 from sandlot.trace import Usage
 from sandlot.wiring.parts import AgentConfig, ModelConfig, opener
+
+LISTENER_S = 10.0
+"""How long a model server may take to accept the first connection."""
 
 Opener = Callable[[str, ModelConfig, AgentConfig, Environment, Spend], AbstractAsyncContextManager[Policies]]
 
@@ -51,12 +58,25 @@ async def open_chat(rest: str, config: ModelConfig, spend: Spend) -> AsyncGenera
     named = openai_config(rest)
     settings = OpenAIConfig(model=named.model, url=named.url, at_once=config.connections, patience_s=config.patience_s)
     prices = Prices(prompt=config.usd_per_million_prompt, completion=config.usd_per_million_completion)
+    await require_listener(settings.url)
     async with open_openai(settings) as chat:
         yield capped(chat, spend, prices)
 
 
 def _caps(config: ModelConfig) -> Caps:
     return Caps(tokens=config.max_total_tokens, usd=config.max_usd)
+
+
+async def require_listener(url: str) -> None:
+    """Refuse an address nobody listens at before the first rollout, instead of retrying it for minutes in every one."""
+    parts = urlsplit(url)
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    try:
+        with anyio.fail_after(LISTENER_S):
+            stream = await anyio.connect_tcp(parts.hostname or "", port)
+            await stream.aclose()
+    except (OSError, TimeoutError) as error:
+        raise ConfigError(f"nobody answers at {shown_url(url)}: {error or 'no answer'}; is the model server running?") from error
 
 
 @asynccontextmanager
@@ -76,10 +96,18 @@ async def _scripted(
 async def _replay(
     rest: str, _model: ModelConfig, _agent: AgentConfig, _env: Environment, _spend: Spend
 ) -> AsyncGenerator[Policies]:
-    yield replayed(RunReader(Path(rest)).trace)
+    reader = RunReader(Path(rest))
+    recorded = reader.done_keys()
+    yield replayed(lambda task, rollout: reader.trace(task, rollout) if (task, rollout) in recorded else None)
 
 
 SCHEMES: dict[str, Opener] = {"openai": _openai, "scripted": _scripted, "replay": _replay}
+
+
+def public_spec(spec: str) -> str:
+    """A model's spec without what is secret in its URL."""
+    model, mark, rest = spec.partition("@http")
+    return f"{model}@{shown_url('http' + rest)}" if mark else spec
 
 
 def prices(text: str | None) -> tuple[float, float]:

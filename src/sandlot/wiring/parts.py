@@ -41,13 +41,19 @@ class ModelConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     spec: str
     """`openai:NAME@URL`, `scripted:NAME`, `replay:RUN`, or an installed scheme."""
     sampling: Sampling = Sampling()
+    """Temperature and the like."""
     connections: int = 512
+    """Requests open at the same time."""
     patience_s: float = 300.0
     """How long one turn may be retried before it is the model's failure."""
     max_total_tokens: int | None = None
+    """Prompt and completion tokens the whole run may use; None for no cap."""
     max_usd: float | None = None
+    """What the whole run may cost; needs the prices."""
     usd_per_million_prompt: float = 0.0
+    """The price of prompt tokens; there is no built-in price list."""
     usd_per_million_completion: float = 0.0
+    """The price of completion tokens."""
 
     def __post_init__(self) -> None:
         least = {"connections": 1, "patience_s": 0, "max_total_tokens": 0, "max_usd": 0}
@@ -69,6 +75,8 @@ class Grading:
     judge: Judge | None = None
     rubric: str | None = None
     """Grade by this rubric instead of the tasks' own."""
+    backend: Backend | None = None
+    """Where sandboxes come from: the rollout's, and those that checks execute things in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +86,6 @@ class Parts:
     grading: Grading
     policies: Policies
     harness: Harness
-    backend: Backend | None = None
 
     @property
     def env(self) -> Environment:
@@ -120,13 +127,15 @@ def open_harness(config: AgentConfig) -> Harness:
 
 
 @asynccontextmanager
-async def open_parts(
+async def open_parts(  # noqa: PLR0913 - the parts of a run, each by keyword
     env: Environment,
     model: ModelConfig,
     agent: AgentConfig,
     *,
     judge: ModelConfig | None = None,
     rubric: str | None = None,
+    sandbox: str = "native",
+    pool: int = 0,
     cache: Path | None = None,
     spent: Usage | None = None,
 ) -> AsyncGenerator[Parts]:
@@ -138,24 +147,33 @@ async def open_parts(
 
     async with AsyncExitStack() as stack:
         judging = await stack.enter_async_context(open_judge(judge, cache)) if judge else None
+        backend = await stack.enter_async_context(open_backend(sandbox, pool)) if env.image is not None else None
         yield Parts(
-            grading=Grading(env=env, judge=judging, rubric=rubric),
+            grading=Grading(env=env, judge=judging, rubric=rubric, backend=backend),
             policies=await stack.enter_async_context(open_policies(model, agent, env, spent)),
             harness=open_harness(agent),
-            backend=await stack.enter_async_context(open_backend()) if env.image is not None else None,
         )
 
 
 @asynccontextmanager
-async def open_backend() -> AsyncGenerator[Backend]:
-    """The sandbox backend of this machine: the first installed one (entry points `sandlot.backends`)."""
-    installed = list(entry_points(group="sandlot.backends"))
-    if not installed:
-        raise ConfigError(
-            "this environment asks for a sandbox image, and no sandbox backend is installed; use one without `image`"
-        )
-    async with installed[0].load()() as backend:
+async def open_backend(spec: str = "native", pool: int = 0) -> AsyncGenerator[Backend]:
+    """A sandbox backend by name; installed ones are found in the group `sandlot.backends`."""
+    open_it, rest = opener("backends", BACKENDS, spec)
+    async with open_it(rest, pool=pool) as backend:
         yield backend
+
+
+@asynccontextmanager
+async def _native(rest: str, *, pool: int) -> AsyncGenerator[Backend]:
+    from sandlot.sandbox.native import open_native  # noqa: PLC0415 - only sandboxed environments need it
+
+    if rest:
+        raise ConfigError(f"sandbox `native:{rest}`: it takes no more than its name")
+    async with open_native(pool=pool) as backend:
+        yield backend
+
+
+BACKENDS: dict[str, Callable[..., Any]] = {"native": _native}
 
 
 def _made(path: str, what: str, needs: tuple[str, ...]) -> Any:
