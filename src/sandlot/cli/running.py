@@ -58,7 +58,7 @@ def run_watched(config: RunConfig, *, runs: Path, place: Path | None, quiet: boo
     with Progress(
         TextColumn("{task.description}"), BarColumn(bar_width=24), TextColumn("{task.completed}/{task.total}"),
         TextColumn("{task.fields[said]}"), TimeRemainingColumn(compact=True),
-        console=console, transient=True, refresh_per_second=4,
+        console=console, transient=True, refresh_per_second=4, disable=not console.is_terminal,
     ) as bars:  # fmt: skip
         watcher = Bar(bars, console)
         run = anyio.run(functools.partial(run_async, config, runs=runs, place=place, watch=watcher))

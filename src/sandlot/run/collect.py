@@ -112,7 +112,7 @@ async def _tried(parts: Parts, task: Task, rollout: int, *, run: str, blobs: Blo
 def _unpaid(trace: Trace, collection: Collection) -> bool:
     """True if a spend cap cut this rollout short: it is not a result, and will be taken again when there is a budget."""
     if isinstance(trace.outcome, Failed) and trace.outcome.kind == "spend":
-        collection.stop(f"{trace.outcome.message}; raise the cap and repeat the command to continue")
+        collection.stop(trace.outcome.message)
         return True
     return False
 
