@@ -62,3 +62,20 @@ def excused() -> Generator[None]:
         yield
     finally:
         scope.deadline = anyio.current_time() + remaining_s
+
+
+def excuse(seconds: float) -> None:
+    """Give back agent time that turned out not to be the agent's: an attempt at the endpoint that failed."""
+    scope = _agent_scope.get()
+    if scope is not None:
+        scope.deadline += seconds
+
+
+@contextmanager
+def timed(sums: dict[str, float], name: str, clock: Clock = SYSTEM_CLOCK) -> Generator[None]:
+    """Add the seconds spent inside to `sums[name]`, however it ends."""
+    started = clock.monotonic()
+    try:
+        yield
+    finally:
+        sums[name] = sums.get(name, 0.0) + clock.monotonic() - started

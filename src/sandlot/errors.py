@@ -10,6 +10,7 @@
       HarnessError    the loop itself broke                        Failed(harness)
       NotInEvidence   a check asked for what the agent never left  that check is not met
       StoppedByHook   an operator's hook ended the rollout         Cancelled
+      StoreError      what is kept cannot be written or read       the run stops: nothing may count
 
 Author code raises plain Python errors; `boundary` gives them a side at the one place where the call is made.
 `recorded` in `rollout.py` is the one catcher that turns them into an outcome.
@@ -34,6 +35,8 @@ class SandlotError(Exception):
 
 class ConfigError(SandlotError):
     """The user's file or command is wrong; the message names the value and the fix."""
+
+    side = Side.ENVIRONMENT  # found only when a rollout met it, it is the environment that is wrong
 
 
 class AuthorError(SandlotError):
@@ -81,6 +84,10 @@ class NotInEvidence(SandlotError):  # noqa: N818 - reads as a sentence in a chec
 
 class StoppedByHook(SandlotError):  # noqa: N818 - an operator's decision, not a fault
     """A hook ended the rollout; its outcome is `Cancelled`."""
+
+
+class StoreError(SandlotError):
+    """The run directory cannot be written or read. No side of a rollout: what is not kept does not count, so the run stops."""
 
 
 @contextmanager

@@ -70,9 +70,17 @@ class Constraint(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     where: dict[str, str] = {}
     """Argument name -> regular expression; the rule applies to calls in which every one is found."""
     at_most: int = 0
+    """Calls allowed: 0 forbids them."""
     on_breach: OnBreach = OnBreach.REFUSE
+    """`refuse`: the call is not made; `penalty`: it is made and costs `points`; `end`: it is not made and the rollout ends."""
     points: float = 0.0
     """What a `penalty` takes away per breach, as a positive number of points."""
+
+    def __post_init__(self) -> None:
+        try:
+            msgspec.structs.force_setattr(self, "on_breach", OnBreach(self.on_breach))  # authors write the plain word
+        except ValueError as error:
+            raise ConfigError(f"constraint `{self.id}`: on_breach is {self.on_breach!r}; use {', '.join(OnBreach)}") from error
 
     def describe(self) -> str:
         """The rule in words, as the agent and the score show it."""

@@ -7,13 +7,13 @@ third parties' too, must pass. Deadlines are cancel scopes around a call, never 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from random import Random
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
 from sandlot.limits import Limits
 from sandlot.task import Task
-from sandlot.trace import Event, EvidenceRecord, FileRecord, Message, Node, Part, ToolCall, ToolResult, Trace, Usage
+from sandlot.trace import Event, EvidenceRecord, FileRecord, Message, Node, Part, ToolCall, ToolResult, Trace, TraceRow, Usage
 from sandlot.types import End, Json
 
 # -- worlds ------------------------------------------------------------------------------------------------------------
@@ -106,6 +106,7 @@ class Files(Protocol):
         ...
 
 
+@runtime_checkable
 class Sandbox(Files, Protocol):
     """A machine for one rollout: own files, processes, network."""
 
@@ -199,6 +200,11 @@ class Tool(Protocol):
         """Name, description, schema."""
         ...
 
+    @property
+    def concurrent(self) -> bool:
+        """True if calls of one turn may run beside each other; what shares the world's state in threads may not."""
+        ...
+
     async def call(self, world: World, call: ToolCall) -> ToolResult:
         """Check the arguments, run it, and say what came of it."""
         ...
@@ -271,8 +277,8 @@ class Policies(Protocol):
         """As the user wrote it, without secrets."""
         ...
 
-    def policy(self, task: Task, seed: int) -> AbstractAsyncContextManager[Policy]:
-        """A policy for one rollout; `seed` is for its sampling."""
+    def policy(self, task: Task, seed: int, rollout: int = 0) -> AbstractAsyncContextManager[Policy]:
+        """A policy for one rollout of a task, by its number; `seed` is for its sampling."""
         ...
 
 
@@ -399,6 +405,26 @@ class Evidence(Protocol):
         """What changed since setup: path -> (before, after)."""
         ...
 
+    def grading_sandbox(self, *paths: str) -> AbstractAsyncContextManager[World]:
+        """A fresh sandbox of the pristine image with these of the agent's files in it (none named: all it left).
+
+        For checks that must execute what the agent wrote: it runs in there, and the verdict is computed out here.
+        """
+        ...
+
+
+class Judgement(msgspec.Struct, frozen=True, kw_only=True):
+    """What a judge said to one question: one verdict and one reason a vote."""
+
+    verdicts: tuple[str, ...]
+    reasons: tuple[str, ...] = ()
+    prompt_digest: str = ""
+    """Names the question exactly: equal digests were asked the same thing about the same view."""
+    cached: bool = False
+    """True if no vote had to be asked for anew."""
+    retries: int = 0
+    """Replies that could not be read and were asked for once more."""
+
 
 class Judge(Protocol):
     """Puts questions to a grader model."""
@@ -408,8 +434,8 @@ class Judge(Protocol):
         """The model that judges."""
         ...
 
-    async def ask(self, question: str, choices: Sequence[str], view: Mapping[str, str], votes: int) -> tuple[str, ...]:
-        """One verdict a vote, each one of `choices`; `GradeError` if a reply is anything else."""
+    async def ask(self, question: str, choices: Sequence[str], view: Mapping[str, str], votes: int) -> Judgement:
+        """One verdict a vote, each one of `choices` (worst to best); `GradeError` if a reply is anything else."""
         ...
 
 
@@ -419,6 +445,6 @@ class Judge(Protocol):
 class TraceSink(Protocol):
     """Where finished rollouts go."""
 
-    async def add(self, trace: Trace) -> None:
-        """Returns when it is on disk: only then does the rollout count."""
+    async def add(self, trace: Trace, row: TraceRow) -> None:
+        """Returns when it is on disk: only then does the rollout count. A second trace of the same rollout is a `StoreError`."""
         ...

@@ -29,6 +29,8 @@ class PythonCheck(CheckBase, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     ref: str
     args: dict[str, Any] = {}
+    isolate: bool = False
+    """Run in a child process that can be killed at its deadline."""
 
 
 class JudgeExample(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

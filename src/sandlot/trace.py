@@ -272,8 +272,8 @@ class Trace(msgspec.Struct, kw_only=True):
 
     @property
     def answer(self) -> str:
-        """The agent's last words."""
-        return next((node.message.text for node in reversed(self.nodes) if node.sampled), "")
+        """The agent's last words, as they were acted on: an intervention's, if a hook put one in their place."""
+        return next((node.message.text for node in reversed(self.nodes) if node.message.role is Role.ASSISTANT), "")
 
     @property
     def reward(self) -> float | None:

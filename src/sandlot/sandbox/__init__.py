@@ -1,6 +1,6 @@
-"""Sandboxes: a machine per rollout, in milliseconds, that the agent under test cannot leave.
+"""Sandboxes: a machine for one rollout, that the agent cannot leave.
 
-`native.py` is the road: a backend starts a small C program (`agent/`, the zygote), which makes sandboxes by namespaces and stays
-inside each as process 1, serving commands and files over one socket (`wire.py`, `link.py`). Read `native.py` first, then
-`agent/zygote.c`. What is isolated, and what is not, is said in `docs/concepts/sandboxes.md` and by `probe.py`.
+Read `native.py` first: what a sandbox is here (layers and one machine), how it is frozen and forked. `zygote.py` is the other
+side of the process that makes machines, `agent/` the C program that is both that process and the agent inside; `wire.py` is what
+the two say to each other. `memory.py` is for worlds that need no machine.
 """

@@ -1,0 +1,51 @@
+# Two commands do everything on a fresh Debian or Ubuntu machine with Python 3.11+:
+#   make demo    runs the main job          make test    runs the tests
+# Each sets up what it needs in .venv by itself.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+export PYTHONDONTWRITEBYTECODE = 1
+
+.PHONY: install demo test test-system check format docs bench clean
+
+install: $(VENV)/installed
+
+$(VENV)/installed: pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Sandlot needs Python 3.11 or newer; this is $$($(PYTHON) --version). Name another: make PYTHON=python3.12 install"; exit 1; }
+	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { echo "Python's venv module is missing. Install it: sudo apt-get install python3-venv"; exit 1; }
+	@$(PYTHON) -m venv $(VENV)
+	@echo "installing into $(VENV) ..."
+	@$(BIN)/pip install --quiet --disable-pip-version-check uv && $(BIN)/uv pip install --quiet --python $(BIN)/python -e '.[dev]' \
+	  || $(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@touch $@
+
+demo: install
+	@$(BIN)/python recipes/tour.py
+
+test: install
+	@$(BIN)/pytest -n 2 -m "not system"
+
+# Longer proofs on the real machine: crashes, foreign servers, many connections.
+test-system: install
+	@$(BIN)/pytest -m system --timeout 300
+
+# What a commit must pass besides the tests.
+check: install
+	@$(BIN)/ruff format --check --quiet . && $(BIN)/ruff check --quiet . && $(BIN)/basedpyright --level error
+	@$(BIN)/pytest tests/test_layers.py tests/test_api.py
+
+format: install
+	@$(BIN)/ruff format --quiet . && $(BIN)/ruff check --quiet --fix .
+
+# Reference pages are generated from the code.
+docs: install
+	@$(BIN)/python docs/generate.py
+
+# make bench NAME=rollouts     prints one JSON object on its last line and rewrites its table in benchmarks/README.md
+bench: install
+	@test -f benchmarks/$(NAME).py || { echo "make bench NAME=...; there are:"; grep -l '^NAME = ' benchmarks/*.py | xargs -n1 basename -s .py; exit 2; }
+	@$(BIN)/python benchmarks/$(NAME).py $(ARGS)
+
+clean:
+	rm -rf $(VENV) runs

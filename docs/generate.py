@@ -1,0 +1,183 @@
+"""Write `docs/reference/` from the code, so that it cannot be wrong: `make docs`. `tests/test_docs.py` fails when it is stale."""
+
+import ast
+import inspect
+import json
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import msgspec
+import typer
+
+from sandlot import errors, limits, ports, rubric, task, trace
+from sandlot.cli.main import app
+from sandlot.env import folder
+from sandlot.grade.library import LIBRARY
+from sandlot.grade.schema import rubric_schema
+from sandlot.run import config
+from sandlot.run.taxonomy import LABELS
+from sandlot.wiring import parts
+
+REFERENCE = Path(__file__).parent / "reference"
+HEADER = "<!-- Written by docs/generate.py from the code: change the code, then `make docs`. -->\n\n"
+
+
+def pages() -> dict[str, str]:
+    """Every generated page by file name."""
+    return {
+        "commands.md": HEADER + commands(),
+        "config.md": HEADER + records("Configuration", [folder, limits, config, parts]),
+        "records.md": HEADER + records("Records", [task, rubric, trace]),
+        "ports.md": HEADER + protocols(),
+        "errors.md": HEADER + "# Errors\n\n```text\n" + inspect.cleandoc(errors.__doc__ or "") + "\n```\n",
+        "checks.md": HEADER + ready_checks(),
+        "taxonomy.md": HEADER + taxonomy(),
+        "rubric.schema.json": json.dumps(rubric_schema(), indent=2, sort_keys=True) + "\n",
+    }
+
+
+def commands() -> str:
+    """Each command with its arguments and options."""
+    group = typer.main.get_command(app)
+    lines = [
+        "# Commands",
+        "",
+        "stdout is the result, stderr is progress. Exit codes: 0 fine, 1 findings or failures, 2 wrong use, 3 incomplete.",
+        "",
+    ]
+    for name, command in sorted(_flat(group)):
+        lines += [f"## `sandlot {name}`", "", inspect.cleandoc(command.help or ""), ""]
+        for parameter in command.params:
+            if parameter.param_type_name == "option" and "--help" not in parameter.opts:
+                default = (
+                    f" Default: `{parameter.default}`."
+                    if parameter.default not in (None, False, ()) and not callable(parameter.default)
+                    else ""
+                )
+                lines.append(f"- `{', '.join(parameter.opts)}` {parameter.help or ''}{default}")
+            elif parameter.param_type_name == "argument":
+                lines.append(f"- `{parameter.metavar or parameter.name.upper()}` {getattr(parameter, 'help', None) or ''}")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _flat(group: Any, prefix: str = "") -> list[tuple[str, Any]]:
+    found: list[tuple[str, Any]] = []
+    for name, command in group.commands.items():
+        found += _flat(command, f"{prefix}{name} ") if hasattr(command, "commands") else [(prefix + name, command)]
+    return found
+
+
+def records(title: str, modules: list[ModuleType]) -> str:
+    """Every written-down record with its fields; a field's doc stands on the field."""
+    lines = [f"# {title}", ""]
+    for module in modules:
+        for name, value in vars(module).items():
+            if (
+                inspect.isclass(value)
+                and issubclass(value, msgspec.Struct)
+                and value.__module__ == module.__name__
+                and not name.startswith("_")
+            ):
+                lines += [f"## {name}", "", f"`{module.__name__}.{name}`: {inspect.cleandoc(value.__doc__ or '')}", ""]
+                lines += ["| field | type | default | meaning |", "|---|---|---|---|"]
+                lines += [f"| `{field}` | {kind} | {default} | {meaning} |" for field, kind, default, meaning in _fields(value)]
+                lines.append("")
+    return "\n".join(lines)
+
+
+def _fields(record: type[msgspec.Struct]) -> list[tuple[str, str, str, str]]:
+    """Name, type, default and doc of each field, from the source: that is where they are written, once."""
+    docs: dict[str, tuple[str, str, str]] = {}
+    for owner in reversed([each for each in record.__mro__ if issubclass(each, msgspec.Struct) and each is not msgspec.Struct]):
+        body = ast.parse(inspect.cleandoc("\n" + inspect.getsource(owner))).body[0].body
+        for place, statement in enumerate(body):
+            if not isinstance(statement, ast.AnnAssign):
+                continue
+            following = body[place + 1] if place + 1 < len(body) else None
+            doc = following.value.value if isinstance(following, ast.Expr) and isinstance(following.value, ast.Constant) else ""
+            default = f"`{ast.unparse(statement.value)}`" if statement.value else "required"
+            if "default_factory" in default:
+                default = "empty"
+            kind = ast.unparse(statement.annotation).replace("|", "or").strip("'\"")
+            docs[statement.target.id] = (f"`{kind}`", default.replace("|", "or"), " ".join(str(doc).split()))
+    return [(name, *docs[name]) for name in record.__struct_fields__]
+
+
+def protocols() -> str:
+    """The seams: what a part of your own must offer."""
+    lines = ["# Ports", "", inspect.cleandoc(ports.__doc__ or ""), ""]
+    for name, value in vars(ports).items():
+        if inspect.isclass(value) and getattr(value, "_is_protocol", False) and value.__module__ == ports.__name__:
+            lines += [f"## {name}", "", inspect.cleandoc(value.__doc__ or ""), "", "```python"]
+            for member, function in vars(value).items():
+                if isinstance(function, property):
+                    lines.append(f"{member}: {_annotation(function)}  # {inspect.cleandoc(function.fget.__doc__ or '')}")
+                elif inspect.isfunction(function) and not member.startswith("_"):
+                    prefix = "async def" if inspect.iscoroutinefunction(function) else "def"
+                    lines += [f"{prefix} {member}{_signature(function)}", f'    """{inspect.cleandoc(function.__doc__ or "")}"""']
+            lines += ["```", ""]
+    return "\n".join(lines)
+
+
+def _annotation(member: property) -> str:
+    return _plain(inspect.formatannotation(inspect.signature(member.fget).return_annotation))
+
+
+def _signature(function: Any) -> str:
+    return _plain(str(inspect.signature(function)))
+
+
+def _plain(text: str) -> str:
+    for noise in (
+        "sandlot.ports.",
+        "sandlot.trace.",
+        "sandlot.types.",
+        "sandlot.task.",
+        "sandlot.limits.",
+        "collections.abc.",
+        "contextlib.",
+        "typing.",
+    ):
+        text = text.replace(noise, "")
+    return text
+
+
+def ready_checks() -> str:
+    """The checks a rubric may name without any Python."""
+    lines = ["# Ready checks", "", 'A rubric names these as `"ref": "sandlot:NAME"`; arguments go into `args`.', ""]
+    for name, function in sorted(LIBRARY.items()):
+        arguments = ", ".join(
+            str(each) for each in list(inspect.signature(function).parameters.values()) if each.name not in {"evidence", "task"}
+        )
+        lines += [f"## `sandlot:{name}`", "", f"`{arguments}`", "", inspect.cleandoc(function.__doc__ or ""), ""]
+    return "\n".join(lines)
+
+
+def taxonomy() -> str:
+    """Every label of a rollout, and where it is kept."""
+    lines = ["# What can become of a rollout", "", "| label | read from | rule | failures (side/kind) |", "|---|---|---|---|"]
+    for label in LABELS:
+        kinds = ", ".join(sorted(f"`{side}/{kind}`" for side, kind in label.kinds)) or "-"
+        lines.append(f"| `{label.name}` | {label.decided_by} | {label.what} | {kinds} |")
+    return "\n".join(lines) + "\n"
+
+
+def main() -> int:
+    """Write the pages; with `--check`, only say whether they are stale."""
+    stale = []
+    for name, text in pages().items():
+        path = REFERENCE / name
+        if not path.exists() or path.read_text() != text:
+            stale.append(name)
+            if "--check" not in sys.argv:
+                path.parent.mkdir(exist_ok=True)
+                path.write_text(text)
+    sys.stderr.write(f"stale: {', '.join(stale)}\n" if stale else "up to date\n")
+    return 1 if stale and "--check" in sys.argv else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

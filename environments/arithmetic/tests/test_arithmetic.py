@@ -1,0 +1,48 @@
+from pathlib import Path
+
+from sandlot import Agent, Task, load
+from sandlot.env.taskset import tasks_of
+from sandlot.task import split_of
+
+ENV = load(Path(__file__).parents[1])
+
+
+def test_the_golden_answer_gets_full_marks_on_every_task(play):
+    scores = play(ENV)
+    assert len(scores) == 96
+    assert all(score.passed for score in scores.values())
+
+
+def test_saying_nothing_scores_zero(play):
+    async def nothing(agent: Agent, task: Task) -> None:
+        await agent.say("")
+
+    assert not any(score.value for score in play(ENV, nothing).values())
+
+
+def test_no_constant_answer_is_right_more_often_than_chance(play):
+    for constant in ("0", "1", "42", "100", "nan"):
+
+        async def same(agent: Agent, task: Task, answer: str = constant) -> None:
+            await agent.say(answer)
+
+        assert sum(score.value for score in play(ENV, same).values()) <= 3
+
+
+def test_a_list_of_every_number_is_not_an_answer(play):
+    numbers = " ".join(str(number) for number in range(-100, 10_000))
+
+    async def enumerate_all(agent: Agent, task: Task) -> None:
+        await agent.say(numbers)
+
+    assert not any(score.value for score in play(ENV, enumerate_all).values())
+
+
+def test_both_splits_have_tasks():
+    splits = [split_of(task) for task in tasks_of(ENV)]
+    assert 10 <= splits.count("heldout") <= 30
+    assert splits.count("train") >= 64
+
+
+def test_the_whole_environment_is_twenty_lines_at_most():
+    assert len((Path(__file__).parents[1] / "environment.py").read_text().splitlines()) <= 20

@@ -1,0 +1,51 @@
+"""What the environments' own tests share: play every task with an agent written as a function, and look at the scores."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from sandlot import Agent, Environment, Scored, Task, run
+from sandlot.rubric import Score
+
+Play = Callable[..., dict[str, Score]]
+
+
+@pytest.fixture
+def play(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Play:
+    """`play(env)` plays the golden solution, `play(env, agent)` another; a rollout that was not scored fails the test."""
+
+    def play(
+        env: Environment, agent: Callable[[Agent, Task], Awaitable[None]] | None = None, tasks: Sequence[str] = ()
+    ) -> dict[str, Score]:
+        if agent is not None:
+            monkeypatch.setattr(env.parts, "solution", agent)
+        scores = {}
+        for trace in run(env, "scripted:golden", tasks=tuple(tasks), runs=tmp_path):
+            assert isinstance(trace.outcome, Scored), (trace.task, trace.outcome)
+            scores[trace.task] = trace.outcome.score
+        return scores
+
+    return play
+
+
+@pytest.fixture
+def tasks_in_a_fresh_process() -> Callable[[Path, str], str]:
+    """The digest of an environment's tasks, made by a Python of its own with this hash seed."""
+    code = """
+import sys, msgspec, sandlot
+from sandlot.env.taskset import tasks_of
+from sandlot.types import digest
+print(digest(msgspec.json.encode(tasks_of(sandlot.load(sys.argv[1])))))
+"""
+
+    def digest_of(folder: Path, hash_seed: str) -> str:
+        command = [sys.executable, "-c", code, str(folder)]
+        environ = os.environ | {"PYTHONHASHSEED": hash_seed}
+        done = subprocess.run(command, env=environ, capture_output=True, text=True, check=True)  # noqa: S603 - our own code
+        return done.stdout
+
+    return digest_of

@@ -1,0 +1,1 @@
+"""The command line: parse, call one function, print. Read `main.py` for the rules, `run.py` for the main command."""

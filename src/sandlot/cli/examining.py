@@ -1,0 +1,87 @@
+"""What `doctor` looks at."""
+
+import importlib.util
+import os
+import platform
+import shutil
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import anyio
+import msgspec
+
+from sandlot.errors import SandlotError
+from sandlot.wiring.parts import open_backend
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that works or does not."""
+
+    what: str
+    ok: bool
+    detail: str
+    needed: bool = True
+    """False for what only some environments or commands need."""
+
+
+def examined() -> list[Finding]:
+    """Look at everything; nothing is changed."""
+    return [
+        Finding(what="python", ok=sys.version_info >= (3, 11), detail=platform.python_version()),
+        Finding(what="system", ok=platform.system() == "Linux", detail=f"{platform.system()} {platform.release()}", needed=False),
+        _writable(Path.cwd()),
+        _open_files(),
+        *_sandboxes(),
+        _package("duckdb", "SQL over runs; install `sandlot[sql]`"),
+        Finding(
+            what="model key",
+            ok=any(name in os.environ for name in ("SANDLOT_API_KEY", "OPENAI_API_KEY")),
+            detail="from SANDLOT_API_KEY or OPENAI_API_KEY; only endpoints that ask for one need it",
+            needed=False,
+        ),
+        Finding(what="node", ok=shutil.which("node") is not None, detail="for MCP servers from npm", needed=False),
+    ]
+
+
+def _sandboxes() -> list[Finding]:
+    """What a native sandbox isolates here, capability by capability, found out by making the process that makes them."""
+    try:
+        capabilities = anyio.run(_probed)
+    except SandlotError as error:
+        return [
+            Finding(what="native sandboxes", ok=False, detail=f"{error}; environments with an `image` cannot run", needed=False)
+        ]
+    return [
+        Finding(what=f"sandbox: {name}", ok=not said.startswith("no"), detail=said, needed=False)
+        for name, said in capabilities.items()
+    ]
+
+
+async def _probed() -> Mapping[str, str]:
+    async with open_backend() as backend:
+        return await backend.probe()
+
+
+def _writable(folder: Path) -> Finding:
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        return Finding(what="run directory", ok=False, detail=f"{folder} is not writable: {error}")
+    free_gib = shutil.disk_usage(folder).free / 2**30
+    return Finding(what="run directory", ok=free_gib > 1, detail=f"{folder}, {free_gib:.0f} GiB free")
+
+
+def _open_files() -> Finding:
+    import resource  # noqa: PLC0415 - not everywhere
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return Finding(
+        what="open files", ok=hard >= 4096, detail=f"{soft} now, {hard} at most; each rollout in flight takes one", needed=False
+    )
+
+
+def _package(name: str, why: str) -> Finding:
+    return Finding(what=name, ok=importlib.util.find_spec(name) is not None, detail=why, needed=False)

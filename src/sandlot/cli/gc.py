@@ -1,0 +1,40 @@
+"""`sandlot gc`: what can go."""
+
+from typing import Annotated
+
+import typer
+
+from sandlot.cli.options import RUNS, Json, Runs, print_json
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("gc")(gc)
+
+
+def gc(
+    runs: Runs = RUNS,
+    older_than_days: Annotated[
+        float | None, typer.Option("--older-than", metavar="DAYS", min=0, help="Also whole runs older than this.")
+    ] = None,
+    delete: Annotated[bool, typer.Option("--delete", help="Do it; without this, only show what would go.")] = False,
+    json: Json = False,
+) -> None:
+    """Remove what nothing refers to any more.
+
+    And leftovers of crashes. Shows first; `--delete` does it.
+    """
+    from sandlot.store.gc import collect  # noqa: PLC0415 - help does not need it
+
+    found = collect(runs, older_than_s=older_than_days * 86_400 if older_than_days is not None else None, dry_run=not delete)
+    if json:
+        removable = [{"path": str(item.path), "size_bytes": item.size_bytes, "why": item.why} for item in found.removable]
+        busy = [str(path) for path in found.busy]
+        print_json({"removed": delete, "removable": removable, "size_bytes": found.size_bytes, "busy": busy})
+        return
+    for item in found.removable:
+        print(f"{'removed' if delete else 'would remove'}  {item.size_bytes:>12,} bytes  {item.path}  {item.why}")
+    for path in found.busy:
+        print(f"left alone, being written: {path}")
+    hint = "" if delete or not found.removable else "; `--delete` removes them"
+    print(f"{len(found.removable)} things, {found.size_bytes:,} bytes{hint}")

@@ -1,0 +1,51 @@
+"""Options that several commands share, and how results are printed."""
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from sandlot.errors import ConfigError
+
+Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON on stdout.")]
+Env = Annotated[
+    str, typer.Argument(metavar="ENV", help="A path to an environment (file or folder), or the name of an installed one.")
+]
+RunPath = Annotated[
+    str, typer.Argument(metavar="RUN", help="A run directory, such as `runs/arithmetic-...-1`, or its name below `runs/`.")
+]
+Runs = Annotated[Path, typer.Option("--runs", help="Where runs are kept.")]
+Judge = Annotated[
+    str | None, typer.Option("--judge", metavar="MODEL", help="The grader model for judge checks, `openai:NAME@URL`.")
+]
+Rubric = Annotated[str | None, typer.Option("--rubric", help="Grade by this rubric instead of the tasks' own.")]
+
+RUNS = Path("runs")
+
+
+def print_json(value: Any) -> None:
+    """One JSON object on one line of stdout."""
+    import msgspec  # noqa: PLC0415 - help does not need it
+
+    sys.stdout.buffer.write(msgspec.json.encode(value, order="sorted") + b"\n")
+    sys.stdout.flush()
+
+
+def run_path(what: str, runs: Path = RUNS) -> Path:
+    """The run directory a person meant: a path, or a name below `runs/`; the error lists what there is."""
+    for path in (Path(what), runs / what):
+        if (path / "manifest.json").is_file():
+            return path
+    there = sorted(path.parent.name for path in runs.glob("*/manifest.json")) if runs.is_dir() else []
+    near = [name for name in there if what in name] or there[-5:]
+    raise ConfigError(f"no run `{what}`; " + (f"there are: {', '.join(near)}" if near else f"`{runs}` holds none yet"))
+
+
+def trace_place(what: str, runs: Path = RUNS) -> tuple[Path, str, int]:
+    """A trace is `RUN/TASK/ROLLOUT`: the run directory, then the task's id, then the number of the rollout."""
+    run, _, rest = what.rstrip("/").rpartition("/")
+    run, _, task = run.rpartition("/")
+    if not run or not rest.isdigit():
+        raise ConfigError(f"`{what}` is not a trace; write RUN/TASK/ROLLOUT, for example `runs/demo-1/add-3/0`")
+    return run_path(run, runs), task, int(rest)

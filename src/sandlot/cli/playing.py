@@ -1,0 +1,102 @@
+"""A person at the keyboard as the policy of one rollout: the same world, limits and checks a model has."""
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+
+import anyio.to_thread
+import msgspec
+
+from sandlot.env.load import load
+from sandlot.env.rendering import printable, rendered_message
+from sandlot.env.taskset import task_named, tasks_of
+from sandlot.harness.tool_loop import ToolLoop
+from sandlot.ports import ToolSpec
+from sandlot.rollout import run_rollout
+from sandlot.store.blobs import MemoryBlobs
+from sandlot.task import Task
+from sandlot.trace import Message, Node, Part, Scored, Text, ToolCall, Trace
+from sandlot.types import Role
+from sandlot.wiring.parts import Grading, Parts, open_backend
+
+
+async def play_in_terminal(env: str, task: str | None) -> None:
+    """One rollout by hand, graded at the end."""
+    environment = load(env)
+    chosen = task_named(environment, task) if task else tasks_of(environment)[0]
+    print(f"{environment.name}: {chosen.id}. Speak, call `/tool {{json}}`, or `/help`. Ctrl-D leaves.\n")
+    async with AsyncExitStack() as stack:
+        backend = await stack.enter_async_context(open_backend()) if environment.image is not None else None
+        parts = Parts(grading=Grading(env=environment, backend=backend), policies=Person(), harness=ToolLoop())
+        trace = await run_rollout(parts, chosen, run="play", rollout=0, blobs=MemoryBlobs())
+    show_result(trace)
+
+
+class Person:
+    """Policies of one: whoever sits at the keyboard."""
+
+    name = "person"
+
+    def __init__(self) -> None:
+        self._num_shown = 0
+
+    @asynccontextmanager
+    async def policy(self, task: Task, seed: int, rollout: int = 0) -> AsyncGenerator["Person"]:  # noqa: ARG002 - a person needs neither
+        """The same person each time."""
+        yield self
+
+    async def turn(self, trace: Trace, leaf: int, tools: Sequence[ToolSpec]) -> Node:
+        """Show what is new, then wait for a line."""
+        for node in trace.nodes[self._num_shown :]:
+            if not node.sampled:
+                print("\n".join(rendered_message(node.message)))
+        self._num_shown = len(trace.nodes)
+        while True:
+            line = await anyio.to_thread.run_sync(_line, abandon_on_cancel=True)
+            if line == "/help":
+                print("\n".join(_help(tools)))
+                continue
+            part = _part(line, len(trace.nodes))
+            if isinstance(part, str):
+                print(part)
+                continue
+            return Node(
+                message=Message(role=Role.ASSISTANT, parts=(part,)), parent=leaf, sampled=True, stop="stop", model="person"
+            )
+
+
+def show_result(trace: Trace) -> None:
+    """How it ended, check by check."""
+    print(f"\nend: {trace.end}")
+    if not isinstance(trace.outcome, Scored):
+        print(f"outcome: {trace.outcome}")
+        return
+    print(f"score: {trace.outcome.score}")
+    for check in trace.outcome.score.checks:
+        print(f"  {check.verdict:<10} {check.points:g}/{check.worth:g}  {check.id}  {printable(check.evidence)}")
+
+
+def _line() -> str:
+    try:
+        return input("> ").strip()
+    except EOFError:
+        print()
+        return ""
+
+
+def _part(line: str, number: int) -> Part | str:
+    """A spoken text or a tool call; a string is what to tell the person instead."""
+    if not line.startswith("/"):
+        return Text(line)
+    name, _, arguments = line[1:].partition(" ")
+    try:
+        decoded = msgspec.json.decode(arguments or "{}", type=dict[str, object])
+    except msgspec.DecodeError as error:
+        return f'arguments are a JSON object, `/{name} {{"argument": "value"}}`: {error}'
+    return ToolCall(id=f"call-{number}", name=name, arguments=decoded)
+
+
+def _help(tools: Sequence[ToolSpec]) -> list[str]:
+    return [
+        f"/{tool.name} {msgspec.json.encode(tool.parameters.get('properties', {})).decode()}  {tool.description}"
+        for tool in tools
+    ] or ["no tools here: speak"]

@@ -1,0 +1,36 @@
+"""`sandlot regrade`: grade stored evidence again."""
+
+from typing import Annotated
+
+import typer
+
+from sandlot.cli.options import RUNS, Json, Judge, Rubric, RunPath, Runs, print_json, run_path
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("regrade")(regrade)
+
+
+def regrade(
+    run: RunPath,
+    env: Annotated[str | None, typer.Option("--env", help="The environment. [default: where the run found it]")] = None,
+    judge: Judge = None,
+    rubric: Rubric = None,
+    runs: Runs = RUNS,
+    json: Json = False,
+) -> None:
+    """Grade a run again from its stored evidence.
+
+    Shows what changed, and writes nothing. Exit code 1 if any outcome differs.
+    """
+    import anyio  # noqa: PLC0415 - help does not need it
+
+    from sandlot.cli.regrading import regrade_run  # noqa: PLC0415 - as above
+
+    report = anyio.run(regrade_run, run_path(run, runs), env, judge, rubric)
+    if json:
+        print_json(report)
+    else:
+        report.show()
+    raise typer.Exit(1 if report.changed else 0)

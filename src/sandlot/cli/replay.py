@@ -1,0 +1,38 @@
+"""`sandlot replay`: play a trace again, then go on with another model."""
+
+from typing import Annotated
+
+import typer
+
+from sandlot.cli.options import RUNS, Json, Runs, print_json, trace_place
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("replay")(replay)
+
+
+def replay(
+    trace: Annotated[str, typer.Argument(metavar="TRACE", help="RUN/TASK/ROLLOUT.")],
+    until: Annotated[int | None, typer.Option("--until", metavar="TURN", help="Replay this many turns. [default: all]")] = None,
+    model: Annotated[str | None, typer.Option("--model", "-m", help="Who goes on after that.")] = None,
+    env: Annotated[str | None, typer.Option("--env", help="The environment. [default: where the run found it]")] = None,
+    runs: Runs = RUNS,
+    json: Json = False,
+) -> None:
+    """Play a trace again in a fresh world, tools and all.
+
+    With `--until N --model M`, another model goes on from there.
+    """
+    import anyio  # noqa: PLC0415 - help does not need it
+
+    from sandlot.cli.playing import show_result  # noqa: PLC0415 - as above
+    from sandlot.run.replay import replay_trace  # noqa: PLC0415 - as above
+
+    again = anyio.run(replay_trace, *trace_place(trace, runs), until, model, env)
+    if json:
+        print_json(again)
+    else:
+        for event in again.events:
+            typer.echo(f"turn {event.turn}: {event.kind} {event.detail}", err=True)
+        show_result(again)

@@ -1,0 +1,41 @@
+"""`sandlot rubric lint`: what is wrong with a rubric before it grades anything."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sandlot.cli.options import Json, print_json
+
+commands = typer.Typer(help="Work on rubrics.", no_args_is_help=True)
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.add_typer(commands, name="rubric")
+
+
+@commands.command("lint")
+def lint(
+    path: Annotated[Path, typer.Argument(help="A rubric, `rubrics/default.json`; refs are looked up in the folder above it.")],
+    json: Json = False,
+) -> None:
+    """Find mistakes and bad habits in a rubric. Exit code 1 if there is an error among them."""
+    from sandlot.env.folder import lint_rubric  # noqa: PLC0415 - help does not need it
+
+    findings = lint_rubric(path)
+    if json:
+        print_json(findings)
+    else:
+        for finding in findings:
+            print(f"{finding.severity:<8} {finding.code:<20} {finding.check or '-':<24} {finding.message}  Fix: {finding.fix}")
+        print(f"{path}: {len(findings)} findings" if findings else f"{path}: no findings")
+    raise typer.Exit(1 if any(finding.severity == "error" for finding in findings) else 0)
+
+
+@commands.command("schema")
+def schema() -> None:
+    """Print the JSON Schema of rubrics."""
+    from sandlot.grade.schema import rubric_schema  # noqa: PLC0415 - help does not need it
+
+    print_json(rubric_schema())

@@ -1,0 +1,103 @@
+"""`sandlot run`: many attempts at an environment's tasks, graded and kept."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sandlot.cli.options import RUNS, Env, Json, Judge, Rubric, Runs, print_json
+from sandlot.types import Split
+
+Option = typer.Option
+
+
+class Calls(StrEnum):
+    """How tool calls are written."""
+
+    NATIVE = "native"
+    TEXT = "text"
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("run")(run)
+
+
+def run(
+    env: Env,
+    model: Annotated[
+        str, Option("--model", "-m", help="`openai:NAME@URL`, `scripted:golden|noop|random|mixed:P|...`, `replay:RUN`.")
+    ],
+    rollouts: Annotated[
+        int | None, Option("--rollouts", "-n", help="Rollouts in all, spread over the tasks. [default: one a task]")
+    ] = None,
+    group: Annotated[int | None, Option("--group", "-g", help="Rollouts of each task.")] = None,
+    task: Annotated[list[str] | None, Option("--task", help="Only this task; may be repeated.")] = None,
+    split: Annotated[Split | None, Option("--split", help="Only tasks of this split.")] = None,
+    sandbox: Annotated[str, Option("--sandbox", help="The sandbox backend, for environments with an image.")] = "native",
+    at_once: Annotated[int, Option("--at-once", help="Rollouts in flight.")] = 64,
+    judge: Judge = None,
+    rubric: Rubric = None,
+    temperature: Annotated[float, Option("--temperature")] = 1.0,
+    max_tokens: Annotated[int | None, Option("--max-tokens", help="Most tokens of one turn.")] = None,
+    max_total_tokens: Annotated[
+        int | None, Option("--max-total-tokens", help="Stop when the run has used this many tokens.")
+    ] = None,
+    max_usd: Annotated[float | None, Option("--max-usd", help="Stop when the run has cost this much; needs --price.")] = None,
+    price: Annotated[
+        str | None, Option("--price", metavar="IN/OUT", help="USD per million prompt/completion tokens, `0.5/1.5`.")
+    ] = None,
+    calls: Annotated[Calls, Option("--calls", help="How the model writes tool calls.")] = Calls.NATIVE,
+    harness: Annotated[str, Option("--harness", help="`tool-loop`, or your own as `module:attribute`.")] = "tool-loop",
+    hook: Annotated[list[str] | None, Option("--hook", help="`module:attribute` of a hook; may be repeated.")] = None,
+    for_training: Annotated[
+        bool, Option("--for-training", help="A model will learn from it: held-out tasks are refused.")
+    ] = False,
+    place: Annotated[
+        Path | None, Option("--run", help="The run directory. [default: found by what is run, below --runs]")
+    ] = None,
+    runs: Runs = RUNS,
+    dry_run: Annotated[bool, Option("--dry-run", help="Show the resolved config and a forecast; run nothing.")] = False,
+    json: Json = False,
+) -> None:
+    """Take many rollouts with a model; grade and keep all.
+
+    The same command continues a run that was interrupted. Exit code 1 if the run was stopped as bad or any rollout failed,
+    3 if it is incomplete.
+    """
+    from sandlot.cli.running import run_watched, show_forecast  # noqa: PLC0415 - help does not need the run
+    from sandlot.ports import Sampling  # noqa: PLC0415 - as above
+    from sandlot.run.config import RunConfig, Selection  # noqa: PLC0415 - as above
+    from sandlot.wiring.models import prices  # noqa: PLC0415 - as above
+    from sandlot.wiring.parts import AgentConfig, ModelConfig  # noqa: PLC0415 - as above
+
+    sampling = Sampling(temperature=temperature, max_tokens=max_tokens)
+    prompt_price, completion_price = prices(price)
+    config = RunConfig(
+        env=env,
+        model=ModelConfig(
+            spec=model,
+            sampling=sampling,
+            connections=max(at_once, 64),
+            max_total_tokens=max_total_tokens,
+            max_usd=max_usd,
+            usd_per_million_prompt=prompt_price,
+            usd_per_million_completion=completion_price,
+        ),
+        select=Selection(tasks=tuple(task or ()), split=split, rollouts=rollouts, group=group, training=for_training),
+        agent=AgentConfig(harness=harness, calls="text" if calls is Calls.TEXT else "native", hooks=tuple(hook or ())),
+        judge=ModelConfig(spec=judge, sampling=Sampling(temperature=0.0)) if judge else None,
+        rubric=rubric,
+        sandbox=sandbox,
+        at_once=at_once,
+    )
+    if dry_run:
+        show_forecast(config, runs=runs, json=json)
+        return
+    finished = run_watched(config, runs=runs, place=place, quiet=json)
+    if json:
+        print_json(finished.machine)
+    else:
+        finished.show()
+    raise typer.Exit(finished.exit_code)

@@ -1,0 +1,201 @@
+"""An environment: image, tools, data, tasks, rubric and limits, as its author declares them.
+
+The decorators only mark: they put the function, unchanged, where rollouts will look for it. Nothing runs until a task is opened.
+"""
+
+import inspect
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Any, Protocol, TypeVar, overload
+
+from sandlot.author import name_of
+from sandlot.env.world import LiveWorld
+from sandlot.errors import ConfigError
+from sandlot.limits import Constraint, Limits
+from sandlot.ports import Evidence, Judge, Session, Tool, ToolSource, World
+from sandlot.rubric import PythonCheck, Rubric, Score
+from sandlot.task import Task
+from sandlot.tools.bash import BASH
+from sandlot.tools.function import FunctionTool
+from sandlot.tools.mcp import McpServer
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class User(Protocol):
+    """The other side of a conversation: the environment's own replies to plain messages."""
+
+    async def open(self) -> str:
+        """The first words."""
+        ...
+
+    async def reply(self, text: str) -> str | None:
+        """What it answers; None when there is nothing more to say."""
+        ...
+
+
+@dataclass
+class Parts:
+    """What the marks have gathered. The folder and function forms fill it directly."""
+
+    tasks: Callable[[Random], Iterable[Task]] | None = None
+    setup: Callable[..., Any] | None = None
+    tools: list[Tool] = field(default_factory=list[Tool])
+    sources: list[ToolSource] = field(default_factory=list[ToolSource])
+    checks: list[PythonCheck] = field(default_factory=list[PythonCheck])
+    rubrics: dict[str, Rubric] = field(default_factory=dict[str, Rubric])
+    functions: dict[str, Callable[..., Any]] = field(default_factory=dict[str, Callable[..., Any]])
+    """Check functions by reference."""
+    solution: Callable[..., Any] | None = None
+    user: Callable[[World, Task], User] | None = None
+    grade: Callable[[Evidence, Task, Judge | None], Awaitable[Score]] | None = None
+    """Takes the place of rubrics where grading is the author's function itself."""
+
+
+class Environment:
+    """Write one with decorators, or let `sandlot.load` make one from a file or folder."""
+
+    def __init__(  # noqa: PLR0913 - the declared facts of an environment, all by keyword
+        self,
+        name: str,
+        *,
+        description: str = "",
+        system: str = "",
+        image: str | None = None,
+        network: str = "none",
+        seed: int = 0,
+        limits: Limits | None = None,
+        constraints: Sequence[Constraint] = (),
+        state: Callable[[], Any] = dict,
+    ) -> None:
+        self.name = name
+        self.description = description
+        self.system = system
+        """The system prompt, if there is one."""
+        self.image = image
+        """What the sandbox is made from; None for a world without one, which costs no process."""
+        self.network = network
+        self.seed = seed
+        self.limits = limits or Limits()
+        self.constraints = tuple(constraints)
+        self.state = state
+        """Makes the fresh state of each rollout: a dataclass, a msgspec.Struct, or `dict`."""
+        self.parts = Parts()
+        self.source: Path | None = None
+        """The file or folder its author wrote; what the fingerprint is of."""
+
+    def __repr__(self) -> str:
+        return f"<Environment {self.name!r} from {self.source or 'this session'}>"
+
+    # -- marks -------------------------------------------------------------------------------------------------------
+
+    def tasks(self, function: F) -> F:
+        """Mark the generator of tasks: it is given a seeded `Random` and yields `Task`s, the same ones for the same seed."""
+        self._only_one("tasks", self.parts.tasks, function)
+        self.parts.tasks = function
+        return self._from(function)
+
+    def setup(self, function: F) -> F:
+        """Mark what prepares a world: `def put(world, task)`; the task has no key here."""
+        self._only_one("setup", self.parts.setup, function)
+        self.parts.setup = function
+        return self._from(function)
+
+    @overload
+    def tool(self, function: F) -> F: ...
+    @overload
+    def tool(self, *, name: str | None = None, isolate: bool = False) -> Callable[[F], F]: ...
+    def tool(self, function: F | None = None, *, name: str | None = None, isolate: bool = False) -> F | Callable[[F], F]:
+        """Mark a tool: typed parameters become its schema, the docstring its description; `isolate` runs it in a child."""
+
+        def mark(marked: F) -> F:
+            self.parts.tools.append(FunctionTool.of(marked, name=name, isolate=isolate))
+            return self._from(marked)
+
+        return mark if function is None else mark(function)
+
+    def check(
+        self,
+        *,
+        points: float = 1.0,
+        id: str | None = None,  # noqa: A002 - the field's name in the rubric
+        tags: Sequence[str] = (),
+        requires: Sequence[str] = (),
+        gate: bool = False,
+        isolate: bool = False,
+    ) -> Callable[[F], F]:
+        """Mark a check: `def right(evidence, task) -> bool | float | (value, why)`."""
+
+        def mark(marked: F) -> F:
+            name = id or marked.__name__
+            ref = f"environment:{name}"
+            if ref in self.parts.functions:
+                raise ConfigError(f"{where(marked)}: two checks are called `{name}`; rename one or give it `id=`")
+            self.parts.functions[ref] = marked
+            self.parts.checks.append(
+                PythonCheck(
+                    id=name, ref=ref, points=points, tags=tuple(tags), requires=tuple(requires), gate=gate, isolate=isolate
+                )
+            )
+            return self._from(marked)
+
+        return mark
+
+    def solution(self, function: F) -> F:
+        """Mark the golden solution: `async def solve(agent, task)`; it has what an agent has, plus the key."""
+        self._only_one("solution", self.parts.solution, function)
+        if not inspect.iscoroutinefunction(function):
+            raise ConfigError(f"{where(function)}: the solution `{function.__name__}` must be `async def`, to await `agent.call`")
+        self.parts.solution = function
+        return self._from(function)
+
+    def user(self, function: F) -> F:
+        """Mark the environment's reply to a plain message: `def reply(world, text) -> str | None`; None ends the rollout."""
+        self._only_one("user", self.parts.user, function)
+        from sandlot.env.session import Replies  # noqa: PLC0415 - the session is built on environments
+
+        self.parts.user = lambda world, task: Replies(function, world, task)
+        return self._from(function)
+
+    def mcp(self, server: McpServer) -> None:
+        """Take an MCP server's tools: it is started when a world opens, and gone when it closes."""
+        self.parts.sources.append(server)
+
+    @property
+    def tools(self) -> list[Tool]:
+        """What the agent may call, MCP servers' tools aside: the marked ones, and `bash` where there is a sandbox."""
+        has_own = any(tool.spec.name == BASH.spec.name for tool in self.parts.tools)
+        return [*([BASH] if self.image is not None and not has_own else []), *self.parts.tools]
+
+    # -- use ---------------------------------------------------------------------------------------------------------
+
+    def session(self, task: Task | str) -> AbstractAsyncContextManager[Session]:
+        """A world opened for one task, with the loop in your hands: `reset`, `step`, `render`."""
+        from sandlot.env.session import open_session  # noqa: PLC0415 - the session is built on environments
+        from sandlot.env.taskset import task_named  # noqa: PLC0415 - as above
+
+        return open_session(self, task_named(self, task) if isinstance(task, str) else task)
+
+    def new_world(self, task: Task, files: Any, seed: int) -> LiveWorld:
+        """A world's parts, fresh for one rollout."""
+        return LiveWorld(state=self.state(), task=task.public(), rng=Random(seed), files=files)  # noqa: S311 - seeded, not secret
+
+    def _from(self, function: F) -> F:
+        if self.source is None:
+            self.source = Path(inspect.unwrap(function).__code__.co_filename)
+        return function
+
+    def _only_one(self, what: str, present: object, function: Callable[..., Any]) -> None:
+        if present is not None:
+            raise ConfigError(
+                f"{where(function)}: environment `{self.name}` has its `{what}` already; a second one is `{name_of(function)}`"
+            )
+
+
+def where(function: Callable[..., Any]) -> str:
+    """`file:line` of a function, for errors an author can click."""
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    return f"{code.co_filename}:{code.co_firstlineno}" if code else repr(function)

@@ -1,0 +1,49 @@
+"""Two fingerprints: what the author wrote, and the setting it is run in.
+
+The *environment's* is of the bytes of its files (README, docs and tests do not change what an environment is) and of its image.
+Audits bind to it. The *setting's* adds harness, renderer, tools as served and limits: training and evaluation compare it.
+"""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+
+from sandlot.env.environment import Environment
+from sandlot.errors import ConfigError
+from sandlot.ports import ToolSpec
+from sandlot.types import Json, digest
+
+LEFT_OUT = {"README", "docs", "tests", "__pycache__", "runs"}
+"""Names, without ending, of files and folders that do not change what an environment is."""
+
+ENTRY_NAMES = {"environment.toml", "environment.py"}
+
+
+def environment_fingerprint(env: Environment, image_digest: str = "") -> str:
+    """Of what the author wrote."""
+    if env.source is None or not env.source.exists():
+        raise ConfigError(f"environment `{env.name}` was not loaded from a file, so it has no fingerprint; write it into one")
+    whole = msgspec.msgpack.encode(
+        [[name, digest(data)] for name, data in _files(env.source)] + [["image", env.image or "", image_digest]]
+    )
+    return digest(whole)
+
+
+def setting_fingerprint(environment: str, env: Environment, tools: Sequence[ToolSpec], setting: Json) -> str:
+    """Of the environment and everything a model is met with there; `setting` names harness, renderer and how turns are taken."""
+    facts = [environment, env.system, env.limits, list(env.constraints), sorted(tools, key=lambda tool: tool.name), setting]
+    return digest(msgspec.json.encode(facts, order="deterministic"))
+
+
+def _files(source: Path) -> Iterator[tuple[str, bytes]]:
+    """Relative name and bytes of every file that counts, in a stable order."""
+    if source.is_file() and source.name not in ENTRY_NAMES:
+        yield source.name, source.read_bytes()
+        return
+    root = source.parent if source.is_file() else source
+    for path in sorted(root.rglob("*")):
+        pieces = path.relative_to(root).parts
+        skipped = any(piece.startswith(".") or piece.split(".")[0] in LEFT_OUT for piece in pieces)
+        if path.is_file() and not skipped:
+            yield "/".join(pieces), path.read_bytes()

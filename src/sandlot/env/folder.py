@@ -1,0 +1,169 @@
+"""The folder form: the same environment as files.
+
+environment.toml       name, description, system, image, network, seed, tools, [limits], [[constraints]], [[mcp]]
+tasks/*.jsonl|parquet  one row a task; or tasks.py with `def tasks(rng)`
+world.py               optional: `def setup(world, task)` and a class `State`
+tools.py  checks.py    functions; rubrics name checks as `checks:function`
+solution.py            `async def solve(agent, task)`
+rubrics/<name>.json    `default` unless a task names another
+"""
+
+import functools
+import inspect
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import msgspec
+
+from sandlot.env.environment import Environment
+from sandlot.env.module import load_module
+from sandlot.env.taskset import tasks_from, tasks_of
+from sandlot.errors import ConfigError
+from sandlot.grade.library import LIBRARY
+from sandlot.grade.lint import Finding, lint_file
+from sandlot.grade.loading import load_rubric
+from sandlot.limits import Constraint, Limits
+from sandlot.tools.mcp import McpServer
+
+MANIFEST = "environment.toml"
+
+
+class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`environment.toml`, closed: unknown keys are errors."""
+
+    name: str
+    description: str = ""
+    system: str = ""
+    """The system prompt."""
+    image: str | None = None
+    """What the sandbox is made from; none for a world without one."""
+    network: str = "none"
+    seed: int = 0
+    tools: tuple[str, ...] | None = None
+    """Functions of `tools.py`; if left out, every public function defined there."""
+    limits: Limits = Limits()
+    """The `[limits]` table."""
+    constraints: tuple[Constraint, ...] = ()
+    """`[[constraints]]` tables."""
+    mcp: tuple[McpServer, ...] = ()
+    """`[[mcp]]` tables: servers whose tools are taken."""
+
+
+def load_folder(folder: Path) -> Environment:
+    """The environment in a folder, checked whole: errors name file, value and fix."""
+    manifest = _manifest(folder / MANIFEST)
+    world = _optional(folder / "world.py")
+    env = Environment(
+        manifest.name,
+        description=manifest.description,
+        system=manifest.system,
+        image=manifest.image,
+        network=manifest.network,
+        seed=manifest.seed,
+        limits=manifest.limits,
+        constraints=manifest.constraints,
+        state=getattr(world, "State", dict),
+    )
+    env.source = folder
+    _add_tasks(env, folder)
+    if hasattr(world, "setup"):
+        env.setup(world.setup)  # type: ignore[union-attr]
+    for function in _tool_functions(folder, manifest.tools):
+        env.tool(function)
+    for server in manifest.mcp:
+        env.mcp(server)
+    solution = _optional(folder / "solution.py")
+    if solution is not None:
+        env.solution(_function(solution, "solve", folder / "solution.py"))
+    _add_rubrics(env, folder)
+    return env
+
+
+def check_function(folder: Path | None, ref: str) -> Callable[..., Any]:
+    """The function a rubric's `ref` names: `sandlot:name` from the library, else `module:function` of the folder."""
+    module_name, _, name = ref.partition(":")
+    if not name:
+        raise ConfigError(f"check ref `{ref}`: write `module:function`, for example `checks:total_is_right`")
+    if module_name == "sandlot":
+        if name not in LIBRARY:
+            raise ConfigError(f"check ref `{ref}`: there is no such ready check; there are: {', '.join(sorted(LIBRARY))}")
+        return LIBRARY[name]
+    path = (folder or Path()).joinpath(*module_name.split(".")).with_suffix(".py")
+    if folder is None or not path.is_file() or folder.resolve() not in path.resolve().parents:
+        raise ConfigError(f"check ref `{ref}`: there is no file `{path}`")
+    return _function(load_module(path), name, path)
+
+
+def lint_rubric(path: Path) -> list[Finding]:
+    """Everything worth saying about a rubric; references are looked up in the environment it belongs to, if there is one."""
+    folder = path.resolve().parent.parent
+    if not (folder / MANIFEST).is_file():
+        return lint_file(path)
+    tasks = [task for task in tasks_of(load_folder(folder)) if task.rubric == path.stem]
+    return lint_file(path, functools.partial(check_function, folder), tasks)
+
+
+def _manifest(path: Path) -> Manifest:
+    try:
+        return msgspec.convert(tomllib.loads(path.read_text()), Manifest)
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: {error}") from error
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"{path}: {error}; known keys: {', '.join(Manifest.__struct_fields__)}") from error
+
+
+def _add_tasks(env: Environment, folder: Path) -> None:
+    files = sorted([*folder.glob("tasks/*.jsonl"), *folder.glob("tasks/*.parquet")])
+    generator = _optional(folder / "tasks.py")
+    if generator is not None and files:
+        raise ConfigError(f"{folder}: tasks are both in `tasks.py` and in `{files[0].relative_to(folder)}`; keep one")
+    if generator is not None:
+        env.tasks(_function(generator, "tasks", folder / "tasks.py"))
+    elif files:
+        env.parts.tasks = lambda _: tasks_from(*files)
+    else:
+        raise ConfigError(f"{folder}: no tasks; write `tasks/train.jsonl` (one task a line) or `tasks.py` with `def tasks(rng)`")
+
+
+def _tool_functions(folder: Path, names: tuple[str, ...] | None) -> list[Callable[..., Any]]:
+    module = _optional(folder / "tools.py")
+    if module is None:
+        if names:
+            raise ConfigError(f"{folder / MANIFEST}: tools = {list(names)}, and there is no `tools.py`")
+        return []
+    if names is not None:
+        return [_function(module, name, folder / "tools.py") for name in names]
+    return [
+        function
+        for name, function in vars(module).items()
+        if inspect.isfunction(function) and function.__module__ == module.__name__ and not name.startswith("_")
+    ]
+
+
+def _add_rubrics(env: Environment, folder: Path) -> None:
+    files = sorted(folder.glob("rubrics/*.json"))
+    if not files:
+        raise ConfigError(f"{folder}: no rubric; write `rubrics/default.json`, a list of checks")
+    resolve = functools.partial(check_function, folder)
+    for path in files:
+        rubric = load_rubric(path)
+        env.parts.rubrics[path.stem] = rubric
+        for check in rubric.checks:
+            ref = getattr(check, "ref", None)
+            if ref is not None and ref not in env.parts.functions:
+                env.parts.functions[ref] = resolve(ref)
+
+
+def _optional(path: Path) -> ModuleType | None:
+    return load_module(path) if path.is_file() else None
+
+
+def _function(module: ModuleType, name: str, path: Path) -> Callable[..., Any]:
+    function = getattr(module, name, None)
+    if not callable(function):
+        there = [other for other, value in vars(module).items() if inspect.isfunction(value) and not other.startswith("_")]
+        raise ConfigError(f"{path}: there is no function `{name}`; there are: {', '.join(there) or 'none'}")
+    return function

@@ -1,0 +1,199 @@
+"""The smallest environment: one generator function.
+
+    @environment("arithmetic", tasks=64)
+    def add(rng: Random):
+        a, b = rng.randrange(100), rng.randrange(100)
+        answer = yield Ask(f"What is {a}+{b}?", golden=str(a + b))
+        yield Score(answer.strip() == str(a + b))
+
+Each task is a seed. While the agent plays, the function runs to its next `Ask`; grading restarts it from the seed with the stored
+answers and keeps its `Score`s, so grading and re-grading are one function. If a restarted function asks something else than was
+asked, the environment is not deterministic and grading is refused.
+"""
+
+import math
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import Any, cast
+
+from sandlot.author import name_of
+from sandlot.env.environment import Environment, where
+from sandlot.env.session import world_seed
+from sandlot.errors import AuthorError, ConfigError, GradeError, boundary
+from sandlot.limits import Limits
+from sandlot.model.agent import Agent
+from sandlot.ports import Evidence, Judge
+from sandlot.rubric import CheckResult, Verdict
+from sandlot.rubric import Score as GradedScore
+from sandlot.task import Task
+from sandlot.threads import off_loop
+from sandlot.types import Role
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """What the agent is asked next; `golden` is what a perfect agent would answer."""
+
+    prompt: str
+    golden: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """How good it was: True, False or a number from 0 to 1, with the reason a reader will want."""
+
+    value: bool | float
+    why: str = ""
+    name: str = "score"
+    points: float = 1.0
+
+
+Script = Generator[Ask | Score, str, None]
+
+
+def environment(
+    name: str,
+    *,
+    tasks: int,
+    system: str = "",
+    seed: int = 0,
+    limits: Limits | None = None,
+    tools: Sequence[Callable[..., Any]] = (),
+) -> Callable[[Callable[[Random], Script]], Environment]:
+    """Make an environment of `tasks` tasks from one generator function."""
+    if tasks < 1:
+        raise ConfigError(f"environment `{name}`: tasks={tasks}; give a positive number of tasks")
+
+    def make(function: Callable[[Random], Script]) -> Environment:
+        env = Environment(name, description=(function.__doc__ or "").strip(), system=system, seed=seed, limits=limits)
+        env.source = Path(function.__code__.co_filename)
+        dialogue = Dialogue(env, function)
+        env.parts.tasks = lambda _: (Task(f"{name}-{number}") for number in range(tasks))
+        env.parts.user = lambda _, task: LiveDialogue(dialogue, task)
+        env.parts.grade = dialogue.grade
+        env.parts.solution = dialogue.solve
+        for tool in tools:
+            env.tool(tool)
+        return env
+
+    return make
+
+
+class Dialogue:
+    """The generator function, played live, by its golden answers, or against stored ones."""
+
+    def __init__(self, env: Environment, function: Callable[[Random], Script]) -> None:
+        self.env = env
+        self.function = function
+
+    def start(self, task: Task) -> Script:
+        """The function from its seed."""
+        script: Any = self.function(Random(world_seed(self.env, task)))  # noqa: S311 - seeded, not secret
+        if not isinstance(script, Generator):
+            raise TypeError(
+                f"{where(self.function)}: `{self.function.__name__}` must `yield Ask(...)` and then `yield Score(...)`"
+            )
+        return cast("Script", script)
+
+    async def advance(self, script: Script, answer: str | None) -> Ask | Score | None:
+        """Run it to the next thing it yields, off the loop."""
+        return await off_loop(name_of(self.function), lambda: _next(script, answer))
+
+    async def solve(self, agent: Agent, task: Task) -> None:
+        """Give the golden answers, one `Ask` after the other."""
+        script = self.start(task)
+        asked = await self.advance(script, None)
+        while isinstance(asked, Ask):
+            if asked.golden is None:
+                raise AuthorError(
+                    f"{where(self.function)}: `Ask({asked.prompt[:60]!r})` has no `golden`; give it the right answer"
+                )
+            await agent.say(asked.golden)
+            asked = await self.advance(script, asked.golden)
+
+    async def grade(self, evidence: Evidence, task: Task, judge: Judge | None) -> GradedScore:  # noqa: ARG002 - the mark's shape
+        """Restart from the seed, give the stored answers, keep the scores."""
+        asked = [node.message.text for node in evidence.trace.path() if node.message.role is Role.USER]
+        answers = [
+            node.message.text for node in evidence.trace.path() if node.message.role is Role.ASSISTANT and not node.message.calls
+        ]
+        return await off_loop(name_of(self.function), lambda: self._replay(task, asked, answers))
+
+    def _replay(self, task: Task, asked: list[str], answers: list[str]) -> GradedScore:
+        script = self.start(task)
+        scores: list[Score] = []
+        place = 0
+        item = _next(script, None)
+        while item is not None:
+            if isinstance(item, Score):
+                scores.append(item)
+                item = _next(script, None)
+                continue
+            if place < len(asked) and asked[place] != item.prompt:
+                raise GradeError(
+                    f"{where(self.function)}: task `{task.id}` asked {asked[place]!r} while it ran and asks {item.prompt!r} now; "
+                    "draw only from the `rng` it is given",
+                    kind="changed",
+                )
+            # An agent that was stopped before its answer has left none: that is graded, as the empty answer it is.
+            item = _next(script, answers[place] if place < len(answers) else "")
+            place += 1
+        return _graded(scores, where(self.function))
+
+
+class LiveDialogue:
+    """One rollout's run of the function: to the first `Ask`, then from answer to answer."""
+
+    def __init__(self, dialogue: Dialogue, task: Task) -> None:
+        self._dialogue = dialogue
+        self._task = task
+        self._script: Script | None = None
+
+    async def open(self) -> str:
+        """Run to the first `Ask`. What raises here is the environment's failure."""
+        self._script = self._dialogue.start(self._task)
+        first = await self._dialogue.advance(self._script, None)
+        if not isinstance(first, Ask):
+            raise TypeError(f"{where(self._dialogue.function)}: the first thing to yield is an `Ask`; this yielded {first!r}")
+        return first.prompt
+
+    async def reply(self, text: str) -> str | None:
+        """Run to the next `Ask`, or to the end. What raises after the first answer is the grader's failure."""
+        assert self._script is not None
+        with boundary(GradeError, name_of(self._dialogue.function)):
+            following = await self._dialogue.advance(self._script, text)
+        return following.prompt if isinstance(following, Ask) else None
+
+
+def _next(script: Script, answer: str | None) -> Ask | Score | None:
+    """The next thing it yields; None when it has returned."""
+    try:
+        item: Any = next(script) if answer is None else script.send(answer)
+    except StopIteration:
+        return None
+    if not isinstance(item, Ask | Score):
+        raise TypeError(f"it yielded {type(item).__name__} {item!r}; yield `Ask(prompt)` or `Score(value)`")
+    return item
+
+
+def _graded(scores: list[Score], place: str) -> GradedScore:
+    if not scores:
+        raise GradeError(f"{place}: it ended without a `yield Score(...)`", kind="no_score")
+    results: list[CheckResult] = []
+    for score in scores:
+        value = float(score.value) if type(score.value) in {bool, int, float} else math.nan
+        if not 0.0 <= value <= 1.0:
+            raise GradeError(f"{place}: Score({score.value!r}) is not True, False or a number from 0 to 1", kind="bad_value")
+        verdict = Verdict.MET if value == 1.0 else Verdict.NOT_MET if value == 0.0 else Verdict.PARTLY
+        results.append(
+            CheckResult(
+                id=score.name, verdict=verdict, value=value, points=value * score.points, worth=score.points, evidence=score.why
+            )
+        )
+    points = sum(result.points for result in results)
+    possible = sum(max(result.worth, 0.0) for result in results)
+    if possible <= 0:
+        raise GradeError(f"{place}: no `Score` has positive points", kind="bad_value")
+    return GradedScore(points=points, possible=possible, value=min(max(points / possible, 0.0), 1.0), checks=tuple(results))

@@ -1,0 +1,90 @@
+"""Grading what a rollout left: one function for the first time and for every time after.
+
+It reads stored evidence and nothing else, so `sandlot regrade` gives the same score bit for bit where checks are deterministic.
+"""
+
+import functools
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+from sandlot.env.environment import Environment
+from sandlot.env.session import world_seed
+from sandlot.errors import ConfigError, GradeError
+from sandlot.grade import lint
+from sandlot.grade.evidence import StoredEvidence
+from sandlot.grade.grading import grade as grade_rubric
+from sandlot.ports import Backend, Blobs, Evidence, Judge, World
+from sandlot.rubric import Rubric, Score
+from sandlot.task import Task
+from sandlot.trace import Trace
+
+
+async def grade(
+    env: Environment, task: Task, evidence: Evidence, judge: Judge | None = None, *, rubric: str | None = None
+) -> Score:
+    """The score of one rollout; a check that breaks raises `GradeError`, and there is no score."""
+    if env.parts.grade is not None:
+        return await env.parts.grade(evidence, task, judge)
+    return await grade_rubric(rubric_for(env, task, rubric), evidence, task, _resolver(env), judge)
+
+
+async def load_evidence(env: Environment, task: Task, trace: Trace, blobs: Blobs, backend: Backend | None = None) -> Evidence:
+    """What a rollout left, read back from where it was stored."""
+    if trace.evidence is None:
+        raise GradeError(f"rollout {trace.task}/{trace.rollout} left no evidence to grade", kind="no_evidence")
+    kept = {file.blob for file in trace.evidence.files.values() if file.blob is not None}
+    contents = {name: await blobs.get(name) for name in sorted(kept)}
+    open_sandbox = functools.partial(_grading_sandbox, env, task, backend) if backend is not None else None
+    return StoredEvidence(trace.evidence, trace, contents, env.state if isinstance(env.state, type) else None, open_sandbox)
+
+
+@asynccontextmanager
+async def _grading_sandbox(env: Environment, task: Task, backend: Backend, files: Mapping[str, bytes]) -> AsyncGenerator[World]:
+    """A machine of the pristine image that never met the agent, with some of its files put in."""
+    async with backend.open(env.image or "", "none", env.limits.but(task.limits)) as machine:
+        for path, data in files.items():
+            await machine.write(path, data)
+        yield env.new_world(task, machine, world_seed(env, task))
+
+
+def rubric_for(env: Environment, task: Task, name: str | None = None) -> Rubric:
+    """The rubric that grades a task: the one asked for, else the task's own, else the marked checks."""
+    wanted = name or task.rubric
+    if wanted in env.parts.rubrics:
+        return env.parts.rubrics[wanted]
+    if wanted == "default" and env.parts.checks:
+        return Rubric(checks=tuple(env.parts.checks))
+    there = ", ".join(f"`{known}`" for known in env.parts.rubrics) or "only the marked checks, `default`"
+    raise ConfigError(
+        f"task `{task.id}` is graded by rubric `{wanted}`, which environment `{env.name}` does not have; there are: {there}"
+    )
+
+
+def needs_judge(env: Environment, tasks: list[Task], rubric: str | None = None) -> bool:
+    """True if any of these tasks is graded by a judge: then a judge must be given before the first rollout."""
+    return env.parts.grade is None and any(rubric_for(env, task, rubric).needs_judge for task in tasks)
+
+
+def require_gradable(env: Environment, tasks: list[Task], rubric: str | None = None) -> None:
+    """Refuse, before the first rollout, rubrics whose checks or arguments cannot work for these tasks."""
+    if env.parts.grade is not None:
+        if rubric is not None:
+            raise ConfigError(f"environment `{env.name}` grades itself, by its `Score`s; it has no rubric `{rubric}`")
+        return
+    by_rubric: dict[str, list[Task]] = {}
+    for task in tasks:
+        by_rubric.setdefault(rubric or task.rubric, []).append(task)
+    for name, graded in by_rubric.items():
+        lint.require_gradable(
+            rubric_for(env, graded[0], name), f"rubric `{name}` of `{env.name}`", functions=_resolver(env), tasks=graded
+        )
+
+
+def _resolver(env: Environment) -> Callable[[str], Callable[..., Any]]:
+    def resolve(ref: str) -> Callable[..., Any]:
+        if ref not in env.parts.functions:
+            raise LookupError(f"check function `{ref}` is not part of environment `{env.name}`")
+        return env.parts.functions[ref]
+
+    return resolve

@@ -1,0 +1,112 @@
+"""Finding an environment by what a person types: a path, or the name of an installed one.
+
+One rule: if it exists as a path (with or without `.py`) it is that; else it is the name of an installed environment
+(entry point group `sandlot.environments`). The error lists what could have been meant.
+"""
+
+import difflib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from typing import Any
+
+from sandlot.env.environment import Environment
+from sandlot.env.folder import MANIFEST, load_folder
+from sandlot.env.module import load_module
+from sandlot.errors import ConfigError
+
+GROUP = "sandlot.environments"
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """An environment there is, before it is loaded."""
+
+    name: str
+    form: str
+    place: str
+
+
+def load(what: str | Path | Environment) -> Environment:
+    """The environment at a path or by its installed name."""
+    if isinstance(what, Environment):
+        return checked(what)
+    path = Path(what)
+    if (path / MANIFEST).is_file():
+        return checked(load_folder(path.resolve()))
+    for file in (path, path / "environment.py", path.with_name(path.name + ".py")):
+        if file.is_file():
+            return checked(_from_file(file.resolve()))
+    if path.name == MANIFEST and path.is_file():
+        return checked(load_folder(path.resolve().parent))
+    installed = {entry.name: entry for entry in entry_points(group=GROUP)}
+    if str(what) in installed:
+        return checked(_from_entry(installed[str(what)]))
+    if path.is_dir():
+        raise ConfigError(f"`{what}` is a folder without an environment: it has neither `{MANIFEST}` nor `environment.py`")
+    raise ConfigError(f"no environment `{what}`: it is neither a path nor installed{_near(str(what), installed)}")
+
+
+def found_environments(folder: Path = Path("environments")) -> Iterator[Found]:
+    """What `sandlot list` shows: those under a folder, and those installed."""
+    if folder.is_dir():
+        for path in sorted(folder.iterdir()):
+            if (path / MANIFEST).is_file():
+                yield Found(path.name, "folder", str(path))
+            elif (path / "environment.py").is_file():
+                yield Found(path.name, "file", str(path / "environment.py"))
+            elif path.suffix == ".py" and not path.name.startswith(("_", "conftest", "test_")):
+                yield Found(path.stem, "file", str(path))
+    for entry in entry_points(group=GROUP):
+        yield Found(entry.name, "installed", entry.value)
+
+
+def checked(env: Environment) -> Environment:
+    """Refuse an environment that could not be run, saying what is missing."""
+    place = f"environment `{env.name}` ({env.source or 'not in a file'})"
+    if env.parts.tasks is None:
+        raise ConfigError(f"{place} has no tasks; mark a generator with `@env.tasks`")
+    if env.parts.grade is None and not env.parts.checks and not env.parts.rubrics:
+        raise ConfigError(f"{place} has no checks; mark one with `@env.check(points=1)`")
+    ids = [constraint.id for constraint in env.constraints]
+    if len(ids) != len(set(ids)):
+        raise ConfigError(f"{place}: two constraints share an id among {ids}")
+    tools = {tool.spec.name for tool in env.tools}
+    for constraint in env.constraints:
+        if constraint.tool != "*" and constraint.tool not in tools and not env.parts.sources:
+            raise ConfigError(f"{place}: constraint `{constraint.id}` is about a tool `{constraint.tool}` that does not exist")
+    return env
+
+
+def _from_file(path: Path) -> Environment:
+    module = load_module(path)
+    environments = [value for value in vars(module).values() if isinstance(value, Environment)]
+    if len(environments) != 1:
+        what = ", ".join(f"`{env.name}`" for env in environments) or "none"
+        raise ConfigError(f"{path}: one `Environment` per file; this defines {what}")
+    environments[0].source = path
+    return environments[0]
+
+
+def _from_entry(entry: EntryPoint) -> Environment:
+    try:
+        value: Any = entry.load()
+    except Exception as error:
+        raise ConfigError(f"installed environment `{entry.name}` = {entry.value}: {type(error).__name__}: {error}") from error
+    if isinstance(value, Environment):
+        return value
+    path = getattr(value, "__path__", None)  # a package that is a folder environment
+    if path and (Path(path[0]) / MANIFEST).is_file():
+        return load_folder(Path(path[0]).resolve())
+    raise ConfigError(
+        f"installed environment `{entry.name}` = {entry.value} is neither an `Environment` nor a folder with `{MANIFEST}`"
+    )
+
+
+def _near(what: str, installed: dict[str, EntryPoint]) -> str:
+    path = Path(what)
+    beside = [str(path.parent / found.name) for found in found_environments(path.parent)] if path.parent.is_dir() else []
+    candidates = [*beside, *(f"environments/{found.name}" for found in found_environments()), *installed]
+    near = difflib.get_close_matches(what, candidates, n=3, cutoff=0.4) or candidates[:5]
+    return "; did you mean " + ", ".join(f"`{name}`" for name in dict.fromkeys(near)) + "?" if near else ""

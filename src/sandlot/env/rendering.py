@@ -1,0 +1,39 @@
+"""A session for a person's eyes: plain text, no colour codes, safe to print."""
+
+from collections.abc import Sequence
+
+from sandlot.limits import Limits
+from sandlot.ports import ToolSpec
+from sandlot.trace import Message, Reasoning, Text, ToolCall, ToolResult
+from sandlot.types import End
+
+
+def rendered(messages: Sequence[Message], tools: Sequence[ToolSpec], num_turns: int, limits: Limits, end: End | None) -> str:
+    """The conversation, what may be called, and where the budgets stand."""
+    lines = [line for message in messages for line in rendered_message(message)]
+    if tools:
+        lines += ["", "tools: " + ", ".join(tool.name for tool in tools)]
+    lines.append(f"turn {num_turns} of {limits.turns}" + (f", ended: {end}" if end else ""))
+    return "\n".join(lines)
+
+
+def printable(text: str) -> str:
+    """Agent output without terminal escapes and other control characters; newlines and tabs stay."""
+    return "".join(char if char in "\n\t" or char.isprintable() else f"\\x{ord(char):02x}" for char in text)
+
+
+def rendered_message(message: Message) -> list[str]:
+    """One message, a line a part."""
+    lines: list[str] = []
+    for part in message.parts:
+        if isinstance(part, Text):
+            lines.append(f"{message.role}: {printable(part.text)}")
+        elif isinstance(part, Reasoning):
+            lines.append(f"{message.role} (thinking): {printable(part.text)}")
+        elif isinstance(part, ToolCall):
+            lines.append(f"-> {printable(part.name)}({printable(part.malformed or str(part.arguments))})")
+        elif isinstance(part, ToolResult):
+            lines.append(f"<- {'error: ' if part.error else ''}{printable(part.text)}")
+        else:
+            lines.append(f"{message.role}: [{type(part).__name__.lower()} {part.artifact[:12]}]")
+    return lines

@@ -1,0 +1,265 @@
+"""A session: one task's world, opened, with the loop turned inside out.
+
+Everything that bounds an agent is kept here, so it holds whoever has the loop: harness, adapter, MCP client or a person.
+The way of a tool call is `_answer`: constraint, deadline, tool, cut. Every cut, breach and limit leaves an event; nothing
+is shortened or refused in silence.
+"""
+
+import re
+from collections import Counter
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+
+from sandlot import author
+from sandlot.clock import deadline
+from sandlot.env.environment import Environment, User
+from sandlot.env.opening import Keeper
+from sandlot.env.world import LiveWorld
+from sandlot.errors import AuthorError, ConfigError, HarnessError, SandboxError, boundary
+from sandlot.grade.evidence import gather
+from sandlot.limits import Constraint, Limits, OnBreach
+from sandlot.ports import Backend, Blobs, Files, Snapshot, Step, Tool, ToolSpec, World
+from sandlot.sandbox.memory import MemoryFiles
+from sandlot.store.blobs import MemoryBlobs
+from sandlot.task import Task
+from sandlot.trace import Event, EvidenceRecord, Message, ToolCall, ToolResult, said
+from sandlot.types import End, Role, derive_seed
+
+MAX_CALLS = 64
+"""Tool calls answered in one turn; more are refused by name, so that one message cannot ask for a million."""
+
+
+def world_seed(env: Environment, task: Task) -> int:
+    """The same for every rollout of a task: all members of a group start from identical bytes."""
+    return derive_seed("world", env.seed, env.name, task.id)
+
+
+@asynccontextmanager
+async def open_session(
+    env: Environment, task: Task, *, backend: Backend | None = None, blobs: Blobs | None = None
+) -> AsyncGenerator["WorldSession"]:
+    """Provision, set up, hand over, tear down; each under its own deadline and blamed on its own side."""
+    limits = env.limits.but(task.limits)
+    if env.image is not None and backend is None:
+        raise ConfigError(
+            f"environment `{env.name}` asks for image `{env.image}`, and no sandbox backend is open; see `sandlot doctor`"
+        )
+    async with Keeper(limits.teardown_s) as keeper:
+        files: Files = MemoryFiles()
+        if env.image is not None and backend is not None:
+            machine = backend.open(env.image, env.network, limits)
+            files = await keeper.enter(machine, limits.provision_s, SandboxError, "opening the sandbox")
+        world = env.new_world(task, files, world_seed(env, task))
+        tools = list(env.tools)
+        for source in env.parts.sources:
+            tools += await keeper.enter(source.open(world), limits.provision_s, AuthorError, f"starting {source!r}")
+        if env.parts.setup is not None:
+            with deadline(limits.setup_s, AuthorError, f"setup of task `{task.id}`"):
+                await author.call(env.parts.setup, world, world.task)
+        initial = await files.freeze() if env.image is None else None
+        yield WorldSession(env, task, world, _by_name(tools), limits, blobs or MemoryBlobs(), initial)
+
+
+class WorldSession:
+    """The `Session` every rollout has."""
+
+    def __init__(
+        self,
+        env: Environment,
+        task: Task,
+        world: LiveWorld,
+        tools: Mapping[str, Tool],
+        limits: Limits,
+        blobs: Blobs,
+        initial: Snapshot | None,
+    ) -> None:
+        self.task = task
+        self.world = world
+        self.limits = limits
+        self._env = env
+        self._tools = tools
+        self._blobs = blobs
+        self._initial = initial
+        self._user: User | None = env.parts.user(world, task) if env.parts.user else None
+        self._constraints = env.constraints
+        self._num_calls: Counter[str] = Counter()
+        self._penalties: dict[str, float] = {}
+        self._num_turns = 0
+        self._num_tokens = 0
+        self._messages: list[Message] = []
+        self._end: End | None = None
+        self._turn_taking = anyio.Lock()
+
+    @property
+    def tools(self) -> Sequence[ToolSpec]:
+        """What the agent may call."""
+        return [tool.spec for tool in self._tools.values()]
+
+    async def reset(self) -> Step:
+        """The opening messages. A session is opened for one rollout, so it resets once."""
+        if self._messages:
+            raise HarnessError("`reset` was called twice; open a new session for a new rollout")
+        with deadline(self.limits.setup_s, AuthorError, f"the opening words of task `{self.task.id}`"):
+            prompt = await self._user.open() if self._user else self.task.prompt
+        opening = [said(Role.SYSTEM, self._env.system)] if self._env.system else []
+        self._messages = [*opening, said(Role.USER, prompt)]
+        return Step(messages=tuple(self._messages))
+
+    async def step(self, action: Message, *, num_tokens: int = 0) -> Step:
+        """Take one assistant message: run its tool calls, or hear the environment's reply."""
+        if self._end is not None or not self._messages:
+            raise HarnessError("`step` was called " + ("after the end" if self._end else "before `reset`"))
+        self._num_turns += 1
+        self._num_tokens += num_tokens
+        self._messages.append(action)
+        events: list[Event] = []
+        if action.calls:
+            message, end = await self._run_calls(action.calls, events)
+        else:
+            message, end = await self._hear(action.text)
+        self._end = end or self._limit_reached()
+        if message is not None:
+            self._messages.append(message)
+        if self._end is End.TURN_LIMIT or self._end is End.TOKEN_LIMIT:
+            events.append(self._event("limit", limit=self._end.value, turns=self._num_turns, tokens=self._num_tokens))
+        return Step(messages=(message,) if message else (), end=self._end, events=tuple(events))
+
+    async def render(self) -> str:
+        """The conversation so far, and what may be called, for a person."""
+        from sandlot.env.rendering import rendered  # noqa: PLC0415 - only people need it
+
+        return rendered(self._messages, self.tools, self._num_turns, self.limits, self._end)
+
+    async def gather(self, answer: str) -> EvidenceRecord:
+        """What checks will see, stored before any of them runs."""
+        with boundary(AuthorError, "gathering evidence"):
+            final = await self.world.files.freeze()
+            return await gather(
+                final,
+                self._blobs,
+                self.limits,
+                initial=self._initial,
+                state=self.world.state,
+                answer=answer,
+                penalties=self._penalties,
+            )
+
+    # -- one step ----------------------------------------------------------------------------------------------------
+
+    async def _hear(self, text: str) -> tuple[Message | None, End | None]:
+        """A plain message: the environment replies, or the agent is done."""
+        if self._user is None:
+            return None, End.DONE
+        with deadline(self.limits.tool_s, AuthorError, "the environment's reply"):
+            reply = await self._user.reply(text)
+        return (None, End.DONE) if reply is None else (said(Role.USER, reply), None)
+
+    async def _run_calls(self, calls: Sequence[ToolCall], events: list[Event]) -> tuple[Message, End | None]:
+        """Run them beside each other; results come back in the order they were asked for."""
+        breaches = [self._breach(call, events) for call in calls[:MAX_CALLS]]
+        results: list[ToolResult] = [
+            ToolResult(call=call.id, text=f"Not run: a turn may make at most {MAX_CALLS} calls.", error=True) for call in calls
+        ]
+
+        async def run(place: int, call: ToolCall, breach: Constraint | None) -> None:
+            results[place] = await self._answer(call, breach, events)
+
+        if len(breaches) == 1:
+            await run(0, calls[0], breaches[0])
+        else:
+            async with anyio.create_task_group() as group:
+                for place, breach in enumerate(breaches):
+                    group.start_soon(run, place, calls[place], breach)
+        ended = any(breach is not None and breach.on_breach is OnBreach.END for breach in breaches)
+        return Message(role=Role.TOOL, parts=tuple(results), agent="environment"), End.BREACH if ended else None
+
+    async def _answer(self, call: ToolCall, breach: Constraint | None, events: list[Event]) -> ToolResult:
+        """One call's way: constraint, deadline, tool, cut."""
+        if breach is not None and breach.on_breach is not OnBreach.PENALTY:
+            return ToolResult(call=call.id, text=f"Not allowed: {breach.describe()}.", error=True)
+        tool = self._tools.get(call.name)
+        if tool is None:
+            known = ", ".join(f"`{name}`" for name in self._tools) or "none"
+            return ToolResult(call=call.id, text=f"There is no tool `{call.name[:200]}`. Tools: {known}.", error=True)
+        with anyio.move_on_after(self.limits.tool_s) as scope:
+            if tool.concurrent:
+                return await self._cut(await tool.call(self.world, call), events)
+            async with self._turn_taking:  # sync tools share the world's state: they take turns, in the order asked
+                return await self._cut(await tool.call(self.world, call), events)
+        assert scope.cancelled_caught
+        events.append(self._event("tool_timeout", tool=call.name, seconds=self.limits.tool_s))
+        return ToolResult(
+            call=call.id, text=f"`{call.name}` timed out: it did not finish within {self.limits.tool_s:g} s.", error=True
+        )
+
+    async def _cut(self, result: ToolResult, events: list[Event]) -> ToolResult:
+        """Oversized output loses its middle, with a marker; the whole of it is kept as an artifact."""
+        text, most = result.text, self.limits.tool_output_chars
+        if len(text) <= most:
+            return result
+        whole = await self._blobs.put(text.encode(errors="replace"))
+        head, tail = text[: most - most // 3], text[len(text) - most // 3 :]
+        shown = f"{head}\n[... {len(text) - most} of {len(text)} characters cut here ...]\n{tail}"
+        events.append(self._event("tool_output_cut", call=result.call, chars=len(text), shown=most, whole=whole))
+        return ToolResult(call=result.call, text=shown, error=result.error, whole=whole, images=result.images)
+
+    def _breach(self, call: ToolCall, events: list[Event]) -> Constraint | None:
+        """Count the call against every rule it falls under; the first one it breaks decides."""
+        broken: Constraint | None = None
+        for constraint in self._constraints:
+            if not _applies(constraint, call):
+                continue
+            self._num_calls[constraint.id] += 1
+            if self._num_calls[constraint.id] > constraint.at_most:
+                broken = broken or constraint
+        if broken is not None:
+            if broken.on_breach is OnBreach.PENALTY:
+                self._penalties[broken.id] = self._penalties.get(broken.id, 0.0) + broken.points
+            events.append(self._event("breach", constraint=broken.id, call=call.id, consequence=broken.on_breach.value))
+        return broken
+
+    def _limit_reached(self) -> End | None:
+        if self.limits.tokens is not None and self._num_tokens >= self.limits.tokens:
+            return End.TOKEN_LIMIT
+        return End.TURN_LIMIT if self._num_turns >= self.limits.turns else None
+
+    def _event(self, kind: str, **detail: Any) -> Event:
+        return Event(kind=kind, turn=self._num_turns, detail=detail)
+
+
+class Replies:
+    """A `User` from the author's reply function: the task's prompt first, then whatever the function says."""
+
+    def __init__(self, function: Callable[..., Any], world: World, task: Task) -> None:
+        self._function = function
+        self._world = world
+        self._task = task
+
+    async def open(self) -> str:
+        """The task's prompt."""
+        return self._task.prompt
+
+    async def reply(self, text: str) -> str | None:
+        """The author's answer."""
+        reply = await author.call(self._function, self._world, text)
+        if reply is not None and not isinstance(reply, str):
+            raise AuthorError(f"the environment's reply is {type(reply).__name__} {reply!r}; return text, or None at the end")
+        return reply
+
+
+def _applies(constraint: Constraint, call: ToolCall) -> bool:
+    if constraint.tool not in {"*", call.name}:
+        return False
+    return all(re.search(pattern, str(call.arguments.get(name, ""))) for name, pattern in constraint.where.items())
+
+
+def _by_name(tools: Sequence[Tool]) -> dict[str, Tool]:
+    named: dict[str, Tool] = {}
+    for tool in tools:
+        if tool.spec.name in named:
+            raise ConfigError(f"two tools are called `{tool.spec.name}`; rename one, or give its MCP server another name")
+        named[tool.spec.name] = tool
+    return named

@@ -1,0 +1,101 @@
+"""An environment's tasks: generated from its seed or read from files, checked, found by id."""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from random import Random
+from typing import Any, cast
+
+import msgspec
+
+from sandlot.env.environment import Environment, where
+from sandlot.errors import AuthorError, ConfigError, boundary
+from sandlot.task import Task, split_of
+from sandlot.types import Split, derive_seed
+
+
+def tasks_of(env: Environment, split: Split | None = None) -> list[Task]:
+    """All its tasks, or those of one split; the same ones, in the same order, for the same seed."""
+    generate = env.parts.tasks
+    if generate is None:
+        raise ConfigError(
+            f"environment `{env.name}` has no tasks; mark a generator with `@env.tasks`, or put rows into `tasks/*.jsonl`"
+        )
+    with boundary(AuthorError, f"tasks of `{env.name}`"):
+        tasks: list[Any] = list(generate(Random(derive_seed("tasks", env.seed, env.name))))  # noqa: S311 - seeded, not secret
+    seen: set[str] = set()
+    for task in tasks:
+        if not isinstance(task, Task):
+            raise ConfigError(f"{where(generate)}: tasks must yield `Task(...)`, not {type(task).__name__} {task!r}")
+        if task.id in seen:
+            raise ConfigError(f"{where(generate)}: two tasks are called `{task.id}`; ids are identities, make them differ")
+        seen.add(task.id)
+    if not tasks:
+        raise ConfigError(f"environment `{env.name}` yields no tasks")
+    return [task for task in tasks if split is None or split_of(task) is split]
+
+
+def task_named(env: Environment, name: str) -> Task:
+    """The task with this id."""
+    tasks = tasks_of(env)
+    for task in tasks:
+        if task.id == name:
+            return task
+    shown = ", ".join(f"`{task.id}`" for task in tasks[:8]) + (", ..." if len(tasks) > 8 else "")
+    raise ConfigError(f"environment `{env.name}` has no task `{name}`; it has {len(tasks)}: {shown}")
+
+
+def tasks_from(*paths: str | Path) -> Iterator[Task]:
+    """Read tasks from JSONL or Parquet files, one row a task, so that an environment needs one line for them."""
+    for path in map(Path, paths):
+        if not path.is_file():
+            raise ConfigError(f"no tasks file `{path}`")
+        if path.suffix == ".parquet":
+            yield from (_task(row, f"{path}, row {number}") for number, row in enumerate(_parquet_rows(path), 1))
+        elif path.suffix == ".jsonl":
+            yield from _jsonl_tasks(path)
+        else:
+            raise ConfigError(f"tasks file `{path}`: write `.jsonl` or `.parquet`")
+
+
+def _jsonl_tasks(path: Path) -> Iterator[Task]:
+    with path.open("rb") as lines:
+        for number, line in enumerate(lines, 1):
+            if not line.strip():
+                continue
+            try:
+                row: Any = msgspec.json.decode(line)
+            except (msgspec.DecodeError, UnicodeDecodeError) as error:
+                raise ConfigError(f"{path}:{number}: {error}; each line is one JSON object") from error
+            yield _task(row, f"{path}:{number}")
+
+
+def _parquet_rows(path: Path) -> Iterable[dict[str, Any]]:
+    from pyarrow import parquet  # noqa: PLC0415 - half a second to import
+
+    try:
+        rows = cast("list[dict[str, Any]]", parquet.read_table(path).to_pylist())  # pyright: ignore[reportUnknownMemberType]
+    except (ValueError, OSError) as error:  # pyarrow's own errors are both of these
+        raise ConfigError(f"tasks file `{path}` is not readable Parquet: {error}") from error
+    # Parquet has a column for every row: a null there means the row does not have the field.
+    return ({name: value for name, value in row.items() if value is not None} for row in rows)
+
+
+class _Row(msgspec.Struct, forbid_unknown_fields=True):
+    """A task as a file's row: the fields of `Task`, and nothing else."""
+
+    id: str
+    prompt: str
+    data: dict[str, Any] = {}
+    key: dict[str, Any] = {}
+    split: Split | None = None
+    limits: dict[str, Any] = {}
+    rubric: str = "default"
+    tags: tuple[str, ...] = ()
+
+
+def _task(row: Any, place: str) -> Task:
+    try:
+        checked = msgspec.convert(row, _Row)
+        return Task(**{name: getattr(checked, name) for name in _Row.__struct_fields__})
+    except (msgspec.ValidationError, ConfigError) as error:
+        raise ConfigError(f"{place}: {error}; a task has {', '.join(_Row.__struct_fields__)}") from error

@@ -1,0 +1,217 @@
+"""How one check function is called, and what its answer may be.
+
+A check says `True`, `False`, a number from 0 to 1, or a pair of that and a sentence. Everything else is refused with the check's
+name and the value: a check that returns None by accident must not look like a *no*. What is not in the evidence is not met;
+any other error is the grader's, and leaves the rollout without a score.
+"""
+
+import functools
+import inspect
+import math
+import reprlib
+import sys
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+from sandlot import isolate
+from sandlot.author import is_async, name_of
+from sandlot.errors import GradeError, NotInEvidence, SandlotError
+from sandlot.grade.score import verdict_of
+from sandlot.grade.state import readable
+from sandlot.ports import Evidence
+from sandlot.rubric import Check, CheckResult, PythonCheck, Verdict
+from sandlot.task import Task
+
+Function = Callable[..., Any]
+MAX_EVIDENCE_CHARS = 4000
+"""What is kept of the sentence a check returns."""
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """How a function wants the evidence and the task: by position, by name, or not at all."""
+
+    positional: tuple[str, ...]
+    named: tuple[tuple[str, str], ...]
+    on_loop: bool
+    """True for an async function."""
+
+    def arguments(self, given: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+        """The arguments of one call, from `{"evidence": ..., "task": ...}`."""
+        return [given[slot] for slot in self.positional], {name: given[slot] for name, slot in self.named}
+
+
+def binding(function: Function, names: frozenset[str]) -> Binding:
+    """How to call it with `evidence`, `task` and arguments of these names; `TypeError` says what does not fit.
+
+    Parameters called `evidence` and `task` get them, whatever their place. If none is called so, the first two required ones
+    that no argument fills do. A function may leave out what it does not need.
+    """
+    hashable = isinstance(function, Hashable)  # pyright: ignore[reportUnnecessaryIsInstance] - an author's callable may not be
+    return (_cached_binding if hashable else _binding)(function, names)
+
+
+def _binding(function: Function, names: frozenset[str]) -> Binding:
+    parameters = list(inspect.signature(function).parameters.values())
+    reserved = names & {"evidence", "task"}
+    if reserved:
+        raise TypeError(f"an argument is called `{min(reserved)}`, which is given by Sandlot; rename it")
+    slots = {parameter.name: parameter.name for parameter in parameters if parameter.name in {"evidence", "task"}}
+    left = [] if slots else ["evidence", "task"]
+    kinds = inspect.Parameter
+    for parameter in parameters:
+        by_place = parameter.kind in {kinds.POSITIONAL_ONLY, kinds.POSITIONAL_OR_KEYWORD}
+        if left and by_place and parameter.default is kinds.empty and parameter.name not in {*slots, *names}:
+            slots[parameter.name] = left.pop(0)
+    positional = [slots[p.name] for p in parameters if p.kind is kinds.POSITIONAL_ONLY and p.name in slots]
+    if any(parameter.kind is kinds.VAR_POSITIONAL for parameter in parameters) and not slots:
+        positional = ["evidence", "task"]  # a wrapper that passes everything on
+    keywords = [(p.name, slots[p.name]) for p in parameters if p.name in slots and p.kind is not kinds.POSITIONAL_ONLY]
+    inspect.signature(function).bind(*positional, **dict(keywords), **dict.fromkeys(names))
+    return Binding(positional=tuple(positional), named=tuple(keywords), on_loop=is_async(function))
+
+
+_cached_binding = functools.lru_cache(maxsize=4096)(_binding)  # reading a signature costs more than most checks
+
+
+def ask(check: PythonCheck, function: Function, evidence: Evidence, task: Task) -> CheckResult:
+    """Call a sync check and settle what it said."""
+    try:
+        positional, named = _arguments(check, function, evidence, task)
+        return settled(check, function(*positional, **named))
+    except BaseException as error:  # noqa: BLE001 - raised again as the grader's; SystemExit in a thread must not end the run
+        return _not_met(check, function, error)
+
+
+async def ask_async(check: PythonCheck, function: Function, evidence: Evidence, task: Task) -> CheckResult:
+    """Await an async check, or an isolated one in a process of its own, and settle what it said."""
+    try:
+        positional, named = _arguments(check, function, evidence, task)
+        if check.isolate:
+            return settled(check, await isolate.call(function, *positional, **named))
+        return settled(check, await function(*positional, **named))
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - as above; cancellation passes through
+        return _not_met(check, function, error)
+
+
+def settled(check: Check, returned: Any) -> CheckResult:
+    """The result of what a check returned; `GradeError` unless it is a value from 0 to 1, alone or with a sentence."""
+    value, text = returned, ""
+    if type(returned) is tuple:
+        pair = cast("tuple[Any, ...]", returned)
+        if len(pair) != 2 or type(pair[1]) is not str:
+            raise GradeError(f"check `{check.id}` returned {reprlib.repr(pair)}; a pair is (value, text)", kind="bad_value")
+        value, text = pair
+    return result_of(check, number_of(check, value), text)
+
+
+def number_of(check: Check, value: Any) -> float:
+    """The number a check means. Only real booleans and numbers count: an object that merely behaves like one does not."""
+    numpy = sys.modules.get("numpy")  # a check that returns numpy's scalars has imported it
+    if numpy is not None and issubclass(cast("type[Any]", type(value)), numpy.generic):
+        value = value.item()
+    if type(value) not in {bool, int, float}:
+        shown = f"{reprlib.repr(value)} (a `{type(value).__name__}`)"
+        raise GradeError(f"check `{check.id}` returned {shown}; return True, False or a number from 0 to 1", kind="bad_value")
+    number = float(value) if -2 < value < 2 else math.nan  # a huge int does not fit a float; NaN fails the comparison too
+    if not 0.0 <= number <= 1.0:
+        raise GradeError(
+            f"check `{check.id}` returned {reprlib.repr(value)}; return True, False or a number from 0 to 1", kind="bad_value"
+        )
+    return number
+
+
+def result_of(check: Check, value: float, evidence: str = "") -> CheckResult:
+    """The result of a check that came out at `value`."""
+    text = (
+        evidence if len(evidence) <= MAX_EVIDENCE_CHARS else evidence[:MAX_EVIDENCE_CHARS] + f"... ({len(evidence):,} characters)"
+    )
+    return CheckResult(
+        id=check.id,
+        verdict=verdict_of(value),
+        value=value + 0.0,
+        points=check.points * value + 0.0,  # + 0.0: a negative check that is not met earns 0, not -0
+        worth=check.points,
+        evidence=readable(text),
+        tags=check.tags,
+    )
+
+
+def suppressed(check: Check, why: str) -> CheckResult:
+    """The result of a check that was not asked."""
+    return CheckResult(
+        id=check.id,
+        verdict=Verdict.SUPPRESSED,
+        value=0.0,
+        points=0.0,
+        worth=check.points,
+        evidence=readable(why),
+        tags=check.tags,
+    )
+
+
+def substituted(value: Any, task: Task) -> Any:
+    """Arguments with every string that is exactly `$key.a.b` or `$data.a.b` replaced by the task's value there.
+
+    `$$` at the start stands for one `$` that is left alone. `LookupError` says which path is unknown, and what there is.
+    """
+    if isinstance(value, str):
+        if value.startswith("$$"):
+            return value[1:]
+        head, _, path = value.partition(".")
+        return _looked_up(task, head[1:], path) if head in {"$key", "$data"} and path else value
+    if isinstance(value, dict):
+        return {key: substituted(item, task) for key, item in cast("dict[str, Any]", value).items()}
+    if isinstance(value, list | tuple):
+        return [substituted(item, task) for item in cast("list[Any]", value)]
+    return value
+
+
+def _looked_up(task: Task, root: str, path: str) -> Any:
+    value: Any = task.key if root == "key" else task.data
+    for word in path.split("."):
+        if isinstance(value, Mapping) and word in value:
+            value = cast("Mapping[str, Any]", value)[word]
+        elif isinstance(value, list | tuple) and word.isdecimal() and int(word) < len(cast("list[Any]", value)):
+            value = cast("list[Any]", value)[int(word)]
+        else:
+            there = (
+                ", ".join(f"`{key}`" for key in list(cast("Mapping[str, Any]", value))[:8])
+                if isinstance(value, Mapping)
+                else "nothing"
+            )
+            raise LookupError(f"`${root}.{path}`: task `{task.id}` has no `{word}` there; there is: {there or 'nothing'}")
+    return value
+
+
+def _arguments(check: PythonCheck, function: Function, evidence: Evidence, task: Task) -> tuple[list[Any], dict[str, Any]]:
+    positional, named = binding(function, frozenset(check.args)).arguments({"evidence": evidence, "task": task})
+    return positional, named | cast("dict[str, Any]", substituted(check.args, task))
+
+
+def _not_met(check: PythonCheck, function: Function, error: BaseException) -> CheckResult:
+    """The result if something was merely missing from the evidence; anything else is raised as the grader's failure."""
+    if isinstance(error, NotInEvidence):
+        return result_of(check, 0.0, str(error))
+    if isinstance(error, GradeError) and error.kind == "bad_value":
+        raise error
+    kind = error.kind if isinstance(error, SandlotError) else "crash"
+    what = f"check `{check.id}` ({name_of(function)}{_line_of(error)})"
+    raise GradeError(f"{what}: {type(error).__name__}: {_said(error)}", kind=kind) from error
+
+
+def _said(error: BaseException) -> str:
+    """What an error says, even if saying it raises."""
+    try:
+        return readable(str(error))[:2000]
+    except Exception as second:  # noqa: BLE001 - the author's __str__ is broken as well
+        return f"(its message could not be read: {type(second).__name__})"
+
+
+def _line_of(error: BaseException) -> str:
+    """Where it was raised, as `, line N`, if that is outside this file."""
+    frame = error.__traceback__
+    while frame is not None and frame.tb_next is not None:
+        frame = frame.tb_next
+    return f", line {frame.tb_lineno}" if frame is not None and frame.tb_frame.f_code.co_filename != __file__ else ""

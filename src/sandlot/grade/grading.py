@@ -1,0 +1,220 @@
+"""Grading: ask every check of a rubric about the evidence, and add up.
+
+The road is `grade`. Checks are asked in rounds: all sync ones that can be asked go to one worker thread together, then async
+ones, then, when no deterministic check is left that could be asked, the judge's. A check whose requirement was not fully met
+is not asked (*suppressed*), and neither is a judge once a gate is closed: the score is 0 whatever it would say.
+
+Any error leaves no score. The time allowed is the caller's cancel scope; just before it ends, grading ends itself and names the
+check that was running.
+"""
+
+import math
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+
+import anyio
+import msgspec
+
+from sandlot.author import name_of
+from sandlot.errors import GradeError, NotInEvidence, SandlotError, boundary
+from sandlot.grade.checks import Function, ask, ask_async, binding, result_of, suppressed
+from sandlot.grade.library import LIBRARY
+from sandlot.grade.rules import ordered, require_sound
+from sandlot.grade.score import score_of
+from sandlot.grade.together import together
+from sandlot.grade.view import view_of
+from sandlot.ports import Evidence, Judge, Judgement
+from sandlot.rubric import Check, CheckResult, JudgeCheck, JudgeRecord, PythonCheck, Rubric, Score
+from sandlot.task import Task
+from sandlot.threads import off_loop
+from sandlot.types import digest
+
+AT_ONCE = 8
+"""Async checks, and questions to the judge, in flight for one rollout."""
+MARGIN_S = 0.05
+"""How long before the caller's deadline grading gives up by itself, to say which check it was."""
+
+Functions = Callable[[str], Function]
+"""From a check's `ref` to its function; `ConfigError` or `LookupError` if there is none."""
+
+
+async def grade(
+    rubric: Rubric, evidence: Evidence, task: Task, functions: Functions, judge: Judge | None = None, *, at_once: int = AT_ONCE
+) -> Score:
+    """The score of what the agent left. `GradeError` if any check cannot be settled: then there is none."""
+    require_sound(rubric)
+    if rubric.needs_judge and judge is None:
+        raise GradeError("the rubric has judge checks and there is no judge; give one with `--judge`", kind="no_judge")
+    named = {check.id: _function_of(check, functions) for check in rubric.checks if isinstance(check, PythonCheck)}
+    asking = _Asking(evidence, task, named, judge, at_once)
+    waiting: Sequence[Check] = ordered(rubric.checks)
+    with _named_deadline(asking):
+        while waiting:
+            await asking.round(waiting)
+            waiting = [check for check in waiting if check.id not in asking.results]
+    return score_of(rubric, asking.results, evidence.record.penalties)
+
+
+def resolve(ref: str, functions: Functions) -> Function:
+    """The function a `ref` names: `sandlot:NAME` from the library of built-in checks, anything else from the environment."""
+    module, _, name = ref.partition(":")
+    if module != "sandlot":
+        return functions(ref)
+    if name not in LIBRARY:
+        raise LookupError(f"no built-in check `{name}`; there are: {', '.join(LIBRARY)}")
+    return LIBRARY[name]
+
+
+def _function_of(check: PythonCheck, functions: Functions) -> Function:
+    try:
+        with boundary(GradeError, f"`{check.ref}`"):
+            function = resolve(check.ref, functions)
+            binding(function, frozenset(check.args))  # what does not fit is said before anything is asked
+            return function
+    except SandlotError as error:
+        raise GradeError(f"check `{check.id}`: {error}", kind="no_function") from error
+
+
+@dataclass(slots=True)
+class _Asking:
+    """One grading under way: what is settled, and what is running now."""
+
+    evidence: Evidence
+    task: Task
+    functions: Mapping[str, Function]
+    judge: Judge | None
+    at_once: int
+    results: dict[str, CheckResult] = field(default_factory=dict[str, CheckResult])
+    running: dict[str, str] = field(default_factory=dict[str, str])
+    """Check -> the function or judge it waits for."""
+    stopped: bool = False
+    closed_gate: str | None = None
+
+    async def round(self, waiting: Sequence[Check]) -> None:
+        """Ask as many as possible of the first kind that can be asked: sync, then async and isolated, then the judge's."""
+        batch = self._sync_batch(waiting)
+        if batch:
+            await off_loop(lambda: next(iter(self.running.values()), "checks"), partial(self._ask_batch, batch))
+            return
+        ready = [check for check in waiting if all(name in self.results for name in check.requires)]
+        chosen = [check for check in ready if isinstance(check, PythonCheck)] or ready
+        await together([partial(self._ask_one, check) for check in chosen], self.at_once)
+
+    def _sync_batch(self, waiting: Sequence[Check]) -> list[PythonCheck]:
+        """Every sync check whose requirements are settled or come before it in the batch."""
+        batch: dict[str, PythonCheck] = {}
+        for check in waiting:
+            if not isinstance(check, PythonCheck) or check.isolate:
+                continue
+            if binding(self.functions[check.id], frozenset(check.args)).on_loop:
+                continue
+            if all(name in self.results or name in batch for name in check.requires):
+                batch[check.id] = check
+        return list(batch.values())
+
+    def _ask_batch(self, batch: Sequence[PythonCheck]) -> None:
+        """In the worker thread: one after another, until done, broken or abandoned."""
+        for check in batch:
+            if self.stopped:
+                return
+            function = self.functions[check.id]
+            self.running = {check.id: name_of(function)}
+            self._settle(check, self._unasked(check) or ask(check, function, self.evidence, self.task))
+        self.running = {}
+
+    async def _ask_one(self, check: Check) -> None:
+        result = self._unasked(check)
+        if result is None:
+            self.running[check.id] = "the judge" if isinstance(check, JudgeCheck) else name_of(self.functions[check.id])
+            if isinstance(check, JudgeCheck):
+                result = await self._ask_judge(check)
+            else:
+                result = await ask_async(check, self.functions[check.id], self.evidence, self.task)
+            del self.running[check.id]
+        self._settle(check, result)
+
+    def _settle(self, check: Check, result: CheckResult) -> None:
+        self.results[check.id] = result
+        if check.gate and result.value < 1.0:
+            self.closed_gate = self.closed_gate or check.id
+
+    def _unasked(self, check: Check) -> CheckResult | None:
+        """The result of a check that need not be asked, or None."""
+        missing = next((name for name in check.requires if self.results[name].value < 1.0), None)
+        if missing is not None:
+            return suppressed(check, f"not asked: `{missing}` was not met")
+        if self.closed_gate is not None and isinstance(check, JudgeCheck):
+            return suppressed(check, f"not asked: gate `{self.closed_gate}` was not met")
+        return None
+
+    async def _ask_judge(self, check: JudgeCheck) -> CheckResult:
+        if self.judge is None:
+            raise GradeError(f"check `{check.id}`: there is no judge")
+        try:
+            with _blaming_grader(check):
+                view = view_of(check, self.evidence)
+        except NotInEvidence as error:
+            return result_of(check, 0.0, str(error))
+        if not any(text.strip() for text in view.values()):
+            return result_of(check, 0.0, "there is nothing to judge: " + ", ".join(f"`{name}` is empty" for name in view))
+        with _blaming_grader(check):
+            said = await self.judge.ask(question_of(check), check.choices, view, check.votes)
+        return _judged(check, said, self.judge.name)
+
+
+def question_of(check: JudgeCheck) -> str:
+    """What is put to the judge: the prompt, and the author's examples after it."""
+    examples = "".join(f"\n\nExample:\n{example.view}\nVerdict: {example.verdict}" for example in check.examples)
+    return check.prompt + examples
+
+
+def rank_of(verdicts: Sequence[str], choices: Sequence[str]) -> int:
+    """The rank that votes agree on: the lower median. For two choices that is the majority, and a tie is the worse one."""
+    ranks = sorted(choices.index(verdict) for verdict in verdicts)
+    return ranks[(len(ranks) - 1) // 2]
+
+
+def _judged(check: JudgeCheck, said: Judgement, model: str) -> CheckResult:
+    if len(said.verdicts) != check.votes or not set(said.verdicts) <= set(check.choices):
+        raise GradeError(
+            f"check `{check.id}`: judge `{model}` gave {list(said.verdicts)} for {check.votes} votes on {list(check.choices)}",
+            kind="unparsable",
+        )
+    rank = rank_of(said.verdicts, check.choices)
+    winner = check.choices[rank]
+    reason = next((reason for verdict, reason in zip(said.verdicts, said.reasons, strict=False) if verdict == winner), "")
+    count = f" ({said.verdicts.count(winner)} of {check.votes} votes)" if check.votes > 1 else ""
+    result = result_of(check, rank / (len(check.choices) - 1), f"{winner}{count}: {reason}" if reason else f"{winner}{count}")
+    digest_of = said.prompt_digest or digest(question_of(check).encode(errors="backslashreplace"))
+    record = JudgeRecord(model=model, prompt_digest=digest_of, verdicts=said.verdicts, cached=said.cached)
+    return msgspec.structs.replace(result, judge=record)
+
+
+@contextmanager
+def _blaming_grader(check: JudgeCheck) -> Generator[None]:
+    """Whatever breaks around the judge is the grader's failure, whichever side the error itself would blame."""
+    try:
+        with boundary(GradeError, "judge"):
+            yield
+    except NotInEvidence:
+        raise
+    except SandlotError as error:
+        raise GradeError(f"check `{check.id}`: {error}", kind=error.kind) from error
+
+
+@contextmanager
+def _named_deadline(asking: _Asking) -> Generator[None]:
+    """Ends just inside the caller's deadline and says which check it was. An operator's cancelling passes through."""
+    outer = anyio.current_effective_deadline()
+    left_s = outer - anyio.current_time()
+    inner = outer - min(MARGIN_S, left_s / 4) if math.isfinite(outer) and left_s > 0 else math.inf
+    try:
+        with anyio.CancelScope(deadline=inner) as scope:
+            yield
+    finally:
+        asking.stopped = True  # an abandoned thread asks no further check when it wakes
+    if scope.cancelled_caught:
+        names = ", ".join(f"`{check}` ({what})" for check, what in asking.running.items()) or "no check"
+        raise GradeError(f"grading took longer than {left_s:.3g} s; still running: {names}", kind="timeout")

@@ -1,0 +1,190 @@
+"""A judge: a grader model asked one check at a time, believed only as far as it can be controlled.
+
+Each vote is one call with its own seed and random fence; its reply is one JSON object or an error (one more try, counted).
+Verdicts are cached under everything that led to them: model, sampling, template, question, choices, the view as shown, the vote.
+
+*Canaries*: before the first question of a run, and again with every 50th new call, the judge is asked something always true and
+something always false about the view at hand. One wrong answer voids the grading that asked, and nothing more is believed
+until a pair has come back right. At two calls in fifty that costs 4 %; `canary_every=1` asks with every call.
+"""
+
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+import anyio
+import msgspec
+
+from sandlot.errors import GradeError, ModelError, boundary
+from sandlot.grade.cache import Cache
+from sandlot.grade.prompt import TEMPLATE, VIEW_CHARS, messages, shown
+from sandlot.grade.reply import Opinion, opinion_of, spoken
+from sandlot.grade.state import readable
+from sandlot.grade.together import together
+from sandlot.ports import ChatModel, Judgement, Sampling
+from sandlot.trace import Usage
+from sandlot.types import derive_seed, digest
+
+CANARY_EVERY = 50
+CANARIES = (("The number 7 is greater than the number 3.", "yes"), ("The number 3 is greater than the number 7.", "no"))
+VOTE_TEMPERATURE = 0.7
+"""For several votes if the judge's own temperature is 0: identical votes would be one vote."""
+
+
+def random_word() -> str:
+    """A word nobody can foresee, for one fence."""
+    return secrets.token_hex(16)
+
+
+@dataclass(slots=True)
+class JudgeCount:
+    """What a judge has cost so far."""
+
+    calls: int = 0
+    """Calls to the model, canaries and retries among them."""
+    retries: int = 0
+    canaries: int = 0
+    cached: int = 0
+    usage: Usage = field(default_factory=Usage)
+
+
+class ModelJudge:
+    """A `Judge` over a chat model. One object serves a whole run."""
+
+    def __init__(
+        self,
+        chat: ChatModel,
+        cache: Cache | None = None,
+        sampling: Sampling | None = None,
+        *,
+        nonce: Callable[[], str] = random_word,
+        canary_every: int = CANARY_EVERY,
+        view_chars: int = VIEW_CHARS,
+    ) -> None:
+        """Without `sampling` the judge is as steady as it can be: temperature 0. `nonce` is random in live use."""
+        self.count = JudgeCount()
+        self._chat = chat
+        self._cache = cache
+        self._sampling = sampling or Sampling(temperature=0.0, max_tokens=1024)
+        self._nonce = nonce
+        self._canary_every = canary_every
+        self._view_chars = view_chars
+        self._since_canary: int | None = None  # None: nothing is believed yet
+        self._proving = anyio.Lock()
+
+    @property
+    def name(self) -> str:
+        """The model that judges."""
+        return self._chat.name
+
+    async def ask(self, question: str, choices: Sequence[str], view: Mapping[str, str], votes: int) -> Judgement:
+        """One verdict a vote, each one of `choices` (worst to best); `GradeError` if a reply is anything else."""
+        asked = _Question(readable(question), tuple(choices), shown(view, self._view_chars))
+        temperature = self._sampling.temperature or (VOTE_TEMPERATURE if votes > 1 else 0.0)
+        sampling = msgspec.structs.replace(self._sampling, temperature=temperature)
+        given = await together([partial(self._vote, asked, sampling, vote) for vote in range(votes)], at_once=max(votes, 1))
+        return Judgement(
+            verdicts=tuple(vote.opinion.verdict for vote in given),
+            reasons=tuple(vote.opinion.reason for vote in given),
+            prompt_digest=asked.digest,
+            cached=all(vote.cached for vote in given),
+            retries=sum(vote.retries for vote in given),
+        )
+
+    async def _vote(self, asked: "_Question", sampling: Sampling, vote: int) -> "_Vote":
+        seed = derive_seed("judge", sampling.seed or 0, asked.digest, vote) % 2**31
+        sampling = msgspec.structs.replace(sampling, seed=seed)
+        key = digest(msgspec.json.encode([self.name, sampling, TEMPLATE, asked.text, asked.choices, asked.view, vote]))
+        opinion = await self._remembered(key, asked.choices)
+        if opinion is not None:
+            self.count.cached += 1
+            return _Vote(opinion, cached=True)
+        await self._prove(asked.view)
+        given = await self._opinion(asked, sampling)
+        if self._cache is not None:
+            await self._cache.put(key, msgspec.json.encode(given.opinion).decode())
+        return given
+
+    async def _remembered(self, key: str, choices: Sequence[str]) -> Opinion | None:
+        text = await self._cache.get(key) if self._cache is not None else None
+        try:
+            return None if text is None else opinion_of(text, choices)
+        except GradeError:
+            return None  # a damaged entry; it is asked for again and replaced
+
+    async def _opinion(self, asked: "_Question", sampling: Sampling) -> "_Vote":
+        """One vote by the model, with one more try if it cannot be read."""
+        try:
+            return _Vote(await self._call(asked, sampling))
+        except GradeError as error:
+            if error.kind != "unparsable":
+                raise
+        self.count.retries += 1
+        again = msgspec.structs.replace(sampling, seed=((sampling.seed or 0) + 1) % 2**31)
+        return _Vote(await self._call(asked, again), retries=1)
+
+    async def _call(self, asked: "_Question", sampling: Sampling) -> Opinion:
+        self.count.calls += 1
+        prompt = messages(asked.text, asked.choices, asked.view, self._nonce())
+        with boundary(GradeError, f"judge `{self.name}`"):
+            try:
+                reply = await self._chat.chat(prompt, (), sampling)
+            except ModelError as error:
+                raise GradeError(f"judge `{self.name}`: {error}", kind=error.kind) from error
+        self.count.usage += reply.usage
+        return opinion_of(spoken(reply), asked.choices)
+
+    async def _prove(self, view: Sequence[tuple[str, str]]) -> None:
+        """Ask the canaries when they are due. Until the first pair has come back right, everyone waits."""
+        if self._since_canary is None:
+            async with self._proving:
+                if self._since_canary is None:
+                    await self._ask_canaries(view)
+        elif self._since_canary + 1 >= self._canary_every:
+            self._since_canary = 0  # others go on meanwhile
+            await self._ask_canaries(view)
+        else:
+            self._since_canary += 1
+
+    async def _ask_canaries(self, view: Sequence[tuple[str, str]]) -> None:
+        proven = False
+        try:
+            for text, expected in CANARIES:
+                self.count.canaries += 1
+                given = await self._opinion(_Question(text, ("no", "yes"), view), self._sampling)
+                _require_right(given.opinion, text, expected, self.name)
+            proven = True
+        finally:
+            self._since_canary = 0 if proven else None
+
+
+def _require_right(opinion: Opinion, text: str, expected: str, judge: str) -> None:
+    if opinion.verdict != expected:
+        raise GradeError(
+            f"judge `{judge}` says `{opinion.verdict}` to `{text}`: it is broken, or led by the agent's text; grading is void",
+            kind="canary",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """One question about one view, as it is shown."""
+
+    text: str
+    choices: tuple[str, ...]
+    view: Sequence[tuple[str, str]]
+
+    @property
+    def digest(self) -> str:
+        """Names it: template, text, choices and view."""
+        return digest(msgspec.json.encode([TEMPLATE, self.text, self.choices, self.view]))
+
+
+@dataclass(frozen=True, slots=True)
+class _Vote:
+    """One opinion and how it came about."""
+
+    opinion: Opinion
+    cached: bool = False
+    retries: int = 0

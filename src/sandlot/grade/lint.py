@@ -1,0 +1,245 @@
+"""Linting rubrics: what cannot be graded (errors), and what reinforcement learning will exploit (warnings).
+
+The warnings follow what is known about rubrics that were gamed: compound criteria, presence instead of correctness, negations
+met by an empty answer, one check worth half the score, two checks that ask the same. They are leads for the author to read, not
+verdicts: only errors make a rubric unusable.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from enum import StrEnum
+from itertools import combinations
+from pathlib import Path
+
+import msgspec
+
+from sandlot.author import is_async
+from sandlot.errors import ConfigError, SandlotError
+from sandlot.grade.checks import Function, binding, substituted
+from sandlot.grade.grading import Functions, resolve
+from sandlot.grade.library import pattern_fault
+from sandlot.grade.loading import parse_rubric, read_rubric
+from sandlot.grade.rules import faults, possible_points
+from sandlot.rubric import Check, JudgeCheck, PythonCheck, Rubric
+from sandlot.task import Task
+
+MAX_WEIGHT = 0.2
+"""Share of the points one check should have at most (in rubrics of ten checks or more)."""
+MAX_PRESENCE = 0.6
+"""Share of the points that may be earned by mere presence."""
+MAX_OVERLAP = 0.8
+"""Share of words two prompts may have in common."""
+MANY = 10
+
+_QUOTED = re.compile(r"\"[^\"]*\"|(?<!\w)'[^']*'(?!\w)|`[^`]*`|\([^)]*\)|\bbetween\b.{1,60}?\band\b")
+_COMPOUND = re.compile(r"\b(?:and|or|as well as|und|oder)\b|;", re.IGNORECASE)
+_NEGATED = re.compile(r"\b(?:not|never|no|without|avoids?|cannot|nor|neither)\b|n't\b", re.IGNORECASE)
+_PRESENCE = re.compile(
+    r"\b(?:mentions?|includes?|contains?|lists?|states? that|refers? to|has an?|is present|exists?)\b", re.IGNORECASE
+)
+_PRESENCE_REF = re.compile(r"exist|present|contains|has_|mention")
+_VARIABLE = re.compile(r"\$\w+\.")
+
+
+class Severity(StrEnum):
+    """How much a finding matters."""
+
+    ERROR = "error"  # the rubric cannot be graded
+    WARNING = "warning"  # it can be gamed or misread
+    INFO = "info"
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing to look at in a rubric."""
+
+    code: str
+    severity: Severity
+    check: str | None
+    message: str
+    fix: str
+
+
+def lint(rubric: Rubric, *, functions: Functions | None = None, tasks: Sequence[Task] = ()) -> list[Finding]:
+    """Everything worth saying about a rubric, errors first.
+
+    With `functions`, references and arguments are checked too; with `tasks`, that every `$key.x` and `$data.x` exists in them.
+    """
+    broken = [
+        Finding(code=fault.code, severity=Severity.ERROR, check=fault.check, message=fault.message, fix=fault.fix)
+        for fault in faults(rubric)
+    ]
+    found = [*broken, *_references(rubric, functions), *_variables(rubric, tasks)]
+    if not broken:
+        found += [*_weights(rubric), *_prompts(rubric), *_duplicates(rubric), *_presence(rubric), *_groups(rubric)]
+    order = list(Severity)
+    return sorted(found, key=lambda finding: order.index(finding.severity))
+
+
+def lint_file(path: Path, functions: Functions | None = None, tasks: Sequence[Task] = ()) -> list[Finding]:
+    """The same for a file; one that is no rubric at all is one finding that says where."""
+    try:
+        rubric = parse_rubric(read_rubric(path), str(path))
+    except ConfigError as error:
+        return [Finding(code="schema", severity=Severity.ERROR, check=None, message=str(error), fix="mend that first")]
+    return lint(rubric, functions=functions, tasks=tasks)
+
+
+def require_gradable(rubric: Rubric, where: str, *, functions: Functions | None = None, tasks: Sequence[Task] = ()) -> None:
+    """Refuse a rubric with errors before the first rollout, naming all of them."""
+    errors = [finding for finding in lint(rubric, functions=functions, tasks=tasks) if finding.severity is Severity.ERROR]
+    if errors:
+        raise ConfigError("\n".join(f"{where}: {finding.message}; {finding.fix}" for finding in errors))
+
+
+def _warning(code: str, check: Check | None, message: str, fix: str) -> Finding:
+    return Finding(code=code, severity=Severity.WARNING, check=check.id if check else None, message=message, fix=fix)
+
+
+def _error(code: str, check: Check, message: str, fix: str) -> Finding:
+    return Finding(code=code, severity=Severity.ERROR, check=check.id, message=message, fix=fix)
+
+
+def _references(rubric: Rubric, functions: Functions | None) -> Iterator[Finding]:
+    """References that lead nowhere and arguments that do not fit. Without `functions` only built-in checks can be looked up."""
+    for check in rubric.checks:
+        if not isinstance(check, PythonCheck) or (functions is None and not check.ref.startswith("sandlot:")):
+            continue
+        try:
+            function = resolve(check.ref, functions or _nothing)
+        except (LookupError, AttributeError, ImportError, SandlotError) as error:
+            yield _error(
+                "unknown-ref", check, f"`{check.ref}` leads nowhere: {error}", "write `module:function`, or `sandlot:NAME`"
+            )
+            continue
+        try:
+            binding(function, frozenset(check.args))
+        except (TypeError, ValueError) as error:
+            message = f"`{check.ref}` cannot be called with {sorted(check.args)}: {error}"
+            yield _error("wrong-args", check, message, "match its parameters")
+            continue
+        if check.isolate and is_async(function):
+            yield _error(
+                "async-isolate", check, f"`{check.ref}` is async and isolated", "make it a plain `def`, or drop `isolate`"
+            )
+        fault = pattern_fault(check.args["pattern"]) if check.ref == "sandlot:answer_matches" else None
+        if fault is not None:
+            yield _error("bad-pattern", check, fault, "write a pattern that reads the text once")
+
+
+def _nothing(ref: str) -> Function:
+    raise LookupError(f"no functions were given to look up `{ref}`")
+
+
+def _variables(rubric: Rubric, tasks: Sequence[Task]) -> Iterator[Finding]:
+    for check in rubric.checks:
+        if not isinstance(check, PythonCheck):
+            continue
+        words = [word for word in _strings(check.args) if _VARIABLE.match(word)]
+        for word in words:
+            if not word.startswith(("$key.", "$data.")):
+                yield _warning("odd-variable", check, f"`{word}` is taken as it stands", "only `$key.` and `$data.` are replaced")
+        for task in tasks if words else ():
+            try:
+                substituted(check.args, task)
+            except LookupError as error:
+                yield _error("unknown-path", check, str(error.args[0]), "name what the task's key or data holds")
+                break
+
+
+def _strings(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for item in value.values():  # pyright: ignore[reportUnknownVariableType] - arguments are the author's JSON
+            yield from _strings(item)  # pyright: ignore[reportUnknownArgumentType]
+    elif isinstance(value, list | tuple):
+        for item in value:  # pyright: ignore[reportUnknownVariableType]
+            yield from _strings(item)  # pyright: ignore[reportUnknownArgumentType]
+
+
+def _weights(rubric: Rubric) -> Iterator[Finding]:
+    total = possible_points(rubric)
+    for check in rubric.checks:
+        share = check.points / total
+        if share > MAX_WEIGHT and len(rubric.checks) >= MANY:
+            message = f"`{check.id}` is worth {share:.0%} of the score"
+            yield _warning("heavy", check, message, f"split it; one check should be worth at most {MAX_WEIGHT:.0%}")
+        if check.gate and check.points < 0:
+            message = f"`{check.id}` is a gate with negative points: it costs points when met and everything when not"
+            yield _warning("negative-gate", check, message, "turn the question round and give it 0 points or more")
+        if check.points == 0 and not check.gate and not any(check.id in other.requires for other in rubric.checks):
+            yield _warning(
+                "worthless", check, f"`{check.id}` is worth 0 points and nothing requires it", "give it points or remove it"
+            )
+    judged = sum(max(check.points, 0.0) for check in rubric.checks if isinstance(check, JudgeCheck)) / total
+    if judged:
+        message = f"{judged:.0%} of the points come from a judge"
+        yield Finding(
+            code="judge-share", severity=Severity.INFO, check=None, message=message, fix="keep deterministic what can be"
+        )
+
+
+def _prompts(rubric: Rubric) -> Iterator[Finding]:
+    for check in rubric.checks:
+        if not isinstance(check, JudgeCheck):
+            continue
+        bare = _QUOTED.sub(" ", check.prompt)
+        word = _COMPOUND.search(bare)
+        if word:
+            message = f"`{check.id}` joins two facts with `{word.group()}`: half of it may earn all of it"
+            yield _warning("compound", check, message, "make it two checks")
+        if _NEGATED.search(bare):
+            message = f"`{check.id}` is put as a negation, " + (
+                "and costs points when true" if check.points < 0 else "which an empty answer meets"
+            )
+            yield _warning(
+                "negation", check, message, "say what must be there; for what must not, ask for it with negative points"
+            )
+        if not {example.verdict for example in check.examples} >= {check.choices[0], check.choices[-1]}:
+            message = f"`{check.id}` has no example of both `{check.choices[0]}` and `{check.choices[-1]}`"
+            yield _warning("no-examples", check, message, "give one that passes and one that fails")
+
+
+def _duplicates(rubric: Rubric) -> Iterator[Finding]:
+    words = [
+        (check, frozenset(re.findall(r"\w+", check.prompt.casefold())))
+        for check in rubric.checks
+        if isinstance(check, JudgeCheck)
+    ]
+    for (one, left), (other, right) in combinations(words, 2):
+        if one.view == other.view and len(left & right) > MAX_OVERLAP * len(left | right):
+            yield _warning("near-duplicate", other, f"`{other.id}` asks nearly what `{one.id}` asks", "keep one of them")
+    calls: dict[tuple[str, str], str] = {}
+    for check in rubric.checks:
+        if isinstance(check, PythonCheck):
+            call = (check.ref, repr(check.args))
+            if call in calls:
+                yield _warning(
+                    "near-duplicate", check, f"`{check.id}` makes the same call as `{calls[call]}`", "keep one of them"
+                )
+            calls.setdefault(call, check.id)
+
+
+def _presence(rubric: Rubric) -> Iterator[Finding]:
+    total = sum(max(check.points, 0.0) for check in rubric.checks)
+    present = sum(max(check.points, 0.0) for check in rubric.checks if _is_presence(check))
+    if present > MAX_PRESENCE * total:
+        message = f"{present / total:.0%} of the points are for something being there, not for its being right"
+        yield _warning(
+            "presence", None, message, f"add checks of correctness; {MAX_PRESENCE:.0%} is the most that training should see"
+        )
+
+
+def _is_presence(check: Check) -> bool:
+    if isinstance(check, JudgeCheck):
+        return _PRESENCE.search(check.prompt) is not None
+    return _PRESENCE_REF.search(check.ref) is not None
+
+
+def _groups(rubric: Rubric) -> Iterator[Finding]:
+    worth = {check.id: max(check.points, 0.0) for check in rubric.checks}
+    for group in rubric.groups:
+        together = sum(worth[name] for name in group.checks)
+        if group.cap >= together:
+            message = f"group `{group.id}` caps at {group.cap:g}, and its checks give {together:g} at most"
+            yield _warning("idle-cap", None, message, "lower the cap or remove the group")

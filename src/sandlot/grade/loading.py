@@ -1,0 +1,99 @@
+"""Rubrics from files: read, checked, and refused with file, line, value and fix.
+
+Nothing is guessed: an unknown field, a doubled key, a NaN or a check that requires what does not exist is an error here, before
+the first rollout.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from sandlot.errors import ConfigError
+from sandlot.grade.place import line_of
+from sandlot.grade.rules import Fault, faults
+from sandlot.rubric import JudgeCheck, PythonCheck, Rubric
+
+MAX_BYTES = 16 * 2**20
+
+
+def load_rubric(path: Path) -> Rubric:
+    """The rubric in a JSON file. `ConfigError` lists everything that is wrong with it, line by line."""
+    text = read_rubric(path)
+    rubric = parse_rubric(text, str(path))
+    found = faults(rubric)
+    if found:
+        raise ConfigError("\n".join(describe(fault, text, str(path)) for fault in found))
+    return rubric
+
+
+def parse_rubric(text: str, where: str) -> Rubric:
+    """The rubric written in `text`, of the right shape; whether it is sound is asked by `faults`."""
+    try:
+        data = json.loads(text, object_pairs_hook=_object, parse_constant=_constant)
+        json.dumps(data, ensure_ascii=False).encode()
+    except json.JSONDecodeError as error:
+        raise ConfigError(f"{where}:{error.lineno}: not JSON: {error.msg} (column {error.colno})") from error
+    except UnicodeEncodeError as error:
+        raise ConfigError(
+            f"{where}: a text has the escape \\u{ord(error.object[error.start]):04x}, half a character; write the whole"
+        ) from error
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"{where}: {error}") from error
+    try:
+        return msgspec.convert(data, Rubric)
+    except msgspec.ValidationError as error:
+        message, _, place = str(error).partition(" - at `")
+        path = place.rstrip("`") or "$"
+        raise ConfigError(f"{where}:{line_of(text, path)}: {message}, at `{path}`; {_fix(message, path)}") from error
+
+
+def describe(fault: Fault, text: str, where: str) -> str:
+    """A fault as one line: file, line, what, fix."""
+    return f"{where}:{line_of(text, fault.path)}: {fault.message}; {fault.fix}"
+
+
+def read_rubric(path: Path) -> str:
+    """The text of a rubric file; `ConfigError` says why there is none."""
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError as error:
+        there = sorted(file.stem for file in path.parent.glob("*.json"))
+        names = f"there are: {', '.join(there)}" if there else f"`{path.parent}` holds no .json file"
+        raise ConfigError(f"no rubric at `{path}`; {names}") from error
+    except OSError as error:
+        raise ConfigError(f"the rubric `{path}` cannot be read: {error.strerror}") from error
+    if len(data) > MAX_BYTES:
+        raise ConfigError(f"the rubric `{path}` has {len(data):,} bytes; {MAX_BYTES:,} is the most")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ConfigError(
+            f"{path}:{data.count(10, 0, error.start) + 1}: not UTF-8 text (byte {error.start}); save it as UTF-8"
+        ) from error
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    seen: set[str] = set()
+    for name, _ in pairs:
+        if name in seen:
+            raise ValueError(f"the key `{name}` appears twice in one object; the first would be lost, keep one")
+        seen.add(name)
+    return dict(pairs)
+
+
+def _constant(word: str) -> Any:
+    raise ValueError(f"`{word}` is not a number of JSON; write a finite one")
+
+
+def _fix(message: str, path: str) -> str:
+    """What the fields are called where the message is about fields."""
+    if "kind" in path or "kind" in message:
+        return "`kind` is `python` or `judge`"
+    if "field" in message and path.startswith("$.checks["):
+        fields = dict.fromkeys((*PythonCheck.__struct_fields__, *JudgeCheck.__struct_fields__))
+        return f"a check has: kind, {', '.join(fields)}"
+    if "field" in message and path == "$":
+        return f"a rubric has: {', '.join(Rubric.__struct_fields__)}"
+    return "see `docs/reference/rubric.schema.json`"

@@ -1,0 +1,66 @@
+"""Reading a judge's reply: exactly one JSON object, or an error.
+
+Nothing is searched for: a verdict in prose, a second object, a doubled key or a word that only looks like a choice is
+*unparsable*, which is the grader's failure and never a no.
+"""
+
+import json
+import re
+from collections.abc import Sequence
+from typing import Any, cast
+
+import msgspec
+
+from sandlot.errors import GradeError
+from sandlot.grade.state import readable
+from sandlot.ports import Reply
+from sandlot.trace import Reasoning, Text
+
+MAX_REPLY_CHARS = 20_000
+
+_FENCED = re.compile(r"```(?:json)?[ \t]*\r?\n(.*?)\r?\n?```", re.DOTALL)
+
+
+class Opinion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One vote: the reason first, then the verdict it led to."""
+
+    reason: str
+    verdict: str
+
+
+def spoken(reply: Reply) -> str:
+    """What a judge said aloud; reasoning does not count, and a judge that calls tools has not answered."""
+    odd = [type(part).__name__ for part in reply.parts if not isinstance(part, Text | Reasoning)]
+    if odd:
+        raise GradeError(f"the judge answered with a {odd[0]} and no verdict", kind="unparsable")
+    return "".join(part.text for part in reply.parts if isinstance(part, Text))
+
+
+def opinion_of(text: str, choices: Sequence[str]) -> Opinion:
+    """The reply as an opinion; `GradeError` of kind `unparsable` if it is anything but the one object asked for."""
+    if len(text) > MAX_REPLY_CHARS:
+        raise GradeError(
+            f"the judge's reply has {len(text):,} characters; a verdict has at most {MAX_REPLY_CHARS:,}", kind="unparsable"
+        )
+    body = text.strip(" \t\r\n")
+    fenced = _FENCED.fullmatch(body)
+    try:
+        found: Any = json.loads(fenced.group(1) if fenced else body, object_pairs_hook=_object)
+    except (ValueError, RecursionError) as error:
+        raise GradeError(f"the judge's reply is not one JSON object: {_short(text)} ({error})", kind="unparsable") from error
+    if not isinstance(found, dict) or set(cast("dict[str, Any]", found)) != {"reason", "verdict"}:
+        raise GradeError(f"the judge's reply is not {{reason, verdict}}: {_short(text)}", kind="unparsable")
+    reason, verdict = (cast("dict[str, Any]", found)[name] for name in ("reason", "verdict"))
+    if not isinstance(reason, str) or not isinstance(verdict, str) or verdict not in choices:
+        raise GradeError(f"the judge's verdict is {_short(repr(verdict))}; the choices are {list(choices)}", kind="unparsable")
+    return Opinion(reason=readable(reason), verdict=verdict)
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    if len({name for name, _ in pairs}) != len(pairs):
+        raise ValueError("a key appears twice")
+    return dict(pairs)
+
+
+def _short(text: str) -> str:
+    return readable(text if len(text) <= 200 else f"{text[:200]}...")

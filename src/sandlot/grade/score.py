@@ -1,0 +1,56 @@
+"""Adding up: results of checks to one score. Pure, and the only place where points become a reward.
+
+    points   = sum of what was earned, a group's part being no more than its cap, less penalties
+    possible = sum of positive points, a group's part being no more than its cap
+    value    = points / possible, clipped as the rubric says; at most 0 if a gate was not met
+
+The sums are exact (`math.fsum`), so full marks are exactly 1.0 and a score never depends on the order of addition.
+"""
+
+import math
+from collections.abc import Mapping
+
+from sandlot.errors import GradeError
+from sandlot.grade.rules import MAX_POINTS, PENALTY_PREFIX, possible_points
+from sandlot.rubric import CheckResult, Rubric, Score, Verdict
+
+
+def score_of(rubric: Rubric, results: Mapping[str, CheckResult], penalties: Mapping[str, float] | None = None) -> Score:
+    """The score of a sound rubric whose every check has a result. `penalties` are points lost, by constraint."""
+    lost = [_penalty(name, points) for name, points in sorted((penalties or {}).items())]
+    earned = {check.id: results[check.id].points for check in rubric.checks}
+    grouped = {name for group in rubric.groups for name in group.checks}
+    points = math.fsum(
+        [
+            *(min(group.cap, math.fsum(earned[name] for name in group.checks)) for group in rubric.groups),
+            *(value for name, value in earned.items() if name not in grouped),
+            *(result.points for result in lost),
+        ]
+    )
+    possible = possible_points(rubric)
+    low, high = rubric.clip
+    value = min(max(points / possible, low), high)
+    gate = next((check.id for check in rubric.checks if check.gate and results[check.id].value < 1.0), None)
+    if gate is not None:
+        points, value = min(points, 0.0), min(value, 0.0)  # a closed gate takes everything, and never forgives a debt
+    checks = (*(results[check.id] for check in rubric.checks), *lost)
+    return Score(points=points, possible=possible, value=value, checks=checks, gate=gate)
+
+
+def verdict_of(value: float) -> Verdict:
+    """The word for a value from 0 to 1."""
+    return Verdict.MET if value >= 1.0 else Verdict.NOT_MET if value <= 0.0 else Verdict.PARTLY
+
+
+def _penalty(name: str, points: float) -> CheckResult:
+    if not 0 <= points <= MAX_POINTS:
+        raise GradeError(f"constraint `{name}` takes away {points} points; a penalty is between 0 and {MAX_POINTS:g}")
+    return CheckResult(
+        id=f"{PENALTY_PREFIX}{name}",
+        verdict=Verdict.MET,
+        value=1.0,
+        points=0.0 - points,
+        worth=0.0 - points,
+        evidence=f"constraint `{name}` was broken",
+        tags=("constraint",),
+    )

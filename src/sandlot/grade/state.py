@@ -1,0 +1,96 @@
+"""A world's final state as plain data: what is stored, shown and handed to checks.
+
+Plain means it can be written down and read back as the same thing: null, booleans, whole numbers of 64 bits, finite numbers,
+text, lists, and objects with text keys. Dataclasses and msgspec structs become objects. Anything else is the author's error and
+is named by its path inside the state, before any check can see half of it.
+"""
+
+import dataclasses
+import math
+from collections.abc import Iterator
+from typing import Any, cast
+
+import msgspec
+
+from sandlot.errors import AuthorError
+
+MAX_DEPTH = 100
+"""Deeper nesting could be stored and not read again."""
+
+
+def plain(state: Any) -> Any:
+    """The state as plain data, a copy. `AuthorError` names the path of what cannot be."""
+    if state is None:
+        return None
+    try:
+        data = msgspec.to_builtins(state)
+    except (TypeError, ValueError, RecursionError, OverflowError) as error:
+        path, value = _culprit(state)
+        raise AuthorError(
+            f"`{path}` is a `{type(value).__name__}` and cannot be kept: {error or type(error).__name__}; "
+            "use plain data, dataclasses or msgspec structs in the state"
+        ) from error
+    return _clean(data, "state", 0)
+
+
+def readable(text: str) -> str:
+    """Text that can be written as UTF-8: a lone surrogate, which an agent can send or name a file with, is spelled out."""
+    return text if text.isascii() else text.encode(errors="backslashreplace").decode()
+
+
+def _clean(value: Any, path: str, depth: int) -> Any:
+    if depth > MAX_DEPTH:
+        raise AuthorError(f"`{path[:120]}...` is nested more than {MAX_DEPTH} deep; keep the state flatter")
+    if isinstance(value, str):
+        return readable(value)
+    if isinstance(value, bool) or value is None:
+        return value
+    if isinstance(value, int):
+        if not -(2**63) <= value < 2**64:
+            raise AuthorError(f"`{path}` is a number of {value.bit_length()} bits; keep it as text, or below 64 bits")
+        return value
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise AuthorError(f"`{path}` is {value}, which cannot be written down; keep None or a finite number")
+        return value
+    if isinstance(value, dict):
+        return {_key(key, path): _clean(item, f"{path}.{key}", depth + 1) for key, item in cast("dict[Any, Any]", value).items()}
+    if isinstance(value, list | tuple):
+        return [_clean(item, f"{path}[{index}]", depth + 1) for index, item in enumerate(cast("list[Any]", value))]
+    raise AuthorError(f"`{path}` is a `{type(value).__name__}`; use plain data in the state")
+
+
+def _key(key: Any, path: str) -> str:
+    if not isinstance(key, str):
+        raise AuthorError(f"`{path}` has the key {key!r}, a `{type(key).__name__}`; use text as keys, such as {str(key)!r}")
+    return readable(key)
+
+
+def _culprit(state: Any) -> tuple[str, Any]:
+    """The innermost value that cannot be turned into plain data, and its path."""
+    path, value = "state", state
+    for _ in range(MAX_DEPTH):
+        inner = next(((name, child) for name, child in _children(value) if not _convertible(child)), None)
+        if inner is None:
+            break
+        path, value = path + inner[0], inner[1]
+    return path, value
+
+
+def _children(value: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, dict):
+        yield from ((f".{key}", item) for key, item in cast("dict[Any, Any]", value).items())
+    elif isinstance(value, list | tuple | set | frozenset):
+        yield from ((f"[{index}]", item) for index, item in enumerate(cast("list[Any]", value)))
+    elif isinstance(value, msgspec.Struct):
+        yield from ((f".{name}", getattr(value, name)) for name in value.__struct_fields__)
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        yield from ((f".{field.name}", getattr(value, field.name, None)) for field in dataclasses.fields(value))
+
+
+def _convertible(value: Any) -> bool:
+    try:
+        msgspec.to_builtins(value)
+    except (TypeError, ValueError, RecursionError, OverflowError):
+        return False
+    return True

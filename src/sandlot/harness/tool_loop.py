@@ -1,0 +1,99 @@
+"""The built-in harness: take a turn, run its tools, append, until there is an end.
+
+It holds no limits of its own: the session does. Three things happen here because only the loop sees them: a turn that was
+refused, a turn cut off by its token cap, and a context the endpoint will not take any more. All are recorded, never silent.
+"""
+
+from collections.abc import Sequence
+
+from sandlot.clock import timed
+from sandlot.errors import HarnessError, ModelError, boundary
+from sandlot.ports import Hook, Policy, Session, Step
+from sandlot.trace import Event, Message, Node, Trace
+from sandlot.types import End, Role
+
+
+class ToolLoop:
+    """One agent, one conversation, tools."""
+
+    name = "tool-loop"
+
+    def __init__(self, hooks: Sequence[Hook] = ()) -> None:
+        self._hooks = tuple(hooks)
+
+    async def play(self, session: Session, policy: Policy, trace: Trace) -> End:
+        """Take turns until there is an end, appending everything to the trace."""
+        step = await session.reset()
+        leaf = _record(trace, step, None)
+        while step.end is None:
+            node = await _take_turn(policy, session, trace, leaf)
+            if node is None:
+                return End.TOKEN_LIMIT
+            leaf, action = await self._reviewed(trace, trace.append(node))
+            ended = _ended_by_turn(node, trace)
+            if ended is not None:
+                return ended
+            with timed(trace.phases, "tools"):
+                step = await session.step(action, num_tokens=_num_tokens(node))
+            leaf = _record(trace, step, leaf)
+            for hook in self._hooks:
+                await hook.after_step(trace, step)
+        return step.end
+
+    async def _reviewed(self, trace: Trace, leaf: int) -> tuple[int, Message]:
+        """Let hooks see the turn; an intervention becomes a sibling node, and the sampled one stays where it is."""
+        node = trace.nodes[leaf]
+        action = node.message
+        for hook in self._hooks:
+            with boundary(HarnessError, f"hook `{type(hook).__name__}`"):
+                instead = await hook.after_turn(trace, node)
+            if instead is not None:
+                action = instead
+                leaf = trace.append(Node(message=instead, parent=node.parent, start_s=node.start_s))
+                trace.events.append(
+                    Event(kind="intervention", turn=trace.num_turns, detail={"hook": type(hook).__name__, "node": leaf})
+                )
+        return leaf, action
+
+
+async def _take_turn(policy: Policy, session: Session, trace: Trace, leaf: int) -> Node | None:
+    """The policy's next node; None if the conversation no longer fits its context."""
+    try:
+        with timed(trace.phases, "model"), boundary(ModelError, "the policy"):
+            node = await policy.turn(trace, leaf, session.tools)
+    except ModelError as error:
+        if error.kind != "context":
+            raise
+        trace.events.append(Event(kind="context_overflow", turn=trace.num_turns, detail={"message": str(error)[:500]}))
+        return None
+    if not node.sampled or node.message.role is not Role.ASSISTANT:
+        raise HarnessError(
+            f"the policy gave a {node.message.role} node, sampled={node.sampled}; a turn is a sampled assistant message"
+        )
+    return node
+
+
+def _ended_by_turn(node: Node, trace: Trace) -> End | None:
+    if node.stop == "refusal":
+        return End.REFUSED
+    if node.stop == "length":
+        trace.events.append(Event(kind="turn_cut", turn=trace.num_turns, detail={"chars": len(node.message.text)}))
+        # A message cut off in the middle is not an answer the agent chose to end with; whole tool calls in it still count.
+        return None if node.message.calls else End.TOKEN_LIMIT
+    return None
+
+
+def _num_tokens(node: Node) -> int:
+    if node.tokens is not None:
+        return len(node.tokens)
+    return node.usage.completion_tokens if node.usage else 0
+
+
+def _record(trace: Trace, step: Step, leaf: int | None) -> int:
+    """Append what the environment said; the newest node is the new leaf."""
+    trace.events.extend(step.events)
+    for message in step.messages:
+        leaf = trace.append(Node(message=message, parent=leaf))
+    if leaf is None:
+        raise HarnessError("the session's `reset` gave no opening message")
+    return leaf

@@ -1,0 +1,88 @@
+"""Tool-call arguments as models write them: a JSON object, or kept as the text that came.
+
+Nothing here raises. What is not an object, is over the size or depth cap, holds NaN, or could not be stored again (numbers
+beyond 64 bits, broken Unicode) becomes a call with `malformed`, so that the agent is told and may try again.
+"""
+
+from typing import Any, cast
+
+import msgspec
+
+from sandlot.trace import ToolCall
+from sandlot.types import Json
+
+MAX_CHARS = 2**20
+"""Arguments longer than this are not read."""
+MAX_DEPTH = 64
+"""Objects and lists inside one another; deeper ones break readers further on."""
+MAX_SHOWN = 4000
+"""Characters kept of arguments that could not be read."""
+MAX_NAME = 256
+
+
+def tool_call(call_id: str, name: str, text: str) -> ToolCall:
+    """A call from the JSON text of its arguments. No text at all means no arguments."""
+    name = short_name(name)
+    if not text or text.isspace():
+        return ToolCall(call_id, name)
+    arguments = _decoded(text)
+    if arguments is None:
+        return malformed_call(call_id, name, text)
+    return ToolCall(call_id, name, arguments)
+
+
+def malformed_call(call_id: str, name: str, text: str) -> ToolCall:
+    """A call that could not be read, with the text that came; of a very long one both ends are kept."""
+    if len(text) > MAX_SHOWN:
+        half = MAX_SHOWN // 2
+        text = f"{text[:half]} [... {len(text) - 2 * half} characters cut ...] {text[-half:]}"
+    return ToolCall(call_id, short_name(name), malformed=_storable_text(text))
+
+
+def short_name(name: str) -> str:
+    """A tool's name as it may be written down: no tool's is longer, so a longer one is unknown either way."""
+    return _storable_text(name[:MAX_NAME])
+
+
+def storable(value: object) -> bool:
+    """True if a decoded JSON value can be written down again and is not too deep to be read by others."""
+    if not _shallow(value):
+        return False
+    try:
+        msgspec.msgpack.encode(value)
+    except (ValueError, OverflowError, RecursionError):
+        return False
+    return True
+
+
+def _decoded(text: str) -> Json | None:
+    if len(text) > MAX_CHARS:
+        return None
+    try:
+        value = msgspec.json.decode(text)
+    except (ValueError, OverflowError, RecursionError):
+        return None
+    if not isinstance(value, dict):
+        return None
+    value = cast("Json", value)
+    return value if storable(value) else None
+
+
+def _shallow(value: object) -> bool:
+    """Level by level, so that hostile depth costs no recursion."""
+    level: list[Any] = [value]
+    for _ in range(MAX_DEPTH):
+        inner: list[Any] = []
+        for item in level:
+            if isinstance(item, dict):
+                inner += cast("dict[str, Any]", item).values()
+            elif isinstance(item, list):
+                inner += cast("list[Any]", item)
+        if not inner:
+            return True
+        level = inner
+    return not any(isinstance(item, dict | list) for item in level)
+
+
+def _storable_text(text: str) -> str:
+    return text.encode("utf-8", "replace").decode("utf-8")

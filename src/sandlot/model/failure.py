@@ -1,0 +1,114 @@
+"""What an endpoint's refusal means: a kind, whether trying again may help, and what a person should do.
+
+Kinds: `timeout`, `connect`, `rate_limit`, `server` (worth another try); `auth`, `not_found`, `bad_request`, `context`,
+`malformed`, `spend` (not worth one). Context overflow has no status of its own anywhere, so it is told by the error's code
+and, failing that, by `CONTEXT_PHRASES`.
+"""
+
+from typing import Any, cast
+
+import msgspec
+
+from sandlot.errors import ModelError
+
+RETRYABLE = frozenset({408, 409, 425, 429})
+"""Statuses worth another try, besides every 5xx."""
+
+CONTEXT_CODES = frozenset(
+    {"context_length_exceeded", "context_window_exceeded", "string_above_max_length", "exceed_context_size_error"}
+)
+CONTEXT_PHRASES = (
+    "context length",  # OpenAI, vLLM, SGLang, Together
+    "context_length",
+    "context window",  # Anthropic-compatible gateways, Groq
+    "context size",  # llama.cpp
+    "prompt is too long",  # Anthropic-compatible gateways
+    "input is too long",  # Bedrock gateways
+    "input is longer than",  # SGLang
+    "maximum model length",  # vLLM, older
+    "max_model_len",
+    "reduce the length of the messages",  # OpenAI
+    "maximum allowed number of input tokens",
+    "inputs tokens + max_new_tokens",  # TGI, spelled as it is there
+    "exceeds the maximum number of tokens",  # Gemini gateways
+)
+"""Words an endpoint uses when the history no longer fits, in lower case."""
+CONTEXT_STATUSES = frozenset({400, 413, 422, 500})
+
+SHOWN_CHARS = 500
+"""What is shown of an endpoint's own message."""
+
+
+class Told(msgspec.Struct, frozen=True):
+    """What an error reply says about itself."""
+
+    message: str
+    code: str = ""
+
+    @property
+    def is_context(self) -> bool:
+        """True if the history no longer fits."""
+        lowered = self.message.lower()
+        return self.code in CONTEXT_CODES or any(phrase in lowered for phrase in CONTEXT_PHRASES)
+
+
+def failure_of(status: int, body: bytes, where: str, *, retry_after_s: float | None = None) -> ModelError:
+    """The error for a reply whose status is not 200. `where` names model and endpoint, without secrets."""
+    told = told_by(body)
+    said = f"{where} answered {status}: {told.message or 'no message'}"
+    out_of_quota = told.code == "insufficient_quota"
+    if (status in RETRYABLE or status >= 500) and not out_of_quota and not (status == 500 and told.is_context):
+        kind = {408: "timeout", 504: "timeout", 429: "rate_limit"}.get(status, "server")
+        return ModelError(said, kind=kind, retryable=True, retry_after_s=retry_after_s)
+    if status in CONTEXT_STATUSES and told.is_context:
+        return ModelError(f"{said}. The conversation is longer than the model's context", kind="context")
+    kind, advice = ("rate_limit", "The account is out of quota: waiting does not help") if out_of_quota else _advice(status)
+    return ModelError(f"{said}. {advice}", kind=kind)
+
+
+def _advice(status: int) -> tuple[str, str]:
+    """Kind and what to do, for statuses that waiting does not mend."""
+    if status in {401, 403}:
+        return "auth", "Is the right key in $SANDLOT_API_KEY or $OPENAI_API_KEY?"
+    if status == 404:
+        return "not_found", "Is the model's name right, and does the base URL end as the server wants it (/v1)?"
+    if 300 <= status < 400:
+        return "bad_request", "Redirects are not followed, so that no key goes elsewhere: give the final URL"
+    return "bad_request", "The endpoint does not accept this request; look at tools and sampling settings"
+
+
+def error_in_reply(error: Any) -> ModelError:
+    """The error for a reply of status 200 that carries an error object."""
+    told = _told_in(error)
+    if told.is_context:
+        return ModelError(f"the endpoint answered 200 with an error: {told.message}", kind="context")
+    return ModelError(f"the endpoint answered 200 with an error instead of a completion: {told.message}", kind="malformed")
+
+
+def told_by(body: bytes) -> Told:
+    """The message and code in an error body, in any of the shapes servers use; else the beginning of the body."""
+    try:
+        value = msgspec.json.decode(body)
+    except (ValueError, RecursionError):
+        return Told(shown(body[: 4 * SHOWN_CHARS].decode("utf-8", "replace")))
+    if isinstance(value, dict):
+        fields = cast("dict[str, Any]", value)
+        for name in ("error", "detail"):
+            if fields.get(name):
+                return _told_in(fields[name])
+    return _told_in(value)
+
+
+def _told_in(error: Any) -> Told:
+    if not isinstance(error, dict):
+        return Told(shown(error if isinstance(error, str) else repr(error)))
+    fields = cast("dict[str, Any]", error)
+    message = fields.get("message")
+    code = fields.get("code") or fields.get("type")
+    return Told(shown(message if isinstance(message, str) else repr(fields)), code if isinstance(code, str) else "")
+
+
+def shown(text: str) -> str:
+    """Text fit for one line of an error: printable, cut."""
+    line = "".join(char if char.isprintable() else " " for char in text[: 2 * SHOWN_CHARS]).strip()
+    return line if len(line) <= SHOWN_CHARS else line[:SHOWN_CHARS] + "..."

@@ -1,0 +1,176 @@
+"""What a run may cost: caps in tokens and money over everything its models do.
+
+Prices come from the user; there is no price list here to be out of date. A turn is admitted while what was spent and what is in
+flight stay below the cap, and reserves an estimate until its real usage is known: so many requests at once overshoot by no more
+than what they themselves turn out to cost above their estimates, plus one turn.
+"""
+
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import msgspec
+
+from sandlot.errors import ConfigError, ModelError
+from sandlot.ports import ChatModel, Reply, Sampling, ToolSpec
+from sandlot.trace import Message, Reasoning, Text, ToolCall, ToolResult, Usage
+
+CHARS_PER_TOKEN = 4
+GUESSED_COMPLETION = 512
+"""Tokens a turn is thought to sample while nothing better is known."""
+
+
+class Prices(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """US dollars for a million tokens."""
+
+    prompt: float
+    completion: float
+    cached: float | None = None
+    """Prompt tokens the endpoint had in its cache; None: as the others."""
+
+    def __post_init__(self) -> None:
+        for name in self.__struct_fields__:
+            value = getattr(self, name)
+            if value is not None and not 0 <= value < float("inf"):
+                raise ConfigError(f"price `{name}` is {value!r}; give US dollars for a million tokens, 0 or more")
+
+    def usd(self, usage: Usage) -> float:
+        """What it cost."""
+        cached = min(usage.cached_tokens, usage.prompt_tokens)
+        cached_price = self.prompt if self.cached is None else self.cached
+        fresh = usage.prompt_tokens - cached
+        return (fresh * self.prompt + cached * cached_price + usage.completion_tokens * self.completion) / 1e6
+
+
+class Caps(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where spending ends; None for no cap."""
+
+    tokens: int | None = None
+    usd: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in self.__struct_fields__:
+            value = getattr(self, name)
+            if value is not None and not 0 <= value < float("inf"):
+                raise ConfigError(f"spend cap `{name}` is {value!r}; give a number, 0 or more")
+
+
+class Spend:
+    """The purse of one run, shared by all of its models. A resumed run starts with what was spent before."""
+
+    def __init__(self, caps: Caps | None = None, spent: Usage | None = None) -> None:
+        self.caps = caps or Caps()
+        self.spent = spent or Usage()
+        self.turns = 0
+        self.guessed_turns = 0
+        """Turns whose endpoint counted nothing: their estimate was charged instead."""
+        self._in_flight_tokens = 0
+        self._in_flight_usd = 0.0
+
+    @property
+    def tokens(self) -> int:
+        """Spent so far, prompt and completion together."""
+        return self.spent.prompt_tokens + self.spent.completion_tokens
+
+    def estimate_completion(self, max_tokens: int | None) -> int:
+        """What a turn will probably sample: the mean so far, at most its own cap."""
+        mean = self.spent.completion_tokens // self.turns if self.turns else GUESSED_COMPLETION
+        return mean if max_tokens is None else min(mean, max_tokens)
+
+    @contextmanager
+    def reserved(self, estimate: Usage) -> Generator["Bill"]:
+        """Room for one turn while it runs; `ModelError(kind="spend")` if there is none. A turn that fails is not charged."""
+        self._admit()
+        tokens = estimate.prompt_tokens + estimate.completion_tokens
+        self._in_flight_tokens += tokens
+        self._in_flight_usd += estimate.usd
+        bill = Bill(estimate)
+        try:
+            yield bill
+        finally:
+            self._in_flight_tokens -= tokens
+            self._in_flight_usd -= estimate.usd
+        self.turns += 1
+        self.guessed_turns += bill.guessed
+        self.spent = self.spent + bill.usage
+
+    def _admit(self) -> None:
+        caps = self.caps
+        if caps.tokens is not None and self.tokens + self._in_flight_tokens >= caps.tokens:
+            raise _reached(f"{caps.tokens} tokens", f"{self.tokens} spent, about {self._in_flight_tokens} in flight")
+        if caps.usd is not None and self.spent.usd + self._in_flight_usd >= caps.usd:
+            raise _reached(f"{caps.usd:g} USD", f"{self.spent.usd:.4f} spent, about {self._in_flight_usd:.4f} in flight")
+
+
+def _reached(cap: str, spent: str) -> ModelError:
+    return ModelError(
+        f"the spend cap of {cap} is reached ({spent}); raise the cap and run the same command to continue", kind="spend"
+    )
+
+
+class Bill:
+    """What one turn costs: the estimate until it is settled."""
+
+    def __init__(self, estimate: Usage) -> None:
+        self.usage = estimate
+        self.guessed = True
+
+    def settle(self, usage: Usage) -> None:
+        """The endpoint's own count."""
+        self.usage = usage
+        self.guessed = False
+
+
+@dataclass(frozen=True, slots=True)
+class CappedChat:
+    """`ports.ChatModel` that pays for every turn."""
+
+    model: ChatModel
+    spend: Spend
+    prices: Prices | None
+
+    @property
+    def name(self) -> str:
+        """The model's."""
+        return self.model.name
+
+    async def chat(self, messages: Sequence[Message], tools: Sequence[ToolSpec], sampling: Sampling) -> Reply:
+        """One reply with its price; `ModelError(kind="spend")` once the cap is reached."""
+        estimate = self._priced(
+            Usage(
+                prompt_tokens=sum(_chars(message) for message in messages) // CHARS_PER_TOKEN + 1,
+                completion_tokens=self.spend.estimate_completion(sampling.max_tokens),
+            )
+        )
+        with self.spend.reserved(estimate) as bill:
+            reply = await self.model.chat(messages, tools, sampling)
+            if not reply.usage.prompt_tokens and not reply.usage.completion_tokens:
+                return reply
+            usage = self._priced(reply.usage)
+            bill.settle(usage)
+        return msgspec.structs.replace(reply, usage=usage)
+
+    def _priced(self, usage: Usage) -> Usage:
+        return usage if self.prices is None else msgspec.structs.replace(usage, usd=self.prices.usd(usage))
+
+
+def capped(model: ChatModel, spend: Spend, prices: Prices | None = None) -> ChatModel:
+    """The model, paying from `spend`. A cap in money needs prices."""
+    if spend.caps.usd is not None and prices is None:
+        raise ConfigError(
+            f"a spend cap in USD needs the prices of `{model.name}`: give USD for a million prompt and completion tokens"
+        )
+    return CappedChat(model, spend, prices)
+
+
+def _chars(message: Message) -> int:
+    total = 0
+    for part in message.parts:
+        match part:
+            case Text() | ToolResult() | Reasoning():
+                total += len(part.text)
+            case ToolCall():
+                total += len(part.name) + (len(part.malformed) if part.malformed else len(msgspec.json.encode(part.arguments)))
+            case _:
+                pass
+    return total

@@ -1,0 +1,229 @@
+"""Loop lag: how long ready work waits for the event loop, and which function kept it waiting.
+
+One event loop serves thousands of rollouts, so one function that blocks it stops them all. A thread of its own asks the loop for
+a sign of life every few milliseconds and times the answer. When the answer is late it reads the loop thread's stack and names the
+function at work: the author's own if one is there, else a library's. Watching never blocks the loop and never raises into it.
+"""
+
+import asyncio
+import logging
+import math
+import sys
+import sysconfig
+import threading
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Self
+
+import anyio
+import anyio.to_thread
+import msgspec
+
+from sandlot.clock import SYSTEM_CLOCK, Clock
+
+log = logging.getLogger(__name__)
+
+STEP = 1.05
+"""Lags are counted in steps of five percent: quantiles are that exact, and an hour takes no more room than a minute."""
+FINEST_S = 1e-6
+
+_LOOP = ("asyncio", "anyio", "selectors", "threading", "uvloop")
+_OUTSIDE = {"asyncio.events", "asyncio.base_events", "asyncio.runners"}
+"""Modules whose frames run the loop: what lies further out called the loop and is not running in it."""
+_SANDLOT = str(Path(__file__).parents[1])
+_STDLIB = sysconfig.get_path("stdlib")
+
+
+class Blocked(msgspec.Struct, frozen=True, kw_only=True):
+    """A function that kept the loop from answering."""
+
+    function: str
+    """`module.function`: the author's own if one was on the stack, else a library's, else ours."""
+    where: str
+    """`file:line` in it, the longest time."""
+    inside: str
+    """The innermost function it had called, where that is another one."""
+    times: int
+    longest_s: float
+    total_s: float
+
+
+class LagReport(msgspec.Struct, frozen=True, kw_only=True):
+    """How long work that was ready waited for the loop."""
+
+    answers: int
+    p50_s: float
+    p99_s: float
+    max_s: float
+    blocked: tuple[Blocked, ...] = ()
+    """Longest in all first."""
+
+    @property
+    def blocked_by(self) -> tuple[str, ...]:
+        """The names of the functions that blocked, longest in all first."""
+        return tuple(each.function for each in self.blocked)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the loop's thread was found."""
+
+    function: str
+    where: str
+    inside: str
+
+
+NOWHERE = Place("(no function: the machine gave the loop no time)", "", "")
+
+
+class Lags:
+    """Counts of lags, with quantiles over time rather than over questions.
+
+    A question that waits two seconds stands for all the others that would have been asked meanwhile, so they are counted too.
+    """
+
+    def __init__(self, interval_s: float) -> None:
+        self._interval_s = interval_s
+        self._steps: Counter[int] = Counter()
+        self.answers = 0
+        self.max_s = 0.0
+
+    def add(self, lag_s: float) -> None:
+        """Count one answer."""
+        self.answers += 1
+        self.max_s = max(self.max_s, lag_s)
+        while True:
+            self._steps[math.ceil(math.log(max(lag_s, FINEST_S) / FINEST_S, STEP))] += 1
+            lag_s -= self._interval_s
+            if lag_s <= 0:
+                return
+
+    def quantile(self, share: float) -> float:
+        """The lag that `share` of moments stayed under, to within a step; 0 before the first answer."""
+        needed = share * self._steps.total()
+        seen = 0
+        for step in sorted(self._steps):
+            seen += self._steps[step]
+            if seen >= needed:
+                return min(self.max_s, FINEST_S * STEP**step)
+        return 0.0
+
+
+class LoopWatch:
+    """Times the loop it is entered in: `async with LoopWatch() as watch`, then `watch.report()` as often as you like."""
+
+    def __init__(self, *, threshold_s: float = 0.1, interval_s: float = 0.05, clock: Clock = SYSTEM_CLOCK) -> None:
+        self._threshold_s = threshold_s
+        self._interval_s = interval_s
+        self._clock = clock
+        self._lags = Lags(interval_s)
+        self._blocked: dict[str, Blocked] = {}
+        self._logged: set[str] = set()
+        self._lock = threading.Lock()  # the watching thread writes, any thread reads
+        self._stop = threading.Event()
+        self._threads: list[threading.Thread] = []
+
+    async def __aenter__(self) -> Self:
+        self._stop.clear()  # a watch that is entered again goes on counting
+        arguments = (asyncio.get_running_loop(), threading.get_ident())
+        thread = threading.Thread(target=self._watch, args=arguments, name="sandlot-loop-watch", daemon=True)
+        self._threads.append(thread)
+        thread.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._stop.set()
+        with anyio.move_on_after(10, shield=True):  # off the loop: the thread may be waiting for the loop's answer
+            for thread in self._threads:
+                await anyio.to_thread.run_sync(thread.join, abandon_on_cancel=True)
+
+    def report(self) -> LagReport:
+        """What was seen so far."""
+        with self._lock:
+            return LagReport(
+                answers=self._lags.answers,
+                p50_s=self._lags.quantile(0.5),
+                p99_s=self._lags.quantile(0.99),
+                max_s=self._lags.max_s,
+                blocked=tuple(sorted(self._blocked.values(), key=lambda each: -each.total_s)),
+            )
+
+    def _watch(self, loop: asyncio.AbstractEventLoop, thread_id: int) -> None:
+        while not self._stop.wait(self._interval_s):
+            answered = threading.Event()
+            answers: list[float] = []
+            asked = self._clock.monotonic()
+
+            def answer(answered: threading.Event = answered, answers: list[float] = answers) -> None:
+                answers.append(self._clock.monotonic())
+                answered.set()
+
+            try:
+                loop.call_soon_threadsafe(answer)
+            except RuntimeError:  # the loop is closed: there is nothing left to watch
+                return
+            seen: Counter[Place] = Counter()
+            while not answered.wait(self._threshold_s):
+                if loop.is_closed():
+                    return
+                seen[self._look(thread_id)] += 1
+            self._note(answers[0] - asked, seen)
+
+    def _look(self, thread_id: int) -> Place:
+        frames = sys._current_frames()  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - documented, and the only way
+        place = place_of(frames.get(thread_id))
+        if place.function not in self._logged:  # at once: a loop that never answers again is never reported
+            self._logged.add(place.function)
+            log.warning("event loop blocked", extra={"function": place.function, "where": place.where, "inside": place.inside})
+        return place
+
+    def _note(self, lag_s: float, seen: Counter[Place]) -> None:
+        with self._lock:
+            self._lags.add(lag_s)
+            if not seen:
+                return
+            ((place, _),) = seen.most_common(1)
+            once = Blocked(
+                function=place.function, where=place.where, inside=place.inside, times=1, longest_s=lag_s, total_s=lag_s
+            )
+            before = self._blocked.get(place.function)
+            self._blocked[place.function] = once if before is None else _together(before, once)
+
+
+def _together(one: Blocked, other: Blocked) -> Blocked:
+    longest = max(one, other, key=lambda each: each.longest_s)
+    return msgspec.structs.replace(longest, times=one.times + other.times, total_s=one.total_s + other.total_s)
+
+
+def place_of(frame: FrameType | None) -> Place:
+    """The function to name for a stack: the author's own before a library's, before ours; innermost first."""
+    frames: list[FrameType] = []
+    while frame is not None and _module(frame) not in _OUTSIDE:
+        if _module(frame).split(".")[0] not in _LOOP:
+            frames.append(frame)
+        frame = frame.f_back
+    if not frames:
+        return NOWHERE
+    blamed = min(frames, key=_distance)  # `min` keeps the first of equals: the innermost
+    inside = _name(frames[0]) if frames[0] is not blamed else ""
+    return Place(_name(blamed), f"{blamed.f_code.co_filename}:{blamed.f_lineno}", inside)
+
+
+def _distance(frame: FrameType) -> int:
+    """How far code is from the author: 0 their own, 1 a library, 2 Sandlot, 3 Python's own."""
+    file = frame.f_code.co_filename
+    if file.startswith(_SANDLOT):
+        return 2
+    if "site-packages" in file or "dist-packages" in file:
+        return 1
+    return 3 if file.startswith((_STDLIB, "<frozen")) else 0
+
+
+def _module(frame: FrameType) -> str:
+    return str(frame.f_globals.get("__name__", ""))
+
+
+def _name(frame: FrameType) -> str:
+    return f"{_module(frame)}.{frame.f_code.co_qualname}"

@@ -1,0 +1,142 @@
+"""Many rollouts: each exactly once, each on disk before it counts, and a reason whenever they stop early."""
+
+import math
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+import anyio
+import anyio.lowlevel
+
+from sandlot.ports import Blobs
+from sandlot.rollout import run_rollout
+from sandlot.run.breaker import Breaker
+from sandlot.run.config import Plan
+from sandlot.store.directory import RunDirectory
+from sandlot.task import Task, split_of
+from sandlot.threads import ABANDONED
+from sandlot.trace import Attempt, Failed, Trace, TraceRow, row_of
+from sandlot.types import Side
+from sandlot.wiring.parts import Parts
+
+MAX_ABANDONED = 16
+"""Worker threads given up on before the run stops: more would slowly take every thread there is."""
+
+STARTED_TOGETHER = 8
+"""Rollouts begun before the loop has a turn: thousands begun in one go would hold it for seconds."""
+
+RETRIED = frozenset({Side.SANDBOX, Side.MODEL})
+"""Infrastructure that may do better the next time. An author's error is the same every time."""
+
+
+@dataclass(slots=True)
+class Collection:
+    """What came of it."""
+
+    stopped: str | None = None
+    """Why it ended before everything was done: a sentence; None if nothing is missing."""
+    tripped: bool = False
+    """True if the run was judged bad, rather than interrupted."""
+    num_cancelled: int = 0
+    """Rollouts in flight when it stopped; they will be taken again."""
+    scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    """Everything under way; cancelled when it stops."""
+
+    def stop(self, reason: str, *, tripped: bool = False) -> None:
+        """End the run; the first reason counts."""
+        if self.stopped is None:
+            self.stopped, self.tripped = reason, tripped
+            self.scope.cancel()
+
+
+async def collect(
+    plan: Plan,
+    parts: Parts,
+    store: RunDirectory,
+    *,
+    run: str,
+    at_once: int,
+    attempts: int,
+    breaker: Breaker,
+    watch: Callable[[TraceRow], None],
+) -> Collection:
+    """Take every rollout of the plan that is not stored yet."""
+    done = store.done_keys()
+    missing = ((task, rollout) for task, rollout in plan.each() if (task.id, rollout) not in done)
+    collection = Collection()
+    in_flight: set[tuple[str, int]] = set()
+
+    async def work(pending: Iterator[tuple[Task, int]]) -> None:
+        for task, rollout in pending:
+            in_flight.add((task.id, rollout))
+            trace = await _tried(parts, task, rollout, run=run, blobs=store.blobs, attempts=attempts)
+            if not _unpaid(trace, collection):
+                row = row_of(trace, split=split_of(task).value, tags=task.tags)
+                await store.add(trace, row)
+                in_flight.discard((task.id, rollout))
+                watch(row)
+                _judge(trace, breaker, collection)
+
+    with collection.scope:
+        async with anyio.create_task_group() as group:
+            group.start_soon(_listen, collection)
+            async with anyio.create_task_group() as workers:
+                for number in range(min(at_once, plan.num_rollouts - len(done))):
+                    workers.start_soon(work, missing)
+                    if number % STARTED_TOGETHER == 0:
+                        await anyio.lowlevel.checkpoint()
+            group.cancel_scope.cancel()
+    collection.num_cancelled = len(in_flight)
+    return collection
+
+
+async def _tried(parts: Parts, task: Task, rollout: int, *, run: str, blobs: Blobs, attempts: int) -> Trace:
+    """One rollout, tried again while infrastructure fails; earlier attempts stay inside its trace."""
+    earlier: list[Attempt] = []
+    while True:
+        trace = await run_rollout(parts, task, run=run, rollout=rollout, blobs=blobs)
+        trace.attempts = earlier
+        outcome = trace.outcome
+        if (
+            not isinstance(outcome, Failed)
+            or outcome.side not in RETRIED
+            or outcome.kind in {"spend", "auth"}
+            or len(earlier) + 1 >= attempts
+        ):
+            return trace
+        earlier = [*earlier, Attempt(outcome=outcome, seconds=math.fsum(trace.phases.values()))]
+
+
+def _unpaid(trace: Trace, collection: Collection) -> bool:
+    """True if a spend cap cut this rollout short: it is not a result, and will be taken again when there is a budget."""
+    if isinstance(trace.outcome, Failed) and trace.outcome.kind == "spend":
+        collection.stop(trace.outcome.message)
+        return True
+    return False
+
+
+def _judge(trace: Trace, breaker: Breaker, collection: Collection) -> None:
+    """Feed the breaker every attempt, and look for threads that will not end."""
+    for attempt in trace.attempts:
+        breaker.note(attempt.outcome.side, trace.task, trace.rollout, attempt.outcome.message)
+    failed = trace.outcome if isinstance(trace.outcome, Failed) else None
+    tripped = breaker.note(failed.side if failed else None, trace.task, trace.rollout, failed.message if failed else "")
+    if tripped is not None:
+        collection.stop(tripped.describe(), tripped=True)
+    if ABANDONED.total() > MAX_ABANDONED:
+        name, count = ABANDONED.most_common(1)[0]
+        collection.stop(
+            f"`{name}` did not return {count} times after its deadline; make it async, or mark it `isolate=True`", tripped=True
+        )
+
+
+async def _listen(collection: Collection) -> None:
+    """Ctrl-C and SIGTERM stop the run in order: what is finished is kept, every world is closed."""
+    if threading.current_thread() is not threading.main_thread():
+        return
+    with suppress(NotImplementedError), anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        async for received in signals:
+            collection.stop(f"interrupted by {signal.Signals(received).name}; repeat the command to continue")
+            return

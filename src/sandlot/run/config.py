@@ -1,0 +1,117 @@
+"""What a run is: which tasks, which model, how many rollouts. Saved resolved, and enough to repeat it."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import msgspec
+
+from sandlot.env.environment import Environment
+from sandlot.env.grading import needs_judge, require_gradable
+from sandlot.env.taskset import tasks_of
+from sandlot.errors import ConfigError
+from sandlot.task import Task, require_trainable
+from sandlot.types import Split
+from sandlot.wiring.parts import AgentConfig, ModelConfig
+
+
+class Selection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which tasks, and how often each."""
+
+    tasks: tuple[str, ...] = ()
+    """Task ids; none for all."""
+    split: Split | None = None
+    """Only tasks of this split."""
+    rollouts: int | None = None
+    """Rollouts in all, spread evenly over the tasks; None for `group` each."""
+    group: int | None = None
+    """Rollouts of each task: the attempts that are compared with each other."""
+    training: bool = False
+    """True if a model will learn from it: then held-out tasks are refused."""
+
+
+class RunConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A whole run."""
+
+    env: str
+    model: ModelConfig
+    select: Selection = Selection()
+    """Which tasks, and how often."""
+    agent: AgentConfig = AgentConfig()
+    """How the agent is played."""
+    judge: ModelConfig | None = None
+    """The grader model for judge checks."""
+    rubric: str | None = None
+    """Grade every task by this rubric instead of its own."""
+    sandbox: str = "native"
+    """The sandbox backend, for environments with an image."""
+    at_once: int = 64
+    """Rollouts in flight."""
+    attempts: int = 2
+    """Tries at one rollout when sandbox or model infrastructure fails; other failures are not tried again."""
+
+    def __post_init__(self) -> None:
+        for name in ("at_once", "attempts"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"{name} is {getattr(self, name)}; give 1 or more")
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Every rollout of a run, by identity."""
+
+    tasks: tuple[Task, ...]
+    counts: tuple[int, ...]
+    """Rollouts of each task."""
+
+    @property
+    def num_rollouts(self) -> int:
+        """Rollouts in all."""
+        return sum(self.counts)
+
+    def each(self) -> Iterator[tuple[Task, int]]:
+        """Task by task, so that the members of a group run close together."""
+        for task, count in zip(self.tasks, self.counts, strict=True):
+            for rollout in range(count):
+                yield task, rollout
+
+
+def plan_run(env: Environment, config: RunConfig) -> Plan:
+    """Choose the tasks and refuse, before the first rollout, whatever would fail every one."""
+    select = config.select
+    tasks = tasks_of(env, select.split)
+    if select.tasks:
+        known = {task.id: task for task in tasks}
+        missing = [name for name in select.tasks if name not in known]
+        if missing:
+            where = f" in split `{select.split}`" if select.split else ""
+            raise ConfigError(
+                f"environment `{env.name}` has no task `{missing[0]}`{where}; `sandlot show` lists its {len(known)} tasks"
+            )
+        tasks = [known[name] for name in select.tasks]
+    if not tasks:
+        raise ConfigError(f"environment `{env.name}` has no tasks in split `{select.split}`")
+    if select.training:
+        require_trainable(tasks)
+    for task in tasks:
+        env.limits.but(task.limits)
+    require_gradable(env, tasks, config.rubric)
+    if needs_judge(env, tasks, config.rubric) and config.judge is None:
+        raise ConfigError(
+            f"rubric of `{env.name}` has judge checks; name a judge with `--judge MODEL`, or grade by another with `--rubric`"
+        )
+    return Plan(tuple(tasks), tuple(_counts(len(tasks), select)))
+
+
+def _counts(num_tasks: int, select: Selection) -> list[int]:
+    if select.rollouts is not None and select.group is not None:
+        raise ConfigError(
+            f"rollouts={select.rollouts} and group={select.group}: give the total, or the number for each task, not both"
+        )
+    for name in ("rollouts", "group"):
+        value = getattr(select, name)
+        if value is not None and value < 1:
+            raise ConfigError(f"{name} is {value}; give 1 or more")
+    if select.rollouts is None:
+        return [select.group or 1] * num_tasks
+    each, rest = divmod(select.rollouts, num_tasks)
+    return [each + (place < rest) for place in range(num_tasks)]

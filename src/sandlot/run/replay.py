@@ -1,0 +1,35 @@
+"""Playing a trace again: the recorded turns in a fresh world, then, if asked, another model from there on."""
+
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+from sandlot.env.load import load
+from sandlot.env.taskset import task_named
+from sandlot.model.replay import replayed
+from sandlot.rollout import run_rollout
+from sandlot.run.results import Run
+from sandlot.store.blobs import MemoryBlobs
+from sandlot.trace import Trace
+from sandlot.wiring.models import open_policies
+from sandlot.wiring.parts import Grading, ModelConfig, Parts, open_backend, open_harness
+
+
+async def replay_trace(
+    path: Path, task: str, rollout: int, until: int | None = None, model: str | None = None, env: str | None = None
+) -> Trace:
+    """The trace as it goes this time; where tools answer differently than they did, it says so in its events."""
+    run = Run(path)
+    environment = load(env or run.manifest.source)
+    agent = run.manifest.config.agent
+    recorded = run.trace(task, rollout)
+    async with AsyncExitStack() as stack:
+        then = await stack.enter_async_context(open_policies(ModelConfig(spec=model), agent, environment)) if model else None
+        backend = (
+            await stack.enter_async_context(open_backend(run.manifest.config.sandbox)) if environment.image is not None else None
+        )
+        parts = Parts(
+            grading=Grading(env=environment, rubric=run.manifest.config.rubric, backend=backend),
+            policies=replayed(lambda _task, _rollout: recorded, until=until, then=then),
+            harness=open_harness(agent),
+        )
+        return await run_rollout(parts, task_named(environment, task), run=recorded.run, rollout=rollout, blobs=MemoryBlobs())

@@ -1,0 +1,125 @@
+"""A run that was made: its traces, its rows, its summary. Reading never needs the environment."""
+
+from collections.abc import Iterator
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from sandlot.errors import ConfigError
+from sandlot.run.compare import Comparison, Sameness, compare
+from sandlot.run.manifest import Manifest
+from sandlot.run.summary import Summary, summarise
+from sandlot.store.reader import RunReader
+from sandlot.trace import Trace, TraceRow, Usage
+
+
+class Sitting(msgspec.Struct, frozen=True, kw_only=True):
+    """One go at a run: a run that was interrupted has several."""
+
+    wall_s: float
+    cpu_s: float
+    stopped: str | None = None
+    tripped: bool = False
+    num_cancelled: int = 0
+    lag_p99_s: float = 0.0
+    blocked_by: tuple[str, ...] = ()
+
+
+SITTINGS = "sittings.jsonl"
+
+
+def note_sitting(path: Path, sitting: Sitting) -> None:
+    """Write down that a go at this run is over."""
+    with (path / SITTINGS).open("ab") as file:
+        file.write(msgspec.json.encode(sitting) + b"\n")
+
+
+class Run:
+    """`for trace in run`, `run.table()`, `run.summary()`."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        if not (self.path / "manifest.json").is_file():
+            raise ConfigError(f"`{path}` is not a run: it has no manifest.json")
+
+    def __repr__(self) -> str:
+        return f"<Run {self.path}>"
+
+    def __iter__(self) -> Iterator[Trace]:
+        return self.reader.traces()
+
+    def __len__(self) -> int:
+        return len(self.reader)
+
+    @cached_property
+    def manifest(self) -> Manifest:
+        """What was written down before it began."""
+        try:
+            return msgspec.json.decode((self.path / "manifest.json").read_bytes(), type=Manifest)
+        except msgspec.MsgspecError as error:
+            raise ConfigError(f"`{self.path}/manifest.json`: {error}") from error
+
+    @cached_property
+    def reader(self) -> RunReader:
+        """The store, opened for reading as it is now."""
+        return RunReader(self.path)
+
+    @property
+    def rows(self) -> Iterator[TraceRow]:
+        """Every rollout in numbers."""
+        return self.reader.rows()
+
+    def table(self) -> Any:
+        """The rows as a pyarrow table: `.to_pandas()`, or hand it to polars or DuckDB."""
+        return self.reader.table()
+
+    def trace(self, task: str, rollout: int = 0) -> Trace:
+        """One rollout, whole."""
+        return self.reader.trace(task, rollout)
+
+    @property
+    def sittings(self) -> list[Sitting]:
+        """Every go at it so far."""
+        path = self.path / SITTINGS
+        lines = path.read_bytes().splitlines(keepends=True) if path.exists() else []
+        return [msgspec.json.decode(line, type=Sitting) for line in lines if line.endswith(b"\n")]  # a torn last line never was
+
+    @property
+    def verdict(self) -> str:
+        """`complete`; `stopped` if it was judged bad; `incomplete` if something is still to be done."""
+        if any(sitting.tripped for sitting in self.sittings):
+            return "stopped"
+        return "complete" if len(self) >= self.manifest.num_rollouts else "incomplete"
+
+    @property
+    def finished(self) -> bool:
+        """True if repeating its command would not continue it."""
+        return self.verdict != "incomplete"
+
+    def compare(self, other: "Run", *, despite_setting: bool = False) -> Comparison:
+        """`other` as against this one, paired by task; refused if a model met another setting there, unless told to go on."""
+        settings = Sameness(first=self.manifest.fingerprints.setting, second=other.manifest.fingerprints.setting)
+        if settings.first != settings.second and not despite_setting:
+            raise ConfigError(f"{settings.note}; compare all the same with `--despite-setting`")
+        return compare(self.rows, other.rows, settings=settings)
+
+    def spent(self) -> Usage:
+        """What its stored rollouts have cost; a rollout that was cut off and will be taken again is not in it."""
+        usages = (
+            Usage(prompt_tokens=row.prompt_tokens, completion_tokens=row.completion_tokens, usd=row.usd) for row in self.rows
+        )
+        return sum(usages, start=Usage())
+
+    def summary(self) -> Summary:
+        """What came out, for people and machines."""
+        sittings = self.sittings
+        return summarise(
+            self.rows,
+            run=str(self.path),
+            verdict=self.verdict,
+            cancelled=sittings[-1].num_cancelled if sittings else 0,
+            cpu_s=sum(sitting.cpu_s for sitting in sittings),
+            wall_s=sum(sitting.wall_s for sitting in sittings),
+        )

@@ -1,0 +1,179 @@
+"""A run, from config to a directory full of graded traces. This is what `sandlot run` and `sandlot.run` call.
+
+The main road is `run_async`: load, plan, find or make the directory, open the parts, collect, sum up. The same command finds the
+same unfinished directory again, so a run that was killed is continued by repeating it.
+"""
+
+import resource
+import time
+from pathlib import Path
+from typing import Any
+
+import anyio
+import msgspec
+
+from sandlot.env.environment import Environment
+from sandlot.env.load import load
+from sandlot.errors import ConfigError
+from sandlot.observe.lag import LagReport, LoopWatch
+from sandlot.run.breaker import Breaker
+from sandlot.run.collect import Collection, collect
+from sandlot.run.config import Plan, RunConfig, Selection, plan_run
+from sandlot.run.manifest import Fingerprints, Manifest, fingerprints, machine_facts, public, run_digest
+from sandlot.run.results import Run, Sitting, note_sitting
+from sandlot.store.directory import open_run
+from sandlot.store.reader import RunReader
+from sandlot.trace import TraceRow
+from sandlot.wiring.parts import AgentConfig, ModelConfig, open_parts
+
+POOL = 16
+"""Sandboxes kept ready for the next rollouts."""
+
+JUDGE_CACHE = ".judge"
+"""Below the folder of runs: a verdict once given is not paid for again, by whatever run."""
+
+
+async def run_async(
+    config: RunConfig,
+    *,
+    env: Environment | None = None,
+    runs: Path = Path("runs"),
+    place: Path | None = None,
+    watch: "Watcher | None" = None,
+) -> Run:
+    """Take every rollout of a run that is not there yet, and give back the run."""
+    environment = env or load(config.env)
+    plan = plan_run(environment, config)
+    prints = await fingerprints(environment, config, plan)
+    path = place or find_directory(runs, environment, config, prints)
+    manifest = _manifest(path, environment, config, plan, prints)
+    watcher = watch or Watcher()
+    started_s, cpu_s = time.monotonic(), _cpu_s()
+    async with (
+        open_parts(  # before the directory: a model that is refused leaves no empty run behind
+            environment,
+            config.model,
+            config.agent,
+            judge=config.judge,
+            rubric=config.rubric,
+            sandbox=config.sandbox,
+            pool=min(config.at_once, POOL),
+            cache=path.parent / JUDGE_CACHE,
+            spent=Run(path).spent() if (path / "manifest.json").exists() else None,
+        ) as parts,
+        open_run(path, manifest=msgspec.json.format(msgspec.json.encode(manifest), indent=2)) as store,
+        LoopWatch() as lag,
+    ):
+        watcher.begin(path, plan, len(store.done_keys()))
+        breaker = Breaker()
+        breaker.resume(RunReader(path).rows() if store.done_keys() else ())
+        collection = await collect(
+            plan,
+            parts,
+            store,
+            run=manifest.run,
+            at_once=config.at_once,
+            attempts=config.attempts,
+            breaker=breaker,
+            watch=watcher.note,
+        )
+        sitting = _sitting(collection, wall_s=time.monotonic() - started_s, cpu_s=_cpu_s() - cpu_s, lag=lag.report())
+        note_sitting(path, sitting)
+    return Run(path)
+
+
+class Watcher:
+    """Sees a run go on; the command line draws it."""
+
+    def begin(self, path: Path, plan: Plan, num_done: int) -> None:
+        """The run is about to start, or to continue."""
+
+    def note(self, row: TraceRow) -> None:
+        """One more rollout is on disk."""
+
+
+def run(  # noqa: PLR0913 - the everyday fields of a run, all by keyword
+    env: str | Path | Environment,
+    model: str | ModelConfig,
+    *,
+    rollouts: int | None = None,
+    group: int | None = None,
+    tasks: tuple[str, ...] = (),
+    split: Any = None,
+    sandbox: str = "native",
+    at_once: int = 64,
+    judge: str | ModelConfig | None = None,
+    rubric: str | None = None,
+    agent: AgentConfig | None = None,
+    runs: str | Path = "runs",
+) -> Run:
+    """Run an environment with a model and return the `Run`. Inside an event loop, await `run_async` instead."""
+    environment = load(env)
+    config = RunConfig(
+        env=str(environment.source or environment.name),
+        model=_model(model),
+        select=Selection(tasks=tuple(tasks), split=split, rollouts=rollouts, group=group),
+        agent=agent or AgentConfig(),
+        judge=_model(judge) if judge else None,
+        rubric=rubric,
+        sandbox=sandbox,
+        at_once=at_once,
+    )
+
+    async def go() -> Run:
+        return await run_async(config, env=environment, runs=Path(runs))
+
+    return anyio.run(go)
+
+
+def find_directory(runs: Path, env: Environment, config: RunConfig, prints: Fingerprints) -> Path:
+    """The unfinished run of the same command, else the next free name."""
+    model = "".join(char if char.isalnum() else "-" for char in config.model.spec.split("@")[0])[:40].strip("-")
+    stem = f"{env.name}-{model}-{run_digest(config, prints)}"
+    for number in range(1, 10_000):
+        path = runs / f"{stem}-{number}"
+        if not path.exists() or not Run(path).finished:
+            return path
+    raise ConfigError(f"`{runs}` holds 9,999 finished runs of this command; move some away")
+
+
+def _manifest(path: Path, env: Environment, config: RunConfig, plan: Plan, prints: Fingerprints) -> Manifest:
+    """A new run's manifest, or the one it began with, if that is still what would be run."""
+    if (path / "manifest.json").exists():
+        begun = Run(path).manifest
+        changed = [name for name in prints.__struct_fields__ if getattr(begun.fingerprints, name) != getattr(prints, name)]
+        if changed:
+            raise ConfigError(f"`{path}` was begun with another {' and '.join(changed)} (fingerprints differ); start a new run")
+        return begun
+    return Manifest(
+        run=path.name,
+        config=public(config),
+        environment=env.name,
+        source=str(env.source or ""),
+        fingerprints=prints,
+        num_rollouts=plan.num_rollouts,
+        created=time.time(),
+        machine=machine_facts(),
+    )
+
+
+def _sitting(collection: Collection, *, wall_s: float, cpu_s: float, lag: LagReport) -> Sitting:
+    return Sitting(
+        wall_s=wall_s,
+        cpu_s=cpu_s,
+        stopped=collection.stopped,
+        tripped=collection.tripped,
+        num_cancelled=collection.num_cancelled,
+        lag_p99_s=lag.p99_s,
+        blocked_by=lag.blocked_by,
+    )
+
+
+def _model(model: str | ModelConfig) -> ModelConfig:
+    return ModelConfig(spec=model) if isinstance(model, str) else model
+
+
+def _cpu_s() -> float:
+    """CPU seconds of this process and of the children it has waited for."""
+    usages = (resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN))
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages)

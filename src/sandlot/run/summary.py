@@ -1,0 +1,304 @@
+"""What came out of a run, in numbers: read in one pass over its rows, shown to people, printed for machines.
+
+Only scored rollouts enter scores and pass rates, and the share that was dropped is always beside them. Every rollout is counted
+once: `rollouts` is scored + failed + cancelled. Intervals are clustered by task.
+"""
+
+import heapq
+from array import array
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from itertools import islice
+
+import msgspec
+
+from sandlot.stats import Interval, Sums, clustered_mean, clustered_share, pass_at_k, quantile
+from sandlot.trace import TraceRow
+from sandlot.types import Json, Side
+
+BINS = 10
+CHUNK = 4096
+"""Rows taken together: adding up column by column is twice as fast as row by row, and a million rows never stand in memory."""
+NUM_SLOWEST = 5
+
+
+class PassAtK(msgspec.Struct, frozen=True, kw_only=True):
+    """The chance that one of `k` rollouts of a task gets full marks, averaged over tasks."""
+
+    k: int
+    share: Interval
+    tasks: int
+    """Tasks with at least `k` scored rollouts: the others cannot say."""
+
+
+class Phase(msgspec.Struct, frozen=True, kw_only=True):
+    """Time spent in one phase by all rollouts together."""
+
+    seconds: float
+    share: float
+
+
+class Durations(msgspec.Struct, frozen=True, kw_only=True):
+    """How long rollouts took, in seconds."""
+
+    p50: float
+    p90: float
+    p99: float
+    longest: float
+
+
+class Slow(msgspec.Struct, frozen=True, kw_only=True, order=True):
+    """A rollout that took long, and the phase that took most of it."""
+
+    seconds: float
+    task: str
+    rollout: int
+    phase: str
+
+
+class Portion(msgspec.Struct, frozen=True, kw_only=True):
+    """The tasks of one split, or with one tag."""
+
+    tasks: int
+    rollouts: int
+    scored: int
+    score: Interval
+    pass_rate: Interval
+
+
+class Summary(msgspec.Struct, frozen=True, kw_only=True):
+    """A whole run."""
+
+    run: str
+    verdict: str
+    """`complete`, `incomplete` or `stopped`."""
+    tasks: int
+    rollouts: int
+    scored: int
+    failed: dict[str, int]
+    """By side; every side is there."""
+    kinds: dict[str, int]
+    """Failures by `side/kind`, most frequent first."""
+    cancelled: int
+    dropped: float
+    """The share of rollouts without a score."""
+    attempts: int
+    """Tries in all: above `rollouts` if infrastructure failed and a rollout was tried again."""
+    score: Interval
+    pass_rate: Interval
+    pass_at: tuple[PassAtK, ...]
+    histogram: tuple[int, ...]
+    """Scores in ten equal bins from 0 to 1; what lies outside is in the first or last."""
+    ends: dict[str, int]
+    turns: int
+    calls: int
+    tool_errors: int
+    prompt_tokens: int
+    completion_tokens: int
+    usd: float
+    durations: Durations | None
+    """None if there were no rollouts."""
+    phases: dict[str, Phase]
+    """Longest first."""
+    slowest: tuple[Slow, ...]
+    splits: dict[str, Portion]
+    tags: dict[str, Portion]
+    cpu_s: float
+    wall_s: float
+
+    def machine_readable(self) -> Json:
+        """The object that `sandlot run --json` prints. Its keys are a promise."""
+        return {
+            "run": self.run,
+            "rollouts": self.rollouts,
+            "scored": self.scored,
+            "failed": self.failed,
+            "cancelled": self.cancelled,
+            "score": {"mean": self.score.value, "low": self.score.low, "high": self.score.high},
+            "pass_rate": self.pass_rate.value,
+            "turns": self.turns,
+            "cpu_s": self.cpu_s,
+            "wall_s": self.wall_s,
+            "verdict": self.verdict,
+        }
+
+
+def summarise(
+    rows: Iterable[TraceRow],
+    *,
+    run: str = "",
+    verdict: str = "complete",
+    cancelled: int = 0,
+    cpu_s: float = 0.0,
+    wall_s: float = 0.0,
+) -> Summary:
+    """Sum up a run in one pass. `cancelled` are rollouts that were under way when it stopped and left no row."""
+    count = _Count()
+    pending = iter(rows)
+    while chunk := list(islice(pending, CHUNK)):
+        count.add(chunk)
+    tasks = count.tasks
+    scored = count.outcomes["scored"]
+    num_cancelled = count.outcomes["cancelled"] + cancelled
+    rollouts = count.outcomes.total() + cancelled
+    return Summary(
+        run=run,
+        verdict=verdict,
+        tasks=len(tasks),
+        rollouts=rollouts,
+        scored=scored,
+        failed={side.value: count.sides[side.value] for side in Side},
+        kinds={f"{side}/{kind}": number for (side, kind), number in count.kinds.most_common()},
+        cancelled=num_cancelled,
+        dropped=1 - scored / rollouts if rollouts else 0.0,
+        attempts=count.attempts,
+        score=_score(tasks.values(), count.bounds),
+        pass_rate=_pass_rate(tasks.values()),
+        pass_at=tuple(_pass_at(tasks.values())),
+        histogram=tuple(count.histogram),
+        ends=dict(count.ends.most_common()),
+        turns=count.turns,
+        calls=count.calls,
+        tool_errors=count.tool_errors,
+        prompt_tokens=count.prompt_tokens,
+        completion_tokens=count.completion_tokens,
+        usd=count.usd,
+        durations=_durations(count.seconds),
+        phases=_phases(count.phases),
+        slowest=tuple(count.slowest),
+        splits=_portions(((task.split, task) for task in tasks.values()), count.bounds),
+        tags=_portions(((tag, task) for task in tasks.values() for tag in task.tags), count.bounds),
+        cpu_s=cpu_s,
+        wall_s=wall_s,
+    )
+
+
+class _Task:
+    """What is remembered of one task: a million of them fit."""
+
+    __slots__ = ("passed", "rollouts", "scored", "split", "tags", "total")
+
+    def __init__(self, row: TraceRow) -> None:
+        self.split = row.split
+        self.tags = row.tags
+        self.rollouts = 0
+        self.scored = 0
+        self.passed = 0
+        self.total = 0.0
+
+
+class _Count:
+    """Everything that is added up row by row."""
+
+    def __init__(self) -> None:
+        self.tasks: dict[str, _Task] = {}
+        self.outcomes: Counter[str] = Counter()
+        self.sides: Counter[str] = Counter()
+        self.kinds: Counter[tuple[str, str]] = Counter()
+        self.ends: Counter[str] = Counter()
+        self.phases: defaultdict[str, float] = defaultdict(float)
+        self.histogram = [0] * BINS
+        self.bounds = (0.0, 1.0)
+        self.seconds = array("d")
+        self.slowest: list[Slow] = []
+        self.attempts = self.turns = self.calls = self.tool_errors = self.prompt_tokens = self.completion_tokens = 0
+        self.usd = 0.0
+
+    def add(self, rows: list[TraceRow]) -> None:
+        self.outcomes.update([row.outcome for row in rows])
+        self.ends.update([row.end for row in rows])
+        broken = [(row.side, row.kind or "?") for row in rows if row.side is not None]
+        self.sides.update([side for side, _ in broken])
+        self.kinds.update(broken)
+        self.attempts += sum([row.attempts for row in rows])
+        self.turns += sum([row.turns for row in rows])
+        self.calls += sum([row.calls for row in rows])
+        self.tool_errors += sum([row.tool_errors for row in rows])
+        self.prompt_tokens += sum([row.prompt_tokens for row in rows])
+        self.completion_tokens += sum([row.completion_tokens for row in rows])
+        self.usd += sum([row.usd for row in rows])
+        self.seconds.extend([row.seconds for row in rows])
+        slow = heapq.nlargest(NUM_SLOWEST, rows, key=lambda row: row.seconds)
+        self.slowest = heapq.nlargest(NUM_SLOWEST, [*self.slowest, *map(_slow, slow)])
+        self._add_phases(rows)
+        self._add_scores(rows)
+
+    def _add_phases(self, rows: list[TraceRow]) -> None:
+        phases = self.phases
+        for row in rows:
+            for name, seconds in row.phases.items():
+                phases[name] += seconds
+
+    def _add_scores(self, rows: list[TraceRow]) -> None:
+        tasks, histogram = self.tasks, self.histogram
+        for row in rows:
+            task = tasks.get(row.task)
+            if task is None:
+                task = tasks[row.task] = _Task(row)
+            task.rollouts += 1
+            score = row.score
+            if score is not None:
+                task.scored += 1
+                task.total += score
+                task.passed += row.passed is True
+                histogram[min(BINS - 1, max(0, int(score * BINS)))] += 1
+        scores = [row.score for row in rows if row.score is not None]
+        low, high = self.bounds
+        self.bounds = min([low, *scores]), max([high, *scores])  # a rubric may clip elsewhere than at 0 and 1
+
+
+def _slow(row: TraceRow) -> Slow:
+    phase = max(row.phases, key=row.phases.__getitem__, default="")
+    return Slow(seconds=row.seconds, task=row.task, rollout=row.rollout, phase=phase)
+
+
+def _score(tasks: Iterable[_Task], bounds: tuple[float, float]) -> Interval:
+    return clustered_mean([Sums(task.scored, task.total) for task in tasks], bounds=bounds)
+
+
+def _pass_rate(tasks: Iterable[_Task]) -> Interval:
+    return clustered_share([Sums(task.scored, task.passed) for task in tasks])
+
+
+def _pass_at(tasks: Iterable[_Task]) -> Iterator[PassAtK]:
+    """For k = 1, 2, 4, ... as far as any task has rollouts."""
+    alike = Counter((task.scored, task.passed) for task in tasks if task.scored)
+    most = max((scored for scored, _ in alike), default=0)
+    k = 1
+    while k <= most:
+        shares: list[Sums] = []
+        for (scored, passed), number in alike.items():
+            if scored >= k:
+                shares += [Sums(1, pass_at_k(scored, passed, k))] * number
+        yield PassAtK(k=k, share=clustered_mean(shares, bounds=(0, 1)), tasks=len(shares))
+        k *= 2
+
+
+def _portions(named: Iterable[tuple[str, _Task]], bounds: tuple[float, float]) -> dict[str, Portion]:
+    groups: defaultdict[str, list[_Task]] = defaultdict(list)
+    for name, task in named:
+        groups[name].append(task)
+    return {
+        name: Portion(
+            tasks=len(group),
+            rollouts=sum(task.rollouts for task in group),
+            scored=sum(task.scored for task in group),
+            score=_score(group, bounds),
+            pass_rate=_pass_rate(group),
+        )
+        for name, group in sorted(groups.items())
+    }
+
+
+def _phases(seconds: dict[str, float]) -> dict[str, Phase]:
+    whole = sum(seconds.values())
+    longest_first = sorted(seconds.items(), key=lambda item: -item[1])
+    return {name: Phase(seconds=spent, share=spent / whole if whole else 0.0) for name, spent in longest_first}
+
+
+def _durations(seconds: "array[float]") -> Durations | None:
+    if not seconds:
+        return None
+    ordered = sorted(seconds)
+    p50, p90, p99 = (quantile(ordered, share) for share in (0.5, 0.9, 0.99))
+    return Durations(p50=p50, p90=p90, p99=p99, longest=ordered[-1])

@@ -1,0 +1,205 @@
+"""The ways a rollout can come out, one word each, and what in a trace decides the word.
+
+This table is the only place where the closed list of labels meets our ends and outcomes. A label is decided by the *outcome*,
+by the *end*, or by *review*: a person or the auditor, looking at several traces. The first two are computed by `label_of`; the
+last never are, because a single trace cannot show them. The documentation's table is written from this one.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from sandlot.trace import Failed, Scored, Trace, TraceRow
+from sandlot.types import End, Side
+
+BUDGETS = frozenset({End.TURN_LIMIT, End.TOKEN_LIMIT, End.TIME_LIMIT})
+
+
+class DecidedBy(StrEnum):
+    """What a label is read from."""
+
+    OUTCOME = "outcome"
+    END = "end"
+    REVIEW = "review"
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """One way to come out."""
+
+    name: str
+    decided_by: DecidedBy
+    what: str
+    """The rule in words."""
+    blames_environment: bool = False
+    """True if it counts into the environment's failure rate (a failed model endpoint never does: it has a limit of its own)."""
+    kinds: frozenset[tuple[Side, str]] = frozenset()
+    """The failures it is the word for, by side and kind."""
+
+
+def _kinds(side: Side, *kinds: str) -> frozenset[tuple[Side, str]]:
+    return frozenset((side, kind) for kind in kinds)
+
+
+_GRADER_CRASHES = _kinds(
+    Side.GRADER, "bad_value", "canary", "changed", "config", "crash", "no_evidence", "no_function", "no_judge", "no_score"
+)
+_MODEL_FAILURES = _kinds(
+    Side.MODEL,
+    "auth",
+    "bad_request",
+    "connect",
+    "context",
+    "crash",
+    "malformed",
+    "not_found",
+    "rate_limit",
+    "replay_over",
+    "server",
+    "spend",
+    "timeout",
+)
+_SANDBOX_FAILURES = _kinds(Side.SANDBOX, "closed", "config", "crash", "died", "protocol", "start", "timeout")
+_HARNESS_FAILURES = _kinds(Side.HARNESS, "crash", "timeout")
+
+LABELS = (
+    Label("ok", DecidedBy.OUTCOME, "scored, full marks, whatever the end"),
+    Label(
+        "model_wrong", DecidedBy.END, "scored below full marks; the agent said it was done, or broke a rule that ends the rollout"
+    ),
+    Label("model_refused", DecidedBy.END, "scored below full marks; the agent refused"),
+    Label("model_format", DecidedBy.END, "scored below full marks; the last turn's tool calls could not be read"),
+    Label("budget_exhausted", DecidedBy.END, "scored below full marks; turns, tokens or time ran out"),
+    Label(
+        "env_crash",
+        DecidedBy.OUTCOME,
+        "failed on the environment's side: setup, the user or the state raised, or its configuration is wrong",
+        blames_environment=True,
+        kinds=_kinds(Side.ENVIRONMENT, "config", "crash", "locked"),
+    ),
+    Label(
+        "env_timeout",
+        DecidedBy.OUTCOME,
+        "failed on the environment's side: it overran its deadline",
+        blames_environment=True,
+        kinds=_kinds(Side.ENVIRONMENT, "timeout"),
+    ),
+    Label(
+        "tool_error",
+        DecidedBy.OUTCOME,
+        "failed on the environment's side while a tool call waited for its result, or a tool server broke",
+        blames_environment=True,
+        kinds=_kinds(Side.ENVIRONMENT, "conflict", "server"),
+    ),
+    Label(
+        "stale_observation",
+        DecidedBy.REVIEW,
+        "a tool showed what was true before the agent's last change",
+        blames_environment=True,
+    ),
+    Label("reset_leak", DecidedBy.REVIEW, "the world began with something another rollout left", blames_environment=True),
+    Label(
+        "grader_crash",
+        DecidedBy.OUTCOME,
+        "failed on the grader's side: a check or judge raised, or gave no usable value",
+        blames_environment=True,
+        kinds=_GRADER_CRASHES,
+    ),
+    Label(
+        "grader_timeout",
+        DecidedBy.OUTCOME,
+        "failed on the grader's side: grading overran its deadline",
+        blames_environment=True,
+        kinds=_kinds(Side.GRADER, "timeout"),
+    ),
+    Label("grader_flaky", DecidedBy.REVIEW, "grading the same evidence again gave another score", blames_environment=True),
+    Label(
+        "judge_unparseable",
+        DecidedBy.OUTCOME,
+        "failed on the grader's side: a judge's verdict was none of the choices",
+        blames_environment=True,
+        kinds=_kinds(Side.GRADER, "unparsable"),
+    ),
+    Label(
+        "infra",
+        DecidedBy.OUTCOME,
+        "failed on the side of sandbox, harness or model endpoint: network, memory, image, rate limit",
+        blames_environment=True,
+        kinds=_SANDBOX_FAILURES | _HARNESS_FAILURES | _MODEL_FAILURES,
+    ),
+    Label("spec_ambiguous", DecidedBy.REVIEW, "the prompt allows an answer that the rubric does not"),
+    Label("hack_suspected", DecidedBy.REVIEW, "the score was reached without doing the task"),
+    Label("contaminated", DecidedBy.REVIEW, "the agent knew or found the key"),
+)
+
+_BY_FAILURE = {failure: label.name for label in LABELS for failure in label.kinds}
+_BY_SIDE = {
+    Side.ENVIRONMENT: "env_crash",
+    Side.SANDBOX: "infra",
+    Side.MODEL: "infra",
+    Side.GRADER: "grader_crash",
+    Side.HARNESS: "infra",
+}
+"""For kinds the table does not know: a plug-in may raise its own."""
+
+
+def label_of(trace: Trace) -> str | None:
+    """The label of a finished trace; None if an operator cancelled it, which is nobody's doing."""
+    outcome = trace.outcome
+    if isinstance(outcome, Scored):
+        return _scored(passed=outcome.score.passed, end=trace.end, unreadable=_ends_unreadable(trace))
+    if isinstance(outcome, Failed):
+        if outcome.side is Side.ENVIRONMENT and _waits_for_tool(trace):
+            return "tool_error"
+        return label_of_failure(outcome.side, outcome.kind)
+    if outcome is None:
+        raise ValueError(f"trace {trace.task}/{trace.rollout} is not finished")
+    return None
+
+
+def label_of_row(row: TraceRow) -> str | None:
+    """The label as far as a row can tell: it takes the trace to see `model_format`, and that it was a tool that crashed."""
+    if row.outcome == "scored":
+        return _scored(passed=row.passed is True, end=End(row.end), unreadable=False)
+    if row.side is not None:
+        return label_of_failure(Side(row.side), row.kind or "")
+    return None
+
+
+def label_of_failure(side: Side, kind: str) -> str:
+    """The label of a failure; for a kind that is not in the table, its side's plainest one."""
+    return _BY_FAILURE.get((side, kind), _BY_SIDE[side])
+
+
+def table() -> str:
+    """The whole list for the documentation, in Markdown."""
+    head = ["| label | decided by | when | counts as environment failure |", "|---|---|---|---|"]
+    lines = [f"| `{label.name}` | {label.decided_by} | {label.what} | {_counts(label)} |" for label in LABELS]
+    return "\n".join([*head, *lines]) + "\n"
+
+
+def _counts(label: Label) -> str:
+    if not label.blames_environment:
+        return "no"
+    return "yes, except the model's side" if label.kinds & _MODEL_FAILURES else "yes"
+
+
+def _scored(*, passed: bool, end: End | None, unreadable: bool) -> str:
+    if passed:
+        return "ok"
+    if end is End.REFUSED:
+        return "model_refused"
+    if unreadable:
+        return "model_format"
+    return "budget_exhausted" if end in BUDGETS else "model_wrong"
+
+
+def _ends_unreadable(trace: Trace) -> bool:
+    """True if no tool call of the last turn could be read, though there were some."""
+    last = next((node for node in reversed(trace.nodes) if node.sampled), None)
+    calls = last.message.calls if last else ()
+    return bool(calls) and all(call.malformed is not None for call in calls)
+
+
+def _waits_for_tool(trace: Trace) -> bool:
+    """True if the last message asks for a tool and nothing has answered."""
+    return bool(trace.nodes) and bool(trace.nodes[-1].message.calls)

@@ -1,0 +1,79 @@
+"""Files for worlds that need no machine: a file tree in memory, one per rollout, costing no process.
+
+It keeps the same contract for files as a real sandbox does, so an environment's checks and tools do not change when it
+is given an image later. There is nothing to execute in, and nothing of the host to reach.
+"""
+
+import errno
+import posixpath
+from collections.abc import Mapping
+
+MAX_BYTES = 256 * 2**20
+"""What one world may hold: a tool that writes without end fails like a full disk, not by taking the host's memory."""
+
+
+class MemorySnapshot:
+    """The files at one moment."""
+
+    def __init__(self, files: Mapping[str, bytes]) -> None:
+        self._files = files
+
+    async def list(self) -> Mapping[str, int]:
+        """Every file's path and size."""
+        return {path: len(data) for path, data in sorted(self._files.items())}
+
+    async def read(self, path: str) -> bytes:
+        """One file."""
+        return _found(self._files, path)
+
+
+class MemoryFiles:
+    """Files by absolute path."""
+
+    def __init__(self) -> None:
+        self._files: dict[str, bytes] = {}
+        self._size_bytes = 0
+
+    async def read(self, path: str) -> bytes:
+        """One file."""
+        return _found(self._files, path)
+
+    async def write(self, path: str, data: bytes) -> None:
+        """Put one file."""
+        place = _absolute(path)
+        if place == "/" or any(parent in self._files for parent in _parents(place)):
+            raise NotADirectoryError(errno.ENOTDIR, "a file is in the way", path)
+        if any(other.startswith(place + "/") for other in self._files):
+            raise IsADirectoryError(errno.EISDIR, "that is a folder", path)
+        size = self._size_bytes + len(data) - len(self._files.get(place, b""))
+        if size > MAX_BYTES:
+            raise OSError(errno.ENOSPC, f"the world's files would take {size} bytes of {MAX_BYTES}", path)
+        self._files[place] = bytes(data)
+        self._size_bytes = size
+
+    async def list(self, folder: str = "/") -> list[str]:
+        """Paths below a folder, sorted."""
+        prefix = _absolute(folder).rstrip("/") + "/"
+        return sorted(path for path in self._files if path.startswith(prefix))
+
+    async def freeze(self) -> MemorySnapshot:
+        """The files as they are now."""
+        return MemorySnapshot(dict(self._files))
+
+
+def _absolute(path: str) -> str:
+    if not path.startswith("/"):
+        raise ValueError(f"path {path!r} is not absolute; world paths start with `/`")
+    return posixpath.normpath("/" + path.lstrip("/"))
+
+
+def _parents(place: str) -> list[str]:
+    pieces = place.split("/")[1:-1]
+    return ["/" + "/".join(pieces[: count + 1]) for count in range(len(pieces))]
+
+
+def _found(files: Mapping[str, bytes], path: str) -> bytes:
+    place = _absolute(path)
+    if place not in files:
+        raise FileNotFoundError(errno.ENOENT, "no such file", path)
+    return files[place]

@@ -1,0 +1,324 @@
+"""Intervals and tests: how sure a number is, with nothing but `math`.
+
+Rollouts of one task resemble each other, so means and differences are *clustered* by task: more rollouts of the same task
+narrow the answer for that task, not for the next one. Nothing here pretends to know more than the data say: with one task, or
+when every task came out alike, the interval is wide and its `note` says why. Every random draw is seeded.
+
+Shares (`wilson`, `clopper_pearson`), beliefs (`beta_mass`), means (`clustered_mean`, `clustered_share`), comparisons
+(`sign_flip`, `mcnemar`), stopping (`Sprt`), and `pass_at_k`, `quantile`.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from functools import lru_cache
+from random import Random
+
+CONFIDENCE = 0.95
+UNBOUNDED = (-math.inf, math.inf)
+
+EXACT_FLIPS = 14
+"""Up to this many non-zero differences every pattern of signs is tried."""
+SAMPLED_FLIPS = 9_999
+MAX_SAMPLED_SIZES = 1_000
+"""Above this many different sizes the sign-flip distribution is normal for every practical purpose."""
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """An estimate and how far it may be off. `value` is None if there was nothing to estimate from."""
+
+    value: float | None
+    low: float
+    high: float
+    note: str = ""
+    """Why the interval is wider than the data look, where it is."""
+
+
+# -- quantiles and distributions ---------------------------------------------------------------------------------------
+
+
+def quantile(ordered: Sequence[float], share: float) -> float:
+    """The value below which `share` of sorted values lie, between neighbours by proportion."""
+    if not ordered:
+        raise ValueError("no values: there is no quantile of nothing")
+    if not 0 <= share <= 1:
+        raise ValueError(f"share is {share}; give a number from 0 to 1")
+    place = share * (len(ordered) - 1)
+    below = math.floor(place)
+    above = min(below + 1, len(ordered) - 1)
+    return ordered[below] + (ordered[above] - ordered[below]) * (place - below)
+
+
+def beta_cdf(x: float, a: float, b: float) -> float:
+    """The share of a Beta(a, b) distribution below `x`: the regularised incomplete beta function."""
+    if a <= 0 or b <= 0:
+        raise ValueError(f"Beta({a}, {b}) does not exist; both numbers are positive")
+    if x <= 0:
+        return 0.0
+    if x >= 1:
+        return 1.0
+    scale = math.exp(math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log1p(-x))
+    if x < (a + 1) / (a + b + 2):  # the fraction converges fast only on its own side of the mean
+        return min(1.0, scale * _beta_fraction(x, a, b) / a)
+    return max(0.0, 1 - scale * _beta_fraction(1 - x, b, a) / b)
+
+
+def beta_mass(low: float, high: float, a: float, b: float) -> float:
+    """The share of Beta(a, b) between two values. After k of n, Jeffreys' posterior is a = k + 1/2, b = n - k + 1/2."""
+    return max(0.0, beta_cdf(high, a, b) - beta_cdf(low, a, b))
+
+
+def _beta_fraction(x: float, a: float, b: float) -> float:
+    """The continued fraction of the incomplete beta function, by Lentz's method."""
+    tiny = 1e-300
+    c, d = 1.0, 1 / (1 - (a + b) * x / (a + 1) or tiny)
+    result = d
+    for m in range(1, 100_000):
+        even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
+        odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
+        for term in (even, odd):
+            d = 1 / (1 + term * d or tiny)
+            c = 1 + term / c or tiny
+            result *= c * d
+        if abs(c * d - 1) < 1e-15:
+            return result
+    raise ArithmeticError(f"Beta({a}, {b}) at {x} did not converge")
+
+
+def _solve(rising: Callable[[float], float], target: float, low: float, high: float) -> float:
+    """Where a rising function reaches the target, by halving until no float lies between."""
+    while low < (middle := (low + high) / 2) < high:
+        if rising(middle) < target:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+@lru_cache(maxsize=64)
+def normal_width(confidence: float) -> float:
+    """How many standard deviations each side hold this much of a normal distribution: 1.96 for 95 %."""
+    return _solve(lambda z: math.erf(z / math.sqrt(2)), confidence, 0.0, 40.0)
+
+
+@lru_cache(maxsize=1024)
+def t_width(degrees: int, confidence: float) -> float:
+    """The same for Student's t: 12.7 for 95 % with one degree of freedom, near 1.96 with many."""
+    if degrees > 100_000:
+        return normal_width(confidence)
+    share = _solve(lambda y: beta_cdf(y, 0.5, degrees / 2), confidence, 0.0, 1.0)  # of t^2 / (degrees + t^2)
+    return math.sqrt(degrees * share / (1 - share))
+
+
+# -- shares ------------------------------------------------------------------------------------------------------------
+
+
+def wilson(k: float, n: float, confidence: float = CONFIDENCE) -> Interval:
+    """A share k of n for display: close to the truth for small n, never outside 0 to 1."""
+    _require_share(k, n)
+    return _wilson(k / n, n, normal_width(confidence)) if n else Interval(None, 0.0, 1.0, "nothing was counted")
+
+
+def _wilson(share: float, n: float, z: float) -> Interval:
+    centre = (share + z * z / (2 * n)) / (1 + z * z / n)
+    half = z * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n)) / (1 + z * z / n)
+    return Interval(share, max(0.0, min(share, centre - half)), min(1.0, max(share, centre + half)))
+
+
+def clopper_pearson(k: int, n: int, confidence: float = CONFIDENCE) -> Interval:
+    """A share k of n for gates: its error rate is never above what it says, at the price of width."""
+    _require_share(k, n)
+    if n == 0:
+        return Interval(None, 0.0, 1.0, "nothing was counted")
+    tail = (1 - confidence) / 2
+    low = _solve(lambda x: beta_cdf(x, k, n - k + 1), tail, 0.0, 1.0) if k > 0 else 0.0
+    high = _solve(lambda x: beta_cdf(x, k + 1, n - k), 1 - tail, 0.0, 1.0) if k < n else 1.0
+    return Interval(k / n, low, high)
+
+
+def _require_share(k: float, n: float) -> None:
+    if not 0 <= k <= n:
+        raise ValueError(f"{k} of {n} is not a share; give 0 <= k <= n")
+
+
+def pass_at_k(n: int, c: int, k: int) -> float:
+    """The chance that at least one of k rollouts passes, from c passes of n: unbiased, where 1 - (1 - c/n)^k is not."""
+    if not 0 <= c <= n or not 1 <= k <= n:
+        raise ValueError(f"pass@{k} from {c} of {n}: needs 0 <= c <= n and 1 <= k <= n")
+    none = 1.0
+    for i in range(min(k, n - c + 1)):
+        none *= (n - c - i) / (n - i)
+    return 1 - none
+
+
+# -- means, clustered by task ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """What a cluster adds to a mean: all that is needed of it."""
+
+    count: int
+    total: float
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """A mean and its standard error over clusters; no error from one cluster alone."""
+
+    mean: float
+    error: float | None
+    clusters: int
+    count: int
+
+
+def spread_of(clusters: Collection[Sums]) -> Spread | None:
+    """The mean over all values with its cluster-robust standard error; None of nothing."""
+    full = [sums for sums in clusters if sums.count]
+    count = sum(sums.count for sums in full)
+    if not count:
+        return None
+    mean = math.fsum(sums.total for sums in full) / count
+    groups = len(full)
+    if groups == 1:
+        return Spread(mean, None, 1, count)
+    squares = math.fsum((sums.total - sums.count * mean) ** 2 for sums in full)
+    return Spread(mean, math.sqrt(squares * groups / (groups - 1)) / count, groups, count)
+
+
+def clustered_mean(
+    clusters: Collection[Sums], *, bounds: tuple[float, float] = UNBOUNDED, confidence: float = CONFIDENCE
+) -> Interval:
+    """A mean with a t interval over clusters, kept inside `bounds`, which are what the values could have been."""
+    low, high = bounds
+    spread = spread_of(clusters)
+    if spread is None:
+        return Interval(None, low, high, "nothing was counted")
+    mean = spread.mean
+    if spread.error is None:
+        return Interval(mean, low, high, "one task says nothing about others")
+    if spread.error <= 1e-12 * max(1.0, abs(mean)):
+        # Every cluster agrees, so no spread can be seen. What is known: the share of clusters that would differ is at most this.
+        unseen = 1 - ((1 - confidence) / 2) ** (1 / spread.clusters)
+        note = f"all {spread.clusters} tasks came out alike; the width is for those not seen"
+        return Interval(mean, min(mean, mean - unseen * (mean - low)), max(mean, mean + unseen * (high - mean)), note)
+    half = t_width(spread.clusters - 1, confidence) * spread.error
+    return Interval(mean, max(low, mean - half), min(high, mean + half))
+
+
+def clustered_share(clusters: Collection[Sums], *, confidence: float = CONFIDENCE) -> Interval:
+    """A share whose counts come in clusters: Wilson's interval for as many independent counts as the clusters are worth."""
+    spread = spread_of(clusters)
+    if spread is None:
+        return Interval(None, 0.0, 1.0, "nothing was counted")
+    share = spread.mean
+    if spread.error is None:
+        return Interval(share, 0.0, 1.0, "one task says nothing about others")
+    z = normal_width(confidence)
+    if share in {0.0, 1.0}:
+        # No spread can be seen, so each task counts once, however many rollouts it had.
+        return replace(_wilson(share, spread.clusters, z), note=f"all {spread.clusters} tasks came out alike")
+    stretch = t_width(spread.clusters - 1, confidence) / z  # few clusters: their spread is itself uncertain
+    worth = share * (1 - share) / max(spread.error * stretch, 1e-9) ** 2
+    return _wilson(share, min(worth, spread.count), z)
+
+
+# -- comparisons -------------------------------------------------------------------------------------------------------
+
+
+def sign_flip(differences: Sequence[float], *, seed: int = 0) -> float:
+    """The chance of a mean difference this large if the two sides were alike, so that each difference might have either sign.
+
+    Exact for few differences, seeded draws for more, the normal limit for very many different sizes.
+    """
+    sizes = [abs(value) for value in differences if value]
+    seen = abs(math.fsum(differences)) * (1 - 1e-12)  # a tie counts, whatever the rounding
+    if not sizes:
+        return 1.0
+    if len(sizes) <= EXACT_FLIPS:
+        return _exact_flips(sizes, seen)
+    counts = Counter(sizes)
+    if len(counts) > MAX_SAMPLED_SIZES:
+        return math.erfc(seen / math.sqrt(2 * math.fsum(size * size for size in sizes)))
+    rng = Random(seed)  # noqa: S311 - statistics, not secrets; the same answer every time
+    hits = 0
+    for _ in range(SAMPLED_FLIPS):
+        # of `n` equal sizes the number of pluses is all that matters
+        drawn = sum(size * (2 * rng.getrandbits(n).bit_count() - n) for size, n in counts.items())
+        hits += abs(drawn) >= seen
+    return (hits + 1) / (SAMPLED_FLIPS + 1)
+
+
+def _exact_flips(sizes: Sequence[float], seen: float) -> float:
+    sums = [sizes[0]]  # the first sign may stay: a pattern and its mirror are equally far out
+    for size in sizes[1:]:
+        sums = [total + signed for total in sums for signed in (size, -size)]
+    return sum(abs(total) >= seen for total in sums) / len(sums)
+
+
+def mcnemar(only_first: int, only_second: int) -> float:
+    """The exact chance of so uneven a split among pairs where just one of the two passed, if both were alike."""
+    n, fewer = only_first + only_second, min(only_first, only_second)
+    if fewer < 0:
+        raise ValueError(f"{only_first} and {only_second} are counts; give numbers from 0 up")
+    return 1.0 if n == 0 else min(1.0, 2 * beta_cdf(0.5, n - fewer, fewer + 1))
+
+
+# -- stopping ----------------------------------------------------------------------------------------------------------
+
+
+class Standing(StrEnum):
+    """Where a sequential test stands."""
+
+    UNDECIDED = "undecided"
+    PASS = "pass"  # noqa: S105 - a verdict, not a secret
+    FAIL = "fail"
+
+
+@dataclass(frozen=True, slots=True)
+class Sprt:
+    """Wald's sequential test: is the failure share nearer `p0` (fine) or `p1` (not)? It may be looked at after every count.
+
+    A test that goes on after a pass keeps credit for two passes at most, so that a run which breaks late is still noticed
+    within a few failures. Simulated over 5,000 rollouts at exactly `p0`, that stops one run in twenty, as promised.
+    """
+
+    p0: float = 0.02
+    p1: float = 0.08
+    alpha: float = 0.05
+    beta: float = 0.05
+    failures: int = 0
+    clean: int = 0
+    weight: float = 0.0
+    """The logarithm of how much better `p1` explains the counts than `p0` does."""
+
+    def __post_init__(self) -> None:
+        if not (0 < self.p0 < self.p1 < 1 and 0 < self.alpha < 0.5 and 0 < self.beta < 0.5):
+            raise ValueError(f"{self}: give 0 < p0 < p1 < 1, and alpha and beta between 0 and 1/2")
+
+    @property
+    def fail_at(self) -> float:
+        """The weight from which the share counts as `p1`."""
+        return math.log((1 - self.beta) / self.alpha)
+
+    @property
+    def pass_at(self) -> float:
+        """The weight from which the share counts as `p0`."""
+        return math.log(self.beta / (1 - self.alpha))
+
+    @property
+    def standing(self) -> Standing:
+        """What the counts so far say."""
+        if self.weight >= self.fail_at:
+            return Standing.FAIL
+        return Standing.PASS if self.weight <= self.pass_at else Standing.UNDECIDED
+
+    def after(self, *, failed: bool) -> "Sprt":
+        """The test with one more count."""
+        if failed:
+            return replace(self, failures=self.failures + 1, weight=self.weight + math.log(self.p1 / self.p0))
+        lighter = self.weight + math.log((1 - self.p1) / (1 - self.p0))
+        return replace(self, clean=self.clean + 1, weight=max(lighter, 2 * self.pass_at))

@@ -1,0 +1,197 @@
+"""Bytes kept by their hash: evidence, artifacts, whole tool outputs.
+
+The same bytes are kept once. `put` returns when they are durable: small ones share a pack file and its sync, large ones have a
+file of their own. `get` verifies the hash, so what comes back is what was kept or an error.
+"""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import anyio
+import anyio.to_thread
+
+from sandlot.errors import StoreError, boundary
+from sandlot.store.disk import DISK, Disk, make_folder, put_file
+from sandlot.store.frames import FrameLog, Scan, recover
+from sandlot.store.layout import large_file, pack_file, pack_index_file, packs_of
+from sandlot.store.packs import BLOB_TAG, KEY_BYTES, Packs, Place, write_index
+from sandlot.types import digest as digest_of
+
+LARGE_BYTES = 2**20
+"""A blob above this has a file of its own."""
+PACK_BYTES = 64 * 2**20
+"""A pack that has reached this is full."""
+
+
+class MemoryBlobs:
+    """Blobs in memory, for tests and for worlds nobody keeps."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, bytes] = {}
+
+    async def put(self, data: bytes) -> str:
+        """Keep them and return their digest."""
+        name = digest_of(data)
+        self._kept[name] = bytes(data)
+        return name
+
+    async def get(self, digest: str) -> bytes:
+        """The bytes again; `KeyError` if they were never kept."""
+        return self._kept[digest]
+
+    def drop_all_but(self, live: set[str]) -> None:
+        """Forget what nobody refers to."""
+        self._kept = {name: data for name, data in self._kept.items() if name in live}
+
+
+def key_of(digest: str) -> bytes:
+    """The raw bytes of a digest; `KeyError` if it is none, for then nothing was ever kept under it."""
+    try:
+        key = bytes.fromhex(digest)
+    except ValueError:
+        raise KeyError(digest) from None
+    if len(key) != KEY_BYTES or digest != key.hex():
+        raise KeyError(digest)
+    return key
+
+
+class KeptBlobs:
+    """The blobs of a run for reading, while it is written or later."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._packs = Packs(folder)
+
+    async def get(self, digest: str) -> bytes:
+        """The bytes again, verified; `KeyError` if they were never kept."""
+        return await anyio.to_thread.run_sync(self.read, digest)
+
+    async def put(self, data: bytes) -> str:
+        """Not here: reading a run changes nothing."""
+        raise StoreError(f"`{self._folder}` is open for reading only; {len(data)} bytes were not kept", kind="read_only")
+
+    def read(self, digest: str) -> bytes:
+        """The same as `get`, blocking."""
+        key = key_of(digest)
+        try:
+            return _read(self._folder, self._packs, key)
+        except (KeyError, StoreError):
+            self._packs.refresh()  # a writer may have added it, or gc moved it, since we looked
+            return _read(self._folder, self._packs, key)
+
+
+def _read(folder: Path, packs: Packs, key: bytes) -> bytes:
+    name = key.hex()
+    place = packs.find(key)
+    where = pack_file(folder, place.pack) if place else large_file(folder, name)
+    if place:
+        data = packs.read(place)
+    else:
+        try:
+            data = where.read_bytes()
+        except FileNotFoundError:
+            raise KeyError(name) from None
+    if digest_of(data) != name:
+        raise StoreError(f"blob {name} in `{where}` is corrupt: its bytes have another hash", kind="corrupt")
+    return data
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What opening blobs for writing found."""
+
+    packs: Packs
+    number: int
+    """The pack to go on with."""
+    tail: Scan | None
+    """What that pack holds; None if it is new."""
+
+
+class DiskBlobs:
+    """The blobs of a run for writing and reading."""
+
+    def __init__(self, folder: Path, found: _Found, disk: Disk) -> None:
+        self._folder = folder
+        self._packs = found.packs
+        self._number = found.number
+        self._log = FrameLog(pack_file(folder, found.number), after=found.tail, disk=disk)
+        self._disk = disk
+        self._writing: dict[bytes, anyio.Event] = {}
+        self._thread = anyio.CapacityLimiter(4)
+
+    async def put(self, data: bytes) -> str:
+        """Keep them, durably, and return their digest; keeping the same bytes twice keeps them once."""
+        if len(data) > LARGE_BYTES:
+            with anyio.CancelScope(shield=True):
+                return await anyio.to_thread.run_sync(self._put_large, data, limiter=self._thread)
+        name = digest_of(data)
+        key = bytes.fromhex(name)
+        while self._packs.find(key) is None:
+            if key in self._writing:
+                await self._writing[key].wait()
+            else:
+                await self._put_small(key, data)
+        return name
+
+    async def get(self, digest: str) -> bytes:
+        """The bytes again, verified; `KeyError` if they were never kept."""
+        return await anyio.to_thread.run_sync(_read, self._folder, self._packs, key_of(digest), limiter=self._thread)
+
+    async def _put_small(self, key: bytes, data: bytes) -> None:
+        current, number = self._log, self._number
+        done = self._writing[key] = anyio.Event()
+        try:
+            offset = await current.append(BLOB_TAG, key + data)
+            self._packs.add(key, Place(number, offset + KEY_BYTES, len(data)))
+        finally:
+            del self._writing[key]
+            done.set()
+        if current is self._log and current.size_bytes >= PACK_BYTES:
+            await self._turn_over()
+
+    async def _turn_over(self) -> None:
+        full = self._log
+        self._number += 1
+        self._log = FrameLog(pack_file(self._folder, self._number), disk=self._disk)
+        await full.close()
+        with anyio.CancelScope(shield=True), boundary(StoreError, f"`{full.path}` could not be indexed"):
+            await anyio.to_thread.run_sync(write_index, full.path, self._disk, limiter=self._thread)
+
+    def _put_large(self, data: bytes) -> str:
+        name = digest_of(data)
+        path = large_file(self._folder, name)
+        if not path.exists():
+            with boundary(StoreError, f"`{path}` could not be written"):
+                make_folder(path.parent, self._disk)
+                put_file(path, data, self._disk)
+        return name
+
+    async def close(self) -> None:
+        """Returns when every put is answered."""
+        await self._log.close()
+
+
+@asynccontextmanager
+async def open_blobs(folder: Path, disk: Disk = DISK) -> AsyncGenerator[DiskBlobs]:
+    """A run's blobs for writing; the caller holds the lock."""
+    with boundary(StoreError, f"`{folder}` cannot be opened for writing"):
+        found = await anyio.to_thread.run_sync(_recover, folder, disk)
+    blobs = DiskBlobs(folder, found, disk)
+    try:
+        yield blobs
+    finally:
+        await blobs.close()
+
+
+def _recover(folder: Path, disk: Disk) -> _Found:
+    """Cut the torn tail of the newest pack, to go on in it unless it is full."""
+    make_folder(folder / "packs", disk)
+    packs = packs_of(folder)
+    number, tail = max(packs, default=1), None
+    if packs:
+        tail = recover(packs[number], disk)
+        if tail.end >= PACK_BYTES or pack_index_file(packs[number]).exists():
+            number, tail = number + 1, None
+    return _Found(packs=Packs(folder), number=number, tail=tail)

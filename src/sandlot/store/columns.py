@@ -1,0 +1,83 @@
+"""Rows as columns and back: the table that tables, summaries and SQL read.
+
+The columns are the fields of `TraceRow`, in order, with `phases` spread into one `phase_NAME` column a phase. The phases every
+rollout may have are always there, so that all segments of all runs have the same columns; others come after them. A phase a
+rollout did not have is null, and is absent again when read back. pyarrow is imported only when a table is made or read.
+"""
+
+from collections.abc import Iterator, Sequence
+from importlib import import_module
+from typing import Any, get_type_hints
+
+from sandlot.trace import TraceRow
+
+Table = Any
+"""A `pyarrow.Table`; pyarrow comes without types."""
+
+PHASES = ("provision", "setup", "model", "tools", "gather", "grade", "teardown", "waiting")
+_PHASE = "phase_"
+
+_FIELDS = {name: hint for name, hint in get_type_hints(TraceRow).items() if name != "phases"}
+
+
+def arrow() -> Any:
+    """The pyarrow module, loaded on first use: half a second nobody pays who only runs rollouts."""
+    return import_module("pyarrow")
+
+
+def parquet() -> Any:
+    """The pyarrow.parquet module, likewise."""
+    return import_module("pyarrow.parquet")
+
+
+def _arrow_type(hint: Any) -> Any:
+    pa = arrow()
+    types = {
+        str: pa.string(),
+        str | None: pa.string(),
+        int: pa.int64(),
+        float: pa.float64(),
+        float | None: pa.float64(),
+        bool | None: pa.bool_(),
+        tuple[str, ...]: pa.list_(pa.string()),
+    }
+    return types[hint]
+
+
+def schema_of(rows: Sequence[TraceRow]) -> Any:
+    """The columns these rows need."""
+    pa = arrow()
+    others = sorted({phase for row in rows for phase in row.phases}.difference(PHASES))
+    return pa.schema(
+        [pa.field(name, _arrow_type(hint)) for name, hint in _FIELDS.items()]
+        + [pa.field(_PHASE + phase, pa.float64()) for phase in (*PHASES, *others)]
+    )
+
+
+def table_of(rows: Sequence[TraceRow], schema: Any) -> Table:
+    """Rows as columns of a given schema."""
+    arrays = [
+        [row.phases.get(name.removeprefix(_PHASE)) for row in rows]
+        if name.startswith(_PHASE)
+        else [getattr(row, name) for row in rows]
+        for name in schema.names
+    ]
+    pa = arrow()
+    columns = [pa.array(values, type=field.type) for values, field in zip(arrays, schema, strict=True)]
+    return pa.table(columns, schema=schema)
+
+
+def rows_of(table: Table) -> Iterator[TraceRow]:
+    """Columns as rows."""
+    values = {name: table.column(name).to_pylist() for name in table.column_names}
+    phase_names = [name for name in values if name.startswith(_PHASE)]
+    phases = [(name.removeprefix(_PHASE), values[name]) for name in phase_names]
+    tags = values["tags"]
+    fields = {name: values[name] for name in _FIELDS if name != "tags"}
+    names = list(fields)
+    for index, scalars in enumerate(zip(*fields.values(), strict=True)):
+        yield TraceRow(
+            **dict(zip(names, scalars, strict=True)),
+            tags=tuple(tags[index]),
+            phases={phase: column[index] for phase, column in phases if column[index] is not None},
+        )

@@ -1,0 +1,52 @@
+"""A kept rollout as it is written: its row, for tables, and its trace, for everything else.
+
+The trace stays as bytes until somebody asks for it: listing a run never opens a trace.
+"""
+
+import msgspec
+
+from sandlot.errors import StoreError, boundary
+from sandlot.trace import FORMAT, Trace, TraceRow
+
+ENTRY_TAG = ord("t")
+
+
+class Entry(msgspec.Struct, frozen=True, array_like=True):
+    """One record of the log."""
+
+    row: TraceRow
+    trace: bytes
+    """Msgpack of the `Trace`."""
+
+
+_encoder = msgspec.msgpack.Encoder()
+_entry_decoder = msgspec.msgpack.Decoder(Entry)
+_trace_decoder = msgspec.msgpack.Decoder(Trace)
+
+
+def encode_entry(trace: Trace, row: TraceRow) -> bytes:
+    """The record of a finished trace."""
+    if (row.task, row.rollout) != trace.key:
+        raise StoreError(f"row {row.task}/{row.rollout} given with trace {trace.task}/{trace.rollout}", kind="mismatch")
+    with boundary(StoreError, f"trace {trace.task}/{trace.rollout} cannot be written down"):
+        return _encoder.encode(Entry(row, encode_trace(trace)))
+
+
+def encode_trace(trace: Trace) -> bytes:
+    """A trace as it is kept."""
+    return _encoder.encode(trace)
+
+
+def decode_entry(data: memoryview | bytes, name: str) -> Entry:
+    """Back from the log; `name` is for the error."""
+    with boundary(StoreError, f"`{name}` holds a record that is no trace"):
+        return _entry_decoder.decode(data)
+
+
+def decode_trace(data: memoryview | bytes, name: str) -> Trace:
+    """A kept trace; `name` is for the error."""
+    with boundary(StoreError, f"`{name}` cannot be read as a trace"):
+        trace = _trace_decoder.decode(data)
+    if trace.format != FORMAT:
+        raise StoreError(f"`{name}` has format {trace.format}; this Sandlot reads format {FORMAT}", kind="format")
+    return trace

@@ -1,0 +1,124 @@
+"""What can go: old runs, blobs nobody refers to, files a crash left half-written.
+
+`collect` looks under the run's lock, so that no writer is relying on what it finds; with `dry_run` it only says what it would
+remove. Runs that are being written are left out, and named. A run goes in one rename before its files are removed, so it is never
+half there.
+"""
+
+import shutil
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from sandlot.clock import SYSTEM_CLOCK, Clock
+from sandlot.errors import ConfigError
+from sandlot.store.blobs import key_of
+from sandlot.store.disk import DISK, DRAFT, Disk
+from sandlot.store.layout import blob_folder, drafts_of, layout_of, manifest_file, packs_of
+from sandlot.store.lock import write_lock
+from sandlot.store.packs import dead_in, repack
+from sandlot.store.reader import RunReader
+from sandlot.trace import Image, Tensor, ToolResult, Trace
+
+
+@dataclass(frozen=True, slots=True)
+class Removable:
+    """Something that can go, and why."""
+
+    path: Path
+    size_bytes: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Collected:
+    """What a collection found, or removed."""
+
+    removable: tuple[Removable, ...]
+    busy: tuple[Path, ...]
+    """Runs that are being written, and were not looked at."""
+
+    @property
+    def size_bytes(self) -> int:
+        """What is gained."""
+        return sum(item.size_bytes for item in self.removable)
+
+
+def collect(
+    runs: Path, *, older_than_s: float | None = None, dry_run: bool, clock: Clock = SYSTEM_CLOCK, disk: Disk = DISK
+) -> Collected:
+    """Look through a folder of runs. Without `dry_run`, what is listed is gone when this returns."""
+    removable: list[Removable] = []
+    busy: list[Path] = []
+    for left in sorted(runs.glob(f"*{DRAFT}")):
+        if left.is_dir() and manifest_file(left).exists():
+            removable.append(Removable(left, _size_of(left), "a run that was being removed"))
+            if not dry_run:
+                shutil.rmtree(left)
+    for run in sorted(path.parent for path in runs.glob("*/manifest.json") if not path.parent.name.endswith(DRAFT)):
+        try:
+            with write_lock(run):
+                if older_than_s is not None and clock.wall() - last_change(run) > older_than_s:
+                    removable += _remove_run(run, dry_run=dry_run, disk=disk)
+                else:
+                    removable += collect_run(run, dry_run=dry_run, disk=disk)
+        except ConfigError as error:
+            if error.kind != "locked":
+                raise
+            busy.append(run)
+    return Collected(removable=tuple(removable), busy=tuple(busy))
+
+
+def collect_run(run: Path, *, dry_run: bool, also_live: Collection[str] = (), disk: Disk = DISK) -> list[Removable]:
+    """The same inside one run, whose lock the caller holds. `also_live`: digests that others than traces refer to."""
+    found = [Removable(draft, draft.stat().st_size, "half-written") for draft in drafts_of(run)]
+    found += [Removable(log, log.stat().st_size, "sealed already") for log in layout_of(run).shadowed.values()]
+    live = {digest for trace in RunReader(run).traces() for digest in references(trace)}.union(also_live)
+    large = [path for path in (blob_folder(run) / "large").glob("??/*") if not path.name.endswith(DRAFT)]
+    found += [Removable(path, path.stat().st_size, "a blob nobody refers to") for path in large if path.name not in live]
+    if not dry_run:
+        for item in found:
+            disk.remove(item.path)
+    return found + list(_collect_packs(run, {key_of(digest) for digest in live}, dry_run=dry_run, disk=disk))
+
+
+def _collect_packs(run: Path, live: set[bytes], *, dry_run: bool, disk: Disk) -> Iterator[Removable]:
+    for pack in packs_of(blob_folder(run)).values():
+        dead = dead_in(pack, live)
+        if dead:
+            if not dry_run:
+                repack(pack, live, disk)
+            yield Removable(pack, sum(dead.values()), f"{len(dead)} blobs nobody refers to")
+
+
+def _remove_run(run: Path, *, dry_run: bool, disk: Disk) -> list[Removable]:
+    found = Removable(run, _size_of(run), "an old run")
+    if not dry_run:
+        doomed = run.with_name(run.name + DRAFT)
+        disk.rename(run, doomed)
+        shutil.rmtree(doomed)
+    return [found]
+
+
+def last_change(run: Path) -> float:
+    """When something was last kept in a run, seconds since the epoch."""
+    return max(path.stat().st_mtime for path in (manifest_file(run), run / "log", run / "segments") if path.exists())
+
+
+def _size_of(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+def references(trace: Trace) -> Iterator[str]:
+    """The digests of every blob a trace refers to."""
+    for node in trace.nodes:
+        for part in node.message.parts:
+            if isinstance(part, (Image, Tensor)):
+                yield part.artifact
+            elif isinstance(part, ToolResult):
+                yield from (image.artifact for image in part.images)
+                if part.whole:
+                    yield part.whole
+    if trace.evidence:
+        for files in (trace.evidence.files, trace.evidence.initial):
+            yield from (record.blob for record in files.values() if record.blob)

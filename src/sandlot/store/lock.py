@@ -1,0 +1,31 @@
+"""One writer a run: an advisory lock that the system drops when its holder dies, however it dies."""
+
+import fcntl
+import os
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+from sandlot.errors import ConfigError, StoreError, boundary
+from sandlot.store.layout import lock_file
+
+
+@contextmanager
+def write_lock(run: Path) -> Generator[None]:
+    """Hold the run for writing; `ConfigError` with the holder's pid if somebody else does."""
+    with boundary(StoreError, f"run `{run}` cannot be locked"):
+        fd = os.open(lock_file(run), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    try:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.pread(fd, 32, 0).decode(errors="replace").strip() or "unknown"
+            raise ConfigError(
+                f"run `{run}` is being written by process {holder}; wait until it ends, or stop it with `kill -INT {holder}`",
+                kind="locked",
+            ) from None
+        os.ftruncate(fd, 0)
+        os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
+        yield
+    finally:
+        os.close(fd)  # the lock goes with it; the file stays, for removing it would let two writers hold two files

@@ -1,0 +1,135 @@
+"""Packs: many small blobs in one framed file, and where each of them lies.
+
+A record is the 32 raw bytes of the hash and then the blob. A full pack has an index beside it, so that opening a run does not
+read every blob; an index that is missing or does not fit its pack is ignored, and the pack is read instead.
+"""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from sandlot.errors import StoreError, boundary
+from sandlot.store.disk import Disk, put_file
+from sandlot.store.frames import Scan, file_of, read_frames
+from sandlot.store.layout import pack_file, pack_index_file, packs_of
+
+BLOB_TAG = ord("b")
+KEY_BYTES = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a blob lies."""
+
+    pack: int
+    offset: int
+    length: int
+
+
+class PackIndex(msgspec.Struct, frozen=True, kw_only=True):
+    """Where each blob of a pack lies, as written."""
+
+    format: int = 1
+    pack_bytes: int
+    keys: bytes
+    offsets: list[int]
+    lengths: list[int]
+
+
+class Packs:
+    """Every small blob of a run by its hash, for reading."""
+
+    def __init__(self, blobs: Path) -> None:
+        self.blobs = blobs
+        self._places: dict[bytes, Place] = {}
+        self._sizes: dict[int, int] = {}
+        self.refresh()
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def refresh(self) -> None:
+        """See what has been written since."""
+        packs = packs_of(self.blobs)
+        sizes = {number: path.stat().st_size for number, path in packs.items()}
+        shrunk = {number for number, size in self._sizes.items() if sizes.get(number, 0) < size}
+        if shrunk:  # gc was here: what it dropped is gone, not corrupt
+            self._places = {key: place for key, place in self._places.items() if place.pack not in shrunk}
+        known, self._sizes = self._sizes, sizes
+        for number, path in packs.items():
+            size = sizes[number]
+            if known.get(number) == size:
+                continue
+            places = _indexed(path, number, size)
+            self._places.update(places if places is not None else places_of(read_frames(path), number))
+
+    def add(self, key: bytes, place: Place) -> None:
+        """A blob that has just become durable."""
+        self._places[key] = place
+
+    def find(self, key: bytes) -> Place | None:
+        """Where it lies."""
+        return self._places.get(key)
+
+    def read(self, place: Place) -> bytes:
+        """The bytes there, as they are now."""
+        path = pack_file(self.blobs, place.pack)
+        with boundary(StoreError, f"`{path}` cannot be read"):
+            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                return os.pread(fd, place.length, place.offset)
+            finally:
+                os.close(fd)
+
+
+def places_of(found: Scan, number: int) -> dict[bytes, Place]:
+    """Where the blobs of a pack lie, from reading it."""
+    return {
+        bytes(record.data[:KEY_BYTES]): Place(number, record.offset + KEY_BYTES, len(record.data) - KEY_BYTES)
+        for record in found.records
+        if record.tag == BLOB_TAG
+    }
+
+
+def write_index(pack: Path, disk: Disk) -> None:
+    """Put the index of a full pack beside it. Blocking: for a worker thread."""
+    found = read_frames(pack)
+    places = places_of(found, 0)
+    index = PackIndex(
+        pack_bytes=found.end,
+        keys=b"".join(places),
+        offsets=[place.offset for place in places.values()],
+        lengths=[place.length for place in places.values()],
+    )
+    put_file(pack_index_file(pack), msgspec.msgpack.encode(index), disk)
+
+
+def _indexed(pack: Path, number: int, size: int) -> dict[bytes, Place] | None:
+    try:
+        index = msgspec.msgpack.decode(pack_index_file(pack).read_bytes(), type=PackIndex)
+    except (OSError, msgspec.MsgspecError):
+        return None  # derived data: the pack itself is the truth
+    if index.pack_bytes != size or len(index.keys) != KEY_BYTES * len(index.offsets):
+        return None
+    keys = (index.keys[at : at + KEY_BYTES] for at in range(0, len(index.keys), KEY_BYTES))
+    places = zip(keys, index.offsets, index.lengths, strict=True)
+    return {key: Place(number, offset, length) for key, offset, length in places}
+
+
+def dead_in(pack: Path, live: set[bytes]) -> dict[bytes, int]:
+    """The blobs of a pack that nobody refers to, with their sizes."""
+    return {key: place.length for key, place in places_of(read_frames(pack), 0).items() if key not in live}
+
+
+def repack(pack: Path, live: set[bytes], disk: Disk) -> None:
+    """Put a pack of the live blobs alone in its place, or remove it if none is left."""
+    index = pack_index_file(pack)
+    if index.exists():
+        disk.remove(index)  # first: an index never outlives its pack
+    kept = [(record.tag, bytes(record.data)) for record in read_frames(pack).records if bytes(record.data[:KEY_BYTES]) in live]
+    if kept:
+        put_file(pack, file_of(kept), disk)
+    else:
+        disk.remove(pack)

@@ -1,0 +1,208 @@
+"""Looking at a run, live or finished, without a lock and without changing anything.
+
+A `RunReader` is the run as it was at one moment: sealed segments, of which it holds only the footers, and then the open log,
+whose torn end it ignores. Rows are in the order the traces were kept, and keep their place while the run goes on: `refreshed`
+shows what came since, and reads only that. One million traces open in about a second.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
+from pathlib import Path
+from typing import Any, Protocol
+
+from sandlot.errors import ConfigError
+from sandlot.store.blobs import KeptBlobs
+from sandlot.store.columns import Table, arrow, rows_of, schema_of, table_of
+from sandlot.store.directory import read_manifest
+from sandlot.store.entry import Entry, decode_trace
+from sandlot.store.layout import blob_folder, layout_of
+from sandlot.store.segments import TRACE, Segment, read_entries
+from sandlot.trace import Trace, TraceRow
+
+CHUNK_ROWS = 8192
+"""Rows decoded at a time where all of them stream by."""
+_ATTEMPTS = 100
+"""Listings that may find a log gone, sealed under our hands, before that is taken for an error."""
+
+
+class _Part(Protocol):
+    """A stretch of the run: a segment, or a log not sealed yet."""
+
+    num_rows: int
+
+    def table(self, columns: Sequence[str] | None = None) -> Table: ...
+    def slice(self, start: int, stop: int, columns: Sequence[str] | None = None) -> Table: ...
+    def traces(self) -> Iterator[bytes]: ...
+    def trace(self, index: int) -> bytes: ...
+
+
+class _OpenLog:
+    """A log that is still growing, as it was when read."""
+
+    def __init__(self, entries: Sequence[Entry]) -> None:
+        self._entries = entries
+        self.num_rows = len(entries)
+
+    def table(self, columns: Sequence[str] | None = None) -> Table:
+        return self.slice(0, self.num_rows, columns)
+
+    def slice(self, start: int, stop: int, columns: Sequence[str] | None = None) -> Table:
+        entries = self._entries[start:stop]
+        rows = [entry.row for entry in entries]
+        table = table_of(rows, schema_of(rows))
+        if columns is None:
+            return table
+        if TRACE in columns:
+            table = table.append_column(TRACE, arrow().array([entry.trace for entry in entries], type=arrow().binary()))
+        return table.select([name for name in columns if name in table.column_names])
+
+    def traces(self) -> Iterator[bytes]:
+        return (entry.trace for entry in self._entries)
+
+    def trace(self, index: int) -> bytes:
+        return self._entries[index].trace
+
+
+@dataclass(frozen=True, slots=True)
+class _Index:
+    """Where each rollout is: sorted 64-bit keys of (task number, rollout), and the row each belongs to."""
+
+    tasks: dict[str, int]
+    keys: Any
+    rows: Any
+
+    def find(self, task: str, rollout: int) -> int | None:
+        number = self.tasks.get(task)
+        if number is None or not 0 <= rollout < 2**32:
+            return None
+        key = number << 32 | rollout
+        at = int(self.keys.searchsorted(key))
+        return int(self.rows[at]) if at < len(self.keys) and int(self.keys[at]) == key else None
+
+
+class RunReader:
+    """A run as it is now; `refreshed` is the run a moment later."""
+
+    def __init__(self, path: Path, *, _known: dict[int, Segment] | None = None) -> None:
+        self.path = path
+        self.manifest = read_manifest(path)
+        parts = _gather(path, _known or {})
+        self._segments = {number: part for number, part in parts.items() if isinstance(part, Segment)}
+        self._parts = list(parts.values())
+        self._starts = [0, *accumulate(part.num_rows for part in self._parts)]
+
+    def __len__(self) -> int:
+        return self._starts[-1]
+
+    def refreshed(self) -> "RunReader":
+        """The run as it is by now; segments already open are not opened again."""
+        return RunReader(self.path, _known=self._segments)
+
+    @cached_property
+    def blobs(self) -> KeptBlobs:
+        """The bytes that traces refer to."""
+        return KeptBlobs(blob_folder(self.path))
+
+    def table(self, columns: Sequence[str] | None = None) -> Table:
+        """All rows as a `pyarrow.Table` (`.to_pandas()`, `polars.from_arrow`, DuckDB); by default every column but `trace`."""
+        return _joined([part.table(columns) for part in self._parts], columns)
+
+    def rows(self) -> Iterator[TraceRow]:
+        """Every row, a few thousand decoded at a time."""
+        for start in range(0, len(self), CHUNK_ROWS):
+            yield from self.page(start, CHUNK_ROWS)
+
+    def page(self, start: int, count: int) -> list[TraceRow]:
+        """Up to `count` rows from `start` on, reading no others."""
+        return list(rows_of(self.page_table(start, count)))
+
+    def page_table(self, start: int, count: int, columns: Sequence[str] | None = None) -> Table:
+        """The same as a table."""
+        stop = min(start + count, len(self))
+        pieces: list[Table] = []
+        while start < stop:
+            part, index = self._place(start)
+            end = min(part.num_rows, index + stop - start)
+            pieces.append(part.slice(index, end, columns))
+            start += end - index
+        return _joined(pieces, columns)
+
+    def trace(self, task: str, rollout: int) -> Trace:
+        """One trace; `ConfigError` if the run does not have it."""
+        row = self._index.find(task, rollout)
+        if row is None:
+            raise ConfigError(f"run `{self.path}` has no trace {task}/{rollout}; {self._nearest(task)}")
+        return self.trace_at(row)
+
+    def trace_at(self, row: int) -> Trace:
+        """The trace of a row."""
+        if not 0 <= row < len(self):
+            raise IndexError(f"row {row} of a run of {len(self)}")
+        part, index = self._place(row)
+        return decode_trace(part.trace(index), f"row {row} of {self.path}")
+
+    def traces(self) -> Iterator[Trace]:
+        """Every trace, in order, holding a few hundred at a time."""
+        for part in self._parts:
+            for data in part.traces():
+                yield decode_trace(data, str(self.path))
+
+    def done_keys(self) -> set[tuple[str, int]]:
+        """The (task, rollout) of every rollout that is kept."""
+        table = self.table(["task", "rollout"])
+        return set(zip(table.column("task").to_pylist(), table.column("rollout").to_pylist(), strict=True))
+
+    def _place(self, row: int) -> tuple[_Part, int]:
+        at = bisect_right(self._starts, row) - 1
+        return self._parts[at], row - self._starts[at]
+
+    @cached_property
+    def _index(self) -> _Index:
+        table = self.table(["task", "rollout"])
+        tasks = table.column("task").combine_chunks().dictionary_encode()
+        keys = tasks.indices.to_numpy().astype("u8") << 32 | table.column("rollout").to_numpy().astype("u8")
+        order = keys.argsort(kind="stable")
+        names = {name: number for number, name in enumerate(tasks.dictionary.to_pylist())}
+        return _Index(tasks=names, keys=keys[order], rows=order)
+
+    def _nearest(self, task: str) -> str:
+        names = list(self._index.tasks)
+        if task in self._index.tasks:
+            table = self.table(["task", "rollout"])
+            theirs = [key[1] for key in zip(*(column.to_pylist() for column in table.columns), strict=True) if key[0] == task]
+            return f"rollouts of `{task}`: {', '.join(map(str, sorted(theirs)[:10]))}"
+        return f"tasks: {', '.join(names[:10])}{', ...' if len(names) > 10 else ''}" if names else "it has none yet"
+
+
+def _gather(path: Path, known: dict[int, Segment]) -> dict[int, _Part]:
+    """Every part once, by number. A log that vanishes while we look has just been sealed: look again."""
+    for attempt in range(_ATTEMPTS):
+        layout = layout_of(path)
+        try:
+            logs = {number: _OpenLog(read_entries(log)) for number, log in layout.logs.items()}
+        except FileNotFoundError:
+            if attempt == _ATTEMPTS - 1:
+                raise
+            continue
+        segments = {number: known.get(number) or Segment(segment) for number, segment in layout.segments.items()}
+        parts: dict[int, _Part] = {**segments, **{number: log for number, log in logs.items() if log.num_rows}}
+        return dict(sorted(parts.items()))
+    raise AssertionError
+
+
+def _joined(tables: list[Table], columns: Sequence[str] | None) -> Table:
+    """One table; a phase that only some parts have is null in the others."""
+    pa = arrow()
+    if not tables:
+        tables = [schema_of([]).empty_table()]
+    joined = pa.concat_tables(tables, promote_options="default")
+    if columns is None:
+        return joined
+    missing = [name for name in columns if name not in joined.column_names]
+    if missing:
+        known = schema_of([]).names
+        raise ConfigError(f"no column `{missing[0]}`; there are: {', '.join(known)}, trace")
+    return joined.select(list(columns))

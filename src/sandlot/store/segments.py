@@ -1,0 +1,122 @@
+"""A segment: a log sealed into one Parquet file that DuckDB, pandas, polars or anyone opens.
+
+    select outcome, count(*), avg(score) from 'runs/x/segments/*.parquet' group by outcome
+
+Columns as in `columns.py`, then `trace`: msgpack of the whole trace. Row groups are small enough that fetching one trace takes
+milliseconds. Sealing is exactly-once at any crash: the segment is put whole under its name, then the log is removed; while both
+exist the segment counts.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
+from pathlib import Path
+
+from sandlot.errors import StoreError, boundary
+from sandlot.store.columns import Table, arrow, parquet, schema_of, table_of
+from sandlot.store.disk import DISK, Disk, put_file, sync_folder
+from sandlot.store.entry import Entry, decode_entry
+from sandlot.store.frames import read_frames
+
+TRACE = "trace"
+GROUP_ROWS = 512
+GROUP_BYTES = 2 * 2**20
+"""A row group is closed at whichever comes first: reading one trace reads one group of traces."""
+_REPEATED = ["task", "split", "end", "outcome", "side", "kind", "message", "tags"]
+
+
+def read_entries(log: Path) -> list[Entry]:
+    """The traces of a log, whole ones only."""
+    return [decode_entry(record.data, str(log)) for record in read_frames(log).records]
+
+
+def seal(log: Path, segment: Path, disk: Disk = DISK) -> int:
+    """Turn a closed log into a segment and return how many traces it holds. Blocking: for a worker thread."""
+    with boundary(StoreError, f"`{log}` could not be sealed"):
+        entries = read_entries(log)
+        if entries:
+            write_segment(entries, segment, disk)
+        disk.remove(log)
+        sync_folder(log.parent, disk)
+        return len(entries)
+
+
+def write_segment(entries: Sequence[Entry], segment: Path, disk: Disk = DISK) -> None:
+    """Put a segment under its name, whole and durable."""
+    pa, pq = arrow(), parquet()
+    schema = schema_of([entry.row for entry in entries])
+    with_trace = schema.append(pa.field(TRACE, pa.binary()))
+    sink = pa.BufferOutputStream()
+    with pq.ParquetWriter(
+        sink,
+        with_trace,
+        compression="zstd",
+        use_dictionary=_REPEATED,
+        write_statistics=schema.names,  # of traces they would be two whole traces a group
+        write_page_checksum=True,
+    ) as writer:
+        for group in _groups(entries):
+            table = table_of([entry.row for entry in group], schema)
+            traces = pa.array([entry.trace for entry in group], type=pa.binary())
+            writer.write_table(table.append_column(TRACE, traces), row_group_size=len(group))
+    written = sink.getvalue()
+    assert pq.read_metadata(pa.BufferReader(written)).num_rows == len(entries)
+    put_file(segment, memoryview(written), disk)
+
+
+def _groups(entries: Sequence[Entry]) -> Iterator[Sequence[Entry]]:
+    start, size = 0, 0
+    for index, entry in enumerate(entries):
+        if index > start and (index - start >= GROUP_ROWS or size + len(entry.trace) > GROUP_BYTES):
+            yield entries[start:index]
+            start, size = index, 0
+        size += len(entry.trace)
+    yield entries[start:]
+
+
+class Segment:
+    """A sealed log, opened for reading: only its footer is held, columns and traces are read when asked for."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        with boundary(StoreError, f"segment `{path}` cannot be read: restore it from a copy, or move it away to run it again"):
+            self._metadata = parquet().read_metadata(path)
+        sizes = [self._metadata.row_group(group).num_rows for group in range(self._metadata.num_row_groups)]
+        self._starts = [0, *accumulate(sizes)]
+        self.num_rows: int = self._starts[-1]
+        self._scalars = [name for name in self._metadata.schema.to_arrow_schema().names if name != TRACE]
+        self._held: tuple[int, Table] | None = None
+
+    def table(self, columns: Sequence[str] | None = None) -> Table:
+        """All rows; by default every column but the traces."""
+        return self._read(range(self._metadata.num_row_groups), columns, threads=True)
+
+    def slice(self, start: int, stop: int, columns: Sequence[str] | None = None) -> Table:
+        """Some rows, reading only the groups they lie in."""
+        first, last = self._group_of(start), self._group_of(stop - 1)
+        table = self._read(range(first, last + 1), columns, threads=False)
+        return table.slice(start - self._starts[first], stop - start)
+
+    def traces(self) -> Iterator[bytes]:
+        """Every trace, a group at a time."""
+        for group in range(self._metadata.num_row_groups):
+            yield from self._read([group], [TRACE], threads=False).column(TRACE).to_pylist()
+
+    def trace(self, index: int) -> bytes:
+        """One trace. The group it lies in is held: its neighbours come next more often than not."""
+        group = self._group_of(index)
+        if self._held is None or self._held[0] != group:
+            self._held = (group, self._read([group], [TRACE], threads=False).column(TRACE))
+        return self._held[1][index - self._starts[group]].as_py()
+
+    def _group_of(self, index: int) -> int:
+        return bisect_right(self._starts, index) - 1
+
+    def _read(self, groups: Sequence[int], columns: Sequence[str] | None, *, threads: bool) -> Table:
+        wanted = self._scalars if columns is None else [name for name in columns if name == TRACE or name in self._scalars]
+        # Opened anew each time: a run may have more segments than a process may have files.
+        with (
+            boundary(StoreError, f"segment `{self.path}` cannot be read"),
+            parquet().ParquetFile(self.path, metadata=self._metadata, page_checksum_verification=True) as file,
+        ):
+            return file.read_row_groups(list(groups), columns=wanted, use_threads=threads)

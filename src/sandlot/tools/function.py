@@ -1,0 +1,122 @@
+"""A typed Python function as a tool.
+
+Whatever an agent sends comes back as something it can read: unreadable, missing, unknown or mistyped arguments are results with
+`error`, never exceptions. What the author's code raises is the author's: `ToolError` is told to the agent, anything else is
+`AuthorError` and fails the rollout on the environment's side.
+"""
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+from weakref import WeakValueDictionary
+
+import anyio
+import msgspec
+
+from sandlot import author, isolate
+from sandlot.errors import AuthorError, ConfigError, ToolError, boundary
+from sandlot.ports import ToolSpec, World
+from sandlot.tools.arguments import clean, plain
+from sandlot.tools.schema import Signature, place_of, signature_of
+from sandlot.trace import ToolCall, ToolResult
+
+_LOCKS: WeakValueDictionary[int, anyio.Lock] = WeakValueDictionary()
+"""One lock for each world in which an isolated tool is running just now."""
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionTool:
+    """Implements the `Tool` port over one function."""
+
+    spec: ToolSpec
+    function: Callable[..., Any]
+    signature: Signature
+    isolated: bool = False
+    """Run each call in a child process that can be killed. Such a tool sees only `world.state`, `world.task` and `world.rng`."""
+
+    @classmethod
+    def of(cls, function: Callable[..., Any], name: str | None = None, *, isolate: bool = False) -> "FunctionTool":
+        """The tool for a function; `ConfigError` names file, line, parameter and fix if it cannot be one."""
+        signature = signature_of(function)
+        if isolate and author.is_async(function):
+            raise ConfigError(
+                f"{place_of(function)}: isolated tool `{function.__name__}` is async; isolated tools see only world.state and"
+                " have nothing to await: make it a plain `def`, or leave `isolate` away"
+            )
+        spec = ToolSpec(name=name or function.__name__, description=clean(signature.description), parameters=signature.parameters)
+        return cls(spec, function, signature, isolate)
+
+    @property
+    def concurrent(self) -> bool:
+        """Async functions share the loop; sync ones would share the world's state between threads."""
+        return author.is_async(self.function)
+
+    async def call(self, world: World, call: ToolCall) -> ToolResult:
+        """Check the arguments, run the function off the loop, and say what came of it."""
+        try:
+            keywords = self.signature.check(plain(call))
+            with boundary(AuthorError, f"tool `{self.spec.name}`"):
+                value = await self._run(world, keywords)
+        except ToolError as error:
+            return ToolResult(call=call.id, text=clean(str(error)), error=True)
+        except SystemExit as error:
+            raise AuthorError(
+                f"tool `{self.spec.name}` called exit({error.code!r}); raise ToolError or return instead"
+            ) from error
+        return ToolResult(call=call.id, text=self._text(value))
+
+    async def _run(self, world: World, keywords: dict[str, Any]) -> Any:
+        if not self.isolated:
+            first = (world,) if self.signature.wants_world else ()
+            return await author.call(self.function, *first, **keywords)
+        if not self.signature.wants_world:
+            return await isolate.call(functools.partial(self.function, **keywords))
+        lock = _LOCKS.setdefault(id(world), anyio.Lock())
+        async with lock:
+            return await self._run_on_copy(world, keywords)
+
+    async def _run_on_copy(self, world: World, keywords: dict[str, Any]) -> Any:
+        """Run on a copy of the world's state and put the changed copy in its place."""
+        before = isolate.packed(world.state)
+        copy = _StateWorld(world)
+        value, state, rng = await isolate.call(_call_in_child, self.function, copy, keywords)
+        if isolate.packed(world.state) != before:
+            raise AuthorError(
+                f"tool `{self.spec.name}`: world.state was changed by another tool while this isolated one ran on a copy of it;"
+                " isolate both, or neither",
+                kind="conflict",
+            )
+        world.state = state
+        world.rng.setstate(rng)
+        return value
+
+    def _text(self, value: Any) -> str:
+        if isinstance(value, str):
+            return clean(value)
+        if value is None:
+            return "ok"
+        try:
+            return msgspec.json.encode(value).decode()
+        except UnicodeEncodeError:
+            return clean(str(msgspec.to_builtins(value)))
+        except (TypeError, ValueError, OverflowError, RecursionError) as error:
+            raise AuthorError(
+                f"tool `{self.spec.name}` returned a `{type(value).__name__}` that has no JSON form ({error});"
+                " return text, plain data, a dataclass or a msgspec.Struct"
+            ) from error
+
+
+class _StateWorld:
+    """The world as an isolated tool sees it: a copy of what can be copied."""
+
+    def __init__(self, world: World) -> None:
+        self.state, self.task, self.rng = world.state, world.task, world.rng
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"isolated tools see only world.state, world.task and world.rng, not `world.{name}`")
+
+
+def _call_in_child(function: Callable[..., Any], world: _StateWorld, keywords: dict[str, Any]) -> tuple[Any, Any, Any]:
+    value = function(world, **keywords)
+    return value, world.state, world.rng.getstate()

@@ -1,0 +1,179 @@
+"""Any MCP server as an environment's tools, for as long as a world lives.
+
+`McpServer` is what an author writes down: a command to start (stdio) or an address (streamable HTTP). Opening it for a world
+starts the server, or a session on it, and lists its tools; closing ends it, whatever state it is in. The server gets no
+environment variable of ours but a handful like `PATH` and those named. A server that will not start or dies is the environment's
+failure.
+
+The SDK is imported when a source is opened, not before: it costs more than a second.
+"""
+
+import importlib
+import math
+import os
+from collections import Counter
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import anyio.to_thread
+import msgspec
+
+from sandlot.errors import AuthorError, ConfigError, boundary, unwrapped
+from sandlot.ports import Tool, World
+from sandlot.types import Json
+
+if TYPE_CHECKING:
+    from mcp import Client
+    from mcp_types import Tool as ListedTool
+
+    from sandlot.tools.stdio import ServerNotes
+
+INHERITED = ("HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "USER")
+"""Variables every server may see."""
+MAX_TOOLS = 1024
+"""More than any agent can be shown."""
+MAX_PAGES = 100
+
+
+class McpServer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An MCP server, as an environment names it. Implements `ToolSource`."""
+
+    name: str
+    command: tuple[str, ...] = ()
+    """Start this, and speak over its standard streams."""
+    url: str | None = None
+    """Or speak streamable HTTP with this address."""
+    cwd: str | None = None
+    """Where the command runs; None for where we are."""
+    env: dict[str, str] = {}
+    """Variables for the command, as written here: no place for secrets."""
+    pass_env: tuple[str, ...] = ()
+    """Variables of this process that the command may see."""
+    headers: dict[str, str] = {}
+    """HTTP header -> the variable of this process that holds its value."""
+    tools: tuple[str, ...] = ()
+    """The tools to take; empty for all of them."""
+    prefix: str = ""
+    """Put before every tool's name."""
+    start_s: float = 30.0
+    """How long starting and listing may take."""
+
+    def __post_init__(self) -> None:
+        if bool(self.command) == bool(self.url):
+            raise ConfigError(f"MCP server `{self.name}`: give either `command` or `url`")
+        if self.url and (self.env or self.pass_env):
+            raise ConfigError(f"MCP server `{self.name}`: `env` and `pass_env` are for `command`; a `url` takes `headers`")
+        if self.command and self.headers:
+            raise ConfigError(f"MCP server `{self.name}`: `headers` are for `url`; a `command` takes `env` and `pass_env`")
+        if not 0 < self.start_s < math.inf:
+            raise ConfigError(f"MCP server `{self.name}`: `start_s` is {self.start_s}; give a positive number of seconds")
+
+    @asynccontextmanager
+    async def open(self, world: World) -> AsyncGenerator[Sequence[Tool]]:  # noqa: ARG002 - it runs beside the world, not in it
+        """Start the server for this world and give its tools; gone, with its processes, when the context ends."""
+        await anyio.to_thread.run_sync(_load_sdk)  # beside the loop: every other rollout would wait for it
+        from sandlot.tools.stdio import ServerNotes  # noqa: PLC0415 - brings the SDK, see above
+
+        notes = ServerNotes(secrets=tuple(filter(None, map(os.environ.get, [*self.pass_env, *self.headers.values()]))))
+        what = f"MCP server `{self.name}` did not start"
+        try:
+            with anyio.CancelScope(deadline=anyio.current_time() + self.start_s) as starting:
+                async with AsyncExitStack() as stack:
+                    tools = await self._started(stack, notes, what)
+                    starting.deadline = math.inf
+                    yield tools
+        except BaseExceptionGroup as group:
+            leaf = unwrapped(group)
+            raise leaf from leaf.__cause__
+        if starting.cancelled_caught:
+            raise AuthorError(f"{what} within {self.start_s:g} s; {notes.tell() or 'it said nothing'}", kind="timeout")
+
+    async def _started(self, stack: AsyncExitStack, notes: "ServerNotes", what: str) -> Sequence[Tool]:
+        from mcp import Client, MCPError  # noqa: PLC0415 - see above
+
+        from sandlot.tools.remote import remote_tool  # noqa: PLC0415 - see above
+
+        with boundary(AuthorError, what):
+            try:
+                client = await stack.enter_async_context(Client(await self._transport(stack, notes), cache=None))
+                listed = await self._listed(client)
+            except (MCPError, ExceptionGroup, OSError) as error:
+                raise AuthorError(f"{what}: {unwrapped(error)}; {notes.tell()}", kind="server") from error
+        return [remote_tool(each, self.name, self.prefix, client, notes) for each in listed]
+
+    async def _transport(self, stack: AsyncExitStack, notes: "ServerNotes") -> Any:
+        if self.url is None:
+            from sandlot.tools.stdio import stdio  # noqa: PLC0415 - see above
+
+            env = {name: os.environ[name] for name in INHERITED if name in os.environ}
+            env |= {name: self._variable(name) for name in self.pass_env} | self.env
+            return stdio(self.command, env, self.cwd, notes)
+        from mcp.client.streamable_http import streamable_http_client  # noqa: PLC0415 - see above
+
+        from sandlot.tools.http import http_client  # noqa: PLC0415 - see above
+        from sandlot.tools.stdio import MAX_MESSAGE_BYTES  # noqa: PLC0415 - see above
+
+        headers = {header: self._variable(name) for header, name in self.headers.items()}
+        client = await stack.enter_async_context(http_client(self.url, headers, notes))
+        return streamable_http_client(
+            self.url, http_client=client, terminate_on_close=False, max_sse_event_size=MAX_MESSAGE_BYTES
+        )
+
+    def _variable(self, name: str) -> str:
+        try:
+            return os.environ[name]
+        except KeyError:
+            raise AuthorError(
+                f"MCP server `{self.name}` needs the environment variable `{name}`; set it", kind="config"
+            ) from None
+
+    async def _listed(self, client: "Client") -> list["ListedTool"]:
+        """Every tool of the server that is wanted, each name once."""
+        listed: list[ListedTool] = []
+        cursor: str | None = None
+        for _ in range(MAX_PAGES):
+            page = await client.list_tools(cursor=cursor)
+            listed += [tool for tool in page.tools if not self.tools or tool.name in self.tools]
+            cursor = page.next_cursor
+            if cursor is None or len(listed) > MAX_TOOLS:
+                break
+        else:
+            raise AuthorError(f"MCP server `{self.name}` lists more than {MAX_PAGES} pages of tools", kind="server")
+        if len(listed) > MAX_TOOLS:
+            raise AuthorError(
+                f"MCP server `{self.name}` offers more than {MAX_TOOLS} tools; name those to take in `tools`", kind="server"
+            )
+        names = Counter(tool.name for tool in listed)
+        if twice := [name for name, count in names.items() if count > 1]:
+            raise AuthorError(f"MCP server `{self.name}` offers two tools named `{twice[0]}`", kind="server")
+        if missing := [name for name in self.tools if name not in names]:
+            raise AuthorError(
+                f"MCP server `{self.name}` has no tool `{missing[0]}`; there are: {', '.join(names)}", kind="config"
+            )
+        return listed
+
+
+def _load_sdk() -> None:
+    for name in ("http", "remote"):
+        importlib.import_module(f"sandlot.tools.{name}")
+
+
+def source_from(fields: Json) -> McpServer:
+    """A source from a config table, with errors that name the field."""
+    try:
+        return msgspec.convert(fields, McpServer)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"MCP server {fields.get('name', fields)!r}: {error}") from error
+
+
+def require_distinct(tools: Sequence[tuple[str, Tool]]) -> None:
+    """Refuse tools of one name, naming both owners; each comes with the name of its owner."""
+    owners: dict[str, str] = {}
+    for owner, tool in tools:
+        if other := owners.get(tool.spec.name):
+            raise ConfigError(
+                f"tool `{tool.spec.name}` comes from {other} and from {owner}; rename one, or give an MCP server a `prefix`"
+            )
+        owners[tool.spec.name] = owner

@@ -1,0 +1,114 @@
+"""One tool of an MCP server, as a `Tool`.
+
+What the server says about a call is for the agent to read, errors included. What says that the server itself is broken, gone or
+not speaking the protocol is the environment's failure and raises `AuthorError`. A result's shape is checked, its declared output
+schema is not: nobody here relies on it, and a hostile one could keep the host busy.
+"""
+
+from dataclasses import dataclass
+
+import msgspec
+from mcp import Client, MCPError
+from mcp_types import (
+    CONNECTION_CLOSED,
+    PARSE_ERROR,
+    AudioContent,
+    CallToolRequest,
+    CallToolRequestParams,
+    CallToolResult,
+    ContentBlock,
+    EmbeddedResource,
+    ImageContent,
+    ResourceLink,
+    TextContent,
+    TextResourceContents,
+)
+from mcp_types import Tool as ListedTool
+
+from sandlot.errors import AuthorError, ToolError, boundary
+from sandlot.ports import ToolSpec, World
+from sandlot.tools.arguments import clean, plain
+from sandlot.tools.stdio import TOO_LARGE, ServerNotes
+from sandlot.trace import ToolCall, ToolResult
+
+MAX_DESCRIPTION_CHARS = 8_000
+MAX_SCHEMA_BYTES = 2**16
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteTool:
+    """Implements the `Tool` port over one tool of a running server."""
+
+    spec: ToolSpec
+    remote: str
+    """Its name on the server."""
+    server: str
+    client: Client
+    notes: ServerNotes
+
+    @property
+    def concurrent(self) -> bool:
+        """A server answers its calls as they come."""
+        return True
+
+    async def call(self, world: World, call: ToolCall) -> ToolResult:  # noqa: ARG002 - the server has a world of its own
+        """Pass the call on; its answer as text, its errors as something to read."""
+        try:
+            arguments = plain(call)
+        except ToolError as error:
+            return ToolResult(call=call.id, text=str(error), error=True)
+        request = CallToolRequest(params=CallToolRequestParams(name=self.remote, arguments=arguments))
+        try:
+            with boundary(AuthorError, self._failed()):
+                result = await self._send(request)
+        except ToolError as error:
+            return ToolResult(call=call.id, text=clean(str(error)), error=True)
+        text = "\n".join(_text(block) for block in result.content)
+        if not result.content and result.structured_content is not None:
+            text = msgspec.json.encode(result.structured_content).decode()
+        return ToolResult(call=call.id, text=clean(text) or "ok", error=bool(result.is_error))
+
+    async def _send(self, request: CallToolRequest) -> CallToolResult:
+        try:
+            return await self.client.session.send_request(request, CallToolResult)
+        except MCPError as error:
+            if self.notes.too_large:
+                self.notes.too_large = False
+                raise ToolError(TOO_LARGE) from error
+            lost = self.notes.over_http and error.code == CONNECTION_CLOSED
+            if self.notes.trouble or lost or error.code == PARSE_ERROR:
+                raise AuthorError(f"{self._failed()}: {error.message}; {self.notes.tell()}", kind="server") from error
+            raise ToolError(error.message) from error
+
+    def _failed(self) -> str:
+        return f"MCP server `{self.server}` failed in `{self.remote}`"
+
+
+def remote_tool(listed: ListedTool, server: str, prefix: str, client: Client, notes: ServerNotes) -> RemoteTool:
+    """The tool a server listed; `AuthorError` if no agent could be shown it."""
+    schema = {"type": "object"} | listed.input_schema
+    size = len(msgspec.json.encode(schema))
+    if size > MAX_SCHEMA_BYTES:
+        raise AuthorError(
+            f"MCP server `{server}` offers `{listed.name[:100]}` with a schema of {size} bytes; {MAX_SCHEMA_BYTES} is the most",
+            kind="server",
+        )
+    description = clean(listed.description or "")
+    if len(description) > MAX_DESCRIPTION_CHARS:
+        description = description[:MAX_DESCRIPTION_CHARS] + f" [cut: {len(description)} characters]"
+    spec = ToolSpec(name=clean(prefix + listed.name), description=description, parameters=schema)
+    return RemoteTool(spec, listed.name, server, client, notes)
+
+
+def _text(block: ContentBlock) -> str:
+    match block:
+        case TextContent():
+            return block.text
+        case ImageContent() | AudioContent():
+            return f"[{block.type} {block.mime_type}, {len(block.data) * 3 // 4} bytes, not shown]"
+        case EmbeddedResource(resource=TextResourceContents() as resource):
+            return resource.text
+        case EmbeddedResource(resource=resource):
+            return f"[resource {resource.uri}, bytes, not shown]"
+        case ResourceLink():
+            return f"[resource {block.uri}]"

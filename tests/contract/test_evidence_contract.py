@@ -1,0 +1,62 @@
+"""What every `Evidence` promises. A third party adds its own to `EVIDENCES` and runs this file."""
+
+import pytest
+
+from sandlot.errors import NotInEvidence
+from sandlot.grade.evidence import StoredEvidence
+from sandlot.ports import Evidence
+from sandlot.trace import EvidenceRecord, FileRecord, Trace
+from sandlot.types import digest
+
+FILES = {"/out/a.txt": "größe".encode(), "/out/deep/b.bin": b"\xff\x00", "/c": b""}
+
+
+def stored() -> Evidence:
+    kept = {digest(data): data for data in FILES.values()}
+    files = {path: FileRecord(size=len(data), blob=digest(data)) for path, data in FILES.items()}
+    record = EvidenceRecord(
+        answer="done",
+        state={"n": [1]},
+        files=files | {"/huge": FileRecord(size=10**9, blob=None)},
+        initial={"/c": files["/c"], "/gone": FileRecord(size=1, blob="x")},
+    )
+    return StoredEvidence(record, Trace(run="r", task="t", rollout=0, seed=0), kept)
+
+
+EVIDENCES = [stored]
+"""Each gives evidence of `FILES`, of `/huge` that was not kept, and of a setup that had left `/c` and `/gone`."""
+
+
+@pytest.fixture(params=EVIDENCES)
+def evidence(request):
+    return request.param()
+
+
+def test_files_are_read_as_bytes_and_text(evidence):
+    assert {path: evidence.read(path) for path in FILES} == FILES
+    assert evidence.read_text("/out/a.txt") == "größe"
+
+
+def test_files_are_listed_by_folder_and_sorted(evidence):
+    assert list(evidence.list()) == ["/c", "/huge", "/out/a.txt", "/out/deep/b.bin"]
+    assert list(evidence.list("/out")) == ["/out/a.txt", "/out/deep/b.bin"]
+    assert list(evidence.list("/none")) == []
+
+
+@pytest.mark.parametrize("path", ["/none", "/out", "/huge", "", "/out/deep/b.bin"])
+def test_asking_for_text_that_is_not_there_is_not_in_evidence(evidence, path):
+    with pytest.raises(NotInEvidence):
+        evidence.read_text(path)
+
+
+def test_a_file_that_was_not_kept_still_exists(evidence):
+    assert evidence.exists("/huge")
+    assert not evidence.exists("/out")
+
+
+def test_the_diff_names_what_changed_since_setup(evidence):
+    assert set(evidence.diff()) == {"/gone", "/huge", "/out/a.txt", "/out/deep/b.bin"}
+
+
+def test_answer_state_and_trace_are_there(evidence):
+    assert (evidence.answer, evidence.state, evidence.trace.task) == ("done", {"n": [1]}, "t")

@@ -1,0 +1,21 @@
+"""Benchmarks run whole at a small size; their figures are not looked at, their shape and honesty are."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+
+
+@pytest.mark.system
+def test_the_rollouts_benchmark_runs_and_leaves_the_table_alone():
+    table = (BENCHMARKS / "README.md").read_bytes()
+    argv = [sys.executable, BENCHMARKS / "rollouts.py", "--small", "--skip-peers"]
+    done = subprocess.run(argv, check=True, capture_output=True, text=True, timeout=240)
+    whole = json.loads(done.stdout.splitlines()[-1])
+    assert list(whole) == ["name", "machine", "ours", "peers", "ratios"]
+    assert whole["ours"]["waiting"]["most_waiting"] > 1
+    assert (BENCHMARKS / "README.md").read_bytes() == table

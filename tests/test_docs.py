@@ -1,0 +1,113 @@
+"""The documents tell the truth: every block runs, every command, field and port is there, generated pages are fresh."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs" / "guides").glob("*.md"))]
+BLOCK = re.compile(r"^```(\w+)(?: ([^\n]*))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def blocks(page: Path) -> list[tuple[str, str, str]]:
+    return [(language, options or "", body) for language, options, body in BLOCK.findall(page.read_text())]
+
+
+@pytest.fixture
+def workshop(tmp_path):
+    """A folder as a reader has it after cloning: the ready environments, and `sandlot` on the path."""
+    (tmp_path / "environments").symlink_to(ROOT / "environments")
+    return tmp_path
+
+
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_every_block_of_a_page_runs_from_top_to_bottom(page, workshop):
+    """```python FILE``` writes that file; ```python``` runs; ```console``` runs its `$` lines and wants exit 0."""
+    environment = os.environ | {
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "PYTHONPATH": str(ROOT / "src"),
+        "COLUMNS": "120",
+    }
+    ran = 0
+    for language, options, body in blocks(page):
+        if "no-run" in options:
+            continue
+        if language in {"python", "toml", "json"} and options:
+            path = workshop / options
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(body)
+        elif language == "python":
+            run([sys.executable, "-c", body], workshop, environment)
+        elif language == "console":
+            for line in (line[2:] for line in body.splitlines() if line.startswith("$ ")):
+                if not line.startswith("make "):
+                    run(["bash", "-ec", line], workshop, environment)
+        ran += 1
+    assert ran or "```" not in page.read_text()
+
+
+def run(command: list[str], folder: Path, environment: dict[str, str]) -> None:
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, f"{command[-1]}\n{done.stdout}\n{done.stderr}"
+
+
+def test_generated_pages_are_fresh():
+    done = subprocess.run([sys.executable, ROOT / "docs" / "generate.py", "--check"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{done.stderr}: run `make docs`"
+
+
+def test_every_command_and_port_is_in_the_reference():
+    from sandlot import ports
+    from sandlot.cli.main import app
+
+    commands = (ROOT / "docs" / "reference" / "commands.md").read_text()
+    assert [command.name for command in app.registered_commands if f"## `sandlot {command.name}`" not in commands] == []
+    pages = (ROOT / "docs" / "reference" / "ports.md").read_text()
+    protocols = [
+        name
+        for name, value in vars(ports).items()
+        if getattr(value, "_is_protocol", False) and value.__module__ == ports.__name__
+    ]
+    assert [name for name in protocols if f"## {name}\n" not in pages] == []
+
+
+def test_every_field_of_the_configuration_says_what_it_means():
+    """A name that needs no words is one of these; anything else has its meaning on the field."""
+    plain = {
+        "name",
+        "description",
+        "id",
+        "tool",
+        "seed",
+        "network",
+        "env",
+        "model",
+        "temperature",
+        "top_p",
+        "split",
+        "format",
+        "checks",
+    }
+    rows = re.findall(
+        r"^\| `(\w+)` \| [^|]* \| [^|]* \| ([^|]*) \|$", (ROOT / "docs" / "reference" / "config.md").read_text(), re.MULTILINE
+    )
+    assert [field for field, meaning in rows if not meaning.strip() and field not in plain] == []
+
+
+def test_relative_links_lead_somewhere():
+    broken = []
+    for page in [
+        *ROOT.glob("*.md"),
+        *ROOT.glob("docs/**/*.md"),
+        *ROOT.glob("environments/**/*.md"),
+        *ROOT.glob("benchmarks/*.md"),
+    ]:
+        for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text()):
+            if "://" not in target and not (page.parent / target).exists():
+                broken.append(f"{page.relative_to(ROOT)}: {target}")
+    assert not broken

@@ -1,0 +1,70 @@
+"""Figures are of the whole process tree, failures are not figures, and a table is replaced only between its own markers."""
+
+import json
+import sys
+
+import pytest
+from report import ChildFailedError, Report, Row, best_of, machine, measure, publish, table_of, with_section
+
+BURN = "import time; end = time.process_time() + 0.3\nwhile time.process_time() < end: pass"
+
+
+def test_cpu_of_a_grandchild_is_counted():
+    middle = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {BURN!r}], check=True)"
+    assert measure([sys.executable, "-c", middle]).cpu_s >= 0.3
+
+
+def test_output_and_memory_come_with_the_cost():
+    done = measure([sys.executable, "-c", "print('out')"])
+    assert done.stdout == "out\n"
+    assert done.peak_bytes > 1e6
+
+
+def test_a_failed_command_has_no_cost():
+    with pytest.raises(ChildFailedError, match="exited with 3"):
+        measure([sys.executable, "-c", "raise SystemExit(3)"])
+
+
+def test_a_command_that_does_not_end_is_killed():
+    with pytest.raises(ChildFailedError, match="exited with -9"):
+        measure([sys.executable, "-c", "import time; time.sleep(60)"], timeout_s=0.1)
+
+
+def test_the_best_of_several_runs_counts():
+    assert best_of(2, [sys.executable, "-c", "pass"]) > 0
+
+
+def test_a_section_is_replaced_and_the_rest_kept():
+    text = "a\n<!-- x -->\nold\n<!-- /x -->\n<!-- y -->\nkept\n<!-- /y -->\nb\n"
+    assert with_section(text, "x", r"new \1") == "a\n<!-- x -->\nnew \\1\n<!-- /x -->\n<!-- y -->\nkept\n<!-- /y -->\nb\n"
+
+
+def test_a_missing_section_is_named():
+    with pytest.raises(ValueError, match="no section `z`"):
+        with_section("nothing here", "z", "new")
+
+
+def test_the_table_has_a_column_for_every_peer():
+    table = table_of([Row("speed", 1234.5, {"inspect": 0.5678}, ">= 500"), Row("memory", 2.0, {"verifiers": "-"})])
+    assert table.splitlines() == [
+        "| what | target | Sandlot | inspect | verifiers |",
+        "| --- | --- | --- | --- | --- |",
+        "| speed | >= 500 | 1,234 | 0.568 |  |",
+        "| memory |  | 2 |  | - |",
+    ]
+
+
+def test_the_last_line_of_stdout_is_the_result(capsys):
+    publish(Report("x", {"a": 1}, {"p": {"a": 2}}, {"p_a": 0.5}, [Row("a", 1, {"p": 2})]), write_table=False)
+    whole = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert list(whole) == ["name", "machine", "ours", "peers", "ratios"]
+    assert whole["ratios"] == {"p_a": 0.5}
+
+
+def test_the_machine_is_described():
+    assert {"cores", "ram_gb", "kernel", "python", "load"} <= set(machine())
+
+
+def test_byte_code_is_kept_for_everybody(monkeypatch):
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    assert measure([sys.executable, "-c", "import sys; print(sys.dont_write_bytecode)"]).stdout == "False\n"

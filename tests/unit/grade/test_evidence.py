@@ -1,0 +1,196 @@
+from dataclasses import dataclass, field
+
+import msgspec
+import pytest
+
+from sandlot.errors import AuthorError, GradeError, NotInEvidence, SandboxError
+from sandlot.grade.evidence import StoredEvidence, gather
+from sandlot.limits import Limits
+from sandlot.trace import EvidenceRecord, FileRecord, Trace
+from sandlot.types import digest
+
+TRACE = Trace(run="r", task="t", rollout=0, seed=0)
+
+
+class Frozen:
+    """A snapshot of literal files; sizes may lie."""
+
+    def __init__(self, files, sizes=None):
+        self.files = files
+        self.sizes = {path: len(data) for path, data in files.items()} | (sizes or {})
+        self.reads = []
+
+    async def list(self):
+        return self.sizes
+
+    async def read(self, path):
+        self.reads.append(path)
+        try:
+            return self.files[path]
+        except KeyError:
+            raise FileNotFoundError(path) from None
+
+
+class MemoryBlobs(dict):
+    async def put(self, data):
+        self[digest(data)] = data
+        return digest(data)
+
+    async def get(self, key):
+        return self[key]
+
+
+@dataclass
+class Ticket:
+    status: str = "open"
+
+
+@dataclass
+class Desk:
+    tickets: dict[str, Ticket] = field(default_factory=dict)
+    refunds: tuple[int, ...] = ()
+
+
+async def test_what_was_gathered_is_what_checks_read():
+    blobs = MemoryBlobs()
+    record = await gather(
+        Frozen({"/out/a.txt": "zwölf".encode()}),
+        blobs,
+        Limits(),
+        state=Desk(tickets={"7": Ticket("done")}, refunds=(3,)),
+        answer="hi",
+    )
+    record = msgspec.msgpack.decode(msgspec.msgpack.encode(record), type=EvidenceRecord)
+    evidence = StoredEvidence(record, TRACE, blobs, Desk)
+    assert evidence.read_text("/out/a.txt") == evidence.read_text("out//./a.txt") == "zwölf"
+    assert evidence.state == Desk(tickets={"7": Ticket("done")}, refunds=(3,))
+    assert evidence.answer == "hi"
+    assert evidence.list("/out") == ["/out/a.txt"]
+    assert evidence.list("/o") == []
+    assert evidence.exists("/out/a.txt")
+    assert not evidence.exists("/out")
+
+
+def test_a_missing_file_is_not_in_evidence_and_names_its_neighbours(evidence_of):
+    with pytest.raises(NotInEvidence, match=r"no file `/out/total.txt`; below `/out/` there is: /out/sum.txt"):
+        evidence_of({"/out/sum.txt": b"1"}).read("/out/total.txt")
+
+
+def test_text_that_is_not_utf8_is_not_in_evidence(evidence_of):
+    with pytest.raises(NotInEvidence, match="byte 1 is 0xff"):
+        evidence_of({"/a": b"a\xff"}).read_text("/a")
+
+
+def test_bytes_that_were_kept_and_are_gone_break_the_grading():
+    record = EvidenceRecord(files={"/a": FileRecord(size=1, blob="0" * 64)})
+    with pytest.raises(GradeError, match="gone from the run directory"):
+        StoredEvidence(record, TRACE, {}).read("/a")
+
+
+def test_a_blob_is_loaded_once():
+    loads = []
+    record = EvidenceRecord(files={"/a": FileRecord(size=1, blob="x"), "/b": FileRecord(size=1, blob="x")})
+    evidence = StoredEvidence(record, TRACE, lambda key: loads.append(key) or b"1")
+    assert (evidence.read("/a"), evidence.read("/b"), loads) == (b"1", b"1", ["x"])
+
+
+def test_a_check_that_changes_the_state_changes_a_copy(evidence_of):
+    evidence = evidence_of(state={"tickets": []})
+    evidence.state["tickets"].append(1)
+    assert evidence.record.state == {"tickets": []}
+
+
+def test_state_that_no_longer_fits_its_type_is_the_graders_failure(evidence_of):
+    with pytest.raises(GradeError, match="the stored state is not a `Desk`"):
+        evidence_of(state={"tickets": 3}, state_type=Desk)
+
+
+async def test_the_cap_keeps_small_files_and_records_the_rest():
+    files = {"/a-huge": b"x" * 300, "/b": b"y" * 100, "/c": b"z" * 101, "/d": b"w" * 250, "/e": b"v" * 250, "/f": b"u" * 250}
+    snapshot, blobs = Frozen(files), MemoryBlobs()
+    record = await gather(snapshot, blobs, Limits(evidence_bytes=1000))
+    assert {path for path, file in record.files.items() if file.blob} == {"/b", "/c", "/d", "/e", "/f"}
+    assert record.files["/a-huge"] == FileRecord(size=300, blob=None)
+    assert list(record.files) == sorted(files)
+    assert "/a-huge" not in snapshot.reads
+    with pytest.raises(NotInEvidence, match="300 bytes and was not kept"):
+        StoredEvidence(record, TRACE, blobs).read("/a-huge")
+
+
+async def test_the_cap_counts_all_files_together():
+    record = await gather(Frozen({f"/{n}": bytes([n]) * 20 for n in range(20)}), MemoryBlobs(), Limits(evidence_bytes=100))
+    assert sum(file.size for file in record.files.values() if file.blob) == 100
+    assert len(record.files) == 20
+
+
+async def test_a_listing_that_lies_about_sizes_does_not_break_the_cap():
+    blobs = MemoryBlobs()
+    record = await gather(Frozen({"/a": b"x" * 500}, sizes={"/a": 1}), blobs, Limits(evidence_bytes=1000))
+    assert record.files == {"/a": FileRecord(size=500, blob=None)}
+    assert not blobs
+
+
+async def test_a_listed_file_that_cannot_be_read_is_the_sandboxs_failure():
+    with pytest.raises(SandboxError, match="/ghost"):
+        await gather(Frozen({}, sizes={"/ghost": 3}), MemoryBlobs(), Limits())
+
+
+async def test_a_file_name_that_is_not_text_is_spelled_out():
+    record = await gather(Frozen({"/a\udcff": b"1"}), MemoryBlobs(), Limits(), answer="\ud800!")
+    assert list(record.files) == ["/a\\udcff"]
+    assert record.answer == "\\ud800!"
+    msgspec.msgpack.encode(record)
+
+
+async def test_the_diff_shows_what_was_added_removed_and_changed():
+    before = Frozen({"/same": b"1", "/edited": b"abc", "/grown": b"1", "/gone": b"x"})
+    after = Frozen({"/same": b"1", "/edited": b"abd", "/grown": b"12", "/new": b"n"})
+    evidence = StoredEvidence(await gather(after, MemoryBlobs(), Limits(), initial=before), TRACE, {})
+    diff = evidence.diff()
+    assert list(diff) == ["/edited", "/gone", "/grown", "/new"]
+    assert diff["/new"][0] is None
+    assert diff["/gone"][1] is None
+    assert before.reads == ["/edited", "/same"]
+
+
+async def test_a_file_too_large_to_keep_counts_as_changed():
+    files = {"/big": b"x" * 300}
+    record = await gather(Frozen(files), MemoryBlobs(), Limits(evidence_bytes=1000), initial=Frozen(files))
+    assert list(StoredEvidence(record, TRACE, {}).diff()) == ["/big"]
+
+
+@pytest.mark.parametrize(
+    ("state", "where"),
+    [
+        ({"a": [1, {"b": object()}]}, r"`state\.a\[1\]\.b` is a `object`"),
+        (Desk(tickets={"1": Ticket(status=open)}), r"`state\.tickets\.1\.status` is a `builtin_function_or_method`"),
+        (object(), "`state` is a `object`"),
+        ({"x": float("nan")}, r"`state\.x` is nan"),
+        ({"x": [0.0, float("-inf")]}, r"`state\.x\[1\]` is -inf"),
+        ({"x": {7: "a"}}, r"`state\.x` has the key 7, a `int`; use text as keys, such as '7'"),
+        ({"x": 2**80}, r"`state\.x` is a number of 81 bits"),
+    ],
+)
+async def test_state_that_is_not_plain_data_is_the_authors_error_with_its_path(state, where):
+    with pytest.raises(AuthorError, match=where):
+        await gather(Frozen({}), MemoryBlobs(), Limits(), state=state)
+
+
+async def test_state_that_contains_itself_is_the_authors_error():
+    circle: list = []
+    circle.append(circle)
+    with pytest.raises(AuthorError):
+        await gather(Frozen({}), MemoryBlobs(), Limits(), state={"x": circle})
+
+
+async def test_state_nested_too_deep_is_the_authors_error():
+    deep: list = []
+    for _ in range(150):
+        deep = [deep]
+    with pytest.raises(AuthorError, match="nested more than 100 deep"):
+        await gather(Frozen({}), MemoryBlobs(), Limits(), state=deep)
+
+
+async def test_text_an_agent_put_into_the_state_can_always_be_written_down():
+    record = await gather(Frozen({}), MemoryBlobs(), Limits(), state={"note\ud800": "a\udfffb"})
+    assert record.state == {"note\\ud800": "a\\udfffb"}

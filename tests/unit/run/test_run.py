@@ -1,0 +1,216 @@
+"""Runs: every rollout exactly once, a reason whenever they stop, refusals before the first rollout."""
+
+import signal
+from pathlib import Path
+
+import msgspec
+import pytest
+
+import sandlot
+from sandlot.errors import ConfigError
+from sandlot.run.config import RunConfig, Selection, plan_run
+from sandlot.run.results import Run
+from sandlot.run.run import Watcher, run_async
+from sandlot.types import Split
+from sandlot.wiring.parts import ModelConfig
+
+SOURCE = """
+from random import Random
+from sandlot import Ask, Score, environment
+
+@environment("add", tasks=10)
+def add(rng: Random):
+    a, b = rng.randrange(100), rng.randrange(100)
+    answer = yield Ask(f"What is {a}+{b}?", golden=str(a + b))
+    yield Score(answer == str(a + b))
+"""
+
+
+@pytest.fixture
+def add(tmp_path) -> Path:
+    path = tmp_path / "add.py"
+    path.write_text(SOURCE)
+    return path
+
+
+def config(env: Path, model: str = "scripted:golden", **fields) -> RunConfig:
+    return RunConfig(env=str(env), model=ModelConfig(spec=model), **fields)
+
+
+class StopAfter(Watcher):
+    """Interrupts the process after so many rollouts, as Ctrl-C would."""
+
+    def __init__(self, count: int):
+        self.left = count
+
+    def note(self, row):
+        self.left -= 1
+        if self.left == 0:
+            signal.raise_signal(signal.SIGINT)
+
+
+def test_every_task_is_taken_once(add, tmp_path):
+    run = sandlot.run(add, "scripted:golden", runs=tmp_path)
+    assert sorted(trace.key for trace in run) == sorted((f"add-{n}", 0) for n in range(10))
+    assert (run.verdict, run.summary().score.value) == ("complete", 1.0)
+
+
+def test_rollouts_are_spread_over_the_tasks(add):
+    plan = plan_run(sandlot.load(add), config(add, select=Selection(rollouts=23)))
+    assert plan.counts == (3, 3, 3, 2, 2, 2, 2, 2, 2, 2)
+    assert plan.num_rollouts == 23
+
+
+def test_a_group_is_so_many_of_each_task(add):
+    plan = plan_run(sandlot.load(add), config(add, select=Selection(group=4, tasks=("add-3", "add-1"))))
+    assert [(task.id, rollout) for task, rollout in plan.each()] == [(t, n) for t in ("add-3", "add-1") for n in range(4)]
+
+
+@pytest.mark.parametrize(
+    ("select", "complaint"),
+    [
+        (Selection(rollouts=5, group=2), "not both"),
+        (Selection(rollouts=0), "give 1 or more"),
+        (Selection(tasks=("add-99",)), "no task `add-99`"),
+        (Selection(training=True), "held out"),
+    ],
+)
+def test_a_wrong_selection_is_refused_with_the_fix(add, select, complaint):
+    with pytest.raises(ConfigError, match=complaint):
+        plan_run(sandlot.load(add), config(add, select=select))
+
+
+def test_training_on_the_train_split_is_fine(add):
+    plan = plan_run(sandlot.load(add), config(add, select=Selection(training=True, split=Split.TRAIN)))
+    assert 0 < len(plan.tasks) < 10
+
+
+def test_a_finished_run_is_not_run_into_again(add, tmp_path):
+    first = sandlot.run(add, "scripted:golden", runs=tmp_path)
+    second = sandlot.run(add, "scripted:golden", runs=tmp_path)
+    assert first.path.name.endswith("-1")
+    assert second.path.name.endswith("-2")
+
+
+def test_another_number_at_once_is_the_same_run(add, tmp_path):
+    env = sandlot.load(add)
+    from sandlot.run.manifest import Fingerprints, run_digest
+
+    prints = Fingerprints(environment="e", setting="s", tasks="t")
+    assert run_digest(config(add, at_once=1), prints) == run_digest(config(add, at_once=99), prints)
+    assert run_digest(config(add), prints) != run_digest(config(add, model="scripted:noop"), prints)
+    assert env.name == "add"
+
+
+async def test_an_interrupted_run_is_continued_by_the_same_command(add, tmp_path):
+    settings = config(add, select=Selection(group=5), at_once=2)
+    first = await run_async(settings, runs=tmp_path, watch=StopAfter(7))
+    assert first.verdict == "incomplete"
+    assert "interrupted by SIGINT" in first.sittings[0].stopped
+    assert 7 <= len(first) < 50
+    again = await run_async(settings, runs=tmp_path)
+    assert again.path == first.path
+    assert again.verdict == "complete"
+    assert len({trace.key for trace in again}) == len(again) == 50
+    assert len(again.sittings) == 2
+
+
+async def test_a_run_in_a_named_place_refuses_a_changed_environment(add, tmp_path):
+    place = tmp_path / "here"
+    await run_async(config(add), place=place)
+    add.write_text(SOURCE.replace("randrange(100)", "randrange(50)"))
+    from sandlot.env.module import forget_modules
+
+    forget_modules(tmp_path)
+    with pytest.raises(ConfigError, match="begun with another environment and setting"):
+        await run_async(config(add), place=place)
+
+
+async def test_a_run_whose_environment_keeps_failing_is_stopped_and_says_who(tmp_path):
+    path = tmp_path / "bad.py"
+    path.write_text(SOURCE.replace("yield Score(answer", "1 / 0; yield Score(answer"))
+    run = await run_async(config(path, select=Selection(group=20), at_once=2), runs=tmp_path)
+    assert run.verdict == "stopped"
+    assert "failed on the grader side" in run.sittings[0].stopped
+    assert len(run) < 200
+    assert {trace.reward for trace in run} == {None}
+    assert run.summary().score.value is None
+
+
+async def test_a_model_that_keeps_failing_is_tried_again_then_stops_the_run(add, tmp_path):
+    run = await run_async(config(add, model="scripted:crash", select=Selection(group=20), at_once=2), runs=tmp_path)
+    assert run.verdict == "stopped"
+    assert "model side" in run.sittings[0].stopped
+    assert {len(trace.attempts) for trace in run} == {1}
+
+
+def test_a_judge_is_asked_for_before_the_first_rollout(tmp_path):
+    folder = tmp_path / "judged"
+    (folder / "rubrics").mkdir(parents=True)
+    (folder / "environment.toml").write_text('name = "judged"')
+    (folder / "tasks.py").write_text("from sandlot import Task\ndef tasks(rng):\n    yield Task('a', prompt='x')\n")
+    rubric = {"checks": [{"kind": "judge", "id": "nice", "prompt": "It is polite."}]}
+    (folder / "rubrics" / "default.json").write_bytes(msgspec.json.encode(rubric))
+    with pytest.raises(ConfigError, match="--judge"):
+        sandlot.run(folder, "scripted:noop", runs=tmp_path / "runs")
+    assert not (tmp_path / "runs").exists()
+
+
+def test_the_manifest_is_enough_to_repeat_the_run_and_holds_no_secret(add, tmp_path, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "canary-key-123")
+    run = sandlot.run(add, "scripted:golden", runs=tmp_path)
+    text = (run.path / "manifest.json").read_text()
+    assert "canary-key-123" not in text
+    manifest = run.manifest
+    assert manifest.config.model.spec == "scripted:golden"
+    assert manifest.fingerprints.environment
+    assert manifest.machine["cores"] >= 1
+
+
+def test_two_runs_of_the_same_tasks_are_compared_by_task(add, tmp_path):
+    golden = sandlot.run(add, "scripted:golden", runs=tmp_path)
+    nothing = sandlot.run(add, "scripted:noop", runs=tmp_path)
+    comparison = nothing.compare(golden)
+    assert comparison.score.value == 1.0
+    assert len(comparison.improved) == 10
+
+
+def test_runs_in_other_settings_are_not_compared_unless_told_to(add, tmp_path):
+    golden = sandlot.run(add, "scripted:golden", runs=tmp_path)
+    other = tmp_path / "other.py"
+    other.write_text(SOURCE.replace("tasks=10", "tasks=10, system='Think.'"))
+    second = sandlot.run(other, "scripted:golden", runs=tmp_path)
+    with pytest.raises(ConfigError, match="settings differ"):
+        golden.compare(second)
+    assert golden.compare(second, despite_setting=True).note
+
+
+def test_a_directory_that_is_no_run_is_refused(tmp_path):
+    with pytest.raises(ConfigError, match="not a run"):
+        Run(tmp_path)
+
+
+async def test_an_author_thread_that_never_returns_stops_the_run_by_name(tmp_path, monkeypatch):
+    import threading
+
+    from sandlot.run import collect
+    from sandlot.threads import ABANDONED
+
+    monkeypatch.setattr(collect, "MAX_ABANDONED", 3)
+    release = threading.Event()
+    env = sandlot.Environment("stuck", limits=sandlot.Limits(tool_s=0.02, turns=1))
+    env.tasks(lambda rng: (sandlot.Task(f"t-{n}", prompt="go") for n in range(50)))
+    env.check(points=1, id="ok")(lambda evidence: True)
+
+    @env.tool
+    def wait() -> None:
+        """Wait."""
+        release.wait()
+
+    try:
+        run = await run_async(config(tmp_path / "stuck", model="scripted:loop", at_once=4), env=env, runs=tmp_path)
+        assert run.verdict == "stopped"
+        assert "wait` did not return" in run.sittings[0].stopped
+    finally:
+        release.set()
+        ABANDONED.clear()

@@ -1,0 +1,114 @@
+import hashlib
+from contextlib import suppress
+from itertools import count
+
+import pytest
+
+from failing_disk import Countdown, StoppedError
+from made_traces import make_row, make_trace
+from sandlot.clock import Clock
+from sandlot.store.blobs import LARGE_BYTES
+from sandlot.store.directory import open_run
+from sandlot.store.gc import collect, last_change, references
+from sandlot.store.reader import RunReader
+from sandlot.trace import Image, Message, Node, Tensor, ToolResult
+from sandlot.types import Role
+
+MANIFEST = b'{"format": 1}'
+
+
+async def make_run(path, live: bytes, *dead: bytes) -> str:
+    """A run with one trace that refers to `live`; the other blobs are referred to by nobody."""
+    async with open_run(path, manifest=MANIFEST) as run:
+        name = await run.blobs.put(live)
+        for data in dead:
+            await run.blobs.put(data)
+        trace = make_trace(blob=name)
+        await run.add(trace, make_row(trace))
+    return name
+
+
+def files_of(folder):
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file() and path.name != "lock"}
+
+
+async def test_a_dry_run_says_what_would_go_and_changes_nothing(tmp_path):
+    await make_run(tmp_path / "r", b"live", b"dead", b"D" * (LARGE_BYTES + 1))
+    before = files_of(tmp_path)
+    found = collect(tmp_path, dry_run=True)
+    assert [item.why for item in found.removable] == ["a blob nobody refers to", "1 blobs nobody refers to"]
+    assert found.size_bytes == LARGE_BYTES + 1 + 4
+    assert files_of(tmp_path) == before
+
+
+async def test_what_nobody_refers_to_goes_and_the_rest_stays_readable(tmp_path):
+    big = b"B" * (LARGE_BYTES + 1)
+    live = await make_run(tmp_path / "small", b"live", b"dead", big)
+    live_big = await make_run(tmp_path / "big", big, b"dead")
+    early = RunReader(tmp_path / "small").blobs
+    assert early.read(live) == b"live"
+    listed = collect(tmp_path, dry_run=True)
+    assert collect(tmp_path, dry_run=False) == listed
+    assert collect(tmp_path, dry_run=True).removable == ()
+    assert early.read(live) == b"live"
+    assert RunReader(tmp_path / "small").blobs.read(live) == b"live"
+    assert RunReader(tmp_path / "big").blobs.read(live_big) == big
+    with pytest.raises(KeyError):
+        early.read(hashlib.sha256(b"dead").hexdigest())
+    with pytest.raises(KeyError):
+        RunReader(tmp_path / "small").blobs.read(hashlib.sha256(b"dead").hexdigest())
+    async with open_run(tmp_path / "small") as run:
+        assert await run.blobs.get(live) == b"live"
+        assert await run.blobs.get(await run.blobs.put(b"dead")) == b"dead"
+
+
+async def test_old_runs_go_and_young_ones_stay(tmp_path):
+    await make_run(tmp_path / "r", b"live")
+    changed = last_change(tmp_path / "r")
+    assert collect(tmp_path, older_than_s=100, dry_run=False, clock=Clock(wall=lambda: changed + 99)).removable == ()
+    found = collect(tmp_path, older_than_s=100, dry_run=False, clock=Clock(wall=lambda: changed + 101))
+    assert [(item.path, item.why) for item in found.removable] == [(tmp_path / "r", "an old run")]
+    assert list(tmp_path.iterdir()) == []
+
+
+async def test_a_run_that_is_being_written_is_named_and_not_touched(tmp_path):
+    async with open_run(tmp_path / "r", manifest=MANIFEST) as run:
+        name = await run.blobs.put(b"not referred to yet")
+        found = collect(tmp_path, older_than_s=0, dry_run=False, clock=Clock(wall=lambda: 1e12))
+        assert found.busy == (tmp_path / "r",)
+        assert found.removable == ()
+        assert await run.blobs.get(name) == b"not referred to yet"
+
+
+async def test_drafts_and_half_removed_runs_go(tmp_path):
+    await make_run(tmp_path / "r", b"live")
+    await make_run(tmp_path / "gone.tmp", b"live")
+    (tmp_path / "r" / "segments" / "000009.parquet.tmp").write_bytes(b"half")
+    found = collect(tmp_path, dry_run=False)
+    assert {item.why for item in found.removable} == {"half-written", "a run that was being removed"}
+    assert [path.name for path in tmp_path.iterdir()] == ["r"]
+    assert not (tmp_path / "r" / "segments" / "000009.parquet.tmp").exists()
+
+
+def test_every_kind_of_reference_is_found():
+    trace = make_trace(blob="evidence")
+    result = ToolResult(call="1", text="cut", whole="whole", images=(Image("shot"),))
+    tensor = Tensor("tensor", dtype="float32", shape=(2,))
+    trace.append(Node(message=Message(role=Role.TOOL, parts=(result, Image("image"), tensor)), parent=1))
+    assert set(references(trace)) == {"evidence", "whole", "shot", "image", "tensor"}
+
+
+async def test_stopped_at_any_step_of_a_collection_the_live_blobs_stay(tmp_path):
+    for steps in count():
+        run = tmp_path / str(steps) / "r"
+        live = await make_run(run, b"live", b"dead", b"D" * (LARGE_BYTES + 1))
+        stopping = Countdown(left=steps, torn=5)
+        with suppress(StoppedError):
+            collect(run.parent, dry_run=False, disk=stopping.disk)
+        assert RunReader(run).blobs.read(live) == b"live"
+        async with open_run(run) as again:
+            assert await again.blobs.get(live) == b"live"
+        if stopping.left > 0:
+            break
+    assert steps > 3
+    assert collect(run.parent, dry_run=True).removable == ()

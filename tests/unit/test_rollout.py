@@ -1,0 +1,308 @@
+"""One rollout: whatever happens becomes an end and an outcome, and no failure has a reward."""
+
+import anyio
+import pytest
+
+from sandlot import author, threads
+from sandlot.env.environment import Environment
+from sandlot.errors import ModelError, StoppedByHook
+from sandlot.harness.tool_loop import ToolLoop
+from sandlot.limits import Constraint, Limits, OnBreach
+from sandlot.model.scripted import ScriptedPolicies, scripted
+from sandlot.rollout import run_rollout
+from sandlot.store.blobs import MemoryBlobs
+from sandlot.task import Task
+from sandlot.trace import Cancelled, Event, Failed, Message, Node, Reasoning, Scored, Text, ToolCall
+from sandlot.types import End, Role, Side
+from sandlot.wiring.parts import Grading, Parts
+
+TASK = Task("one", prompt="Say yes.", key={"word": "yes"})
+
+
+def quiz(**options) -> Environment:
+    env = Environment("quiz", **options)
+
+    @env.check(points=2)
+    def right(evidence, task):
+        return evidence.answer == task.key["word"]
+
+    @env.tool
+    async def look() -> str:
+        """Look."""
+        return "nothing to see"
+
+    @env.solution
+    async def solve(agent, task):
+        await agent.call("look")
+        await agent.say(task.key["word"])
+
+    return env
+
+
+class Turns:
+    """Policies that take these turns, one after the other; an error among them is raised."""
+
+    name = "turns"
+
+    def __init__(self, *turns):
+        self.turns = list(turns)
+
+    def policy(self, task, seed, rollout=0):
+        return self
+
+    async def __aenter__(self):
+        return self
+
+    async def __aexit__(self, *error):
+        return None
+
+    async def turn(self, trace, leaf, tools):
+        turn = self.turns[trace.num_turns]
+        if isinstance(turn, Exception):
+            raise turn
+        return turn if isinstance(turn, Node) else saying(turn, leaf)
+
+
+def saying(text, parent=None, stop="stop", **fields):
+    return Node(message=Message(role=Role.ASSISTANT, parts=(Text(text),)), parent=parent, sampled=True, stop=stop, **fields)
+
+
+async def rolled(env, policies, *, hooks=(), harness=None):
+    parts = Parts(grading=Grading(env=env), policies=policies, harness=harness or ToolLoop(hooks))
+    return await run_rollout(parts, TASK, run="test", rollout=0, blobs=MemoryBlobs())
+
+
+async def test_a_golden_rollout_is_done_and_scored():
+    trace = await rolled(quiz(), scripted("golden", quiz().parts.solution))
+    assert (trace.end, str(trace.outcome.score), trace.reward) == (End.DONE, "2/2", 1.0)
+    assert trace.num_turns == 2
+    assert set(trace.phases) == {"open", "model", "tools", "gather", "close", "grade"}
+
+
+async def test_a_wrong_answer_is_scored_zero():
+    trace = await rolled(quiz(), Turns("no"))
+    assert (trace.end, trace.reward) == (End.DONE, 0.0)
+
+
+async def test_running_out_of_turns_is_graded():
+    trace = await rolled(quiz(limits=Limits(turns=3)), scripted("loop"))
+    assert (trace.end, trace.reward) == (End.TURN_LIMIT, 0.0)
+
+
+async def test_running_out_of_time_is_graded():
+    trace = await rolled(quiz(limits=Limits(time_s=0.05)), scripted("hang"))
+    assert (trace.end, trace.reward) == (End.TIME_LIMIT, 0.0)
+    assert trace.events[-1].detail["limit"] == "time_limit"
+
+
+async def test_a_refusal_is_graded():
+    trace = await rolled(quiz(), scripted("refuse"))
+    assert (trace.end, trace.reward) == (End.REFUSED, 0.0)
+
+
+async def test_an_answer_cut_off_by_its_token_cap_ends_at_the_token_limit():
+    trace = await rolled(quiz(), Turns(saying("ye", 0, stop="length")))
+    assert (trace.end, trace.reward) == (End.TOKEN_LIMIT, 0.0)
+    assert trace.events == [Event(kind="turn_cut", turn=1, detail={"chars": 2})]
+
+
+async def test_a_conversation_that_no_longer_fits_ends_at_the_token_limit_and_says_so():
+    trace = await rolled(quiz(), Turns(ModelError("too long", kind="context")))
+    assert (trace.end, trace.reward) == (End.TOKEN_LIMIT, 0.0)
+    assert trace.events[0].kind == "context_overflow"
+
+
+async def test_a_breach_that_ends_is_graded():
+    rule = Constraint(id="hands-off", tool="look", on_breach=OnBreach.END)
+    trace = await rolled(quiz(constraints=[rule]), scripted("golden", quiz().parts.solution))
+    assert (trace.end, trace.reward) == (End.BREACH, 0.0)
+
+
+async def test_a_penalty_takes_points_away():
+    rule = Constraint(id="hands-off", tool="look", on_breach=OnBreach.PENALTY, points=1)
+    trace = await rolled(quiz(constraints=[rule]), scripted("golden", quiz().parts.solution))
+    assert (str(trace.outcome.score), trace.reward) == ("1/2", 0.5)
+    assert trace.outcome.score.checks[-1].id == "constraint:hands-off"
+
+
+def broken(where: str, *, hang: bool = False) -> Environment:
+    """An environment in which one part raises or never comes back."""
+    env = Environment("broken", limits=Limits(setup_s=0.05, grade_s=0.1) if hang else None)
+
+    def at(place):
+        async def fail(*args, **kwargs):
+            if place == where and hang:
+                await anyio.sleep_forever()
+            if place == where:
+                raise RuntimeError("boom")
+            return True
+
+        return fail
+
+    env.setup(at("setup"))
+    env.check(points=1, id="right")(at("check"))
+    env.user(at("user"))
+
+    @env.tool
+    async def look() -> str:
+        """Look."""
+        await at("tool")()
+        return "ok"
+
+    return env
+
+
+@pytest.mark.parametrize(
+    ("where", "hang", "side", "kind"),
+    [
+        ("setup", False, Side.ENVIRONMENT, "crash"),
+        ("setup", True, Side.ENVIRONMENT, "timeout"),
+        ("tool", False, Side.ENVIRONMENT, "crash"),
+        ("user", False, Side.ENVIRONMENT, "crash"),
+        ("check", False, Side.GRADER, "crash"),
+        ("check", True, Side.GRADER, "timeout"),
+    ],
+)
+async def test_whatever_breaks_blames_its_side_and_has_no_reward(where, hang, side, kind):
+    call = Node(message=Message(role=Role.ASSISTANT, parts=(ToolCall("c", "look"),)), sampled=True, parent=0)
+    env = broken(where, hang=hang)
+    if where != "user":
+        env.parts.user = None
+    trace = await rolled(env, Turns(call, "yes"))
+    assert isinstance(trace.outcome, Failed)
+    assert (trace.outcome.side, trace.outcome.kind) == (side, kind)
+    assert trace.reward is None
+    assert trace.end is (End.DONE if side is Side.GRADER else End.CUT)
+
+
+@pytest.mark.parametrize("error", [ModelError("down", kind="connect"), RuntimeError("a bug in the policy")])
+async def test_a_policy_that_fails_is_the_models_failure(error):
+    trace = await rolled(quiz(), Turns(error))
+    assert (trace.end, trace.outcome.side, trace.reward) == (End.CUT, Side.MODEL, None)
+
+
+async def test_a_golden_solution_that_raises_is_the_environments_failure():
+    async def solve(agent, task):
+        raise KeyError("month")
+
+    trace = await rolled(quiz(), scripted("golden", solve))
+    assert trace.outcome.side is Side.ENVIRONMENT
+    assert "KeyError" in trace.outcome.message
+
+
+async def test_a_harness_that_raises_is_the_harness_failure():
+    class Loose(ToolLoop):
+        name = "loose"
+
+        async def play(self, session, policy, trace):
+            raise IndexError("lost the thread")
+
+    trace = await rolled(quiz(), Turns("yes"), harness=Loose())
+    assert (trace.outcome.side, trace.reward) == (Side.HARNESS, None)
+
+
+async def test_state_that_cannot_be_stored_is_the_environments_failure():
+    env = quiz()
+    env.setup(lambda world, task: world.state.update(lock=object()))
+    trace = await rolled(env, Turns("yes"))
+    assert trace.outcome.side is Side.ENVIRONMENT
+    assert "lock" in trace.outcome.message
+
+
+async def test_a_failure_in_a_group_of_parallel_tools_is_named_and_not_called_exception_group():
+    env = Environment("pair")
+    env.check(points=1, id="any")(lambda evidence: True)
+
+    @env.tool
+    async def good() -> str:
+        """Good."""
+        return "ok"
+
+    @env.tool
+    async def bad() -> str:
+        """Bad."""
+        raise ValueError("no such month")
+
+    both = Message(role=Role.ASSISTANT, parts=(ToolCall("a", "good"), ToolCall("b", "bad")))
+    trace = await rolled(env, Turns(Node(message=both, sampled=True, parent=0)))
+    assert trace.outcome == Failed(Side.ENVIRONMENT, "crash", "tool `bad`: ValueError: no such month")
+
+
+async def test_a_hook_may_put_another_message_in_place_of_the_sampled_one():
+    class Coach:
+        async def after_turn(self, trace, node):
+            return Message(role=Role.ASSISTANT, parts=(Text("yes"),)) if node.message.text == "no" else None
+
+        async def after_step(self, trace, step):
+            pass
+
+    trace = await rolled(quiz(), Turns("no"), hooks=[Coach()])
+    assert trace.reward == 1.0
+    assert [(node.message.text, node.sampled, node.parent) for node in trace.nodes[1:]] == [("no", True, 0), ("yes", False, 0)]
+    assert trace.events[0].kind == "intervention"
+
+
+async def test_a_hook_may_stop_a_rollout_which_is_then_cancelled():
+    class Guard:
+        async def after_turn(self, trace, node):
+            raise StoppedByHook("enough")
+
+        async def after_step(self, trace, step):
+            pass
+
+    trace = await rolled(quiz(), Turns("yes"), hooks=[Guard()])
+    assert (trace.outcome, trace.reward) == (Cancelled("enough"), None)
+
+
+async def test_cancelling_is_not_swallowed():
+    with anyio.move_on_after(0.05) as scope:
+        await rolled(quiz(), scripted("hang"))
+    assert scope.cancelled_caught
+
+
+async def test_a_blocking_setup_is_given_up_on_at_its_deadline_and_counted():
+    import threading
+
+    release = threading.Event()
+    env = quiz(limits=Limits(setup_s=0.05))
+
+    @env.setup
+    def sleepy(world, task):
+        release.wait()
+
+    trace = await rolled(env, Turns("yes"))
+    assert (trace.outcome.side, trace.outcome.kind) == (Side.ENVIRONMENT, "timeout")
+    name = author.name_of(sleepy)
+    assert threads.ABANDONED[name] == 1
+    release.set()
+    with anyio.fail_after(5):
+        while threads.ABANDONED[name]:
+            await anyio.lowlevel.checkpoint()
+
+
+async def test_reasoning_is_kept_in_the_trace():
+    node = Node(message=Message(role=Role.ASSISTANT, parts=(Reasoning("hm"), Text("yes"))), sampled=True, parent=0)
+    trace = await rolled(quiz(), Turns(node))
+    assert trace.reward == 1.0
+    assert trace.nodes[-1].message.parts[0] == Reasoning("hm")
+
+
+async def test_a_trace_without_token_ids_says_it_cannot_be_trained_on():
+    assert not (await rolled(quiz(), Turns("yes"))).trainable
+
+
+async def test_the_key_is_nowhere_in_the_trace_of_an_agent_that_does_not_know_it():
+    import msgspec
+
+    env = quiz()
+    task = Task("one", prompt="Guess.", key={"word": "canary-4711"})
+    parts = Parts(grading=Grading(env=env), policies=Turns("no"), harness=ToolLoop())
+    trace = await run_rollout(parts, task, run="test", rollout=0, blobs=MemoryBlobs())
+    assert isinstance(trace.outcome, Scored)
+    assert b"canary-4711" not in msgspec.json.encode(trace)
+
+
+def test_scripted_policies_choose_by_seed():
+    policies = scripted("mixed:0.5", quiz().parts.solution)
+    assert isinstance(policies, ScriptedPolicies)
+    assert {type(policies.choose(TASK, seed)).__name__ for seed in range(20)} == {"function", "Player"}
