@@ -43,6 +43,8 @@ def load(what: str | Path | Environment) -> Environment:
     installed = {entry.name: entry for entry in entry_points(group=GROUP)}
     if str(what) in installed:
         return checked(_from_entry(installed[str(what)]))
+    if path.is_dir():
+        raise ConfigError(f"`{what}` is a folder without an environment: it has neither `{MANIFEST}` nor `environment.py`")
     raise ConfigError(f"no environment `{what}`: it is neither a path nor installed{_near(str(what), installed)}")
 
 

@@ -50,8 +50,7 @@ async def run_async(
     watcher = watch or Watcher()
     started_s, cpu_s = time.monotonic(), _cpu_s()
     async with (
-        open_run(path, manifest=msgspec.json.format(msgspec.json.encode(manifest), indent=2)) as store,
-        open_parts(
+        open_parts(  # before the directory: a model that is refused leaves no empty run behind
             environment,
             config.model,
             config.agent,
@@ -60,7 +59,9 @@ async def run_async(
             sandbox=config.sandbox,
             pool=min(config.at_once, POOL),
             cache=path.parent / JUDGE_CACHE,
+            spent=Run(path).spent() if (path / "manifest.json").exists() else None,
         ) as parts,
+        open_run(path, manifest=msgspec.json.format(msgspec.json.encode(manifest), indent=2)) as store,
         LoopWatch() as lag,
     ):
         watcher.begin(path, plan, len(store.done_keys()))

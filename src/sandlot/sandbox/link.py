@@ -7,7 +7,7 @@ thousands of idle sandboxes cost a waiting task each. When the link breaks, ever
 import os
 import socket
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Protocol
 
 import anyio
@@ -45,8 +45,12 @@ class Connection(Protocol):
         """How much was taken; `BlockingIOError` for nothing."""
         ...
 
+    def shutdown(self, how: int, /) -> None:
+        """End it; whoever waits is woken."""
+        ...
+
     def close(self) -> None:
-        """Close both ways."""
+        """Give the descriptor back."""
         ...
 
 
@@ -59,6 +63,7 @@ class Link:
         self._listeners: dict[int, Listener] = {}
         self._next_channel = 1
         self._sending = anyio.Lock(fast_acquire=True)
+        self._running = False
         self.broken: SandboxError | None = None
 
     async def greet(self, sock: socket.socket) -> int:
@@ -104,7 +109,21 @@ class Link:
             raise garbled("no greeting")
 
     async def run(self) -> None:
-        """Hand out what arrives until the link is closed or breaks; never raises."""
+        """Hand out what arrives until the link is closed or breaks; never raises.
+
+        Only here is the socket closed: a descriptor that is given back while somebody waits for it could be another link's by
+        the time the wait is undone.
+        """
+        self._running = self.broken is None
+        try:
+            await self._receive()
+        finally:
+            if self._running:
+                with anyio.CancelScope(shield=True):
+                    async with self._sending:
+                        self._connection.close()
+
+    async def _receive(self) -> None:
         try:
             while self.broken is None:
                 await anyio.wait_readable(self._connection)
@@ -122,14 +141,15 @@ class Link:
             self.fail(error)
         except OSError as error:
             self.fail(SandboxError(f"the sandbox died ({error})", kind="died"))
-        except anyio.ClosedResourceError:
-            pass  # `close` has told everyone
 
     def fail(self, error: SandboxError) -> None:
         """Break the link: everyone on it hears the same error, and later calls too."""
         if self.broken is None:
             self.broken = error
-            self._connection.close()
+            with suppress(OSError):
+                self._connection.shutdown(socket.SHUT_RDWR)  # wakes whoever waits, and process 1 dies of it
+            if not self._running:
+                self._connection.close()
         listeners, self._listeners = self._listeners, {}
         for listener in listeners.values():
             listener.on_broken(self.broken)
@@ -137,7 +157,6 @@ class Link:
     def close(self) -> None:
         """End the sandbox: its process 1 dies with the socket, and everything in it with process 1."""
         if self.broken is None:
-            anyio.notify_closing(self._connection)
             self.fail(SandboxError("the sandbox is closed", kind="closed"))
 
     @contextmanager
