@@ -35,7 +35,9 @@ def run(
     group: Annotated[int | None, Option("--group", "-g", help="Rollouts of each task.")] = None,
     task: Annotated[list[str] | None, Option("--task", help="Only this task; may be repeated.")] = None,
     split: Annotated[Split | None, Option("--split", help="Only tasks of this split.")] = None,
-    sandbox: Annotated[str, Option("--sandbox", help="The sandbox backend, for environments with an image.")] = "native",
+    sandbox: Annotated[
+        str, Option("--sandbox", help="`native`, `docker`, or `docker:SOCKET`; for environments with an image.")
+    ] = "native",
     at_once: Annotated[int, Option("--at-once", help="Rollouts in flight.")] = 64,
     judge: Judge = None,
     rubric: Rubric = None,

@@ -21,7 +21,7 @@ def started(proc: Path, pid: int) -> str:
 
 
 def new_labels(proc: Path = Path("/proc")) -> dict[str, str]:
-    """This process and a fresh `sandlot.run`, as labels to put on what it makes."""
+    """Our process and a fresh `sandlot.run`, as labels to put on what it makes."""
     return {
         f"{PREFIX}run": uuid.uuid4().hex,
         f"{PREFIX}pid": str(os.getpid()),
@@ -45,5 +45,5 @@ def is_gone(labels: Mapping[str, str], proc: Path = Path("/proc")) -> bool:
 def _place(proc: Path) -> dict[str, str]:
     return {
         f"{PREFIX}boot": (proc / "sys/kernel/random/boot_id").read_text().strip(),
-        f"{PREFIX}pid_namespace": os.readlink(proc / "self/ns/pid"),
+        f"{PREFIX}pid_namespace": str((proc / "self/ns/pid").readlink()),
     }
