@@ -27,7 +27,8 @@ PAGE_ROWS = 50
 LOOKS = 500
 MANIFEST = b'{"format": 1, "env": "synthetic"}'
 INSPECT_VENV = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "sandlot-benchmarks" / "inspect"
-WORDS = ["ledger", "total", "the", "a", "refund", "is", "was", "customer", "42", "1999", "because", "ticket", "open", "sum", "of"]
+WORDS = ["".join(Random(n).choices("etaoinshrdlucmfwyp", k=2 + n % 9)) for n in range(2000)]
+"""As hard to compress as plain English, roughly: eleven bits a word."""
 
 
 def say(text: str) -> None:
@@ -46,28 +47,22 @@ def made(count: int) -> Iterator[tuple]:
     from sandlot.types import End, Role
 
     random = Random(0)
-    texts = [" ".join(random.choices(WORDS, k=40)) for _ in range(2000)]
-    nodes = [
-        [
-            Node(message=said(Role.USER, text[:120])),
-            Node(message=said(Role.ASSISTANT, text), parent=0, sampled=True, usage=Usage()),
-        ]
-        for text in texts
-    ]
     check = CheckResult(id="right", verdict=Verdict.MET, value=1.0, points=1.0, worth=1.0, evidence="it is right")
     outcome = Scored(Score(points=1, possible=1, value=1.0, checks=(check,)))
     phases = {"setup": 0.001, "model": 0.5, "gather": 0.001, "grade": 0.01, "teardown": 0.001}
-    evidence = EvidenceRecord(answer="42")
+    evidence, usage = EvidenceRecord(answer="42"), Usage(prompt_tokens=60, completion_tokens=40)
     trace = Trace(run="bench", task="", rollout=0, seed=1, end=End.DONE, outcome=outcome, evidence=evidence, phases=phases)
     for number in range(count):
-        node_list = nodes[random.randrange(len(nodes))]
+        text = " ".join(random.choices(WORDS, k=40))
+        question = Node(message=said(Role.USER, text[:120]))
+        answer = Node(message=said(Role.ASSISTANT, text), parent=0, sampled=True, usage=usage)
         this = msgspec.structs.replace(
             trace,
             task=f"task-{number // 8}",
             rollout=number % 8,
-            nodes=node_list,
+            nodes=[question, answer],
             seed=number,
-            started=1.7e9 + random.random() * 1e5,
+            started=1.7e9 + number * 0.01,
         )
         yield this, row_of(this, split="train")
 
@@ -106,15 +101,15 @@ def append_ours(folder: Path, count: int) -> dict[str, float]:
     return cpu_of(lambda: anyio.run(keep))
 
 
-def append_jsonl(path: Path, count: int) -> dict[str, float]:
+def append_jsonl(path: Path, count: int, batch: int = WRITERS) -> dict[str, float]:
     import msgspec
 
     pairs, encoder = list(made(count)), msgspec.json.Encoder()
 
     def keep() -> None:
         with path.open("wb") as file:
-            for start in range(0, count, WRITERS):
-                for trace, row in pairs[start : start + WRITERS]:
+            for start in range(0, count, batch):
+                for trace, row in pairs[start : start + batch]:
                     file.write(encoder.encode({"row": row, "trace": trace}) + b"\n")
                 file.flush()
                 os.fdatasync(file.fileno())
@@ -129,7 +124,7 @@ def sqlite_at(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def append_sqlite(path: Path, count: int) -> dict[str, float]:
+def append_sqlite(path: Path, count: int, batch: int = WRITERS) -> dict[str, float]:
     import msgspec
 
     pairs, encoder = list(made(count)), msgspec.msgpack.Encoder()
@@ -140,13 +135,13 @@ def append_sqlite(path: Path, count: int) -> dict[str, float]:
         columns = ", ".join(f'"{name}"' for name in fields)
         connection.execute(f"create table traces ({columns}, tags, phases, trace blob, primary key (task, rollout))")
         insert = f"insert into traces values ({', '.join('?' * (len(fields) + 3))})"
-        for start in range(0, count, WRITERS):
+        for start in range(0, count, batch):
             with connection:
                 connection.executemany(
                     insert,
                     [
                         (*(getattr(row, name) for name in fields), *map(encoder.encode, (row.tags, row.phases, trace)))
-                        for trace, row in pairs[start : start + WRITERS]
+                        for trace, row in pairs[start : start + batch]
                     ],
                 )
         connection.close()
@@ -178,11 +173,12 @@ def fill_ours(folder: Path, count: int) -> None:
             entries = []
 
 
-def in_chunks(append: Callable[[Path, int], dict[str, float]]) -> Callable[[Path, int], None]:
-    return lambda path, count: void(append(path, count))
+def fill_jsonl(path: Path, count: int) -> None:
+    append_jsonl(path, count, batch=2**16)
 
 
-def void(_: object) -> None: ...
+def fill_sqlite(path: Path, count: int) -> None:
+    append_sqlite(path, count, batch=2**16)
 
 
 # -- reading, in a fresh process ---------------------------------------------------------------------------------------
@@ -314,8 +310,8 @@ def run_inspect(folder: Path, count: int) -> dict:
 
 STORES = {
     "sandlot": (append_ours, fill_ours, read_ours),
-    "jsonl": (append_jsonl, in_chunks(append_jsonl), read_jsonl),
-    "sqlite": (append_sqlite, in_chunks(append_sqlite), read_sqlite),
+    "jsonl": (append_jsonl, fill_jsonl, read_jsonl),
+    "sqlite": (append_sqlite, fill_sqlite, read_sqlite),
 }
 
 

@@ -16,7 +16,7 @@ from inspect_ai.dataset import Sample
 from inspect_ai.log import read_eval_log, read_eval_log_sample, write_eval_log
 from inspect_ai.scorer import includes
 
-WORDS = ["ledger", "total", "the", "a", "refund", "is", "was", "customer", "42", "1999", "because", "ticket", "open", "sum", "of"]
+WORDS = ["".join(Random(n).choices("etaoinshrdlucmfwyp", k=2 + n % 9)) for n in range(2000)]
 
 
 def written(folder: Path, count: int) -> Path:

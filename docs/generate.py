@@ -8,7 +8,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import click
 import msgspec
 import typer
 
@@ -16,7 +15,7 @@ from sandlot import errors, limits, ports, rubric, task, trace
 from sandlot.cli.main import app
 from sandlot.env import folder
 from sandlot.grade.library import LIBRARY
-from sandlot.grade.loading import rubric_schema
+from sandlot.grade.schema import rubric_schema
 from sandlot.run import config
 from sandlot.run.taxonomy import LABELS
 from sandlot.wiring import parts
@@ -51,15 +50,15 @@ def commands() -> str:
     for name, command in sorted(_flat(group)):
         lines += [f"## `sandlot {name}`", "", inspect.cleandoc(command.help or ""), ""]
         for parameter in command.params:
-            if isinstance(parameter, click.Option) and "--help" not in parameter.opts:
+            if parameter.param_type_name == "option" and "--help" not in parameter.opts:
                 default = (
                     f" Default: `{parameter.default}`."
                     if parameter.default not in (None, False, ()) and not callable(parameter.default)
                     else ""
                 )
                 lines.append(f"- `{', '.join(parameter.opts)}` {parameter.help or ''}{default}")
-            elif isinstance(parameter, click.Argument):
-                lines.append(f"- `{parameter.make_metavar(click.Context(command))}` {getattr(parameter, 'help', None) or ''}")
+            elif parameter.param_type_name == "argument":
+                lines.append(f"- `{parameter.metavar or parameter.name.upper()}` {getattr(parameter, 'help', None) or ''}")
         lines.append("")
     return "\n".join(lines)
 
@@ -115,11 +114,7 @@ def protocols() -> str:
             lines += [f"## {name}", "", inspect.cleandoc(value.__doc__ or ""), "", "```python"]
             for member, function in vars(value).items():
                 if isinstance(function, property):
-                    lines.append(
-                        f"{member}: {inspect.signature(function.fget).return_annotation}  # {inspect.cleandoc(function.fget.__doc__ or '')}".replace(
-                            "<class '", ""
-                        ).replace("'>", "")
-                    )
+                    lines.append(f"{member}: {_annotation(function)}  # {inspect.cleandoc(function.fget.__doc__ or '')}")
                 elif inspect.isfunction(function) and not member.startswith("_"):
                     prefix = "async def" if inspect.iscoroutinefunction(function) else "def"
                     lines += [f"{prefix} {member}{_signature(function)}", f'    """{inspect.cleandoc(function.__doc__ or "")}"""']

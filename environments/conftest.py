@@ -1,5 +1,8 @@
 """What the environments' own tests share: play every task with an agent written as a function, and look at the scores."""
 
+import os
+import subprocess
+import sys
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
@@ -27,3 +30,22 @@ def play(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Play:
         return scores
 
     return play
+
+
+@pytest.fixture
+def tasks_in_a_fresh_process() -> Callable[[Path, str], str]:
+    """The digest of an environment's tasks, made by a Python of its own with this hash seed."""
+    code = """
+import sys, msgspec, sandlot
+from sandlot.env.taskset import tasks_of
+from sandlot.types import digest
+print(digest(msgspec.json.encode(tasks_of(sandlot.load(sys.argv[1])))))
+"""
+
+    def digest_of(folder: Path, hash_seed: str) -> str:
+        command = [sys.executable, "-c", code, str(folder)]
+        environ = os.environ | {"PYTHONHASHSEED": hash_seed}
+        done = subprocess.run(command, env=environ, capture_output=True, text=True, check=True)  # noqa: S603 - our own code
+        return done.stdout
+
+    return digest_of

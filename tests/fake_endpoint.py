@@ -80,6 +80,8 @@ class FakeEndpoint:
         self.at_once = 0
         self.most_at_once = 0
         self.url = ""
+        self.asked = anyio.Event()
+        """Set by the first request."""
         self._released = anyio.Event()
 
     async def __aenter__(self):
@@ -106,6 +108,7 @@ class FakeEndpoint:
         request = Request(http.path_qs, dict(http.headers), await http.json() if self.keep else {})
         if self.keep:
             self.requests.append(request)
+        self.asked.set()
         self.at_once += 1
         self.most_at_once = max(self.most_at_once, self.at_once)
         try:

@@ -111,6 +111,8 @@ async def change_address(world: World, ticket: str, order: str, address: str) ->
     found = the(world.state.orders, order, "order")
     if found.status != "processing":
         raise ToolError(f"{order} is {found.status}; only orders that are processing can be redirected")
+    if len(address) > 200:
+        raise ToolError(f"the address has {len(address)} characters; a label holds 200")
     record(world, "change_address", ticket, order=order, address=address)
     found.address = address
     return f"{order} will be delivered to {address}."
@@ -159,43 +161,41 @@ def casework(evidence: Evidence, task: Task) -> dict[str, Casework]:
     return {ticket: follow(evidence.state.log, ticket, plan) for ticket, plan in task.key["plans"].items()}
 
 
-def share(good: list[str], among: list[str], what: str) -> tuple[float, str]:
-    return len(good) / len(among), f"{what}: {', '.join(good) or 'none'} of {', '.join(among)}"
+def share(tickets: dict[str, bool]) -> tuple[float, str]:
+    good = [ticket for ticket, fine in tickets.items() if fine]
+    return len(good) / len(tickets), f"{', '.join(good) or 'none'} of {', '.join(tickets)}"
 
 
 @env.check(points=4, tags=("deeds",))
 def the_right_thing_was_done(evidence: Evidence, task: Task) -> tuple[float, str]:
     """Of the tickets that need more than words, those where exactly the right thing was done."""
-    work = {ticket: case for ticket, case in casework(evidence, task).items() if task.key["plans"][ticket]["deeds"]}
-    return share([ticket for ticket, case in work.items() if case.acted], list(work), "done right")
+    plans = task.key["plans"]
+    return share({ticket: case.acted for ticket, case in casework(evidence, task).items() if plans[ticket]["deeds"]})
 
 
 @env.check(points=3, tags=("words",))
 def customers_were_told(evidence: Evidence, task: Task) -> tuple[float, str]:
     """Tickets whose last reply follows the right article, states the facts, and was true when it was sent."""
-    work = casework(evidence, task)
-    return share([ticket for ticket, case in work.items() if case.told], list(work), "told right")
+    return share({ticket: case.told for ticket, case in casework(evidence, task).items()})
 
 
 @env.check(points=3, tags=("status",))
 def tickets_were_finished(evidence: Evidence, task: Task) -> tuple[float, str]:
     """Tickets with the right status, set after deed and reply. A status alone is worth nothing."""
-    work = casework(evidence, task)
-    return share([ticket for ticket, case in work.items() if case.finished], list(work), "finished")
+    return share({ticket: case.finished for ticket, case in casework(evidence, task).items()})
 
 
 @env.check(points=-5, tags=("deeds",))
 def harm_was_done(evidence: Evidence, task: Task) -> tuple[bool, str]:
     """Money paid that was not owed, an address changed without proof, a case given to the wrong team."""
     harm = {ticket: case.harm for ticket, case in casework(evidence, task).items() if case.harm}
-    return bool(harm), str(harm) if harm else "none"
+    return bool(harm), str(harm or "none")
 
 
 @env.check(points=-3, tags=("status",))
 def tickets_were_closed_unsolved(evidence: Evidence, task: Task) -> tuple[float, str]:
     """Tickets called resolved whose customer was not helped."""
-    work = casework(evidence, task)
-    return share([ticket for ticket, case in work.items() if case.status == "resolved" and not case.told], list(work), "empty")
+    return share({ticket: case.status == "resolved" and not case.told for ticket, case in casework(evidence, task).items()})
 
 
 @env.solution
@@ -204,9 +204,10 @@ async def solve(agent: Agent, task: Task) -> None:
     for ticket, plan in task.key["plans"].items():
         await agent.call("read_ticket", ticket=ticket)
         for deed in plan["deeds"]:
-            more = {"reason": "by the knowledge base"} if deed["tool"] == "escalate" else {}
             arguments = {name: value for name, value in deed.items() if name != "tool"}
-            await agent.call(deed["tool"], ticket=ticket, **arguments, **more)
+            if deed["tool"] == "escalate":
+                arguments["reason"] = "by the knowledge base"
+            await agent.call(deed["tool"], ticket=ticket, **arguments)
         words = f"Thank you for writing. Please note: {', '.join(plan['facts'])}. Kind regards, your help desk"
         await agent.call("reply_to_customer", ticket=ticket, article=plan["article"], text=words)
         await agent.call("set_status", ticket=ticket, status=plan["status"])

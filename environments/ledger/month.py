@@ -43,7 +43,7 @@ class BankLine:
     date: str
     text: str
     cents: int
-    entry: Entry | None
+    entry: Entry
 
 
 @dataclass
@@ -53,6 +53,7 @@ class Month:
     rates: dict[str, dict[str, int]]  # month -> currency -> micros
     entries: list[Entry] = field(default_factory=list)
     bank: list[BankLine] = field(default_factory=list)
+    nets: set[int] = field(default_factory=set)
 
     @property
     def last_day(self) -> int:
@@ -72,12 +73,10 @@ class Month:
 
     def net(self, low: int = 40, high: int = 700) -> int:
         """A net amount in cents no other invoice of the month has, so that a gross amount names its invoice."""
-        while (cents := self.rng.randrange(low * 100, high * 100, 10)) in self._nets:
+        while (cents := self.rng.randrange(low * 100, high * 100, 10)) in self.nets:
             pass
-        self._nets.add(cents)
+        self.nets.add(cents)
         return cents
-
-    _nets: set[int] = field(default_factory=set)
 
 
 def plain(name: str) -> str:

@@ -31,14 +31,14 @@ def make_task(rng: Random, name: str, job: str, words: str) -> Task:
     for trouble in troubles_of(job, rng):
         trouble(books)
     books.entries.sort(key=lambda entry: entry.date)
-    numbers = {id(entry): number for number, entry in enumerate(books.entries, start=1)}
+    numbers = {entry: number for number, entry in enumerate(books.entries, start=1)}
     open_now = open_lines(books)
     bank = [
         {
             "date": line.date,
             "text": line.text,
             "cents": line.cents,
-            "entry": None if line in open_now else numbers[id(line.entry)],
+            "entry": None if line in open_now else numbers[line.entry],
         }
         for line in month.bank
     ]
@@ -49,7 +49,7 @@ def make_task(rng: Random, name: str, job: str, words: str) -> Task:
         key=key_of(month, job)
         | {
             "open_lines": [number for number, line in enumerate(month.bank, start=1) if line in open_now],
-            "reversed": sorted(numbers[id(each.reverse)] for each in books.corrections if each.reverse),
+            "reversed": sorted(numbers[each.reverse] for each in books.corrections if each.reverse),
             "posted": [plain(each.post) for each in books.corrections if each.post],
         },
         tags=(job,),

@@ -15,7 +15,7 @@ LARGEST_CENTS = 10**12
 
 
 async def query(world: World, sql: str) -> str:
-    """Run one read-only SQL query over the books. Gives columns and rows as JSON, at most 200 rows."""
+    """Run one read-only SQL query. Gives columns and rows as JSON, at most 200 rows; long queries are interrupted."""
     with opened(await world.read(BOOKS)) as db, told():
         only_reading(db)
         return rows_as_json(db.execute(sql))
@@ -34,6 +34,8 @@ async def post_entry(world: World, date: str, party: str, reference: str, memo: 
             raise ToolError(f"no account {', '.join(unknown)[:80]}; there are: {', '.join(sorted(known))}")
         if len(lines) < 2 or sum(lines.values()) != 0 or any(not 0 < abs(cents) <= LARGEST_CENTS for cents in lines.values()):
             raise ToolError(f"the lines {str(lines)[:200]} must be two or more, none of them zero or huge, and sum to zero")
+        if any(len(text) > 200 for text in (party, reference, memo)):
+            raise ToolError("party, reference and memo have room for 200 characters each")
         return f"Posted entry {insert(db, [date, party, reference, memo, None], lines)}."
 
 

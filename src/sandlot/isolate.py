@@ -20,7 +20,7 @@ import struct
 import sys
 import traceback
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NoReturn
@@ -101,16 +101,26 @@ def packed(value: Any) -> bytes:
 def _fork(work: Callable[[], Any], memory_bytes: int | None) -> _Child:
     parent, prctl = os.getpid(), _prctl()
     reading, writing = os.pipe()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # forking beside threads: weighed in the decision page
-        pid = os.fork()
-    if pid == 0:
-        _live(work, writing, memory_bytes, parent, prctl)
-    os.close(writing)
-    os.set_blocking(reading, False)
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # no handler of ours may run in the child
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # forking beside threads: weighed in the decision page
+            pid = os.fork()
+        if pid == 0:
+            _live(work, writing, memory_bytes, _Origin(parent, prctl, mask))
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        os.close(writing)
     with suppress(OSError):
         os.setpgid(pid, pid)  # both sides do it, so that it holds whoever comes first
-    return _Child(pid, os.pidfd_open(pid), reading)
+    os.set_blocking(reading, False)
+    try:
+        return _Child(pid, os.pidfd_open(pid), reading)
+    except OSError:
+        os.close(reading)
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        raise
 
 
 async def _receive(pipe: int) -> bytes | None:
@@ -178,12 +188,21 @@ def _prctl() -> Callable[..., int]:
 # -- the child's side: single-threaded, never returns ------------------------------------------------------------------
 
 
-def _live(work: Callable[[], Any], writing: int, memory_bytes: int | None, parent: int, prctl: Callable[..., int]) -> NoReturn:
+@dataclass(frozen=True, slots=True)
+class _Origin:
+    """What a child must know about where it came from."""
+
+    parent: int
+    prctl: Callable[..., int]
+    mask: Collection[int]
+
+
+def _live(work: Callable[[], Any], writing: int, memory_bytes: int | None, origin: _Origin) -> NoReturn:
     try:
-        prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != parent:
+        origin.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != origin.parent:
             os._exit(1)  # the parent died before it could be watched
-        kept = _detach(writing)
+        kept = _detach(writing, origin.mask)
         if memory_bytes is not None:
             _limit_memory(memory_bytes)
         answer = contextvars.Context().run(_answer, work)
@@ -195,7 +214,7 @@ def _live(work: Callable[[], Any], writing: int, memory_bytes: int | None, paren
         os._exit(0)  # whatever happened: no frame of the parent may go on in here
 
 
-def _detach(writing: int) -> list[Any]:
+def _detach(writing: int, mask: Collection[int]) -> list[Any]:
     """Let go of what belongs to the parent: its group, signals, sockets, pipes and unwritten output.
 
     Gives back the parent's streams: dropping them would write their buffers a second time.
@@ -206,17 +225,23 @@ def _detach(writing: int) -> list[Any]:
     for number in signal.valid_signals():
         if callable(signal.getsignal(number)):
             signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+    _close_wires(writing)
+    streams = [sys.stdout, sys.stderr]
+    raw = io.FileIO(2, "w", closefd=False)
+    sys.stdout = sys.stderr = io.TextIOWrapper(io.BufferedWriter(raw), errors="backslashreplace", line_buffering=True)
+    return streams
+
+
+def _close_wires(kept: int) -> None:
+    """Close sockets, pipes and the like; files stay, since an author's module may have opened some."""
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(2, 1)  # stdout may be a protocol's wire
     for descriptor in map(int, os.listdir("/proc/self/fd")):  # noqa: PTH208 - names are numbers
         with suppress(OSError):
             mode = os.fstat(descriptor).st_mode
-            if descriptor not in {0, 1, 2, writing} and not (stat.S_ISREG(mode) or stat.S_ISDIR(mode) or stat.S_ISCHR(mode)):
+            if descriptor not in {0, 1, 2, kept} and not (stat.S_ISREG(mode) or stat.S_ISDIR(mode) or stat.S_ISCHR(mode)):
                 os.close(descriptor)
-    streams = [sys.stdout, sys.stderr]
-    raw = io.FileIO(2, "w", closefd=False)
-    sys.stdout = sys.stderr = io.TextIOWrapper(io.BufferedWriter(raw), errors="backslashreplace", line_buffering=True)
-    return streams
 
 
 def _limit_memory(memory_bytes: int) -> None:

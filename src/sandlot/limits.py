@@ -70,7 +70,9 @@ class Constraint(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     where: dict[str, str] = {}
     """Argument name -> regular expression; the rule applies to calls in which every one is found."""
     at_most: int = 0
+    """Calls allowed: 0 forbids them."""
     on_breach: OnBreach = OnBreach.REFUSE
+    """`refuse`: the call is not made; `penalty`: it is made and costs `points`; `end`: it is not made and the rollout ends."""
     points: float = 0.0
     """What a `penalty` takes away per breach, as a positive number of points."""
 

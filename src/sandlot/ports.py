@@ -29,13 +29,20 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     stdin: bytes | None = None
     """Given whole and closed; None leaves the stream open for `Process.send`."""
     pty: bool = False
+    output_bytes: int | None = None
+    """Bytes of output wanted, both streams together; what comes after is counted and thrown away inside the sandbox."""
 
 
 class Process(Protocol):
     """A running command: output as it comes, then an exit code."""
 
+    @property
+    def dropped(self) -> int:
+        """Bytes of output beyond `Command.output_bytes`, known when it has ended."""
+        ...
+
     def output(self) -> AsyncIterator[tuple[str, bytes]]:
-        """Pieces of (`stdout` or `stderr`, bytes) until both are closed."""
+        """Pieces of (`stdout` or `stderr`, bytes) until it has ended; what it left in the background is not waited for."""
         ...
 
     async def send(self, data: bytes) -> None:
@@ -71,7 +78,7 @@ class Snapshot(Protocol):
     """Files frozen at one moment. What the agent does later does not show."""
 
     async def list(self) -> Mapping[str, int]:
-        """Every file's absolute path and size in bytes."""
+        """Every file that is not the image's, by absolute path: size in bytes. What an image brings can be read, not listed."""
         ...
 
     async def read(self, path: str) -> bytes:
@@ -130,6 +137,8 @@ class Completed(msgspec.Struct, frozen=True, kw_only=True):
     code: int
     stdout: str
     stderr: str
+    dropped: int = 0
+    """Bytes of output beyond the limit, thrown away."""
 
 
 class World(Protocol):
@@ -268,8 +277,8 @@ class Policies(Protocol):
         """As the user wrote it, without secrets."""
         ...
 
-    def policy(self, task: Task, seed: int) -> AbstractAsyncContextManager[Policy]:
-        """A policy for one rollout; `seed` is for its sampling."""
+    def policy(self, task: Task, seed: int, rollout: int = 0) -> AbstractAsyncContextManager[Policy]:
+        """A policy for one rollout of a task, by its number; `seed` is for its sampling."""
         ...
 
 
@@ -394,6 +403,13 @@ class Evidence(Protocol):
 
     def diff(self) -> Mapping[str, tuple[FileRecord | None, FileRecord | None]]:
         """What changed since setup: path -> (before, after)."""
+        ...
+
+    def grading_sandbox(self, *paths: str) -> AbstractAsyncContextManager[World]:
+        """A fresh sandbox of the pristine image with these of the agent's files in it (none named: all it left).
+
+        For checks that must execute what the agent wrote: it runs in there, and the verdict is computed out here.
+        """
         ...
 
 

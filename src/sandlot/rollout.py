@@ -36,7 +36,7 @@ async def grade_trace(grading: Grading, task: Task, trace: Trace, blobs: Blobs) 
     """The score of what a rollout left: the same function the first time and every time after."""
     limits = grading.env.limits.but(task.limits)
     with deadline(limits.grade_s, GradeError, f"grading task `{task.id}`"):
-        evidence = await load_evidence(grading.env, trace, blobs)
+        evidence = await load_evidence(grading.env, task, trace, blobs, grading.backend)
         return await grade(grading.env, task, evidence, grading.judge, rubric=grading.rubric)
 
 
@@ -45,7 +45,7 @@ async def _opened(parts: Parts, task: Task, trace: Trace, blobs: Blobs) -> Async
     """The session, with the time it took to open and to close."""
     async with AsyncExitStack() as stack:
         with timed(trace.phases, "open"):
-            session = await stack.enter_async_context(open_session(parts.env, task, backend=parts.backend, blobs=blobs))
+            session = await stack.enter_async_context(open_session(parts.env, task, backend=parts.grading.backend, blobs=blobs))
         yield session
         with timed(trace.phases, "close"):
             await stack.aclose()
@@ -55,7 +55,7 @@ async def _act(parts: Parts, task: Task, session: WorldSession, trace: Trace) ->
     """Play until there is an end; the agent's own time running out is one."""
     seed = derive_seed("sampling", trace.run, task.id, trace.rollout)
     with agent_time(session.limits.time_s), boundary(HarnessError, f"harness `{parts.harness.name}`"):
-        async with parts.policies.policy(task, seed) as policy:
+        async with parts.policies.policy(task, seed, trace.rollout) as policy:
             return await parts.harness.play(session, policy, trace)
     trace.events.append(
         Event(kind="limit", turn=trace.num_turns, detail={"limit": "time_limit", "seconds": session.limits.time_s})

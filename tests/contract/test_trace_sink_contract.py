@@ -10,6 +10,7 @@ from sandlot.errors import StoreError
 from sandlot.store.directory import open_run
 from sandlot.store.reader import RunReader
 from sandlot.store.traces import MemoryTraces, Sealing
+from sandlot.trace import EvidenceRecord
 
 
 @asynccontextmanager
@@ -96,3 +97,22 @@ async def test_many_at_once_are_all_kept(opened):
         for trace in traces:
             group.start_soon(sink.add, trace, make_row(trace))
     assert kept() == {trace.key: trace for trace in traces}
+
+
+def deep(levels: int):
+    value = 0
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize("state", ["\ud800", 2**70, deep(100_000), object()], ids=["surrogate", "huge", "deep", "object"])
+async def test_what_cannot_be_written_down_is_refused_and_harms_nothing(opened, state):
+    sink, kept = opened
+    bad, good = make_trace("bad", 0), make_trace("a", 0)
+    bad.evidence = EvidenceRecord(state=state)
+    with pytest.raises(StoreError, match="bad/0 cannot be written down"):
+        await sink.add(bad, make_row(bad))
+    await sink.add(good, make_row(good))
+    assert kept() == {("a", 0): good}
+    assert sink.done_keys() == {("a", 0)}

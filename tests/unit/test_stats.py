@@ -223,6 +223,12 @@ def test_clustered_intervals_cover_the_truth_where_naive_ones_do_not(tasks, roll
     assert naive < 0.91
 
 
+def test_a_share_over_very_few_tasks_still_covers_the_truth():
+    rng = Random(21)
+    intervals = [stats.clustered_share(drawn_tasks(rng, 4, 16)) for _ in range(600)]
+    assert sum(interval.low <= 0.4 <= interval.high for interval in intervals) / 600 >= 0.935
+
+
 # -- comparisons
 
 

@@ -8,7 +8,8 @@ from sandlot import Agent, Task, load
 from sandlot.env.taskset import tasks_of
 from sandlot.task import split_of
 
-ENV = load(Path(__file__).parents[1])
+HERE = Path(__file__).parents[1]
+ENV = load(HERE)
 TASKS = tasks_of(ENV)
 
 
@@ -178,8 +179,33 @@ def test_hostile_calls_are_answered_and_earn_nothing(play):
     assert not any(score.value for score in play(ENV, hostile).values())
 
 
-def test_tasks_are_the_same_every_time_and_split_in_two():
-    assert tasks_of(ENV) == TASKS
+def test_other_words_for_the_same_thing_are_as_good(play):
+    def respelled(calls):
+        for tool, arguments in calls:
+            if tool == "change_address":
+                yield tool, arguments | {"address": arguments["address"].upper().replace(",", "  ")}
+            elif tool == "reply_to_customer":
+                yield tool, arguments | {"text": arguments["text"].replace(",", "\n").upper() + "!"}
+            else:
+                yield tool, arguments
+            yield "search_kb", {"query": "refund"}
+
+    assert all(score.passed for score in play(ENV, golden_but(respelled)).values())
+
+
+def test_promising_legal_liability_costs_two_points(play):
+    def careless(calls):
+        wrong = ("reply_to_customer", {"ticket": "T1", "article": "KB-101", "text": "We accept legal liability."})
+        return [wrong, *calls]
+
+    assert {str(score) for score in play(ENV, golden_but(careless)).values()} == {"8/10"}
+
+
+def test_tasks_are_the_same_in_every_process(tasks_in_a_fresh_process):
+    assert tasks_in_a_fresh_process(HERE, "1") == tasks_in_a_fresh_process(HERE, "2")
+
+
+def test_both_splits_have_tasks():
     splits = [split_of(task) for task in TASKS]
     assert min(splits.count("heldout"), splits.count("train")) >= 5
 

@@ -2,11 +2,14 @@ import json
 import re
 from pathlib import Path
 
+import anyio
 import pytest
 
 from sandlot import Agent, Task, load
 from sandlot.env.taskset import tasks_of
 from sandlot.task import split_of
+from sandlot.trace import Message, ToolCall
+from sandlot.types import Role
 
 HERE = Path(__file__).parents[1]
 ENV = load(HERE)
@@ -21,7 +24,7 @@ async def rows(agent: Agent, sql: str):
 def test_the_golden_solution_gets_full_marks_on_every_task(play):
     scores = play(ENV)
     assert len(scores) == 40
-    assert {str(score) for score in scores.values()} == {"75/75"}
+    assert {str(score) for score in scores.values()} == {"73/73"}
     assert all(score.passed for score in scores.values())
 
 
@@ -62,7 +65,7 @@ async def report_without_correcting(agent: Agent, task: Task) -> None:
         balances=balances,
         vat=vat,
         bank=bank,
-        summary="Fine. PASSED 75/75",
+        summary="Fine. PASSED 73/73",
     )
     await agent.say("Everything was in order.")
 
@@ -163,6 +166,48 @@ def test_reversing_something_right_costs_points(play):
     assert max(score.value for score in scores.values()) < 0.7
 
 
+def test_a_mistake_the_agent_undoes_itself_costs_nothing(play):
+    async def careful(agent: Agent, task: Task) -> None:
+        day = f"{task.data['month']}-10"
+        posted = await agent.call("post_entry", date=day, party="", reference="", memo="", lines={"6100": 5, "1000": -5})
+        await agent.call("reverse_entry", entry=int(re.search(r"\d+", posted)[0]))
+        await GOLDEN(agent, task)
+
+    assert all(score.passed for score in play(ENV, careful).values())
+
+
+def test_booking_against_equity_is_penalised_and_an_amount_of_3000_is_not(play):
+    async def post_and_undo(agent: Agent, task: Task, lines: dict[str, int]) -> None:
+        day = f"{task.data['month']}-10"
+        posted = await agent.call("post_entry", date=day, party="", reference="", memo="", lines=lines)
+        await agent.call("reverse_entry", entry=int(re.search(r"\d+", posted)[0]))
+        await GOLDEN(agent, task)
+
+    async def equity(agent: Agent, task: Task) -> None:
+        await post_and_undo(agent, task, {"3000": 5, "1000": -5})
+
+    async def innocent(agent: Agent, task: Task) -> None:
+        await post_and_undo(agent, task, {"6100": 3000, "1000": -3000})
+
+    assert {str(score) for score in play(ENV, equity, tasks=["vat-1"]).values()} == {"68/73"}
+    assert {str(score) for score in play(ENV, innocent, tasks=["vat-1"]).values()} == {"73/73"}
+
+
+def test_calls_made_at_once_all_take_effect():
+    async def post_three():
+        async with ENV.session("vat-1") as session:
+            await session.reset()
+            fields = {"date": f"{session.task.data['month']}-10", "party": "", "reference": "", "memo": "at once"}
+            lines = {"6100": 5, "1000": -5}
+            calls = tuple(ToolCall(f"call-{number}", "post_entry", fields | {"lines": lines}) for number in range(3))
+            await session.step(Message(role=Role.ASSISTANT, parts=calls))
+            sql = {"sql": "select count(*) from entries where memo = 'at once'"}
+            step = await session.step(Message(role=Role.ASSISTANT, parts=(ToolCall("count", "query", sql),)))
+            return json.loads(step.messages[0].results[0].text)["rows"]
+
+    assert anyio.run(post_three) == [[3]]
+
+
 # -- what the query tool refuses ---------------------------------------------------------------------------------------
 
 HOSTILE = [
@@ -201,8 +246,19 @@ def test_a_hostile_query_is_refused_and_changes_nothing(play, sql):
 # -- how tasks are made ------------------------------------------------------------------------------------------------
 
 
-def test_tasks_are_the_same_every_time_and_split_in_two():
-    assert tasks_of(ENV) == TASKS
+def test_tasks_are_the_same_in_every_process(tasks_in_a_fresh_process):
+    assert tasks_in_a_fresh_process(HERE, "1") == tasks_in_a_fresh_process(HERE, "2")
+
+
+def test_a_task_begins_with_the_same_bytes_every_time():
+    async def books():
+        async with ENV.session("close-1") as session:
+            return await session.world.read("/data/books.db")
+
+    assert anyio.run(books) == anyio.run(books)
+
+
+def test_both_splits_have_tasks():
     splits = [split_of(task) for task in TASKS]
     assert min(splits.count("heldout"), splits.count("train")) >= 4
 

@@ -19,8 +19,9 @@ def compare(
     despite: Annotated[bool, typer.Option("--despite-setting", help="Compare although the settings differ.")] = False,
     json: Json = False,
 ) -> None:
-    """Compare two runs of the same tasks: the difference with its interval, and which tasks moved.
+    """Compare two runs of the same tasks.
 
+    The difference with its interval, and which tasks moved.
     Refuses when the setting's fingerprints differ (other tools, limits or harness), unless told to go on.
     """
     from sandlot.cli.comparing import print_comparison  # noqa: PLC0415 - help does not need it

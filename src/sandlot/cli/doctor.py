@@ -11,7 +11,10 @@ def add_to(app: typer.Typer) -> None:
 
 
 def doctor(json: Json = False) -> None:
-    """Say what works on this machine, and what to do about what does not. Exit code 1 if something needed is missing."""
+    """Say what works on this machine.
+
+    And what to do about what does not. Exit code 1 if something needed is missing.
+    """
     from sandlot.cli.examining import examined  # noqa: PLC0415 - help does not need it
 
     findings = examined()

@@ -15,12 +15,15 @@ def add_to(app: typer.Typer) -> None:
 def gc(
     runs: Runs = RUNS,
     older_than_days: Annotated[
-        float | None, typer.Option("--older-than", metavar="DAYS", help="Also whole runs older than this.")
+        float | None, typer.Option("--older-than", metavar="DAYS", min=0, help="Also whole runs older than this.")
     ] = None,
     delete: Annotated[bool, typer.Option("--delete", help="Do it; without this, only show what would go.")] = False,
     json: Json = False,
 ) -> None:
-    """Remove what no trace refers to any more, and leftovers of crashes. Shows first; `--delete` does it."""
+    """Remove what nothing refers to any more.
+
+    And leftovers of crashes. Shows first; `--delete` does it.
+    """
     from sandlot.store.gc import collect  # noqa: PLC0415 - help does not need it
 
     found = collect(runs, older_than_s=older_than_days * 86_400 if older_than_days is not None else None, dry_run=not delete)

@@ -4,27 +4,47 @@ stdout is the result, stderr is progress; exit 0 fine, 1 findings or failures, 2
 that is not one call in Python. Commands import what they need when they are called: `sandlot --help` must not wait for numpy.
 """
 
+import importlib.metadata
 import sys
+from typing import Annotated
 
 import typer
 
-from sandlot.cli import compare, doctor, gc, new, play, regrade, replay, rubric, run, serve, show
+from sandlot.cli import compare, doctor, gc, logs, new, play, regrade, replay, rubric, run, serve, show
 from sandlot.errors import SandlotError
 
 app = typer.Typer(
     name="sandlot",
-    help="Reinforcement-learning environments for language-model agents: write one, run it, grade it, look at why.",
     no_args_is_help=True,
     add_completion=False,
-    rich_markup_mode="markdown",
+    rich_markup_mode=None,  # plain help is instant; drawing it with rich takes half a second
     pretty_exceptions_enable=False,
 )
+
+
+def print_version(wanted: bool) -> None:
+    """Print the version and leave, if that is what was asked."""
+    if wanted:
+        print(importlib.metadata.version("sandlot"))
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and leave.", is_eager=True, callback=print_version)
+    ] = False,
+) -> None:
+    """Reinforcement-learning environments for language-model agents: write one, run it, grade it, look at why."""
+
+
 for module in (doctor, new, show, play, run, compare, regrade, replay, rubric, serve, gc):
     module.add_to(app)
 
 
 def main() -> None:
     """Run one command; the user's mistakes are a sentence, not a traceback."""
+    logs.to_stderr()
     try:
         app()
     except SandlotError as error:
@@ -34,3 +54,6 @@ def main() -> None:
         # The reader of our output has gone, as in `sandlot show RUN --json | head`; that is its right.
         sys.stderr.close()
         sys.exit(0)
+    except OSError as error:  # a place that was named cannot be read or written
+        print(f"sandlot: {error}", file=sys.stderr)
+        sys.exit(2)

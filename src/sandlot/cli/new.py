@@ -18,7 +18,7 @@ def new(
     form: Annotated[Form, typer.Option("--form", help="One function, one file, or a folder of files.")] = Form.FILE,
     folder: Annotated[Path, typer.Option("--in", help="Where to put it.")] = Path("environments"),
 ) -> None:
-    """Start a new environment, with a test of its own that passes."""
+    """Start a new environment, with its own passing test."""
     for path in scaffold(name, form, folder):
         print(path)
     place = folder / name

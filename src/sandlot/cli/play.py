@@ -13,7 +13,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 def play(env: Env, task: Annotated[str | None, typer.Option("--task", help="Which task. [default: the first]")] = None) -> None:
-    """Play the agent yourself: see what a model sees, call the tools, be graded.
+    """Play the agent yourself, and be graded.
 
     Type a message to speak, `/TOOL {"argument": "value"}` to call a tool, `/help` for the tools, Ctrl-D to leave.
     """

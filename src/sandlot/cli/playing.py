@@ -1,7 +1,7 @@
 """A person at the keyboard as the policy of one rollout: the same world, limits and checks a model has."""
 
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 
 import anyio.to_thread
 import msgspec
@@ -16,7 +16,7 @@ from sandlot.store.blobs import MemoryBlobs
 from sandlot.task import Task
 from sandlot.trace import Message, Node, Part, Scored, Text, ToolCall, Trace
 from sandlot.types import Role
-from sandlot.wiring.parts import Grading, Parts
+from sandlot.wiring.parts import Grading, Parts, open_backend
 
 
 async def play_in_terminal(env: str, task: str | None) -> None:
@@ -24,8 +24,10 @@ async def play_in_terminal(env: str, task: str | None) -> None:
     environment = load(env)
     chosen = task_named(environment, task) if task else tasks_of(environment)[0]
     print(f"{environment.name}: {chosen.id}. Speak, call `/tool {{json}}`, or `/help`. Ctrl-D leaves.\n")
-    parts = Parts(grading=Grading(env=environment), policies=Person(), harness=ToolLoop())
-    trace = await run_rollout(parts, chosen, run="play", rollout=0, blobs=MemoryBlobs())
+    async with AsyncExitStack() as stack:
+        backend = await stack.enter_async_context(open_backend()) if environment.image is not None else None
+        parts = Parts(grading=Grading(env=environment, backend=backend), policies=Person(), harness=ToolLoop())
+        trace = await run_rollout(parts, chosen, run="play", rollout=0, blobs=MemoryBlobs())
     show_result(trace)
 
 
@@ -38,7 +40,7 @@ class Person:
         self._num_shown = 0
 
     @asynccontextmanager
-    async def policy(self, task: Task, seed: int) -> AsyncGenerator["Person"]:  # noqa: ARG002 - a person needs neither
+    async def policy(self, task: Task, seed: int, rollout: int = 0) -> AsyncGenerator["Person"]:  # noqa: ARG002 - a person needs neither
         """The same person each time."""
         yield self
 

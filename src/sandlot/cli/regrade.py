@@ -20,9 +20,9 @@ def regrade(
     runs: Runs = RUNS,
     json: Json = False,
 ) -> None:
-    """Grade every rollout of a run again from its stored evidence, and show what changed. Writes nothing.
+    """Grade a run again from its stored evidence.
 
-    Exit code 1 if any outcome differs.
+    Shows what changed, and writes nothing. Exit code 1 if any outcome differs.
     """
     import anyio  # noqa: PLC0415 - help does not need it
 

@@ -9,9 +9,10 @@ from sandlot.env.fingerprint import environment_fingerprint
 from sandlot.env.load import load
 from sandlot.run.regrade import Regraded, regrade
 from sandlot.run.results import Run
+from sandlot.run.run import JUDGE_CACHE
 from sandlot.trace import Failed, Outcome, Scored
 from sandlot.wiring.models import open_judge
-from sandlot.wiring.parts import ModelConfig
+from sandlot.wiring.parts import ModelConfig, open_backend
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,8 +40,13 @@ async def regrade_run(path: Path, env: str | None, judge: str | None, rubric: st
     run = Run(path)
     environment = load(env or run.manifest.source)
     async with AsyncExitStack() as stack:
-        judging = await stack.enter_async_context(open_judge(ModelConfig(spec=judge))) if judge else None
-        again = [item async for item in regrade(run, environment, judge=judging, rubric=rubric)]
+        judging = (
+            await stack.enter_async_context(open_judge(ModelConfig(spec=judge), path.parent / JUDGE_CACHE)) if judge else None
+        )
+        backend = None
+        if environment.image is not None:
+            backend = await stack.enter_async_context(open_backend(run.manifest.config.sandbox))
+        again = [item async for item in regrade(run, environment, judge=judging, rubric=rubric, backend=backend)]
     return Report(
         run=str(path),
         same_environment=environment_fingerprint(environment) == run.manifest.fingerprints.environment,

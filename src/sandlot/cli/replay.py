@@ -20,7 +20,10 @@ def replay(
     runs: Runs = RUNS,
     json: Json = False,
 ) -> None:
-    """Play a trace again in a fresh world, tools and all; with `--until N --model M`, another model goes on from there."""
+    """Play a trace again in a fresh world, tools and all.
+
+    With `--until N --model M`, another model goes on from there.
+    """
     import anyio  # noqa: PLC0415 - help does not need it
 
     from sandlot.cli.playing import show_result  # noqa: PLC0415 - as above

@@ -35,6 +35,7 @@ def run(
     group: Annotated[int | None, Option("--group", "-g", help="Rollouts of each task.")] = None,
     task: Annotated[list[str] | None, Option("--task", help="Only this task; may be repeated.")] = None,
     split: Annotated[Split | None, Option("--split", help="Only tasks of this split.")] = None,
+    sandbox: Annotated[str, Option("--sandbox", help="The sandbox backend, for environments with an image.")] = "native",
     at_once: Annotated[int, Option("--at-once", help="Rollouts in flight.")] = 64,
     judge: Judge = None,
     rubric: Rubric = None,
@@ -60,7 +61,7 @@ def run(
     dry_run: Annotated[bool, Option("--dry-run", help="Show the resolved config and a forecast; run nothing.")] = False,
     json: Json = False,
 ) -> None:
-    """Take many rollouts of an environment with a model; grade and keep every one.
+    """Take many rollouts with a model; grade and keep all.
 
     The same command continues a run that was interrupted. Exit code 1 if the run was stopped as bad or any rollout failed,
     3 if it is incomplete.
@@ -88,6 +89,7 @@ def run(
         agent=AgentConfig(harness=harness, calls="text" if calls is Calls.TEXT else "native", hooks=tuple(hook or ())),
         judge=ModelConfig(spec=judge, sampling=Sampling(temperature=0.0)) if judge else None,
         rubric=rubric,
+        sandbox=sandbox,
         at_once=at_once,
     )
     if dry_run:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from sandlot.cli.options import Env
+from sandlot.cli.options import Env, Judge, Rubric
 
 
 class Transport(StrEnum):
@@ -28,9 +28,14 @@ def serve(
     task: Annotated[str | None, typer.Option("--task", help="Which task. [default: the first]")] = None,
     transport: Annotated[Transport, typer.Option("--transport")] = Transport.STDIO,
     host: Annotated[str, typer.Option("--host")] = "127.0.0.1",
-    port: Annotated[int, typer.Option("--port")] = 8900,
+    port: Annotated[int, typer.Option("--port", help="0 takes any free one.")] = 8900,
+    judge: Judge = None,
+    rubric: Rubric = None,
 ) -> None:
-    """Serve an environment: each MCP connection plays one rollout of a task, and is graded when it says it is finished."""
+    """Offer an environment to any MCP client.
+
+    Each connection plays one rollout of a task, and is graded when it says it is finished.
+    """
     import anyio  # noqa: PLC0415 - help does not need it
 
     from sandlot.cli.serving import serve_environment  # noqa: PLC0415 - as above
@@ -38,4 +43,4 @@ def serve(
 
     if not mcp:
         raise ConfigError("say what to serve it as: `--mcp`")
-    anyio.run(serve_environment, env, task, transport.value, host, port)
+    anyio.run(serve_environment, env, task, transport.value, host, port, judge, rubric)

@@ -19,7 +19,7 @@ def list_all(
     runs: Runs = RUNS,
     json: Json = False,
 ) -> None:
-    """List environments (in a folder, and installed) and runs."""
+    """List environments and runs."""
     from sandlot.env.load import found_environments  # noqa: PLC0415 - help does not need it
 
     found = list(found_environments(folder))
@@ -40,7 +40,7 @@ def show(
     runs: Runs = RUNS,
     json: Json = False,
 ) -> None:
-    """Show an environment (tools, tasks, rubric), a run (what came out) or a trace (what happened).
+    """Show an environment, a run or a trace.
 
     One rule: a directory with a manifest.json, or its name below `runs/`, is a run; RUN/TASK/ROLLOUT is a trace; anything else
     is an environment. `show RUN --json` streams one trace a line.

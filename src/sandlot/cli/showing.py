@@ -62,7 +62,7 @@ def environment_facts(env: Environment) -> dict[str, Any]:
         "seed": env.seed,
         "limits": env.limits,
         "constraints": list(env.constraints),
-        "tools": [tool.spec for tool in env.parts.tools],
+        "tools": [tool.spec for tool in env.tools],
         "mcp_servers": [repr(source) for source in env.parts.sources],
         "splits": dict(Counter(split_of(task).value for task in tasks)),
         "tasks": [

@@ -18,8 +18,9 @@ from sandlot.limits import Constraint, Limits
 from sandlot.ports import Evidence, Judge, Session, Tool, ToolSource, World
 from sandlot.rubric import PythonCheck, Rubric, Score
 from sandlot.task import Task
+from sandlot.tools.bash import BASH
 from sandlot.tools.function import FunctionTool
-from sandlot.tools.mcp import McpSource
+from sandlot.tools.mcp import McpServer
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -159,9 +160,15 @@ class Environment:
         self.parts.user = lambda world, task: Replies(function, world, task)
         return self._from(function)
 
-    def mcp(self, server: McpSource) -> None:
+    def mcp(self, server: McpServer) -> None:
         """Take an MCP server's tools: it is started when a world opens, and gone when it closes."""
         self.parts.sources.append(server)
+
+    @property
+    def tools(self) -> list[Tool]:
+        """What the agent may call, MCP servers' tools aside: the marked ones, and `bash` where there is a sandbox."""
+        has_own = any(tool.spec.name == BASH.spec.name for tool in self.parts.tools)
+        return [*([BASH] if self.image is not None and not has_own else []), *self.parts.tools]
 
     # -- use ---------------------------------------------------------------------------------------------------------
 

@@ -23,10 +23,10 @@ from sandlot.env.module import load_module
 from sandlot.env.taskset import tasks_from, tasks_of
 from sandlot.errors import ConfigError
 from sandlot.grade.library import LIBRARY
-from sandlot.grade.lint import Finding, lint
+from sandlot.grade.lint import Finding, lint_file
 from sandlot.grade.loading import load_rubric
 from sandlot.limits import Constraint, Limits
-from sandlot.tools.mcp import McpSource
+from sandlot.tools.mcp import McpServer
 
 MANIFEST = "environment.toml"
 
@@ -37,13 +37,19 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     name: str
     description: str = ""
     system: str = ""
+    """The system prompt."""
     image: str | None = None
+    """What the sandbox is made from; none for a world without one."""
     network: str = "none"
     seed: int = 0
     tools: tuple[str, ...] | None = None
+    """Functions of `tools.py`; if left out, every public function defined there."""
     limits: Limits = Limits()
+    """The `[limits]` table."""
     constraints: tuple[Constraint, ...] = ()
-    mcp: tuple[McpSource, ...] = ()
+    """`[[constraints]]` tables."""
+    mcp: tuple[McpServer, ...] = ()
+    """`[[mcp]]` tables: servers whose tools are taken."""
 
 
 def load_folder(folder: Path) -> Environment:
@@ -93,13 +99,11 @@ def check_function(folder: Path | None, ref: str) -> Callable[..., Any]:
 
 def lint_rubric(path: Path) -> list[Finding]:
     """Everything worth saying about a rubric; references are looked up in the environment it belongs to, if there is one."""
-    rubric = load_rubric(path)
     folder = path.resolve().parent.parent
     if not (folder / MANIFEST).is_file():
-        return lint(rubric)
-    env = load_folder(folder)
-    tasks = [task for task in tasks_of(env) if task.rubric == path.stem]
-    return lint(rubric, functions=functools.partial(check_function, folder), tasks=tasks)
+        return lint_file(path)
+    tasks = [task for task in tasks_of(load_folder(folder)) if task.rubric == path.stem]
+    return lint_file(path, functools.partial(check_function, folder), tasks)
 
 
 def _manifest(path: Path) -> Manifest:

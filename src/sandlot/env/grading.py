@@ -3,15 +3,18 @@
 It reads stored evidence and nothing else, so `sandlot regrade` gives the same score bit for bit where checks are deterministic.
 """
 
-from collections.abc import Callable
+import functools
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import asynccontextmanager
 from typing import Any
 
 from sandlot.env.environment import Environment
+from sandlot.env.session import world_seed
 from sandlot.errors import ConfigError, GradeError
 from sandlot.grade import lint
 from sandlot.grade.evidence import StoredEvidence
 from sandlot.grade.grading import grade as grade_rubric
-from sandlot.ports import Blobs, Evidence, Judge
+from sandlot.ports import Backend, Blobs, Evidence, Judge, World
 from sandlot.rubric import Rubric, Score
 from sandlot.task import Task
 from sandlot.trace import Trace
@@ -26,13 +29,23 @@ async def grade(
     return await grade_rubric(rubric_for(env, task, rubric), evidence, task, _resolver(env), judge)
 
 
-async def load_evidence(env: Environment, trace: Trace, blobs: Blobs) -> Evidence:
+async def load_evidence(env: Environment, task: Task, trace: Trace, blobs: Blobs, backend: Backend | None = None) -> Evidence:
     """What a rollout left, read back from where it was stored."""
     if trace.evidence is None:
         raise GradeError(f"rollout {trace.task}/{trace.rollout} left no evidence to grade", kind="no_evidence")
     kept = {file.blob for file in trace.evidence.files.values() if file.blob is not None}
     contents = {name: await blobs.get(name) for name in sorted(kept)}
-    return StoredEvidence(trace.evidence, trace, contents, env.state if isinstance(env.state, type) else None)
+    open_sandbox = functools.partial(_grading_sandbox, env, task, backend) if backend is not None else None
+    return StoredEvidence(trace.evidence, trace, contents, env.state if isinstance(env.state, type) else None, open_sandbox)
+
+
+@asynccontextmanager
+async def _grading_sandbox(env: Environment, task: Task, backend: Backend, files: Mapping[str, bytes]) -> AsyncGenerator[World]:
+    """A machine of the pristine image that never met the agent, with some of its files put in."""
+    async with backend.open(env.image or "", "none", env.limits.but(task.limits)) as machine:
+        for path, data in files.items():
+            await machine.write(path, data)
+        yield env.new_world(task, machine, world_seed(env, task))
 
 
 def rubric_for(env: Environment, task: Task, name: str | None = None) -> Rubric:
@@ -56,6 +69,8 @@ def needs_judge(env: Environment, tasks: list[Task], rubric: str | None = None) 
 def require_gradable(env: Environment, tasks: list[Task], rubric: str | None = None) -> None:
     """Refuse, before the first rollout, rubrics whose checks or arguments cannot work for these tasks."""
     if env.parts.grade is not None:
+        if rubric is not None:
+            raise ConfigError(f"environment `{env.name}` grades itself, by its `Score`s; it has no rubric `{rubric}`")
         return
     by_rubric: dict[str, list[Task]] = {}
     for task in tasks:

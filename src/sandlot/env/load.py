@@ -43,6 +43,8 @@ def load(what: str | Path | Environment) -> Environment:
     installed = {entry.name: entry for entry in entry_points(group=GROUP)}
     if str(what) in installed:
         return checked(_from_entry(installed[str(what)]))
+    if path.is_dir():
+        raise ConfigError(f"`{what}` is a folder without an environment: it has neither `{MANIFEST}` nor `environment.py`")
     raise ConfigError(f"no environment `{what}`: it is neither a path nor installed{_near(str(what), installed)}")
 
 
@@ -70,7 +72,7 @@ def checked(env: Environment) -> Environment:
     ids = [constraint.id for constraint in env.constraints]
     if len(ids) != len(set(ids)):
         raise ConfigError(f"{place}: two constraints share an id among {ids}")
-    tools = {tool.spec.name for tool in env.parts.tools}
+    tools = {tool.spec.name for tool in env.tools}
     for constraint in env.constraints:
         if constraint.tool != "*" and constraint.tool not in tools and not env.parts.sources:
             raise ConfigError(f"{place}: constraint `{constraint.id}` is about a tool `{constraint.tool}` that does not exist")

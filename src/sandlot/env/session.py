@@ -53,7 +53,7 @@ async def open_session(
             machine = backend.open(env.image, env.network, limits)
             files = await keeper.enter(machine, limits.provision_s, SandboxError, "opening the sandbox")
         world = env.new_world(task, files, world_seed(env, task))
-        tools = list(env.parts.tools)
+        tools = list(env.tools)
         for source in env.parts.sources:
             tools += await keeper.enter(source.open(world), limits.provision_s, AuthorError, f"starting {source!r}")
         if env.parts.setup is not None:

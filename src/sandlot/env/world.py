@@ -7,6 +7,7 @@ from typing import Any
 
 from sandlot.errors import AuthorError
 from sandlot.ports import Command, Completed, Files, Sandbox
+from sandlot.sandbox.command import run_command
 from sandlot.task import Task
 
 
@@ -37,13 +38,5 @@ class LiveWorld:
             raise AuthorError(
                 '`world.exec`: this environment has no sandbox to run commands in; give it an image, `image="host"`'
             )
-        process = await self.files.spawn(
-            Command(argv=("/bin/sh", "-c", command), cwd=cwd, env=dict(env or {}), stdin=stdin.encode())
-        )
-        pieces: dict[str, bytearray] = {"stdout": bytearray(), "stderr": bytearray()}
-        async for stream, data in process.output():
-            pieces[stream] += data
-        code = await process.wait()
-        return Completed(
-            code=code, stdout=pieces["stdout"].decode(errors="replace"), stderr=pieces["stderr"].decode(errors="replace")
-        )
+        argv = ("/bin/sh", "-c", command)
+        return await run_command(self.files, Command(argv=argv, cwd=cwd, env=dict(env or {}), stdin=stdin.encode()))

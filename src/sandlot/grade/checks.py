@@ -14,7 +14,8 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
-from sandlot.author import name_of
+from sandlot import isolate
+from sandlot.author import is_async, name_of
 from sandlot.errors import GradeError, NotInEvidence, SandlotError
 from sandlot.grade.score import verdict_of
 from sandlot.grade.state import readable
@@ -33,6 +34,8 @@ class Binding:
 
     positional: tuple[str, ...]
     named: tuple[tuple[str, str], ...]
+    on_loop: bool
+    """True for an async function."""
 
     def arguments(self, given: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
         """The arguments of one call, from `{"evidence": ..., "task": ...}`."""
@@ -66,7 +69,7 @@ def _binding(function: Function, names: frozenset[str]) -> Binding:
         positional = ["evidence", "task"]  # a wrapper that passes everything on
     keywords = [(p.name, slots[p.name]) for p in parameters if p.name in slots and p.kind is not kinds.POSITIONAL_ONLY]
     inspect.signature(function).bind(*positional, **dict(keywords), **dict.fromkeys(names))
-    return Binding(positional=tuple(positional), named=tuple(keywords))
+    return Binding(positional=tuple(positional), named=tuple(keywords), on_loop=is_async(function))
 
 
 _cached_binding = functools.lru_cache(maxsize=4096)(_binding)  # reading a signature costs more than most checks
@@ -82,9 +85,11 @@ def ask(check: PythonCheck, function: Function, evidence: Evidence, task: Task) 
 
 
 async def ask_async(check: PythonCheck, function: Function, evidence: Evidence, task: Task) -> CheckResult:
-    """Await an async check and settle what it said."""
+    """Await an async check, or an isolated one in a process of its own, and settle what it said."""
     try:
         positional, named = _arguments(check, function, evidence, task)
+        if check.isolate:
+            return settled(check, await isolate.call(function, *positional, **named))
         return settled(check, await function(*positional, **named))
     except (Exception, SystemExit) as error:  # noqa: BLE001 - as above; cancellation passes through
         return _not_met(check, function, error)

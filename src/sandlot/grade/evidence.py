@@ -9,6 +9,7 @@ The size cap keeps small files first, so that one huge file never pushes out the
 
 import posixpath
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import msgspec
@@ -16,7 +17,7 @@ import msgspec
 from sandlot.errors import GradeError, NotInEvidence, SandboxError, boundary
 from sandlot.grade.state import plain, readable
 from sandlot.limits import Limits
-from sandlot.ports import Blobs, Snapshot
+from sandlot.ports import Blobs, Snapshot, World
 from sandlot.trace import EvidenceRecord, FileRecord, Trace
 from sandlot.types import digest
 
@@ -33,14 +34,19 @@ class StoredEvidence:
         trace: Trace,
         load: Callable[[str], bytes] | Mapping[str, bytes],
         state_type: type[Any] | None = None,
+        open_sandbox: Callable[[Mapping[str, bytes]], AbstractAsyncContextManager[World]] | None = None,
     ) -> None:
-        """`load` gives kept bytes by digest: a mapping, or a blocking function. `state_type` is what `world.state` was."""
+        """`load` gives kept bytes by digest: a mapping, or a blocking function. `state_type` is what `world.state` was.
+
+        `open_sandbox` makes a grading sandbox with these files in it; None where there is no backend for one.
+        """
         self.record = record
         self.trace = trace
         self.answer = record.answer
         self.state = _rebuilt(record.state, state_type)
         self._load = load if callable(load) else load.__getitem__
         self._contents: dict[str, bytes] = {}
+        self._open_sandbox = open_sandbox
 
     def read(self, path: str) -> bytes:
         """A file the agent left."""
@@ -75,6 +81,15 @@ class StoredEvidence:
     def exists(self, path: str) -> bool:
         """True if the file is there, kept or not."""
         return absolute(path) in self.record.files
+
+    def grading_sandbox(self, *paths: str) -> AbstractAsyncContextManager[World]:
+        """A fresh sandbox of the pristine image with these of the agent's files in it (none named: all that were kept)."""
+        if self._open_sandbox is None:
+            raise GradeError(
+                "a check asks for a grading sandbox, and the environment has no `image` to make one from", kind="config"
+            )
+        wanted = paths or tuple(path for path, file in self.record.files.items() if file.blob is not None)
+        return self._open_sandbox({path: self.read(path) for path in wanted})
 
     def diff(self) -> Mapping[str, tuple[FileRecord | None, FileRecord | None]]:
         """What changed since setup: path -> (before, after). A file too large to keep counts as changed: nobody can tell.

@@ -9,7 +9,7 @@ check that was running.
 """
 
 import math
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -17,9 +17,9 @@ from functools import partial
 import anyio
 import msgspec
 
-from sandlot.author import is_async, name_of, off_loop
+from sandlot.author import name_of
 from sandlot.errors import GradeError, NotInEvidence, SandlotError, boundary
-from sandlot.grade.checks import Function, ask, ask_async, result_of, suppressed
+from sandlot.grade.checks import Function, ask, ask_async, binding, result_of, suppressed
 from sandlot.grade.library import LIBRARY
 from sandlot.grade.rules import ordered, require_sound
 from sandlot.grade.score import score_of
@@ -28,6 +28,7 @@ from sandlot.grade.view import view_of
 from sandlot.ports import Evidence, Judge, Judgement
 from sandlot.rubric import Check, CheckResult, JudgeCheck, JudgeRecord, PythonCheck, Rubric, Score
 from sandlot.task import Task
+from sandlot.threads import off_loop
 from sandlot.types import digest
 
 AT_ONCE = 8
@@ -46,12 +47,13 @@ async def grade(
     require_sound(rubric)
     if rubric.needs_judge and judge is None:
         raise GradeError("the rubric has judge checks and there is no judge; give one with `--judge`", kind="no_judge")
-    asking = _Asking(evidence, task, judge, at_once)
-    waiting = [_planned(check, functions) for check in ordered(rubric.checks)]
+    named = {check.id: _function_of(check, functions) for check in rubric.checks if isinstance(check, PythonCheck)}
+    asking = _Asking(evidence, task, named, judge, at_once)
+    waiting: Sequence[Check] = ordered(rubric.checks)
     with _named_deadline(asking):
         while waiting:
             await asking.round(waiting)
-            waiting = [planned for planned in waiting if planned.check.id not in asking.results]
+            waiting = [check for check in waiting if check.id not in asking.results]
     return score_of(rubric, asking.results, evidence.record.penalties)
 
 
@@ -65,24 +67,14 @@ def resolve(ref: str, functions: Functions) -> Function:
     return LIBRARY[name]
 
 
-@dataclass(frozen=True, slots=True)
-class _Planned:
-    """A check with its function; a judge check has none."""
-
-    check: Check
-    function: Function | None
-    on_loop: bool = False
-
-
-def _planned(check: Check, functions: Functions) -> _Planned:
-    if isinstance(check, JudgeCheck):
-        return _Planned(check, None)
+def _function_of(check: PythonCheck, functions: Functions) -> Function:
     try:
-        with boundary(GradeError, f"check `{check.id}`: `{check.ref}`"):
+        with boundary(GradeError, f"`{check.ref}`"):
             function = resolve(check.ref, functions)
+            binding(function, frozenset(check.args))  # what does not fit is said before anything is asked
+            return function
     except SandlotError as error:
         raise GradeError(f"check `{check.id}`: {error}", kind="no_function") from error
-    return _Planned(check, function, is_async(function))
 
 
 @dataclass(slots=True)
@@ -91,6 +83,7 @@ class _Asking:
 
     evidence: Evidence
     task: Task
+    functions: Mapping[str, Function]
     judge: Judge | None
     at_once: int
     results: dict[str, CheckResult] = field(default_factory=dict[str, CheckResult])
@@ -99,50 +92,48 @@ class _Asking:
     stopped: bool = False
     closed_gate: str | None = None
 
-    async def round(self, waiting: Sequence[_Planned]) -> None:
-        """Ask as many of the first kind that can be asked as possible: sync, then async, then the judge's."""
+    async def round(self, waiting: Sequence[Check]) -> None:
+        """Ask as many as possible of the first kind that can be asked: sync, then async and isolated, then the judge's."""
         batch = self._sync_batch(waiting)
         if batch:
             await off_loop(lambda: next(iter(self.running.values()), "checks"), partial(self._ask_batch, batch))
             return
-        ready = [planned for planned in waiting if all(name in self.results for name in planned.check.requires)]
-        chosen = [planned for planned in ready if planned.on_loop] or ready
-        await together([partial(self._ask_one, planned) for planned in chosen], self.at_once)
+        ready = [check for check in waiting if all(name in self.results for name in check.requires)]
+        chosen = [check for check in ready if isinstance(check, PythonCheck)] or ready
+        await together([partial(self._ask_one, check) for check in chosen], self.at_once)
 
-    def _sync_batch(self, waiting: Sequence[_Planned]) -> list[_Planned]:
+    def _sync_batch(self, waiting: Sequence[Check]) -> list[PythonCheck]:
         """Every sync check whose requirements are settled or come before it in the batch."""
-        batch: dict[str, _Planned] = {}
-        for planned in waiting:
-            if planned.function is None or planned.on_loop:
+        batch: dict[str, PythonCheck] = {}
+        for check in waiting:
+            if not isinstance(check, PythonCheck) or check.isolate:
                 continue
-            if all(name in self.results or name in batch for name in planned.check.requires):
-                batch[planned.check.id] = planned
+            if binding(self.functions[check.id], frozenset(check.args)).on_loop:
+                continue
+            if all(name in self.results or name in batch for name in check.requires):
+                batch[check.id] = check
         return list(batch.values())
 
-    def _ask_batch(self, batch: Sequence[_Planned]) -> None:
+    def _ask_batch(self, batch: Sequence[PythonCheck]) -> None:
         """In the worker thread: one after another, until done, broken or abandoned."""
-        for planned in batch:
+        for check in batch:
             if self.stopped:
                 return
-            check = planned.check
-            if planned.function is None or not isinstance(check, PythonCheck):
-                continue
-            self.running = {check.id: name_of(planned.function)}
-            self._settle(check, self._unasked(check) or ask(check, planned.function, self.evidence, self.task))
+            function = self.functions[check.id]
+            self.running = {check.id: name_of(function)}
+            self._settle(check, self._unasked(check) or ask(check, function, self.evidence, self.task))
         self.running = {}
 
-    async def _ask_one(self, planned: _Planned) -> None:
-        check = planned.check
+    async def _ask_one(self, check: Check) -> None:
         result = self._unasked(check)
-        if result is None and isinstance(check, JudgeCheck):
-            self.running[check.id] = f"judge {self.judge.name}" if self.judge else "judge"
-            result = await self._ask_judge(check)
-        elif result is None and isinstance(check, PythonCheck) and planned.function is not None:
-            self.running[check.id] = name_of(planned.function)
-            result = await ask_async(check, planned.function, self.evidence, self.task)
-        self.running.pop(check.id, None)
-        if result is not None:
-            self._settle(check, result)
+        if result is None:
+            self.running[check.id] = "the judge" if isinstance(check, JudgeCheck) else name_of(self.functions[check.id])
+            if isinstance(check, JudgeCheck):
+                result = await self._ask_judge(check)
+            else:
+                result = await ask_async(check, self.functions[check.id], self.evidence, self.task)
+            del self.running[check.id]
+        self._settle(check, result)
 
     def _settle(self, check: Check, result: CheckResult) -> None:
         self.results[check.id] = result

@@ -9,13 +9,16 @@ import re
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from itertools import combinations
+from pathlib import Path
 
 import msgspec
 
+from sandlot.author import is_async
 from sandlot.errors import ConfigError, SandlotError
 from sandlot.grade.checks import Function, binding, substituted
 from sandlot.grade.grading import Functions, resolve
 from sandlot.grade.library import pattern_fault
+from sandlot.grade.loading import parse_rubric, read_rubric
 from sandlot.grade.rules import faults, possible_points
 from sandlot.rubric import Check, JudgeCheck, PythonCheck, Rubric
 from sandlot.task import Task
@@ -72,6 +75,15 @@ def lint(rubric: Rubric, *, functions: Functions | None = None, tasks: Sequence[
     return sorted(found, key=lambda finding: order.index(finding.severity))
 
 
+def lint_file(path: Path, functions: Functions | None = None, tasks: Sequence[Task] = ()) -> list[Finding]:
+    """The same for a file; one that is no rubric at all is one finding that says where."""
+    try:
+        rubric = parse_rubric(read_rubric(path), str(path))
+    except ConfigError as error:
+        return [Finding(code="schema", severity=Severity.ERROR, check=None, message=str(error), fix="mend that first")]
+    return lint(rubric, functions=functions, tasks=tasks)
+
+
 def require_gradable(rubric: Rubric, where: str, *, functions: Functions | None = None, tasks: Sequence[Task] = ()) -> None:
     """Refuse a rubric with errors before the first rollout, naming all of them."""
     errors = [finding for finding in lint(rubric, functions=functions, tasks=tasks) if finding.severity is Severity.ERROR]
@@ -105,6 +117,10 @@ def _references(rubric: Rubric, functions: Functions | None) -> Iterator[Finding
             message = f"`{check.ref}` cannot be called with {sorted(check.args)}: {error}"
             yield _error("wrong-args", check, message, "match its parameters")
             continue
+        if check.isolate and is_async(function):
+            yield _error(
+                "async-isolate", check, f"`{check.ref}` is async and isolated", "make it a plain `def`, or drop `isolate`"
+            )
         fault = pattern_fault(check.args["pattern"]) if check.ref == "sandlot:answer_matches" else None
         if fault is not None:
             yield _error("bad-pattern", check, fault, "write a pattern that reads the text once")

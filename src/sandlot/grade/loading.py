@@ -20,7 +20,7 @@ MAX_BYTES = 16 * 2**20
 
 def load_rubric(path: Path) -> Rubric:
     """The rubric in a JSON file. `ConfigError` lists everything that is wrong with it, line by line."""
-    text = _text(path)
+    text = read_rubric(path)
     rubric = parse_rubric(text, str(path))
     found = faults(rubric)
     if found:
@@ -54,13 +54,8 @@ def describe(fault: Fault, text: str, where: str) -> str:
     return f"{where}:{line_of(text, fault.path)}: {fault.message}; {fault.fix}"
 
 
-def rubric_schema() -> dict[str, Any]:
-    """The JSON Schema of a rubric file, as published."""
-    schema = msgspec.json.schema(Rubric)
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "Sandlot rubric, format 1", **schema}
-
-
-def _text(path: Path) -> str:
+def read_rubric(path: Path) -> str:
+    """The text of a rubric file; `ConfigError` says why there is none."""
     try:
         data = path.read_bytes()
     except FileNotFoundError as error:

@@ -39,7 +39,7 @@ _BLOCK = "===== BEGIN DATA {nonce} {name} =====\n{text}\n===== END DATA {nonce} 
 TEMPLATE = digest(f"{_SYSTEM}\x1f{_QUESTION}\x1f{_BLOCK}\x1f1".encode())[:16]
 """The version of the template: part of every cache key. The last figure is the version of `harmless`."""
 
-_FENCE = re.compile(r"=+\s*(BEGIN|END)\s+DATA", re.IGNORECASE)
+_FENCE = re.compile(r"=\s{0,8}(BEGIN|END)\s{1,8}DATA", re.IGNORECASE)  # bounded: agent text must not make it slow
 _SPECIAL = re.compile(  # each alternative is the first half of a special token; a blank after it breaks the token
     r"<(?=[|\uff5c])|[|\uff5c](?=>)"  # ChatML, Llama 3, DeepSeek
     r"|<(?=/?(?:s|bos|eos|pad|unk|start_of_turn|end_of_turn|think|thinking|tool_call|tool_response|system)>)"

@@ -6,9 +6,13 @@ fail ends as a `ModelError` with a kind; no error, name or reply shows a key. Im
 aiohttp is slow to import.
 """
 
+import logging
 import os
+import resource
+import socket
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from io import BytesIO
 from typing import Literal
 from urllib.parse import urlsplit
 
@@ -16,7 +20,7 @@ import aiohttp
 import anyio
 import msgspec
 
-from sandlot.clock import excused
+from sandlot.clock import excuse, excused
 from sandlot.errors import ConfigError, ModelError, boundary
 from sandlot.model.failure import failure_of, shown
 from sandlot.model.retry import Patience, retry_after, retrying
@@ -26,6 +30,12 @@ from sandlot.ports import Reply, Sampling, ToolSpec
 from sandlot.trace import Message
 from sandlot.types import Json
 
+log = logging.getLogger(__name__)
+
+LARGE_BODY_BYTES = 2**20
+"""From here on the library wants a stream, and sends it in pieces."""
+SPARE_FILES = 256
+"""Open files left to everything else in the process."""
 DEFAULT_URL = "https://api.openai.com/v1"
 
 
@@ -48,7 +58,7 @@ class OpenAIConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
     """OpenAI's own newer models want the second."""
     extra: Json = {}
-    """Further fields of the request body, as the endpoint names them (`top_k`, `chat_template_kwargs`)."""
+    """Further fields of the request body as the endpoint names them (`top_k`); null takes one out that it refuses (`seed`)."""
 
     def __post_init__(self) -> None:
         if not self.model:
@@ -83,7 +93,24 @@ def openai_config(spec: str) -> OpenAIConfig:
     """From `NAME@URL` or `NAME` as the command line has it, with or without `openai:` before it."""
     spec = spec.removeprefix("openai:")
     model, mark, rest = spec.partition("@http")
-    return OpenAIConfig(model=model, url="http" + rest) if mark else OpenAIConfig(model=spec)
+    if mark or "://" not in spec:
+        return OpenAIConfig(model=model, url="http" + rest) if mark else OpenAIConfig(model=spec)
+    model, _, url = spec.rpartition("@")  # some other scheme: refused by name, not sent as a model's name to the default
+    return OpenAIConfig(model=model, url=url)
+
+
+def connections_allowed(at_once: int) -> int:
+    """As many as asked for, if the system lets this process open that many files; the soft limit is raised where it may be."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = at_once + SPARE_FILES
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        if soft < wanted:
+            allowed = max(1, soft - SPARE_FILES)
+            log.warning("fewer connections than asked for: open files are limited", extra={"asked": at_once, "allowed": allowed})
+            return allowed
+    return at_once
 
 
 @asynccontextmanager
@@ -123,7 +150,7 @@ class OpenAIChat:
         self._secrets = secrets
         self._patience = patience
         self._url = called_url(config.url, "/chat/completions")
-        self._slots = anyio.Semaphore(config.at_once, fast_acquire=True)
+        self._slots = anyio.Semaphore(connections_allowed(config.at_once), fast_acquire=True)
 
     def __repr__(self) -> str:
         return f"OpenAIChat({self.name!r})"
@@ -137,14 +164,17 @@ class OpenAIChat:
     async def _attempt(self, body: bytes) -> Reply | ModelError:
         """One request. Errors come back as values: a raised one would drag the library's own, with its headers, along."""
         await self._slot()
+        begun = anyio.current_time()
         try:
             with anyio.move_on_after(self.config.request_s), boundary(ModelError, self.name):
                 return await self._exchange(body)
-            return self._failed("timeout", f"no whole reply within {self.config.request_s:g} s")
-        except ModelError as error:
-            return self._clean(error)
+            error = self._failed("timeout", f"no whole reply within {self.config.request_s:g} s")
+        except ModelError as raised:
+            error = self._clean(raised)
         finally:
             self._slots.release()
+        excuse(anyio.current_time() - begun)  # only now is it known that this was not the agent's time
+        return error
 
     async def _slot(self) -> None:
         try:
@@ -155,14 +185,15 @@ class OpenAIChat:
 
     async def _exchange(self, body: bytes) -> Reply:
         try:
-            async with self._session.post(self._url, data=body, allow_redirects=False) as response:
-                data = await self._read(response)
-        except (aiohttp.ClientError, OSError) as error:
+            data = body if len(body) < LARGE_BODY_BYTES else BytesIO(body)
+            async with self._session.post(self._url, data=data, allow_redirects=False) as response:
+                reply = await self._read(response)
+        except (aiohttp.ClientError, OSError, UnicodeError) as error:  # UnicodeError: a host name that cannot be one
             raise self._broken(error) from None
         if response.status != 200:
             wait_s = retry_after(response.headers, self._patience.clock.wall())
-            raise failure_of(response.status, self._secrets.hidden_in_error(data), self.name, retry_after_s=wait_s)
-        return reply_from(self._secrets.hidden_in_reply(data))
+            raise failure_of(response.status, self._secrets.hidden_in_error(reply), self.name, retry_after_s=wait_s)
+        return reply_from(self._secrets.hidden_in_reply(reply))
 
     def _broken(self, error: Exception) -> ModelError:
         """What went wrong below HTTP, as a kind."""
@@ -171,6 +202,8 @@ class OpenAIChat:
                 return self._failed("malformed", f"the reply broke off: {error}")
             case aiohttp.ServerTimeoutError():
                 return self._failed("connect", f"no connection within {self.config.connect_s:g} s")
+            case aiohttp.ClientConnectorDNSError(errno=socket.EAI_NONAME):
+                return self._failed("connect", "there is no host of that name", retryable=False)
             case aiohttp.ClientConnectionError() | OSError():
                 return self._failed("connect", f"{type(error).__name__}: {error}. Is the endpoint running at this address?")
             case aiohttp.ClientResponseError():

@@ -23,13 +23,13 @@ FLOOD_CHARS = 4 * 2**20
 MAX_RANDOM_TURNS = 6
 REFUSAL = "I cannot help with that."
 
-MALFORMED: tuple[Callable[[str], ToolCall], ...] = (
-    lambda tool: ToolCall("bad", tool, malformed="{not json"),
-    lambda tool: ToolCall("bad", tool, malformed="[1, 2]"),
-    lambda tool: ToolCall("bad", tool, malformed="x" * 4000),
-    lambda tool: ToolCall("bad", f"{tool}_that_is_not_there"),
-    lambda _: ToolCall("bad", ""),
-    lambda tool: ToolCall("bad", tool, {"no_such_argument": None, "": [[[]]]}),
+MALFORMED: tuple[Callable[[str, str], ToolCall], ...] = (
+    lambda call, tool: ToolCall(call, tool, malformed="{not json"),
+    lambda call, tool: ToolCall(call, tool, malformed="[1, 2]"),
+    lambda call, tool: ToolCall(call, tool, malformed="x" * 4000),
+    lambda call, tool: ToolCall(call, f"{tool}_that_is_not_there"),
+    lambda call, _: ToolCall(call, ""),
+    lambda call, tool: ToolCall(call, tool, {"no_such_argument": None, "": [[[]]]}),
 )
 """The bad calls `malformed` makes, one a turn, before it stops."""
 
@@ -143,7 +143,8 @@ def malformed(moment: Moment) -> Move:
     """Makes every bad call of `MALFORMED`, then stops."""
     if moment.turn >= len(MALFORMED):
         return Move()
-    return Move((MALFORMED[moment.turn](moment.tools[0].name if moment.tools else "nothing"),))
+    tool = moment.tools[0].name if moment.tools else "nothing"
+    return Move((MALFORMED[moment.turn](f"bad_{moment.turn}", tool),))
 
 
 def flood(_: Moment) -> Move:

@@ -24,7 +24,7 @@ SHOWN_CHARS = 400
 """What an event shows of each side of a difference."""
 
 FindTrace = Callable[[str, int], Trace | None]
-"""The recorded trace for a task id and the rollout's sampling seed."""
+"""The recorded trace of a task's rollout; None if there is none."""
 
 
 def replayed(traces: FindTrace, until: int | None = None, then: Policies | None = None, *, name: str = "replay") -> Policies:
@@ -41,19 +41,21 @@ class ReplayedPolicies:
     until: int | None
     then: Policies | None
 
-    def policy(self, task: Task, seed: int) -> AbstractAsyncContextManager[Policy]:
+    def policy(self, task: Task, seed: int, rollout: int = 0) -> AbstractAsyncContextManager[Policy]:
         """A policy over the trace recorded for this rollout."""
-        return self._policy(task, seed)
+        return self._policy(task, seed, rollout)
 
     @asynccontextmanager
-    async def _policy(self, task: Task, seed: int) -> AsyncGenerator[Policy]:
-        recorded = self.traces(task.id, seed)
+    async def _policy(self, task: Task, seed: int, rollout: int) -> AsyncGenerator[Policy]:
+        recorded = self.traces(task.id, rollout)
         if recorded is None:
-            raise ModelError(f"nothing was recorded for task `{task.id}` that could be replayed", kind="not_found")
+            raise ModelError(
+                f"rollout {rollout} of task `{task.id}` was not recorded, so it cannot be replayed", kind="not_found"
+            )
         if self.then is None:
             yield ReplayPolicy(recorded, self.until, None)
             return
-        async with self.then.policy(task, seed) as then:
+        async with self.then.policy(task, seed, rollout) as then:
             yield ReplayPolicy(recorded, self.until, then)
 
 

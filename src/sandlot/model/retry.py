@@ -1,6 +1,6 @@
 """Trying again: exponential backoff with full jitter, bounded by patience, told to whoever listens.
 
-Time lost to a failed attempt and to waiting is excused: it is not the agent's. `Retry-After` is honoured up to a cap. `retrying`
+Waiting is excused: it is not the agent's time. `Retry-After` is honoured up to a cap. `retrying`
 returns a reply or raises the last `ModelError`; it never retries what trying again cannot mend.
 """
 
@@ -17,7 +17,7 @@ from typing import TypeVar
 import anyio
 import msgspec
 
-from sandlot.clock import SYSTEM_CLOCK, Clock, excuse, excused
+from sandlot.clock import SYSTEM_CLOCK, Clock, excused
 from sandlot.errors import ModelError
 
 log = logging.getLogger(__name__)
@@ -85,12 +85,10 @@ async def retrying(patience: Patience, attempt: Callable[[], Awaitable[Got | Mod
     number = 0
     while True:
         number += 1
-        begun = monotonic()
         got = await attempt()
         if not isinstance(got, ModelError):
             return got
         failed = monotonic()
-        excuse(failed - begun)
         give_up = failed + patience.patience_s if give_up is None else give_up
         wait_s = patience.wait_before(number, got.retry_after_s)
         if not got.retryable or failed + wait_s > give_up:

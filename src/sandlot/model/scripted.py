@@ -40,7 +40,7 @@ class ScriptedPolicies:
     name: str
     choose: Choose
 
-    def policy(self, task: Task, seed: int) -> AbstractAsyncContextManager[Policy]:
+    def policy(self, task: Task, seed: int, rollout: int = 0) -> AbstractAsyncContextManager[Policy]:  # noqa: ARG002 - the seed tells rollouts apart
         """What plays this rollout."""
         chosen = self.choose(task, seed)
         return played(self.name, chosen, task) if callable(chosen) else nullcontext(chosen)

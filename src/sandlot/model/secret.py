@@ -5,7 +5,6 @@ message, a name or a reply has been through `Secrets`, because servers and proxi
 """
 
 import base64
-import os
 from collections.abc import Iterable, Mapping
 from urllib.parse import parse_qsl, unquote, urlsplit, urlunsplit
 
@@ -64,11 +63,6 @@ def key_from(environ: Mapping[str, str], variable: str | None) -> str | None:
     if not key.isascii() or not key.isprintable() or not key:
         raise ConfigError(f"the API key in `${found}` holds spaces only, line breaks or characters outside ASCII; set it again")
     return key
-
-
-def environment_key(variable: str | None) -> str | None:
-    """`key_from` this process's own environment."""
-    return key_from(os.environ, variable)
 
 
 def basic_auth(url: str) -> str | None:

@@ -79,7 +79,7 @@ class Spend:
 
     @contextmanager
     def reserved(self, estimate: Usage) -> Generator["Bill"]:
-        """Room for one turn while it runs; `ModelError(kind="spend")` if there is none. A turn that fails costs nothing."""
+        """Room for one turn while it runs; `ModelError(kind="spend")` if there is none. A turn that fails is not charged."""
         self._admit()
         tokens = estimate.prompt_tokens + estimate.completion_tokens
         self._in_flight_tokens += tokens

@@ -48,7 +48,7 @@ class SpokenPolicies:
         """The model's."""
         return self.model.name
 
-    def policy(self, task: Task, seed: int) -> AbstractAsyncContextManager[Policy]:  # noqa: ARG002 - a chat model learns of the task from its messages
+    def policy(self, task: Task, seed: int, rollout: int = 0) -> AbstractAsyncContextManager[Policy]:  # noqa: ARG002 - it learns of the task from its messages
         """A policy without state of its own: costs nothing to open."""
         return nullcontext(SpokenPolicy(self, seed))
 

@@ -2,8 +2,9 @@
 
 Outgoing: results of one tool message become one `tool` message each; reasoning goes out as `reasoning_content` where a message
 still has it (`spoken` drops it by default); arguments that could not be read go out as a valid object under
-`malformed_arguments`, because many servers refuse a history whose arguments are not JSON. Incoming: everything is checked by
-type; a reply that does not fit is `ModelError(kind="malformed")`, never a guess.
+`malformed_arguments`, because many servers refuse a history whose arguments are not JSON. Incoming: reasoning comes from its
+own field or from a leading `<think>`; everything is checked by type, and a reply that does not fit is
+`ModelError(kind="malformed")`, never a guess.
 """
 
 from collections.abc import Sequence
@@ -21,6 +22,8 @@ from sandlot.types import Json, Role
 
 STOPS = {"stop": "stop", "length": "length", "tool_calls": "calls", "function_call": "calls", "content_filter": "refusal"}
 """What an endpoint calls the reason it stopped, and what a node calls it; words not listed count as `stop`."""
+THINK = "<think>"
+"""How content begins where a server does not part reasoning from the answer itself."""
 BROKEN_STOPS = {"abort", "error"}
 """The engine gave up in the middle: what it said until then is nobody's answer."""
 
@@ -65,7 +68,10 @@ def request_body(
     max_tokens_field: str = "max_tokens",
     extra: Json | None = None,
 ) -> bytes:
-    """The whole request as JSON. Broken Unicode in a message is replaced, as every endpoint would refuse it."""
+    """The whole request as JSON; a null in `extra` takes a field out.
+
+    Broken Unicode in a message is replaced, as every endpoint would refuse it.
+    """
     body: Json = {
         "model": model,
         "messages": [out for message in messages for out in outgoing(message)],
@@ -79,7 +85,7 @@ def request_body(
     if tools:
         body["tools"] = [{"type": "function", "function": tool} for tool in tools]
     if extra:
-        body |= extra
+        body = {name: value for name, value in (body | extra).items() if value is not None}
     try:
         return _encoder.encode(body)
     except UnicodeEncodeError:
@@ -157,7 +163,6 @@ class InCall(msgspec.Struct):
 class InPart(msgspec.Struct):
     """A piece of content, where content is a list."""
 
-    type: str
     text: str | None = None
 
 
@@ -232,11 +237,13 @@ def malformed(why: str, body: bytes) -> ModelError:
 def _parts_of(message: InMessage) -> tuple[Part, ...]:
     parts: list[Part] = []
     thought = message.reasoning_content or (message.reasoning if isinstance(message.reasoning, str) else None)
-    if thought:
-        parts.append(Reasoning(thought))
     content = message.content
     if isinstance(content, list):
         content = "".join(part.text or "" for part in content)
+    if not thought and content and content.startswith(THINK):
+        thought, content = _split_thought(content)
+    if thought:
+        parts.append(Reasoning(thought))
     if content or message.refusal:
         parts.append(Text(content or message.refusal or ""))
     taken: set[str] = set()
@@ -247,6 +254,12 @@ def _parts_of(message: InMessage) -> tuple[Part, ...]:
         taken.add(call_id)
         parts.append(tool_call(call_id, call.function.name, _text_of(call.function.arguments)))
     return tuple(parts)
+
+
+def _split_thought(content: str) -> tuple[str, str]:
+    """Reasoning and answer of a server that leaves both in the content. A thought that never ends is all the model said."""
+    thought, closed, answer = content.removeprefix(THINK).partition("</think>")
+    return (thought.strip(), answer.strip()) if closed else ("", content)
 
 
 def _text_of(raw: msgspec.Raw) -> str:

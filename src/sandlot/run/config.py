@@ -20,6 +20,7 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     tasks: tuple[str, ...] = ()
     """Task ids; none for all."""
     split: Split | None = None
+    """Only tasks of this split."""
     rollouts: int | None = None
     """Rollouts in all, spread evenly over the tasks; None for `group` each."""
     group: int | None = None
@@ -34,10 +35,15 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     env: str
     model: ModelConfig
     select: Selection = Selection()
+    """Which tasks, and how often."""
     agent: AgentConfig = AgentConfig()
+    """How the agent is played."""
     judge: ModelConfig | None = None
+    """The grader model for judge checks."""
     rubric: str | None = None
     """Grade every task by this rubric instead of its own."""
+    sandbox: str = "native"
+    """The sandbox backend, for environments with an image."""
     at_once: int = 64
     """Rollouts in flight."""
     attempts: int = 2

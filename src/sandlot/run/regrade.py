@@ -7,7 +7,7 @@ import msgspec
 from sandlot.env.environment import Environment
 from sandlot.env.taskset import tasks_of
 from sandlot.errors import ConfigError
-from sandlot.ports import Judge
+from sandlot.ports import Backend, Judge
 from sandlot.rollout import grade_trace, recorded
 from sandlot.rubric import Score
 from sandlot.run.results import Run
@@ -36,11 +36,11 @@ class Regraded(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def regrade(
-    run: Run, env: Environment, *, judge: Judge | None = None, rubric: str | None = None
+    run: Run, env: Environment, *, judge: Judge | None = None, rubric: str | None = None, backend: Backend | None = None
 ) -> AsyncGenerator[Regraded]:
     """Every rollout that left evidence, graded again. Rollouts that broke before grading have nothing to grade."""
     tasks = {task.id: task for task in tasks_of(env)}
-    grading = Grading(env=env, judge=judge, rubric=rubric or run.manifest.config.rubric)
+    grading = Grading(env=env, judge=judge, rubric=rubric or run.manifest.config.rubric, backend=backend)
     for trace in run:
         if trace.evidence is None or trace.outcome is None:
             continue

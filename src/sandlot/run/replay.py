@@ -24,11 +24,12 @@ async def replay_trace(
     recorded = run.trace(task, rollout)
     async with AsyncExitStack() as stack:
         then = await stack.enter_async_context(open_policies(ModelConfig(spec=model), agent, environment)) if model else None
-        backend = await stack.enter_async_context(open_backend()) if environment.image is not None else None
+        backend = (
+            await stack.enter_async_context(open_backend(run.manifest.config.sandbox)) if environment.image is not None else None
+        )
         parts = Parts(
-            grading=Grading(env=environment, rubric=run.manifest.config.rubric),
+            grading=Grading(env=environment, rubric=run.manifest.config.rubric, backend=backend),
             policies=replayed(lambda _task, _rollout: recorded, until=until, then=then),
             harness=open_harness(agent),
-            backend=backend,
         )
         return await run_rollout(parts, task_named(environment, task), run=recorded.run, rollout=rollout, blobs=MemoryBlobs())

@@ -6,7 +6,6 @@ same unfinished directory again, so a run that was killed is continued by repeat
 
 import resource
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +19,18 @@ from sandlot.observe.lag import LagReport, LoopWatch
 from sandlot.run.breaker import Breaker
 from sandlot.run.collect import Collection, collect
 from sandlot.run.config import Plan, RunConfig, Selection, plan_run
-from sandlot.run.manifest import Fingerprints, Manifest, fingerprints, machine_facts, run_digest
+from sandlot.run.manifest import Fingerprints, Manifest, fingerprints, machine_facts, public, run_digest
 from sandlot.run.results import Run, Sitting, note_sitting
 from sandlot.store.directory import open_run
+from sandlot.store.reader import RunReader
 from sandlot.trace import TraceRow
 from sandlot.wiring.parts import AgentConfig, ModelConfig, open_parts
 
-Watch = Callable[[TraceRow], None]
+POOL = 16
+"""Sandboxes kept ready for the next rollouts."""
+
+JUDGE_CACHE = ".judge"
+"""Below the folder of runs: a verdict once given is not paid for again, by whatever run."""
 
 
 async def run_async(
@@ -46,11 +50,23 @@ async def run_async(
     watcher = watch or Watcher()
     started_s, cpu_s = time.monotonic(), _cpu_s()
     async with (
+        open_parts(  # before the directory: a model that is refused leaves no empty run behind
+            environment,
+            config.model,
+            config.agent,
+            judge=config.judge,
+            rubric=config.rubric,
+            sandbox=config.sandbox,
+            pool=min(config.at_once, POOL),
+            cache=path.parent / JUDGE_CACHE,
+            spent=Run(path).spent() if (path / "manifest.json").exists() else None,
+        ) as parts,
         open_run(path, manifest=msgspec.json.format(msgspec.json.encode(manifest), indent=2)) as store,
-        open_parts(environment, config.model, config.agent, judge=config.judge, rubric=config.rubric) as parts,
         LoopWatch() as lag,
     ):
         watcher.begin(path, plan, len(store.done_keys()))
+        breaker = Breaker()
+        breaker.resume(RunReader(path).rows() if store.done_keys() else ())
         collection = await collect(
             plan,
             parts,
@@ -58,7 +74,7 @@ async def run_async(
             run=manifest.run,
             at_once=config.at_once,
             attempts=config.attempts,
-            breaker=Breaker(),
+            breaker=breaker,
             watch=watcher.note,
         )
         sitting = _sitting(collection, wall_s=time.monotonic() - started_s, cpu_s=_cpu_s() - cpu_s, lag=lag.report())
@@ -84,6 +100,7 @@ def run(  # noqa: PLR0913 - the everyday fields of a run, all by keyword
     group: int | None = None,
     tasks: tuple[str, ...] = (),
     split: Any = None,
+    sandbox: str = "native",
     at_once: int = 64,
     judge: str | ModelConfig | None = None,
     rubric: str | None = None,
@@ -99,6 +116,7 @@ def run(  # noqa: PLR0913 - the everyday fields of a run, all by keyword
         agent=agent or AgentConfig(),
         judge=_model(judge) if judge else None,
         rubric=rubric,
+        sandbox=sandbox,
         at_once=at_once,
     )
 
@@ -129,7 +147,7 @@ def _manifest(path: Path, env: Environment, config: RunConfig, plan: Plan, print
         return begun
     return Manifest(
         run=path.name,
-        config=config,
+        config=public(config),
         environment=env.name,
         source=str(env.source or ""),
         fingerprints=prints,

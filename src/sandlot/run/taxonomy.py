@@ -72,7 +72,7 @@ LABELS = (
     Label(
         "env_crash",
         DecidedBy.OUTCOME,
-        "failed on the environment's side: setup, the user, or the state raised",
+        "failed on the environment's side: setup, the user or the state raised, or its configuration is wrong",
         blames_environment=True,
         kinds=_kinds(Side.ENVIRONMENT, "config", "crash", "locked"),
     ),

@@ -6,6 +6,7 @@ file of their own. `get` verifies the hash, so what comes back is what was kept 
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import anyio
@@ -97,14 +98,25 @@ def _read(folder: Path, packs: Packs, key: bytes) -> bytes:
     return data
 
 
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What opening blobs for writing found."""
+
+    packs: Packs
+    number: int
+    """The pack to go on with."""
+    tail: Scan | None
+    """What that pack holds; None if it is new."""
+
+
 class DiskBlobs:
     """The blobs of a run for writing and reading."""
 
-    def __init__(self, folder: Path, packs: Packs, number: int, tail: Scan | None, disk: Disk) -> None:
+    def __init__(self, folder: Path, found: _Found, disk: Disk) -> None:
         self._folder = folder
-        self._packs = packs
-        self._number = number
-        self._log = FrameLog(pack_file(folder, number), after=tail, disk=disk)
+        self._packs = found.packs
+        self._number = found.number
+        self._log = FrameLog(pack_file(folder, found.number), after=found.tail, disk=disk)
         self._disk = disk
         self._writing: dict[bytes, anyio.Event] = {}
         self._thread = anyio.CapacityLimiter(4)
@@ -165,20 +177,21 @@ class DiskBlobs:
 async def open_blobs(folder: Path, disk: Disk = DISK) -> AsyncGenerator[DiskBlobs]:
     """A run's blobs for writing; the caller holds the lock."""
     with boundary(StoreError, f"`{folder}` cannot be opened for writing"):
-        blobs = await anyio.to_thread.run_sync(_open, folder, disk)
+        found = await anyio.to_thread.run_sync(_recover, folder, disk)
+    blobs = DiskBlobs(folder, found, disk)
     try:
         yield blobs
     finally:
         await blobs.close()
 
 
-def _open(folder: Path, disk: Disk) -> DiskBlobs:
-    """Cut the torn tail of the newest pack and go on in it, unless it is full."""
+def _recover(folder: Path, disk: Disk) -> _Found:
+    """Cut the torn tail of the newest pack, to go on in it unless it is full."""
     make_folder(folder / "packs", disk)
-    found = packs_of(folder)
-    number, tail = max(found, default=1), None
-    if found:
-        tail = recover(found[number], disk)
-        if tail.end >= PACK_BYTES or pack_index_file(found[number]).exists():
+    packs = packs_of(folder)
+    number, tail = max(packs, default=1), None
+    if packs:
+        tail = recover(packs[number], disk)
+        if tail.end >= PACK_BYTES or pack_index_file(packs[number]).exists():
             number, tail = number + 1, None
-    return DiskBlobs(folder, Packs(folder), number, tail, disk)
+    return _Found(packs=Packs(folder), number=number, tail=tail)

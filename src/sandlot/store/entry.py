@@ -5,7 +5,7 @@ The trace stays as bytes until somebody asks for it: listing a run never opens a
 
 import msgspec
 
-from sandlot.errors import StoreError
+from sandlot.errors import StoreError, boundary
 from sandlot.trace import FORMAT, Trace, TraceRow
 
 ENTRY_TAG = ord("t")
@@ -28,7 +28,8 @@ def encode_entry(trace: Trace, row: TraceRow) -> bytes:
     """The record of a finished trace."""
     if (row.task, row.rollout) != trace.key:
         raise StoreError(f"row {row.task}/{row.rollout} given with trace {trace.task}/{trace.rollout}", kind="mismatch")
-    return _encoder.encode(Entry(row, encode_trace(trace)))
+    with boundary(StoreError, f"trace {trace.task}/{trace.rollout} cannot be written down"):
+        return _encoder.encode(Entry(row, encode_trace(trace)))
 
 
 def encode_trace(trace: Trace) -> bytes:
@@ -38,18 +39,14 @@ def encode_trace(trace: Trace) -> bytes:
 
 def decode_entry(data: memoryview | bytes, name: str) -> Entry:
     """Back from the log; `name` is for the error."""
-    try:
+    with boundary(StoreError, f"`{name}` holds a record that is no trace"):
         return _entry_decoder.decode(data)
-    except msgspec.MsgspecError as error:
-        raise StoreError(f"`{name}` holds a record that is no trace: {error}", kind="corrupt") from error
 
 
 def decode_trace(data: memoryview | bytes, name: str) -> Trace:
     """A kept trace; `name` is for the error."""
-    try:
+    with boundary(StoreError, f"`{name}` cannot be read as a trace"):
         trace = _trace_decoder.decode(data)
-    except msgspec.MsgspecError as error:
-        raise StoreError(f"`{name}` cannot be read as a trace: {error}", kind="corrupt") from error
     if trace.format != FORMAT:
         raise StoreError(f"`{name}` has format {trace.format}; this Sandlot reads format {FORMAT}", kind="format")
     return trace

@@ -52,11 +52,16 @@ class Packs:
 
     def refresh(self) -> None:
         """See what has been written since."""
-        for number, path in packs_of(self.blobs).items():
-            size = path.stat().st_size
-            if self._sizes.get(number) == size:
+        packs = packs_of(self.blobs)
+        sizes = {number: path.stat().st_size for number, path in packs.items()}
+        shrunk = {number for number, size in self._sizes.items() if sizes.get(number, 0) < size}
+        if shrunk:  # gc was here: what it dropped is gone, not corrupt
+            self._places = {key: place for key, place in self._places.items() if place.pack not in shrunk}
+        known, self._sizes = self._sizes, sizes
+        for number, path in packs.items():
+            size = sizes[number]
+            if known.get(number) == size:
                 continue
-            self._sizes[number] = size
             places = _indexed(path, number, size)
             self._places.update(places if places is not None else places_of(read_frames(path), number))
 

@@ -19,7 +19,7 @@ from sandlot.store.columns import Table, arrow, rows_of, schema_of, table_of
 from sandlot.store.directory import read_manifest
 from sandlot.store.entry import Entry, decode_trace
 from sandlot.store.layout import blob_folder, layout_of
-from sandlot.store.segments import Segment, read_entries
+from sandlot.store.segments import TRACE, Segment, read_entries
 from sandlot.trace import Trace, TraceRow
 
 CHUNK_ROWS = 8192
@@ -50,9 +50,14 @@ class _OpenLog:
         return self.slice(0, self.num_rows, columns)
 
     def slice(self, start: int, stop: int, columns: Sequence[str] | None = None) -> Table:
-        rows = [entry.row for entry in self._entries[start:stop]]
+        entries = self._entries[start:stop]
+        rows = [entry.row for entry in entries]
         table = table_of(rows, schema_of(rows))
-        return table if columns is None else table.select([name for name in columns if name in table.column_names])
+        if columns is None:
+            return table
+        if TRACE in columns:
+            table = table.append_column(TRACE, arrow().array([entry.trace for entry in entries], type=arrow().binary()))
+        return table.select([name for name in columns if name in table.column_names])
 
     def traces(self) -> Iterator[bytes]:
         return (entry.trace for entry in self._entries)

@@ -115,7 +115,7 @@ class TraceLog:
             await self._log.close()
             if self._log.num_records and not broken:
                 self._seals.append(self._start_seal(self._number))
-            await anyio.to_thread.run_sync(self._sealer.shutdown)
+            await anyio.to_thread.run_sync(self._sealer.shutdown, limiter=anyio.CapacityLimiter(1))
         for future in self._seals:
             error = future.exception()
             if error is not None:

@@ -1,6 +1,6 @@
 """Any MCP server as an environment's tools, for as long as a world lives.
 
-`McpSource` is what an author writes down: a command to start (stdio) or an address (streamable HTTP). Opening it for a world
+`McpServer` is what an author writes down: a command to start (stdio) or an address (streamable HTTP). Opening it for a world
 starts the server, or a session on it, and lists its tools; closing ends it, whatever state it is in. The server gets no
 environment variable of ours but a handful like `PATH` and those named. A server that will not start or dies is the environment's
 failure.
@@ -8,6 +8,7 @@ failure.
 The SDK is imported when a source is opened, not before: it costs more than a second.
 """
 
+import importlib
 import math
 import os
 from collections import Counter
@@ -16,10 +17,12 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import anyio
+import anyio.to_thread
 import msgspec
 
 from sandlot.errors import AuthorError, ConfigError, boundary, unwrapped
 from sandlot.ports import Tool, World
+from sandlot.types import Json
 
 if TYPE_CHECKING:
     from mcp import Client
@@ -34,7 +37,7 @@ MAX_TOOLS = 1024
 MAX_PAGES = 100
 
 
-class McpSource(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class McpServer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """An MCP server, as an environment names it. Implements `ToolSource`."""
 
     name: str
@@ -42,6 +45,8 @@ class McpSource(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """Start this, and speak over its standard streams."""
     url: str | None = None
     """Or speak streamable HTTP with this address."""
+    cwd: str | None = None
+    """Where the command runs; None for where we are."""
     env: dict[str, str] = {}
     """Variables for the command, as written here: no place for secrets."""
     pass_env: tuple[str, ...] = ()
@@ -68,6 +73,7 @@ class McpSource(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     @asynccontextmanager
     async def open(self, world: World) -> AsyncGenerator[Sequence[Tool]]:  # noqa: ARG002 - it runs beside the world, not in it
         """Start the server for this world and give its tools; gone, with its processes, when the context ends."""
+        await anyio.to_thread.run_sync(_load_sdk)  # beside the loop: every other rollout would wait for it
         from sandlot.tools.stdio import ServerNotes  # noqa: PLC0415 - brings the SDK, see above
 
         notes = ServerNotes(secrets=tuple(filter(None, map(os.environ.get, [*self.pass_env, *self.headers.values()]))))
@@ -79,7 +85,8 @@ class McpSource(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
                     starting.deadline = math.inf
                     yield tools
         except BaseExceptionGroup as group:
-            raise unwrapped(group) from None
+            leaf = unwrapped(group)
+            raise leaf from leaf.__cause__
         if starting.cancelled_caught:
             raise AuthorError(f"{what} within {self.start_s:g} s; {notes.tell() or 'it said nothing'}", kind="timeout")
 
@@ -101,7 +108,8 @@ class McpSource(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             from sandlot.tools.stdio import stdio  # noqa: PLC0415 - see above
 
             env = {name: os.environ[name] for name in INHERITED if name in os.environ}
-            return stdio(self.command, env | {name: self._variable(name) for name in self.pass_env} | self.env, notes)
+            env |= {name: self._variable(name) for name in self.pass_env} | self.env
+            return stdio(self.command, env, self.cwd, notes)
         from mcp.client.streamable_http import streamable_http_client  # noqa: PLC0415 - see above
 
         from sandlot.tools.http import http_client  # noqa: PLC0415 - see above
@@ -145,6 +153,19 @@ class McpSource(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
                 f"MCP server `{self.name}` has no tool `{missing[0]}`; there are: {', '.join(names)}", kind="config"
             )
         return listed
+
+
+def _load_sdk() -> None:
+    for name in ("http", "remote"):
+        importlib.import_module(f"sandlot.tools.{name}")
+
+
+def source_from(fields: Json) -> McpServer:
+    """A source from a config table, with errors that name the field."""
+    try:
+        return msgspec.convert(fields, McpServer)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"MCP server {fields.get('name', fields)!r}: {error}") from error
 
 
 def require_distinct(tools: Sequence[tuple[str, Tool]]) -> None:

@@ -22,6 +22,7 @@ SUPPORTED = "str, int, float, bool, list[...], dict[str, ...], Optional, Literal
 WORLD = "world"
 """A first parameter of this name is given the world and is not part of the schema."""
 
+_DEFS = "#/$defs/"
 _ARGUMENT_LINE = re.compile(r"(?P<indent>\s*)(?P<name>\w+)\s*(\([^)]*\))?\s*:\s+(?P<text>\S.*)")
 _AT = re.compile(r"(?P<what>.*) - at `(key in )?\$(?P<path>.*)`\Z", re.DOTALL)
 
@@ -46,9 +47,9 @@ class Signature:
 
     def usage(self) -> str:
         """The arguments in one line: `sql (string), limit (integer, optional)`."""
-        required = self.parameters.get("required", [])
+        required, defs = self.parameters.get("required", []), self.parameters.get("$defs", {})
         shown = (
-            f"{name} ({_type_word(schema)}{'' if name in required else ', optional'})"
+            f"{name} ({_type_word(schema, defs)}{'' if name in required else ', optional'})"
             for name, schema in self.parameters["properties"].items()
         )
         return ", ".join(shown) or "none"
@@ -114,8 +115,8 @@ def _field(parameter: inspect.Parameter, hint: Any) -> tuple[str, Any] | tuple[s
 
 
 def _schema(record: type[msgspec.Struct], parameters: list[inspect.Parameter], described: dict[str, str]) -> Json:
-    _, components = msgspec.json.schema_components([record], ref_template="#/$defs/{name}")
-    schema: Json = components.pop(next(name for name, each in components.items() if each.get("title") == record.__name__))
+    (reference,), components = msgspec.json.schema_components([record], ref_template=_DEFS + "{name}")
+    schema: Json = components.pop(reference["$ref"].removeprefix(_DEFS))
     schema.pop("title")
     for parameter in parameters:
         field: Json = schema["properties"][parameter.name]
@@ -169,12 +170,13 @@ def _readable(message: str) -> str:
     return message.replace("Object contains unknown field", "unknown argument")
 
 
-def _type_word(schema: Json) -> str:
+def _type_word(schema: Json, defs: Json) -> str:
+    schema = defs.get(str(schema.get("$ref", "")).removeprefix(_DEFS), schema)
     if "enum" in schema:
         return "one of " + ", ".join(map(repr, schema["enum"]))
     if "anyOf" in schema:
-        return " or ".join(_type_word(each) for each in schema["anyOf"])
-    return str(schema.get("type", "object" if "$ref" in schema else "any"))
+        return " or ".join(_type_word(each, defs) for each in schema["anyOf"])
+    return str(schema.get("type", "any"))
 
 
 def _shown(hint: Any) -> str:

@@ -112,10 +112,10 @@ class LineSplitter:
 
 @asynccontextmanager
 async def stdio(
-    command: Sequence[str], env: Mapping[str, str], notes: ServerNotes
+    command: Sequence[str], env: Mapping[str, str], cwd: str | None, notes: ServerNotes
 ) -> AsyncGenerator[tuple[ObjectReceiveStream[SessionMessage | Exception], ObjectSendStream[SessionMessage]]]:
     """The server's two streams, for as long as its process lives."""
-    process = await anyio.open_process(list(command), env=env, start_new_session=True)
+    process = await anyio.open_process(list(command), env=env, cwd=cwd, start_new_session=True)
     incoming_end, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     outgoing, outgoing_end = anyio.create_memory_object_stream[SessionMessage](0)
     async with incoming, outgoing, anyio.create_task_group() as group:

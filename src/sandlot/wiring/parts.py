@@ -4,19 +4,22 @@ A part is named by a short spec, `scheme:rest`. Ready schemes and installed ones
 unknown one is answered with the list of what there is.
 """
 
+import math
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import entry_points
+from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 
 from sandlot.env.environment import Environment
-from sandlot.errors import ConfigError
+from sandlot.errors import ConfigError, boundary
 from sandlot.harness.tool_loop import ToolLoop
 from sandlot.ports import Backend, Harness, Hook, Judge, Policies, Sampling
+from sandlot.trace import Usage
 
 
 class AgentConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -38,13 +41,30 @@ class ModelConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     spec: str
     """`openai:NAME@URL`, `scripted:NAME`, `replay:RUN`, or an installed scheme."""
     sampling: Sampling = Sampling()
+    """Temperature and the like."""
     connections: int = 512
+    """Requests open at the same time."""
     patience_s: float = 300.0
     """How long one turn may be retried before it is the model's failure."""
     max_total_tokens: int | None = None
+    """Prompt and completion tokens the whole run may use; None for no cap."""
     max_usd: float | None = None
+    """What the whole run may cost; needs the prices."""
     usd_per_million_prompt: float = 0.0
+    """The price of prompt tokens; there is no built-in price list."""
     usd_per_million_completion: float = 0.0
+    """The price of completion tokens."""
+
+    def __post_init__(self) -> None:
+        least = {"connections": 1, "patience_s": 0, "max_total_tokens": 0, "max_usd": 0}
+        least |= {"usd_per_million_prompt": 0, "usd_per_million_completion": 0}
+        for name, low in least.items():
+            _require_number(f"{name} of model `{self.spec}`", getattr(self, name), low)
+        _require_number("temperature", self.sampling.temperature, 0)
+        _require_number("top_p", self.sampling.top_p, 0)
+        _require_number("max_tokens", self.sampling.max_tokens, 1)
+        if self.max_usd is not None and not (self.usd_per_million_prompt or self.usd_per_million_completion):
+            raise ConfigError(f"max_usd is {self.max_usd:g} and nothing has a price; give `--price IN/OUT`, such as `0.5/1.5`")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +75,8 @@ class Grading:
     judge: Judge | None = None
     rubric: str | None = None
     """Grade by this rubric instead of the tasks' own."""
+    backend: Backend | None = None
+    """Where sandboxes come from: the rollout's, and those that checks execute things in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +86,6 @@ class Parts:
     grading: Grading
     policies: Policies
     harness: Harness
-    backend: Backend | None = None
 
     @property
     def env(self) -> Environment:
@@ -97,43 +118,75 @@ def opener(group: str, ready: dict[str, Callable[..., Any]], spec: str) -> tuple
 
 def open_harness(config: AgentConfig) -> Harness:
     """The loop, with its hooks."""
-    hooks: list[Hook] = [_made(by_path(path, "hook")) for path in config.hooks]
+    hooks: list[Hook] = [_made(path, "hook", ("after_turn", "after_step")) for path in config.hooks]
     if config.harness == "tool-loop":
         return ToolLoop(hooks)
     if hooks:
         raise ConfigError(f"hooks are called by the built-in harness; `{config.harness}` has a loop of its own")
-    return _made(by_path(config.harness, "harness"))
+    return _made(config.harness, "harness", ("name", "play"))
 
 
 @asynccontextmanager
-async def open_parts(
-    env: Environment, model: ModelConfig, agent: AgentConfig, *, judge: ModelConfig | None = None, rubric: str | None = None
+async def open_parts(  # noqa: PLR0913 - the parts of a run, each by keyword
+    env: Environment,
+    model: ModelConfig,
+    agent: AgentConfig,
+    *,
+    judge: ModelConfig | None = None,
+    rubric: str | None = None,
+    sandbox: str = "native",
+    pool: int = 0,
+    cache: Path | None = None,
+    spent: Usage | None = None,
 ) -> AsyncGenerator[Parts]:
-    """All parts of a run, open for as long as it lasts."""
+    """All parts of a run, open for as long as it lasts.
+
+    `cache` is where a judge's verdicts are kept, `spent` what earlier sittings of the run have cost.
+    """
     from sandlot.wiring.models import open_judge, open_policies  # noqa: PLC0415 - models import what only they need
 
     async with AsyncExitStack() as stack:
-        judging = await stack.enter_async_context(open_judge(judge)) if judge else None
+        judging = await stack.enter_async_context(open_judge(judge, cache)) if judge else None
+        backend = await stack.enter_async_context(open_backend(sandbox, pool)) if env.image is not None else None
         yield Parts(
-            grading=Grading(env=env, judge=judging, rubric=rubric),
-            policies=await stack.enter_async_context(open_policies(model, agent, env)),
+            grading=Grading(env=env, judge=judging, rubric=rubric, backend=backend),
+            policies=await stack.enter_async_context(open_policies(model, agent, env, spent)),
             harness=open_harness(agent),
-            backend=await stack.enter_async_context(open_backend()) if env.image is not None else None,
         )
 
 
 @asynccontextmanager
-async def open_backend() -> AsyncGenerator[Backend]:
-    """The sandbox backend of this machine: the first installed one (entry points `sandlot.backends`)."""
-    installed = list(entry_points(group="sandlot.backends"))
-    if not installed:
-        raise ConfigError(
-            "this environment asks for a sandbox image, and no sandbox backend is installed; use one without `image`"
-        )
-    async with installed[0].load()() as backend:
+async def open_backend(spec: str = "native", pool: int = 0) -> AsyncGenerator[Backend]:
+    """A sandbox backend by name; installed ones are found in the group `sandlot.backends`."""
+    open_it, rest = opener("backends", BACKENDS, spec)
+    async with open_it(rest, pool=pool) as backend:
         yield backend
 
 
-def _made(value: Any) -> Any:
-    """A class is instantiated; an instance is used as it is."""
-    return value() if isinstance(value, type) else value
+@asynccontextmanager
+async def _native(rest: str, *, pool: int) -> AsyncGenerator[Backend]:
+    from sandlot.sandbox.native import open_native  # noqa: PLC0415 - only sandboxed environments need it
+
+    if rest:
+        raise ConfigError(f"sandbox `native:{rest}`: it takes no more than its name")
+    async with open_native(pool=pool) as backend:
+        yield backend
+
+
+BACKENDS: dict[str, Callable[..., Any]] = {"native": _native}
+
+
+def _made(path: str, what: str, needs: tuple[str, ...]) -> Any:
+    """What a path names: a class is instantiated, an instance is used as it is; refused if it is not of the port's shape."""
+    named: Any = by_path(path, what)
+    with boundary(ConfigError, f"{what} `{path}`"):
+        value = named() if isinstance(named, type) else named
+    missing = [name for name in needs if not hasattr(value, name)]
+    if missing:
+        raise ConfigError(f"{what} `{path}` is a {type(value).__name__} without `{missing[0]}`; a {what} has {', '.join(needs)}")
+    return value
+
+
+def _require_number(what: str, value: float | None, low: float) -> None:
+    if value is not None and not low <= value < math.inf:
+        raise ConfigError(f"{what} is {value!r}; give a finite number, {low} or more")

@@ -1,16 +1,17 @@
+import os
 import threading
 import time
 
 import anyio
 import pytest
 
-from sandlot.author import ABANDONED
 from sandlot.clock import deadline
 from sandlot.errors import ConfigError, GradeError, ModelError
 from sandlot.grade.grading import grade, rank_of
 from sandlot.ports import Judgement
 from sandlot.rubric import JudgeCheck, JudgeExample, PythonCheck, Rubric, Verdict
 from sandlot.task import Task
+from sandlot.threads import ABANDONED
 
 TASK = Task("t", key={"yes": True})
 
@@ -168,7 +169,7 @@ async def test_a_sync_check_that_hangs_is_named_at_the_deadline_and_its_thread_c
     functions = FUNCTIONS | {"e:hangs": hangs, "e:after": lambda: ran_after.append(1) or True}
     name = f"{__name__}.{hangs.__qualname__}"
     checks = [python("a"), python("slow", "e:hangs"), python("after", "e:after")]
-    with pytest.raises(GradeError, match=r"still running: `slow` \(.*hangs\)") as caught, deadline(0.2, GradeError, "grading"):
+    with pytest.raises(GradeError, match=r"still running: `slow` \(.*hangs\)") as caught, deadline(1.0, GradeError, "grading"):
         await graded(checks, evidence_of(), functions=functions)
     assert caught.value.kind == "timeout"
     assert ABANDONED[name] == 1
@@ -180,10 +181,39 @@ async def test_a_sync_check_that_hangs_is_named_at_the_deadline_and_its_thread_c
 
 
 async def test_an_async_check_that_hangs_is_named_at_the_deadline(evidence_of):
-    with pytest.raises(GradeError, match="still running: `slow`"), deadline(0.2, GradeError, "grading"):
+    with pytest.raises(GradeError, match="still running: `slow`"), deadline(1.0, GradeError, "grading"):
         await graded(
             [python("a"), python("slow", "e:hangs")], evidence_of(), functions=FUNCTIONS | {"e:hangs": anyio.sleep_forever}
         )
+
+
+async def test_an_isolated_check_is_graded_like_any_other(evidence_of):
+    pid = os.getpid()
+
+    def elsewhere(evidence):
+        return os.getpid() != pid and evidence.read_text("/a") == "x", "in a process of its own"
+
+    def missing(evidence):
+        return evidence.read_text("/none") == ""
+
+    checks = [python("a", "e:elsewhere", isolate=True), python("b", "e:missing", isolate=True, requires=("a",)), python("c")]
+    score = await graded(
+        checks, evidence_of({"/a": b"x"}), functions=FUNCTIONS | {"e:elsewhere": elsewhere, "e:missing": missing}
+    )
+    assert [check.value for check in score.checks] == [1.0, 0.0, 1.0]
+    assert score.checks[1].evidence.startswith("there is no file `/none`")
+
+
+async def test_an_isolated_check_that_hangs_is_killed_and_named(evidence_of):
+    before = ABANDONED.total()
+    with pytest.raises(GradeError, match="still running: `slow`"), deadline(1.0, GradeError, "grading"):
+        await graded([python("slow", "e:hangs", isolate=True)], evidence_of(), functions={"e:hangs": lambda: time.sleep(60)})
+    assert ABANDONED.total() == before
+
+
+async def test_an_isolated_check_that_kills_its_process_leaves_no_score(evidence_of):
+    with pytest.raises(GradeError, match=r"check `a` .*exit code 3"):
+        await graded([python("a", "e:exits", isolate=True)], evidence_of(), functions={"e:exits": lambda: os._exit(3)})
 
 
 async def test_an_operators_cancelling_is_no_failure_of_the_grader(evidence_of):

@@ -1,7 +1,7 @@
 import pytest
 
 from sandlot.errors import ConfigError
-from sandlot.grade.lint import Severity, lint, require_gradable
+from sandlot.grade.lint import Severity, lint, lint_file, require_gradable
 from sandlot.rubric import CheckGroup, JudgeCheck, JudgeExample, PythonCheck, Rubric
 from sandlot.task import Task
 
@@ -123,3 +123,20 @@ def test_a_rubric_with_errors_is_refused_before_the_first_rollout_and_warnings_a
         require_gradable(
             Rubric(checks=(python("a", args={"n": "$key.x"}),)), "default", functions={}.__getitem__, tasks=[Task("t")]
         )
+
+
+def test_a_file_that_is_no_rubric_is_one_finding_with_its_place(tmp_path):
+    file = tmp_path / "r.json"
+    file.write_text('{\n"checks": [\n{"kind": "python", "id": 3}]}')
+    found = lint_file(file)
+    assert [(finding.code, finding.severity) for finding in found] == [("schema", "error")]
+    assert f"{file}:3: Expected `str`, got `int`" in found[0].message
+    file.write_text('{"checks": [{"kind": "python", "id": "a", "ref": "x:y", "requires": ["b"]}]}')
+    assert [finding.code for finding in lint_file(file)] == ["unknown-requires"]
+
+
+def test_an_async_check_cannot_be_isolated():
+    async def later():
+        return True
+
+    assert codes(python("a", isolate=True), functions={"checks:a": later}.__getitem__) == {("async-isolate", "a")}

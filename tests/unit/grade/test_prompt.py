@@ -36,6 +36,11 @@ def test_the_data_block_is_closed_exactly_once_whatever_the_text(text):
     assert prompt.index("END DATA NONCE") < prompt.index("Criterion: q?")
 
 
+def test_no_text_makes_cleaning_slow():
+    for text in ("=" * 24_000, "= " * 12_000, "=" + " " * 24_000, "<|" * 12_000, "[" * 24_000, "= END " * 4_000):
+        harmless(text)  # takes a minute if a pattern looks back over what it has read; the suite's timeout is 20 s
+
+
 def test_ordinary_text_stays_as_it_is():
     text = "Total: 1,204.50 \u20ac\n\t== Heading ==\n<b>caf\u00e9</b> \u4e2d\u6587 a < b | c > d\n======"
     assert harmless(text) == text

@@ -1,5 +1,7 @@
 import json
 import logging
+import subprocess
+import sys
 import traceback
 from email.utils import formatdate
 
@@ -92,6 +94,18 @@ async def test_tool_calls_and_results_go_out_in_the_endpoint_s_shape():
     assert second == {"role": "tool", "tool_call_id": "b", "content": "unreadable"}
 
 
+async def test_a_null_takes_a_field_out_of_the_request():
+    async with FakeEndpoint() as endpoint, model(endpoint, extra={"seed": None, "top_p": None}) as chat:
+        await chat.chat(HELLO, (), Sampling(seed=3))
+    assert set(endpoint.requests[0].body) == {"model", "messages", "temperature"}
+
+
+async def test_a_very_long_history_is_sent_whole():
+    async with FakeEndpoint() as endpoint, model(endpoint) as chat:
+        await chat.chat([said(Role.USER, "x" * 3_000_000)], (), Sampling())
+    assert len(endpoint.requests[0].body["messages"][0]["content"]) == 3_000_000
+
+
 async def test_an_image_is_refused_with_a_reason():
     async with FakeEndpoint() as endpoint, model(endpoint) as chat:
         with pytest.raises(ModelError, match="image"):
@@ -128,6 +142,20 @@ async def test_why_it_stopped_is_told_in_our_words(message, finish, stop):
 async def test_reasoning_is_read_from_either_field(field):
     async with FakeEndpoint([completion({"content": "4", field: "2+2"})]) as endpoint, model(endpoint) as chat:
         assert (await chat.chat(HELLO, (), Sampling())).parts == (Reasoning("2+2"), Text("4"))
+
+
+@pytest.mark.parametrize(
+    ("content", "parts"),
+    [
+        ("<think>\n2+2\n</think>\n\n4", (Reasoning("2+2"), Text("4"))),
+        ("<think></think>4", (Text("4"),)),
+        ("<think>2+2", (Text("<think>2+2"),)),
+        ("4 <think>x</think>", (Text("4 <think>x</think>"),)),
+    ],
+)
+async def test_a_leading_thought_in_the_content_is_reasoning(content, parts):
+    async with FakeEndpoint([says(content)]) as endpoint, model(endpoint) as chat:
+        assert (await chat.chat(HELLO, (), Sampling())).parts == parts
 
 
 async def test_content_as_a_list_of_parts_is_joined():
@@ -332,9 +360,35 @@ async def test_waiting_for_a_retry_is_not_the_agent_s_time():
 
     patience = Patience(300.0, lambda low, high: high, sleep)
     async with FakeEndpoint([status(503)]) as endpoint, model(endpoint, patience=patience) as chat:
-        with agent_time(0.15) as scope:
+        with agent_time(10.0) as scope:
+            before = scope.deadline
             await chat.chat(HELLO, (), Sampling())
-    assert not scope.cancelled_caught
+    assert scope.deadline - before >= 0.2
+
+
+async def test_a_failed_attempt_is_not_the_agent_s_time():
+    async with FakeEndpoint([Answer(hang=True)]) as endpoint, model(endpoint, request_s=0.1) as chat:
+        with agent_time(10.0) as scope:
+            before = scope.deadline
+            await chat.chat(HELLO, (), Sampling())
+    assert 0.1 <= scope.deadline - before < 5
+
+
+async def test_waiting_for_a_slot_is_not_the_agent_s_time():
+    gained = []
+
+    async def one(chat):
+        with agent_time(10.0) as scope:
+            before = scope.deadline
+            await chat.chat(HELLO, (), Sampling())
+            gained.append(scope.deadline - before)
+
+    async with FakeEndpoint(latency_s=0.1) as endpoint, model(endpoint, at_once=1) as chat, anyio.create_task_group() as group:
+        for _ in range(3):
+            group.start_soon(one, chat)
+    assert gained[0] == 0
+    assert gained[1] >= 0.05
+    assert gained[2] >= 0.15
 
 
 async def test_no_more_requests_are_open_than_allowed():
@@ -347,10 +401,22 @@ async def test_no_more_requests_are_open_than_allowed():
 
 async def test_cancelling_a_request_frees_its_slot():
     async with FakeEndpoint([Answer(hang=True)]) as endpoint, model(endpoint, at_once=1) as chat:
-        with anyio.move_on_after(0.05):
-            await chat.chat(HELLO, (), Sampling())
+        async with anyio.create_task_group() as group:
+            group.start_soon(chat.chat, HELLO, (), Sampling())
+            await endpoint.asked.wait()
+            group.cancel_scope.cancel()
         with anyio.fail_after(5):
             assert (await chat.chat(HELLO, (), Sampling())).parts == (Text("ok"),)
+
+
+def test_fewer_connections_are_used_where_open_files_are_limited():
+    code = (
+        "import resource; from sandlot.model.openai import connections_allowed as allowed\n"
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (300, 400))\n"
+        "print(allowed(10), allowed(100), resource.getrlimit(resource.RLIMIT_NOFILE)[0], allowed(1000))"
+    )
+    shown = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
+    assert shown.split() == ["10", "100", "356", "144"]
 
 
 # -- secrets -----------------------------------------------------------------------------------------------------------

@@ -94,7 +94,7 @@ async def test_a_recording_that_runs_out_hands_over_or_says_so():
 
 
 async def test_nothing_recorded_is_an_error():
-    with pytest.raises(ModelError, match="nothing was recorded"):
+    with pytest.raises(ModelError, match="was not recorded"):
         await play(None, [])
 
 

@@ -50,6 +50,15 @@ def test_the_range_holds_what_a_run_then_takes():
     assert 170 <= held <= 199
 
 
+def test_the_range_of_a_single_rollout_holds_that_rollout():
+    rng = Random(7)
+    held = 0
+    for _ in range(200):
+        told = forecast(1, pilot_of(rng, 10, 3), at_once=1).completion_tokens
+        held += told.low <= pilot_of(rng, 1, 1)[0].completion_tokens <= told.high
+    assert held >= 180
+
+
 def test_one_task_gives_a_likely_number_and_no_range():
     told = forecast(10, [rows.scored("only", i, usd=0.1 * i) for i in range(5)], at_once=1)
     assert told.usd.likely == pytest.approx(2.0)

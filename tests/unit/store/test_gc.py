@@ -1,7 +1,10 @@
 import hashlib
+from contextlib import suppress
+from itertools import count
 
 import pytest
 
+from failing_disk import Countdown, StoppedError
 from made_traces import make_row, make_trace
 from sandlot.clock import Clock
 from sandlot.store.blobs import LARGE_BYTES
@@ -51,6 +54,8 @@ async def test_what_nobody_refers_to_goes_and_the_rest_stays_readable(tmp_path):
     assert RunReader(tmp_path / "small").blobs.read(live) == b"live"
     assert RunReader(tmp_path / "big").blobs.read(live_big) == big
     with pytest.raises(KeyError):
+        early.read(hashlib.sha256(b"dead").hexdigest())
+    with pytest.raises(KeyError):
         RunReader(tmp_path / "small").blobs.read(hashlib.sha256(b"dead").hexdigest())
     async with open_run(tmp_path / "small") as run:
         assert await run.blobs.get(live) == b"live"
@@ -91,3 +96,19 @@ def test_every_kind_of_reference_is_found():
     tensor = Tensor("tensor", dtype="float32", shape=(2,))
     trace.append(Node(message=Message(role=Role.TOOL, parts=(result, Image("image"), tensor)), parent=1))
     assert set(references(trace)) == {"evidence", "whole", "shot", "image", "tensor"}
+
+
+async def test_stopped_at_any_step_of_a_collection_the_live_blobs_stay(tmp_path):
+    for steps in count():
+        run = tmp_path / str(steps) / "r"
+        live = await make_run(run, b"live", b"dead", b"D" * (LARGE_BYTES + 1))
+        stopping = Countdown(left=steps, torn=5)
+        with suppress(StoppedError):
+            collect(run.parent, dry_run=False, disk=stopping.disk)
+        assert RunReader(run).blobs.read(live) == b"live"
+        async with open_run(run) as again:
+            assert await again.blobs.get(live) == b"live"
+        if stopping.left > 0:
+            break
+    assert steps > 3
+    assert collect(run.parent, dry_run=True).removable == ()

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 MODE = sys.argv[1]
 OUT = sys.stdout.buffer
@@ -52,6 +53,7 @@ def tools():
         "long_description": [TOOL | {"description": "x" * 10**6}],
         "empty": [],
         "double": [DOUBLE],
+        "lying_output": [TOOL | {"outputSchema": {"type": "object", "required": ["total"]}}],
     }.get(MODE, [TOOL])
 
 
@@ -111,6 +113,10 @@ def call(request):  # noqa: C901, PLR0912, PLR0915 - one branch for each way to 
             answer(request, {"content": [{"type": "image", "data": "AAAA", "mimeType": "image/png"}]})
         case "structured":
             answer(request, {"content": [], "structuredContent": {"total": 5}})
+        case "lying_output":
+            answer(request, text("not what was promised", structuredContent={"other": 1}))
+        case "folder":
+            answer(request, text(str(Path.cwd())))
         case "environment":
             answer(request, text(json.dumps(dict(os.environ))))
         case "says_secret":

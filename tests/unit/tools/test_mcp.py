@@ -10,15 +10,15 @@ import pytest
 
 from sandlot.errors import AuthorError, ConfigError, ModelError
 from sandlot.tools.function import FunctionTool
-from sandlot.tools.mcp import McpSource, require_distinct
+from sandlot.tools.mcp import McpServer, require_distinct, source_from
 from sandlot.trace import ToolCall, ToolResult
 
 RAW = str(Path(__file__).parent / "raw_server.py")
 WORLD: Any = SimpleNamespace(state=None)
 
 
-def raw(mode: str, *more: str, **options: Any) -> McpSource:
-    return McpSource(name="raw", command=(sys.executable, RAW, mode, *more), **options)
+def raw(mode: str, *more: str, **options: Any) -> McpServer:
+    return McpServer(name="raw", command=(sys.executable, RAW, mode, *more), **options)
 
 
 async def called(mode: str, arguments: Any = None, **options: Any) -> ToolResult:
@@ -76,6 +76,7 @@ async def test_many_calls_at_once_each_get_their_own_answer():
         ("structured", False, '{"total":5}'),
         ("recursive", False, "worked {}"),
         ("deep_schema", False, "worked {}"),
+        ("lying_output", False, "not what was promised"),
     ],
 )
 async def test_what_a_server_answers_is_told(mode: str, error: bool, text: str):
@@ -167,7 +168,7 @@ async def test_a_server_that_hangs_at_the_start_is_given_up_with_what_it_said(mo
 
 async def test_a_command_that_does_not_exist_is_named():
     with pytest.raises(AuthorError, match="no-such-program"):
-        async with McpSource(name="raw", command=("no-such-program",)).open(WORLD):
+        async with McpServer(name="raw", command=("no-such-program",)).open(WORLD):
             pass
 
 
@@ -189,6 +190,10 @@ async def test_a_server_without_tools_has_none():
         assert list(tools) == []
 
 
+async def test_the_command_runs_where_it_is_told(tmp_path: Path):
+    assert (await called("folder", cwd=str(tmp_path))).text == str(tmp_path)
+
+
 # -- lifetime and secrets ----------------------------------------------------------------------------------------------
 
 
@@ -208,17 +213,24 @@ async def test_a_stubborn_server_and_what_it_started_are_gone_with_the_world(tmp
     marker = str(tmp_path)
     with anyio.CancelScope() as scope:
         async with raw("stubborn", marker).open(WORLD):
-            assert len(processes_with(marker)) == 2
+            running = [os.pidfd_open(int(pid)) for pid in processes_with(marker)]
+            assert len(running) == 2
             if cancelled:
                 scope.cancel()
                 await anyio.sleep_forever()
+    for pidfd in running:
+        with anyio.fail_after(5):  # killed before the context ended; the kernel may take a moment to be done with it
+            await anyio.wait_readable(pidfd)
+        os.close(pidfd)
     assert processes_with(marker) == []
 
 
 async def test_an_error_in_the_world_comes_out_as_it_is():
-    with pytest.raises(ModelError, match="rate limit"):
+    cause = ValueError("429")
+    with pytest.raises(ModelError, match="rate limit") as caught:
         async with raw("honest").open(WORLD):
-            raise ModelError("rate limit")
+            raise ModelError("rate limit") from cause
+    assert caught.value.__cause__ is cause
 
 
 async def test_a_server_sees_only_the_variables_it_is_given(monkeypatch: pytest.MonkeyPatch):
@@ -252,7 +264,13 @@ async def test_a_missing_variable_is_named():
 )
 def test_a_source_that_makes_no_sense_is_refused(fields: dict[str, Any]):
     with pytest.raises(ConfigError, match="MCP server `x`"):
-        McpSource(name="x", **fields)
+        McpServer(name="x", **fields)
+
+
+def test_a_source_comes_from_a_config_table():
+    assert source_from({"name": "x", "command": ["a", "b"]}) == McpServer(name="x", command=("a", "b"))
+    with pytest.raises(ConfigError, match="MCP server 'x': Object contains unknown field `comand`"):
+        source_from({"name": "x", "comand": ["a"]})
 
 
 def test_two_tools_of_one_name_are_refused_naming_both_owners():

@@ -125,6 +125,34 @@ def test_a_missing_argument_is_named():
         signature_of(everything).check({})
 
 
+@dataclass
+class Arguments:
+    kind: str
+
+
+def test_a_type_may_be_called_as_our_own_record_is():
+    def search(arguments: Arguments, colour: Colour = Colour.RED):
+        pass
+
+    signature = signature_of(search)
+    assert set(signature.parameters["properties"]) == {"arguments", "colour"}
+    assert signature.check({"arguments": {"kind": "x"}}) == {"arguments": Arguments("x")}
+    assert signature.usage() == "arguments (object), colour (one of 'blue', 'red', optional)"
+
+
+class Node(msgspec.Struct):
+    children: "list[Node]" = []
+
+
+def test_a_type_may_contain_itself():
+    def plant(tree: Node):
+        pass
+
+    signature = signature_of(plant)
+    assert signature.check({"tree": {"children": [{}]}}) == {"tree": Node([Node()])}
+    jsonschema.Draft202012Validator(signature.parameters).validate({"tree": {"children": [{}]}})
+
+
 class Opaque:
     pass
 

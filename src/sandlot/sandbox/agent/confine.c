@@ -1,0 +1,103 @@
+/* What takes the first process's power away, after its root is built: own user namespace, network, IPC, host name and cgroup
+ * namespaces, few capabilities, resource limits, no way to gain privileges, the system call filter. The mount and pid namespaces
+ * belong to the zygote's user namespace, so nothing inside has any power over them, whatever capabilities it keeps. */
+#define _GNU_SOURCE
+#include "sandlot.h"
+
+#include <errno.h>
+#include <grp.h>
+#include <linux/capability.h>
+#include <net/if.h>
+#include <sched.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* What a root user needs to install and run software; all of it holds over the sandbox's own ids only. */
+static const int KEPT[] = {CAP_CHOWN, CAP_DAC_OVERRIDE, CAP_FOWNER, CAP_FSETID, CAP_KILL, CAP_SETGID, CAP_SETUID,
+                           CAP_NET_BIND_SERVICE, CAP_SYS_CHROOT};
+
+static const char *drop_capabilities(void)
+{
+    uint64_t kept = 0;
+    for (size_t i = 0; i < sizeof KEPT / sizeof *KEPT; i++)
+        kept |= 1ull << KEPT[i];
+    for (int capability = 0; capability < 64 && prctl(PR_CAPBSET_READ, capability, 0, 0, 0) >= 0; capability++)
+        if (!(kept >> capability & 1) && prctl(PR_CAPBSET_DROP, capability, 0, 0, 0))
+            return "drop a capability";
+    prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct data[2];
+    for (int half = 0; half < 2; half++) {
+        data[half].effective = data[half].permitted = (uint32_t)(kept >> 32 * half);
+        data[half].inheritable = 0;
+    }
+    return syscall(SYS_capset, &header, data) ? "set capabilities" : NULL;
+}
+
+static const char *raise_loopback(void)
+{
+    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    struct ifreq request = {.ifr_flags = IFF_UP | IFF_RUNNING};
+    strcpy(request.ifr_name, "lo");
+    int failed = fd < 0 || ioctl(fd, SIOCSIFFLAGS, &request);
+    if (fd >= 0)
+        close(fd);
+    return failed ? "raise the loopback interface" : NULL;
+}
+
+/* Limits only ever go down: raising a hard limit needs a capability that even root may lack on the host. */
+static const char *lower_limit(int resource, uint64_t value)
+{
+    struct rlimit limit;
+    getrlimit((__rlimit_resource_t)resource, &limit);
+    if (limit.rlim_max == RLIM_INFINITY || limit.rlim_max > value)
+        limit.rlim_max = value;
+    limit.rlim_cur = limit.rlim_max;
+    return setrlimit((__rlimit_resource_t)resource, &limit) ? "set a resource limit" : NULL;
+}
+
+static const char *set_limits(const struct spec *spec)
+{
+    const char *failed = lower_limit(RLIMIT_NPROC, spec->pids); /* counted per user namespace: holds even without a pids cgroup */
+    if (!failed)
+        failed = lower_limit(RLIMIT_CORE, 0);
+    if (!failed)
+        failed = lower_limit(RLIMIT_MEMLOCK, 8u << 20);
+    if (!failed && spec->data_bytes)
+        failed = lower_limit(RLIMIT_DATA, spec->data_bytes);
+    return failed;
+}
+
+const char *confine(const struct spec *spec, int user_namespace)
+{
+    if (setns(user_namespace, CLONE_NEWUSER))
+        return "enter the user namespace";
+    if (setgroups(0, NULL) && errno != EPERM) /* refused where only one id is mapped; there are no groups to lose then */
+        return "drop groups";
+    if (setresgid(0, 0, 0) || setresuid(0, 0, 0))
+        return "become the sandbox's root";
+    if (unshare(CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP))
+        return "make namespaces";
+    if (sethostname(spec->hostname, strlen(spec->hostname)))
+        return "set the host name";
+    const char *failed = raise_loopback();
+    if (!failed)
+        failed = set_limits(spec);
+    if (!failed)
+        failed = drop_capabilities();
+    if (failed)
+        return failed;
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+        return "give up new privileges";
+    /* After the last change of credentials, which clears both: nobody inside may look into this process (its /proc entry holds
+     * the socket to the host), and it does not outlive the zygote. */
+    if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) || prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0))
+        return "tie the sandbox to its zygote";
+    return filter_install();
+}

@@ -1,0 +1,150 @@
+/* The sandbox's file system: overlays over read-only layers, with everything it writes in one small tmpfs.
+ *
+ * Runs as the first process of a new mount and pid namespace, while it still has the zygote's power over mounts. The zygote's own
+ * root is a bare tmpfs (see zygote.c), so the paths that remain visible in /proc/mounts (/l/3, /s/u0) say nothing of the host:
+ *
+ *   /l/N   layers, read-only        /s   this sandbox's tmpfs: u0 w0 (upper, work) for tree 0, ..., shm
+ *   /m     the new root             /d   a ready /dev         /e   an empty folder
+ *
+ * When the last process dies the kernel drops mounts and tmpfs: there is nothing to clean up on the host.
+ */
+#define _GNU_SOURCE
+#include "sandlot.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/mount.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* sys/mount.h and linux/mount.h collide in older libcs; these two are all that is needed of the former. */
+int mount(const char *source, const char *target, const char *type, unsigned long flags, const void *data);
+int umount2(const char *target, int flags);
+#define DETACH 2 /* MNT_DETACH */
+
+static const char *const HIDDEN_FILES[] = {
+    "/m/proc/kcore", "/m/proc/keys", "/m/proc/timer_list", "/m/proc/sched_debug", "/m/proc/interrupts", "/m/proc/kallsyms",
+    "/m/proc/sysrq-trigger", "/m/proc/kmsg", "/m/proc/config.gz", "/m/proc/vmallocinfo", "/m/proc/modules", "/m/proc/kpagecount",
+};
+static const char *const HIDDEN_FOLDERS[] = {"/m/proc/acpi", "/m/proc/asound", "/m/proc/scsi", "/m/proc/driver"};
+static const char *const READ_ONLY[] = {"/m/proc/sys", "/m/proc/irq", "/m/proc/bus", "/m/proc/fs"};
+
+static int remount_read_only(const char *path)
+{
+    if (mount(path, path, NULL, MS_BIND | MS_REC, NULL))
+        return errno == ENOENT ? 0 : -1;
+    return mount(NULL, path, NULL, MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL);
+}
+
+static const char *make_storage(const struct spec *spec, const struct identity *identity, struct root_view *view)
+{
+    char options[128];
+    snprintf(options, sizeof options, "size=%llu,nr_inodes=%llu,mode=755", (unsigned long long)spec->disk_bytes,
+             (unsigned long long)spec->inodes);
+    if (mount("tmpfs", "/s", "tmpfs", MS_NOSUID | MS_NODEV, options))
+        return "mount the sandbox's tmpfs";
+    uint32_t owner = identity->privileged ? identity->first_id : 0;
+    for (int i = 0; i < spec->num_trees; i++) {
+        char upper[16], work[16];
+        snprintf(upper, sizeof upper, "/s/u%d", i);
+        snprintf(work, sizeof work, "/s/w%d", i);
+        if (mkdir(upper, 0755) || mkdir(work, 0755) || chown(upper, owner, owner))
+            return "make the upper folders";
+    }
+    if (mkdir("/s/shm", 01777) || chmod("/s/shm", 01777) || chown("/s/shm", owner, owner))
+        return "make /dev/shm";
+    view->upper_mount = (int)syscall(SYS_open_tree, AT_FDCWD, "/s", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+    return view->upper_mount < 0 ? "hold the upper layer" : NULL;
+}
+
+static const char *mount_tree(const struct spec *spec, int index, const struct identity *identity)
+{
+    const struct tree *tree = &spec->trees[index];
+    char options[4096], target[300];
+    int at = snprintf(options, sizeof options, "%supperdir=/s/u%d,workdir=/s/w%d,volatile,redirect_dir=nofollow,lowerdir=",
+                      identity->privileged ? "" : "userxattr,", index, index);
+    if (!identity->privileged) /* redirects are never followed with userxattr, and naming the option is refused */
+        at = snprintf(options, sizeof options, "userxattr,upperdir=/s/u%d,workdir=/s/w%d,volatile,lowerdir=", index, index);
+    for (int i = 0; i < tree->num_layers && at < (int)sizeof options; i++)
+        at += snprintf(options + at, sizeof options - (size_t)at, "%s%s", i ? ":" : "", tree->layers[i].path);
+    if (at >= (int)sizeof options) {
+        errno = E2BIG;
+        return "stack so many layers";
+    }
+    snprintf(target, sizeof target, "/m%s", strcmp(tree->mountpoint, "/") ? tree->mountpoint : "");
+    return mount("overlay", target, "overlay", MS_NOSUID | MS_NODEV, options) ? "mount the overlay" : NULL;
+}
+
+static int open_folder(const char *path) { return open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW); }
+
+static const char *open_view(const struct spec *spec, struct root_view *view)
+{
+    view->num_trees = spec->num_trees;
+    view->open_files = spec->open_files;
+    for (int i = 0; i < spec->num_trees; i++) {
+        const struct tree *tree = &spec->trees[i];
+        char upper[16];
+        snprintf(upper, sizeof upper, "/s/u%d", i);
+        snprintf(view->trees[i].mountpoint, sizeof view->trees[i].mountpoint, "%s", tree->mountpoint);
+        view->trees[i].layers[0] = open_folder(upper);
+        view->trees[i].num_layers = 1;
+        view->trees[i].num_images = 0;
+        for (int j = 0; j < tree->num_layers && j < MAX_LAYERS - 1; j++) {
+            view->trees[i].layers[j + 1] = open_folder(tree->layers[j].path);
+            view->trees[i].num_images += tree->layers[j].image;
+            if (view->trees[i].layers[view->trees[i].num_layers++] < 0)
+                return "open a layer";
+        }
+    }
+    return NULL;
+}
+
+static const char *mount_devices(const struct identity *identity)
+{
+    char options[96];
+    uint32_t tty_group = identity->privileged ? identity->first_id + 5 : 0;
+    snprintf(options, sizeof options, "newinstance,ptmxmode=0666,mode=0620,gid=%u", tty_group);
+    if (mount("/d", "/m/dev", NULL, MS_BIND | MS_REC, NULL))
+        return "mount /dev";
+    if (mount("devpts", "/m/dev/pts", "devpts", MS_NOSUID | MS_NOEXEC, options))
+        return "mount /dev/pts";
+    return mount("/s/shm", "/m/dev/shm", NULL, MS_BIND, NULL) ? "mount /dev/shm" : NULL;
+}
+
+/* Most of these are already out of reach, because the sandbox's root is nobody to them. Hiding them also holds where that fails. */
+static const char *mount_proc(void)
+{
+    if (mount("proc", "/m/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL))
+        return "mount /proc";
+    for (size_t i = 0; i < sizeof HIDDEN_FILES / sizeof *HIDDEN_FILES; i++)
+        if (mount("/d/null", HIDDEN_FILES[i], NULL, MS_BIND, NULL) && errno != ENOENT)
+            return "hide a file of /proc";
+    for (size_t i = 0; i < sizeof HIDDEN_FOLDERS / sizeof *HIDDEN_FOLDERS; i++)
+        if (mount("/e", HIDDEN_FOLDERS[i], NULL, MS_BIND, NULL) && errno != ENOENT)
+            return "hide a folder of /proc";
+    for (size_t i = 0; i < sizeof READ_ONLY / sizeof *READ_ONLY; i++)
+        if (remount_read_only(READ_ONLY[i]))
+            return "make /proc/sys read-only";
+    return NULL;
+}
+
+const char *root_enter(const struct spec *spec, const struct identity *identity, struct root_view *view)
+{
+    const char *failed = make_storage(spec, identity, view);
+    for (int i = 0; !failed && i < spec->num_trees; i++)
+        failed = mount_tree(spec, i, identity);
+    if (!failed)
+        failed = open_view(spec, view);
+    if (!failed)
+        failed = mount_proc();
+    if (!failed)
+        failed = mount_devices(identity);
+    if (failed)
+        return failed;
+    if (chdir("/m") || syscall(SYS_pivot_root, ".", ".") || umount2(".", DETACH) || chdir("/"))
+        return "enter the new root";
+    return NULL;
+}

@@ -1,0 +1,71 @@
+/* What the files of this program know of each other. Read zygote.c first, then root.c, confine.c, agent.c. */
+#ifndef SANDLOT_H
+#define SANDLOT_H
+
+#include "wire.h"
+
+#include <sys/types.h>
+
+#define MAX_TREES 8
+#define MAX_LAYERS 128
+#define MAX_WRITES 16
+#define MAX_CGROUPS 8
+
+/* One directory of a layer, as it lies in the zygote's own mount namespace. */
+struct layer {
+    char path[48];
+    bool image; /* part of the image; else frozen from an earlier sandbox */
+};
+
+/* One overlay of the sandbox's root: where it is mounted, and what lies under it, topmost first. */
+struct tree {
+    char *mountpoint;
+    int num_layers;
+    struct layer layers[MAX_LAYERS];
+};
+
+/* A line written into a cgroup folder before the sandbox's first process joins. */
+struct cgroup_write {
+    int cgroup;
+    char *file, *value;
+};
+
+/* Everything about one sandbox that the host decides. */
+struct spec {
+    char *hostname;
+    uint64_t disk_bytes, inodes, data_bytes;
+    uint32_t open_files, pids;
+    int num_trees;
+    struct tree trees[MAX_TREES];
+    int num_writes;
+    struct cgroup_write writes[MAX_WRITES];
+};
+
+/* Who the sandbox's root is outside. In `privileged` mode 65536 ids from `first_id` belong to sandboxes. */
+struct identity {
+    bool privileged;
+    uint32_t first_id;
+};
+
+/* Directories the agent keeps open for `LIST changed`: they have no path inside the sandbox. */
+struct root_view {
+    int num_trees;
+    struct {
+        char mountpoint[256];
+        int num_layers, num_images;
+        int layers[MAX_LAYERS]; /* the upper first, then frozen layers, then the image's */
+    } trees[MAX_TREES];
+    uint32_t open_files; /* what a command may open; the agent itself needs more to walk deep folders. 0: as it is */
+    int upper_mount; /* a detached mount of the uppers, handed to the host so that others can be stacked on it */
+};
+
+/* Each returns NULL, or the step that failed with errno set. */
+const char *root_enter(const struct spec *spec, const struct identity *identity, struct root_view *view);
+const char *confine(const struct spec *spec, int user_namespace);
+void filter_prepare(void);
+const char *filter_install(void);
+
+int zygote_run(int control);
+void agent_run(int socket, struct root_view *view, bool is_init) __attribute__((noreturn));
+
+#endif

@@ -1,0 +1,148 @@
+/* Slots: what is dear to make and safe to use again, a user namespace and cgroup folders. One sandbox at a time has one. */
+#define _GNU_SOURCE
+#include "zygote.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define OWNER_OFFSET 65536u /* each slot's user namespace is made by an id of its own, so that per-user quotas are not shared */
+
+int write_file(int folder, const char *path, const char *text)
+{
+    int fd = openat(folder, path, O_WRONLY | O_CLOEXEC);
+    if (fd < 0)
+        return -1;
+    ssize_t count = write(fd, text, strlen(text));
+    int error = errno;
+    close(fd);
+    errno = error;
+    return count < 0 ? -1 : 0;
+}
+
+static int map_ids(pid_t pid)
+{
+    char path[48], map[48];
+    uint32_t first = zygote.identity.privileged ? zygote.identity.first_id : 0;
+    snprintf(map, sizeof map, "0 %u %u", first, zygote.identity.privileged ? 65536u : 1u);
+    snprintf(path, sizeof path, "/proc/%d/uid_map", pid);
+    if (write_file(AT_FDCWD, path, map))
+        return -1;
+    snprintf(path, sizeof path, "/proc/%d/gid_map", pid);
+    return write_file(AT_FDCWD, path, map);
+}
+
+/* A user namespace is born with a process; this one only lives until the namespace is held by a file descriptor. */
+int slot_user_namespace(uint32_t owner)
+{
+    int ready[2];
+    if (pipe2(ready, O_CLOEXEC))
+        return -1;
+    pid_t pid = fork();
+    if (pid == 0) {
+        if (zygote.identity.privileged && (setresgid(owner, owner, owner) || setresuid(owner, owner, owner)))
+            _exit(1);
+        if (unshare(CLONE_NEWUSER) || prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) || write(ready[1], "", 1) != 1)
+            _exit(1);
+        pause();
+        _exit(0);
+    }
+    char byte, path[48];
+    close(ready[1]);
+    int fd = -1;
+    if (pid > 0 && read(ready[0], &byte, 1) == 1 && map_ids(pid) == 0) {
+        snprintf(path, sizeof path, "/proc/%d/ns/user", pid);
+        fd = open(path, O_RDONLY | O_CLOEXEC);
+    }
+    int error = errno;
+    close(ready[0]);
+    if (pid > 0) {
+        kill(pid, SIGKILL);
+        waitpid(pid, NULL, 0);
+    }
+    errno = error;
+    return fd;
+}
+
+void slot_remove(int slot)
+{
+    char name[16];
+    snprintf(name, sizeof name, "s%d", slot);
+    for (int i = 0; i < zygote.num_cgroups; i++)
+        unlinkat(zygote.cgroups[i], name, AT_REMOVEDIR);
+    free(zygote.slots[slot].limits);
+    zygote.slots[slot].limits = NULL;
+}
+
+const char *slot_limit(int slot, const struct spec *spec)
+{
+    struct buffer lines = {0};
+    for (int i = 0; i < spec->num_writes; i++) {
+        put_u32(&lines, (uint32_t)spec->writes[i].cgroup);
+        put_text(&lines, spec->writes[i].file);
+        put_text(&lines, spec->writes[i].value);
+    }
+    char *limits = calloc(1, 2 * (lines.end + 1));
+    for (size_t i = 0; limits && i < lines.end; i++)
+        sprintf(limits + 2 * i, "%02x", lines.data[i]);
+    free(lines.data);
+    if (zygote.slots[slot].limits && limits && !strcmp(zygote.slots[slot].limits, limits)) {
+        free(limits);
+        return NULL;
+    }
+    slot_remove(slot);
+    char path[160];
+    for (int i = 0; i < zygote.num_cgroups; i++) {
+        snprintf(path, sizeof path, "s%d", slot);
+        if (mkdirat(zygote.cgroups[i], path, 0755) && errno != EEXIST)
+            return "make a cgroup";
+    }
+    for (int i = 0; i < spec->num_writes; i++) {
+        snprintf(path, sizeof path, "s%d/%s", slot, spec->writes[i].file);
+        if (write_file(zygote.cgroups[spec->writes[i].cgroup], path, spec->writes[i].value))
+            return "set a cgroup limit";
+    }
+    zygote.slots[slot].limits = limits;
+    return NULL;
+}
+
+/* `tasks` (version 1) moves one thread, and skips the global lock that `cgroup.procs` waits milliseconds for. */
+const char *slot_join(int slot)
+{
+    char path[48];
+    for (int i = 0; i < zygote.num_cgroups; i++) {
+        snprintf(path, sizeof path, "s%d/tasks", slot);
+        if (!write_file(zygote.cgroups[i], path, "0"))
+            continue;
+        snprintf(path, sizeof path, "s%d/cgroup.procs", slot);
+        if (errno != ENOENT || write_file(zygote.cgroups[i], path, "0"))
+            return "join a cgroup";
+    }
+    return NULL;
+}
+
+int slot_take(void)
+{
+    int slot = 0;
+    while (slot < zygote.num_slots && zygote.slots[slot].pid)
+        slot++;
+    if (slot == MAX_SLOTS) {
+        errno = EAGAIN;
+        return -1;
+    }
+    if (slot == zygote.num_slots) {
+        int fd = slot_user_namespace(zygote.identity.first_id + OWNER_OFFSET + (uint32_t)slot);
+        if (fd < 0)
+            return -1;
+        zygote.slots[zygote.num_slots++] = (struct slot){.user_namespace = fd};
+    }
+    return slot;
+}

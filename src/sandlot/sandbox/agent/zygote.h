@@ -1,0 +1,45 @@
+/* What the zygote's files share. */
+#ifndef SANDLOT_ZYGOTE_H
+#define SANDLOT_ZYGOTE_H
+
+#include "sandlot.h"
+
+#define MAX_SLOTS 8192
+#define MAX_FOLDERS 4096
+
+struct slot {
+    int user_namespace;
+    pid_t pid;    /* of the sandbox that has it now; 0 when free */
+    char *limits; /* the cgroup lines its folders were made with */
+};
+
+struct zygote {
+    int control, signals, host_mounts, own_mounts;
+    struct identity identity;
+    uint32_t user, group;
+    int num_cgroups, cgroups[MAX_CGROUPS];
+    char *cgroup_names[MAX_CGROUPS];
+    int num_slots, num_running;
+    struct slot slots[MAX_SLOTS];
+    bool folders[MAX_FOLDERS];
+};
+
+extern struct zygote zygote;
+
+void reply_failed(const char *what);
+void reply_done(uint64_t value);
+
+/* slot.c */
+int slot_take(void);
+int slot_user_namespace(uint32_t owner);
+const char *slot_limit(int slot, const struct spec *spec);
+const char *slot_join(int slot);
+void slot_remove(int slot);
+int write_file(int folder, const char *path, const char *text);
+
+/* layer.c */
+void layer_add_folder(struct reader *in);
+void layer_attach(int tree, bool mapped);
+void layer_drop(uint32_t folder);
+
+#endif

@@ -1,0 +1,160 @@
+"""Control groups: where the kernel counts memory, processor time and processes of a sandbox.
+
+Version 1 (one tree per controller) and version 2 (one tree) become the same thing here: a few folders, in each of which the
+zygote makes a folder per sandbox and writes a few lines. A machine that lets us make none of them has no such limits, and
+`probe` says so. The version 2 road has only been run against a made-up tree: the machine it was written on binds every
+controller to version 1.
+"""
+
+import os
+import re
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from sandlot.sandbox.quota import Quota
+
+CONTROLLERS = ("memory", "cpu", "pids")
+PERIOD_US = 20_000
+"""Processor time is handed out this often: short, so that a throttled sandbox stutters instead of stalling."""
+
+_NAME = re.compile(r"sandlot-(\d+)-(\d+)\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Cgroups:
+    """Folders of this process's sandboxes, and which controller each one has."""
+
+    folders: tuple[Path, ...] = ()
+    place: dict[str, int] = field(default_factory=dict[str, int])
+    """Controller -> index of its folder."""
+    version: int = 0
+    """1 or 2; 0 for none."""
+    missing: dict[str, str] = field(default_factory=dict[str, str])
+    """Controller -> why there is none."""
+
+    def lines(self, quota: Quota) -> list[tuple[int, str, str]]:
+        """What to write for one sandbox: (folder, file, value), in this order."""
+        limit = str(quota.memory_bytes)
+        share = str(max(1000, int(quota.cpus * PERIOD_US)))
+        if self.version == 2:
+            wanted = {
+                "memory": [("memory.max", limit), ("memory.swap.max", "0")],
+                "cpu": [("cpu.max", f"{share} {PERIOD_US}")],
+                "pids": [("pids.max", str(quota.pids))],
+            }
+        else:
+            wanted = {
+                "memory": [("memory.limit_in_bytes", limit), ("memory.memsw.limit_in_bytes", limit)],
+                "cpu": [("cpu.cfs_period_us", str(PERIOD_US)), ("cpu.cfs_quota_us", share)],
+                "pids": [("pids.max", str(quota.pids))],
+            }
+        optional = {"memory.swap.max", "memory.memsw.limit_in_bytes"}  # absent without swap accounting
+        return [
+            (index, file, value)
+            for controller, index in self.place.items()
+            for file, value in wanted[controller]
+            if file not in optional or (self.folders[index] / file).exists()
+        ]
+
+    def remove(self) -> None:
+        """Take the folders away again; what is still in use stays for the next `sweep`."""
+        for folder in self.folders:
+            _remove(folder)
+
+
+def find_cgroups(proc: Path = Path("/proc")) -> Cgroups:
+    """Make a folder for this process's sandboxes in every tree that allows it, and clear what dead processes left there."""
+    name = f"sandlot-{os.getpid()}-{_started(proc, os.getpid())}"
+    own = {key: path for _, keys, path in _lines(proc / "self" / "cgroup", ":", 3) for key in keys.split(",")}
+    mounts = _mounts(proc)
+    found = Cgroups(version=1)
+    missing: dict[str, str] = {}
+    for controller in CONTROLLERS:
+        mount = next((where for where, kind, options in mounts if kind == "cgroup" and controller in options), None)
+        if mount is None:
+            missing[controller] = "no such cgroup"
+            continue
+        folder, why = _make(mount, own.get(controller, "/"), name)
+        if folder is None:
+            missing[controller] = why
+        else:
+            index = found.folders.index(folder) if folder in found.folders else len(found.folders)
+            folders = found.folders if index < len(found.folders) else (*found.folders, folder)
+            found = Cgroups(folders=folders, place=found.place | {controller: index}, version=1)
+    if found.place:
+        return Cgroups(folders=found.folders, place=found.place, version=1, missing=missing)
+    return _find_version_2(mounts, own.get("", "/"), name) or Cgroups(missing=missing)
+
+
+def _find_version_2(mounts: list[tuple[Path, str, str]], own: str, name: str) -> Cgroups | None:
+    mount = next((where for where, kind, _ in mounts if kind == "cgroup2"), None)
+    if mount is None:
+        return None
+    for parent in dict.fromkeys((mount / own.lstrip("/"), mount)):
+        with suppress(OSError):
+            offered = (parent / "cgroup.controllers").read_text().split()
+            wanted = [controller for controller in CONTROLLERS if controller in offered]
+            enable = " ".join(f"+{controller}" for controller in wanted)
+            # Refused (EBUSY) where processes live in the folder itself; the next candidate is the root, which may hold both.
+            (parent / "cgroup.subtree_control").write_text(enable)
+            sweep(parent)
+            (parent / name).mkdir(exist_ok=True)
+            (parent / name / "cgroup.subtree_control").write_text(enable)
+            if wanted:
+                missing = {controller: "not offered by cgroup v2" for controller in CONTROLLERS if controller not in wanted}
+                return Cgroups(folders=(parent / name,), place=dict.fromkeys(wanted, 0), version=2, missing=missing)
+    return None
+
+
+def sweep(parent: Path) -> None:
+    """Remove folders whose process is gone: what a killed Sandlot could not remove itself."""
+    for folder in parent.glob("sandlot-*"):
+        match = _NAME.match(folder.name)
+        if match and _started(Path("/proc"), int(match[1])) != match[2]:
+            _remove(folder)
+
+
+def _make(mount: Path, own: str, name: str) -> tuple[Path | None, str]:
+    why = ""
+    for parent in dict.fromkeys((mount / own.lstrip("/"), mount)):
+        try:
+            sweep(parent)
+            (parent / name).mkdir(exist_ok=True)
+        except OSError as error:
+            why = f"{parent}: {error.strerror}"
+        else:
+            return parent / name, ""
+    return None, why
+
+
+def _remove(folder: Path) -> None:
+    for inner in folder.glob("s*/"):
+        with suppress(OSError):
+            inner.rmdir()
+    with suppress(OSError):
+        folder.rmdir()
+
+
+def _started(proc: Path, pid: int) -> str:
+    """When a process started, in ticks: with its number, an identity that is never used again. Empty if it is gone."""
+    try:
+        return (proc / str(pid) / "stat").read_text().rpartition(")")[2].split()[19]
+    except (OSError, IndexError):
+        return ""
+
+
+def _mounts(proc: Path) -> list[tuple[Path, str, str]]:
+    """(where, file system, its options) of every mount."""
+    found: list[tuple[Path, str, str]] = []
+    for line in (proc / "self" / "mountinfo").read_text().splitlines():
+        left, _, right = line.partition(" - ")
+        rest = right.split()
+        if len(rest) > 2:
+            found.append((Path(left.split()[4]), rest[0], rest[2]))
+    return found
+
+
+def _lines(path: Path, separator: str, parts: int) -> list[list[str]]:
+    rows = [line.split(separator, parts - 1) for line in path.read_text().splitlines()]
+    return [row for row in rows if len(row) == parts]

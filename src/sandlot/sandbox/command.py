@@ -1,0 +1,36 @@
+"""Running a command to its end: `exec` as a function over any sandbox's `spawn`."""
+
+import anyio
+
+from sandlot.ports import Command, Completed, Sandbox
+
+OUTPUT_BYTES = 8 << 20
+"""Output kept of one command unless it asks for more or less; the rest is dropped inside the sandbox and counted."""
+
+
+async def run_command(sandbox: Sandbox, command: Command) -> Completed:
+    """Start it, gather what it says until it ends, and give back both. Cancelled, it is killed with all it started."""
+    limit = OUTPUT_BYTES if command.output_bytes is None else command.output_bytes
+    stdin = b"" if command.stdin is None else command.stdin
+    process = await sandbox.spawn(
+        Command(
+            argv=command.argv,
+            env=command.env,
+            cwd=command.cwd,
+            user=command.user,
+            stdin=stdin,
+            pty=command.pty,
+            output_bytes=limit,
+        )
+    )
+    pieces: dict[str, list[bytes]] = {"stdout": [], "stderr": []}
+    try:
+        async for name, data in process.output():
+            pieces[name].append(data)
+        code = await process.wait()
+    except anyio.get_cancelled_exc_class():
+        with anyio.move_on_after(5, shield=True):
+            await process.kill()
+        raise
+    whole = {name: b"".join(parts).decode("utf-8", "replace") for name, parts in pieces.items()}
+    return Completed(code=code, stdout=whole["stdout"], stderr=whole["stderr"], dropped=process.dropped)

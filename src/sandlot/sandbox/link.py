@@ -1,0 +1,177 @@
+"""The connection to one sandbox's agent: many conversations over one socket.
+
+Each conversation has a channel number; what comes in is handed to whoever opened that channel. One reader task per link, so that
+thousands of idle sandboxes cost a waiting task each. When the link breaks, every conversation on it ends with the same error.
+"""
+
+import os
+import socket
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Protocol
+
+import anyio
+
+from sandlot.errors import SandboxError
+from sandlot.sandbox.wire import Frame, FrameReader, Kind, frame, garbled, take_failure, take_number
+
+_RECEIVE = 256 << 10
+
+
+class Listener(Protocol):
+    """Somebody with a channel. Neither method may raise anything but `SandboxError`, nor block."""
+
+    def on_frame(self, frame: Frame) -> None:
+        """A frame for this channel."""
+        ...
+
+    def on_broken(self, error: SandboxError) -> None:
+        """There will be no more frames."""
+        ...
+
+
+class Link:
+    """One agent's socket. `run` must be running for anything to arrive."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._socket = sock
+        self._reader = FrameReader()
+        self._listeners: dict[int, Listener] = {}
+        self._next_channel = 1
+        self._sending = anyio.Lock(fast_acquire=True)
+        self.broken: SandboxError | None = None
+
+    async def greet(self) -> int:
+        """Wait for the agent's first words; returns the descriptor of its upper layer. `SandboxError` if it could not start."""
+        while True:
+            try:
+                data, fds, _, _ = socket.recv_fds(self._socket, 4096, 1)
+                break
+            except BlockingIOError:
+                await anyio.wait_readable(self._socket)
+            except OSError as error:
+                raise SandboxError(f"the sandbox could not be reached: {error}", kind="start") from error
+        frames = self._reader.feed(data) if data else []
+        if not frames:
+            raise SandboxError("the sandbox died before it was ready", kind="start")
+        if frames[0].kind == Kind.FAILED:
+            raise SandboxError(f"the sandbox could not start: {take_failure(frames[0].payload)[1]}", kind="start")
+        if frames[0].kind != Kind.HELLO or frames[0].payload != b"\1\0\0\0" or len(fds) != 1:
+            for fd in fds:
+                os.close(fd)
+            raise garbled("no greeting")
+        return fds[0]
+
+    async def run(self) -> None:
+        """Hand out what arrives until the link is closed or breaks; never raises."""
+        try:
+            while self.broken is None:
+                await anyio.wait_readable(self._socket)
+                data = self._socket.recv(_RECEIVE)
+                if not data:
+                    self.fail(SandboxError("the sandbox died", kind="died"))
+                for item in self._reader.feed(data):
+                    listener = self._listeners.get(item.channel)
+                    if listener is not None:
+                        listener.on_frame(item)
+        except SandboxError as error:
+            self.fail(error)
+        except OSError as error:
+            self.fail(SandboxError(f"the sandbox died ({error})", kind="died"))
+        except anyio.ClosedResourceError:
+            pass  # `close` has told everyone
+
+    def fail(self, error: SandboxError) -> None:
+        """Break the link: everyone on it hears the same error, and later calls too."""
+        if self.broken is None:
+            self.broken = error
+            self._socket.close()
+        listeners, self._listeners = self._listeners, {}
+        for listener in listeners.values():
+            listener.on_broken(self.broken)
+
+    def close(self) -> None:
+        """End the sandbox: its process 1 dies with the socket, and everything in it with process 1."""
+        if self.broken is None:
+            anyio.notify_closing(self._socket)
+            self.fail(SandboxError("the sandbox is closed", kind="closed"))
+
+    @contextmanager
+    def channel(self, listener: Listener) -> Generator[int]:
+        """A channel for the time of a conversation; what arrives for it later is ignored."""
+        number = self.open_channel(listener)
+        try:
+            yield number
+        finally:
+            self.drop_channel(number)
+
+    def open_channel(self, listener: Listener) -> int:
+        """A fresh channel number for a listener."""
+        if self.broken is not None:
+            raise SandboxError(str(self.broken), kind=self.broken.kind)
+        number = self._next_channel
+        self._next_channel = number % 0xFFFF_FFFF + 1
+        self._listeners[number] = listener
+        return number
+
+    def drop_channel(self, number: int) -> None:
+        """Stop listening."""
+        self._listeners.pop(number, None)
+
+    async def send(self, kind: Kind, channel: int, payload: bytes = b"") -> None:
+        """Send one frame whole."""
+        data = memoryview(frame(kind, channel, payload))
+        async with self._sending:
+            while data:
+                if self.broken is not None:
+                    raise SandboxError(str(self.broken), kind=self.broken.kind)
+                try:
+                    data = data[self._socket.send(data) :]
+                except BlockingIOError:
+                    # Shielded: a frame half sent would garble every conversation on this link.
+                    with anyio.CancelScope(shield=True):
+                        await anyio.wait_writable(self._socket)
+                except OSError as error:
+                    self.fail(SandboxError(f"the sandbox died ({error})", kind="died"))
+
+    async def ask(self, kind: Kind, payload: bytes, *, most: int = 64 << 20) -> tuple[list[bytes], int]:
+        """One request and its whole answer: the DATA payloads and the number in DONE. `OSError` if the agent refused."""
+        answer = _Answer(most)
+        with self.channel(answer) as number:
+            await self.send(kind, number, payload)
+            await answer.ready.wait()
+        if answer.error is not None:
+            raise answer.error
+        return answer.pieces, answer.value
+
+
+class _Answer:
+    """Gathers the frames of one answer."""
+
+    def __init__(self, most: int) -> None:
+        self.ready = anyio.Event()
+        self.pieces: list[bytes] = []
+        self.value = 0
+        self.error: Exception | None = None
+        self._left = most
+
+    def on_frame(self, frame: Frame) -> None:
+        match frame.kind:
+            case Kind.DATA:
+                self._left -= len(frame.payload)
+                if self._left < 0:
+                    raise garbled("more than was asked for")
+                self.pieces.append(frame.payload)
+                return
+            case Kind.DONE:
+                self.value = take_number(frame.payload)
+            case Kind.FAILED:
+                number, message = take_failure(frame.payload)
+                self.error = OSError(number, message)  # becomes FileNotFoundError and its kin by number
+            case _:
+                raise garbled(f"an answer of kind {frame.kind}")
+        self.ready.set()
+
+    def on_broken(self, error: SandboxError) -> None:
+        self.error = SandboxError(str(error), kind=error.kind)
+        self.ready.set()

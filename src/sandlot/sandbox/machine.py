@@ -1,0 +1,84 @@
+"""A machine: one running process 1 with its link, and the file and process operations it offers.
+
+A sandbox is a machine on a stack of layers; when it is frozen, its machine stays behind as the snapshot's reader.
+"""
+
+import os
+import struct
+from collections.abc import Sequence
+
+from anyio.abc import TaskGroup
+
+from sandlot.errors import SandboxError
+from sandlot.sandbox.link import Link
+from sandlot.sandbox.quota import Quota
+from sandlot.sandbox.wire import Entry, Kind, Listing, take_entries, text
+from sandlot.sandbox.zygote import Layer, Tree, Zygote
+
+_CHUNK = 512 << 10
+_LISTING_BYTES = 256 << 20
+
+
+class Machine:
+    """A live process 1. `upper` keeps what it wrote; whoever takes it must close it or give it to the zygote."""
+
+    def __init__(self, link: Link, upper: int, quota: Quota) -> None:
+        self.link = link
+        self._upper = upper
+        self._quota = quota
+
+    async def read(self, path: str) -> bytes:
+        """One regular file, whole. `OSError` by number: not there, a folder, larger than the quota allows."""
+        most = self._quota.file_bytes
+        pieces, _ = await self.link.ask(Kind.READ, most.to_bytes(8, "little") + text(absolute(path)), most=most)
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    async def write(self, path: str, data: bytes, mode: int = 0o644) -> None:
+        """One file with the folders above it, in pieces."""
+        for at in range(0, max(len(data), 1), _CHUNK):
+            head = struct.pack("<BI", at > 0, mode) + text(absolute(path))
+            await self.link.ask(Kind.WRITE, head + text(data[at : at + _CHUNK]))
+
+    async def entries(self, how: Listing, path: str = "/") -> list[Entry]:
+        """A listing."""
+        pieces, _ = await self.link.ask(Kind.LIST, bytes((how,)) + text(absolute(path)), most=_LISTING_BYTES)
+        return [entry for piece in pieces for entry in take_entries(piece)]
+
+    async def kill_all(self, *, freeze: bool) -> int:
+        """End every process but process 1, and if asked let none start again. Returns how many there were."""
+        return (await self.link.ask(Kind.FREEZE, bytes((freeze,))))[1]
+
+    async def into_layer(self, zygote: Zygote) -> Layer:
+        """What it wrote as a layer for others to stand on. Once, and only when it is frozen."""
+        if self._upper < 0:
+            raise SandboxError("the sandbox is closed; its files are gone", kind="closed")
+        layer = await zygote.upper(self._upper)
+        os.close(self._upper)
+        self._upper = -1
+        return layer
+
+    def close(self) -> None:
+        """End it; what it wrote is gone unless it became a layer."""
+        self.link.close()
+        if self._upper >= 0:
+            os.close(self._upper)
+            self._upper = -1
+
+
+async def start_machine(zygote: Zygote, tasks: TaskGroup, trees: Sequence[Tree], quota: Quota) -> Machine:
+    """A fresh machine on these layers, ready for commands; its reader runs in `tasks` until it is closed."""
+    link = Link(await zygote.start(trees, quota))
+    try:
+        upper = await link.greet()
+    except BaseException:
+        link.close()
+        raise
+    tasks.start_soon(link.run)
+    return Machine(link, upper, quota)
+
+
+def absolute(path: str) -> str:
+    """The path, if it is one the sandbox can be asked for."""
+    if not path.startswith("/") or "\0" in path:
+        raise SandboxError(f"path {path!r} in a sandbox: give an absolute path without NUL", kind="config")
+    return path

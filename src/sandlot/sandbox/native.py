@@ -1,0 +1,262 @@
+"""The native backend: sandboxes by namespaces, without a daemon.
+
+A `NativeSandbox` is a stack of read-only layers and one running *machine* on top of it. Freezing ends all processes, turns what
+was written into one more layer, and leaves the old machine as the reader of the snapshot; the sandbox goes on, if anybody uses it
+again, with a fresh machine on the taller stack. So a snapshot never changes, costs nothing to take, and can be forked any number
+of times. Processes and `/dev/shm` are not carried over.
+"""
+
+import logging
+from collections import Counter, deque
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager
+
+import anyio
+import anyio.to_thread
+from anyio.abc import TaskGroup
+
+from sandlot.errors import ConfigError, SandboxError, unwrapped
+from sandlot.limits import Limits
+from sandlot.ports import Command
+from sandlot.sandbox.cgroup import CONTROLLERS, Cgroups, find_cgroups
+from sandlot.sandbox.image import Image, find_image
+from sandlot.sandbox.machine import Machine, start_machine
+from sandlot.sandbox.probe import capabilities
+from sandlot.sandbox.process import NativeProcess, NativeStream, connect, spawn
+from sandlot.sandbox.program import program
+from sandlot.sandbox.quota import Quota
+from sandlot.sandbox.snapshot import Frozen, NativeSnapshot
+from sandlot.sandbox.wire import Entry, Listing
+from sandlot.sandbox.zygote import Tree, Zygote, open_zygote
+
+log = logging.getLogger(__name__)
+
+AT_ONCE = 16
+"""Sandboxes being started at the same time; more would only wait for each other inside the kernel."""
+
+_NOT_LISTED = ("/proc/", "/dev/", "/sys/")
+
+
+class NativeSandbox:
+    """A machine for one rollout (port `Sandbox`)."""
+
+    def __init__(
+        self, backend: "NativeBackend", trees: tuple[Tree, ...], machine: Machine | None, below: Frozen | None = None
+    ) -> None:
+        self._backend = backend
+        self._trees = trees
+        self._machine = machine
+        self._frozen: list[Frozen] = [below] if below is not None else []
+        self._own: list[Frozen] = []
+        self._changing = anyio.Lock(fast_acquire=True)
+
+    async def spawn(self, command: Command) -> NativeProcess:
+        """Start a command."""
+        return await spawn((await self._live()).link, command)
+
+    async def read(self, path: str) -> bytes:
+        """One file; `FileNotFoundError` if it is not there."""
+        return await self._reader().read(path)
+
+    async def write(self, path: str, data: bytes) -> None:
+        """Put one file, with the folders above it."""
+        await (await self._live()).write(path, data)
+
+    async def list(self, folder: str = "/") -> Sequence[str]:
+        """Absolute paths of all files below a folder, sorted; the image's included, `/proc`, `/dev` and `/sys` not."""
+        entries = await self._reader().entries(Listing.BELOW, folder)
+        return sorted(entry.path for entry in entries if entry.kind == "f" and not entry.path.startswith(_NOT_LISTED))
+
+    async def stat(self, path: str) -> Entry:
+        """One path as it is, links not followed."""
+        return (await self._reader().entries(Listing.ITSELF, path))[0]
+
+    async def connect(self, where: int | str) -> NativeStream:
+        """Reach a port (number) or unix socket (path) inside, without opening the network."""
+        return await connect((await self._live()).link, where)
+
+    async def kill_all(self) -> int:
+        """End every process; the files stay. Returns how many there were."""
+        return await (await self._live()).kill_all(freeze=False)
+
+    async def freeze(self) -> NativeSnapshot:
+        """The files as they are now; every process is dead before this returns."""
+        async with self._changing:
+            if self._machine is None:
+                return NativeSnapshot(self._frozen[-1], self._backend.fork)
+            machine = self._machine
+            await machine.kill_all(freeze=True)
+            frozen = Frozen(machine, self._trees, self._backend.zygote)
+            self._frozen.append(frozen)
+            self._own.append(frozen)
+            self._machine = None
+        return NativeSnapshot(frozen, self._backend.fork)
+
+    async def reset(self) -> None:
+        """Back to the bytes it was opened with; processes and snapshots are gone."""
+        async with self._changing:
+            await self._drop_own()
+            self._trees = await self._frozen[-1].trees() if self._frozen else self._trees
+            self._machine = await self._backend.start(self._trees)
+
+    async def close(self) -> None:
+        """Gone without a trace."""
+        await self._drop_own()
+        for below in self._frozen:
+            await below.release()
+        self._frozen = []
+
+    async def _drop_own(self) -> None:
+        if self._machine is not None:
+            self._machine.close()
+            self._machine = None
+        for frozen in self._own:
+            frozen.machine.close()
+            self._frozen.remove(frozen)
+            await frozen.release()
+        self._own = []
+
+    def _reader(self) -> Machine:
+        return self._machine or self._frozen[-1].machine
+
+    async def _live(self) -> Machine:
+        """The machine to act on; after a freeze, a fresh one on the frozen files."""
+        if self._machine is None:
+            async with self._changing:
+                if self._machine is None:
+                    self._trees = await self._frozen[-1].trees()
+                    self._machine = await self._backend.start(self._trees)
+        return self._machine
+
+
+class NativeBackend:
+    """Makes sandboxes (port `Backend`). Get one from `open_native`."""
+
+    def __init__(self, zygote: Zygote, tasks: TaskGroup, quota: Quota, pool: int) -> None:
+        self.zygote = zygote
+        self._tasks = tasks
+        self._quota = quota
+        self._pool = pool
+        self._images: dict[str, tuple[Image, tuple[Tree, ...]]] = {}
+        self._ready: dict[str, deque[Machine]] = {}
+        self._filling: Counter[str] = Counter()
+        self._starting = anyio.CapacityLimiter(AT_ONCE)
+        self._finding = anyio.Lock()
+
+    @asynccontextmanager
+    async def open(self, image: str, network: str = "none", limits: Limits | None = None) -> AsyncGenerator[NativeSandbox]:
+        """A fresh sandbox, gone without a trace when the context ends. `limits` are kept by whoever holds the deadline."""
+        del limits
+        if network != "none":
+            raise ConfigError(f"network {network!r} for a native sandbox; there is: `none`")
+        _, trees = await self._image(image)
+        machine = self._take(image) or await self.start(trees)
+        if self._pool:
+            self._tasks.start_soon(self._fill, image, trees)
+        async with _closing(NativeSandbox(self, trees, machine)) as sandbox:
+            yield sandbox
+
+    @asynccontextmanager
+    async def fork(self, frozen: Frozen) -> AsyncGenerator[NativeSandbox]:
+        """A sandbox on a frozen one's files."""
+        trees = await frozen.trees()
+        machine = await self.start(trees)
+        async with _closing(NativeSandbox(self, trees, machine, frozen.hold())) as sandbox:
+            yield sandbox
+
+    async def start(self, trees: tuple[Tree, ...]) -> Machine:
+        """A machine on these layers, when its turn comes."""
+        async with self._starting:
+            return await start_machine(self.zygote, self._tasks, trees, self._quota)
+
+    async def warm(self, image: str) -> None:
+        """Fill the pool for an image now."""
+        _, trees = await self._image(image)
+        await self._fill(image, trees)
+
+    async def probe(self) -> Mapping[str, str]:
+        """What this backend isolates on this machine, capability by capability; `no: why` where it does not."""
+        return capabilities(self.zygote)
+
+    async def digest(self, image: str) -> str:
+        """What an image was made from, for the environment's fingerprint."""
+        return (await self._image(image))[0].digest
+
+    async def count(self) -> int:
+        """Machines alive, the pool's included. One that was closed a moment ago may still be dying; see `settle`."""
+        return await self.zygote.count()
+
+    async def settle(self, expected: int) -> None:
+        """Wait until no more than this many machines live: what does not go away is a leak. Bound it by a deadline."""
+        while await self.count() > expected:  # noqa: ASYNC110 - the kernel ends them; there is nobody to set an event
+            await anyio.sleep(0.005)
+
+    def pooled(self) -> int:
+        """Machines waiting in the pool."""
+        return sum(len(ready) for ready in self._ready.values())
+
+    async def _image(self, name: str) -> tuple[Image, tuple[Tree, ...]]:
+        if name not in self._images:
+            async with self._finding:
+                image = await anyio.to_thread.run_sync(find_image, name)
+                trees: list[Tree] = []
+                for mountpoint, folders in image.trees:
+                    trees.append(Tree(mountpoint, tuple([await self.zygote.folder(folder) for folder in folders])))
+                self._images[name] = image, tuple(trees)
+        return self._images[name]
+
+    def _take(self, image: str) -> Machine | None:
+        ready = self._ready.get(image)
+        while ready:
+            machine = ready.popleft()
+            if machine.link.broken is None:
+                return machine
+            machine.close()
+        return None
+
+    async def _fill(self, image: str, trees: tuple[Tree, ...]) -> None:
+        ready = self._ready.setdefault(image, deque())
+        while len(ready) + self._filling[image] < self._pool:
+            self._filling[image] += 1
+            try:
+                ready.append(await self.start(trees))
+            except SandboxError as error:  # nobody asked for this one; whoever asks next starts their own and hears why
+                log.warning("the pool could not be filled", extra={"image": image, "error": str(error)})
+                return
+            finally:
+                self._filling[image] -= 1
+
+    def close(self) -> None:
+        """Let the pool go."""
+        for ready in self._ready.values():
+            while ready:
+                ready.pop().close()
+
+
+@asynccontextmanager
+async def _closing(sandbox: NativeSandbox) -> AsyncGenerator[NativeSandbox]:
+    try:
+        yield sandbox
+    finally:
+        with anyio.move_on_after(10, shield=True):
+            await sandbox.close()
+
+
+@asynccontextmanager
+async def open_native(*, quota: Quota | None = None, pool: int = 0, user: int | None = None) -> AsyncGenerator[NativeBackend]:
+    """The native backend for as long as the context lasts; `pool` sandboxes of each used image are kept ready.
+
+    `user`: make sandboxes with the power of that user id instead of root's, as an ordinary user would have them.
+    """
+    path = await anyio.to_thread.run_sync(program)
+    cgroups = find_cgroups() if user is None else Cgroups(missing=dict.fromkeys(CONTROLLERS, "an ordinary user has none"))
+    try:
+        async with open_zygote(path, cgroups, user) as zygote, anyio.create_task_group() as tasks:
+            backend = NativeBackend(zygote, tasks, quota or Quota(), pool)
+            try:
+                yield backend
+            finally:
+                backend.close()
+                tasks.cancel_scope.cancel()
+    except BaseExceptionGroup as group:  # our tasks raise nothing: the one error in it is the caller's own
+        raise unwrapped(group) from None

@@ -1,0 +1,42 @@
+"""What the native backend isolates on this machine, capability by capability.
+
+Nothing is downgraded silently: what does not hold here is said, in the words a person would use.
+"""
+
+from collections.abc import Mapping
+
+from sandlot.sandbox.zygote import Zygote
+
+
+def capabilities(zygote: Zygote) -> Mapping[str, str]:
+    """Capability -> `yes: how`, or `no: why` where it does not hold."""
+    cgroups = zygote.cgroups
+    root = zygote.privileged
+
+    def counted(controller: str, otherwise: str) -> str:
+        if controller in cgroups.place:
+            return f"yes: cgroup v{cgroups.version}"
+        return f"{otherwise} ({cgroups.missing.get(controller, 'no cgroups')})"
+
+    return {
+        "processes": "yes: pid namespace, ended with process 1",
+        "files": "yes: overlay on tmpfs, own mount namespace that nothing inside has power over",
+        "network": "yes: own network namespace, loopback only",
+        "ipc": "yes: own IPC and host name namespaces",
+        "users": "yes: 65536 ids of its own"
+        if root
+        else "no: one id; root inside is the user outside, other users cannot be used",
+        "image_owners": (
+            "yes: the image's files belong to root inside"
+            if root and zygote.owners_mapped
+            else "no: files of other users appear as nobody's and cannot be changed"
+        ),
+        "system_calls": "yes: allow list",
+        "privileges": "yes: nine capabilities over its own ids, no new privileges",
+        "memory": counted("memory", "no: only per process, by RLIMIT_DATA"),
+        "cpu": counted("cpu", "no: shares the machine with everyone"),
+        "pids": counted("pids", "yes: RLIMIT_NPROC in its own user namespace"),
+        "disk": "yes: size and inodes of its tmpfs",
+        "open_files": "yes: RLIMIT_NOFILE",
+        "kernel": "no: shares the machine's kernel; a kernel exploit leaves the sandbox",
+    }

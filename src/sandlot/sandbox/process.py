@@ -1,0 +1,258 @@
+"""A command running in a sandbox, as the host sees it, and a connection into one: streams over a link."""
+
+from collections import deque
+from collections.abc import AsyncIterator
+
+import anyio
+
+from sandlot.errors import SandboxError
+from sandlot.ports import Command
+from sandlot.sandbox.link import Link
+from sandlot.sandbox.wire import WINDOW, Frame, Kind, garbled, take_exit, take_failure, take_number, text, words
+
+_PIECE = 64 << 10
+_FINAL = 4 << 20
+"""What may come beyond the window at a command's end: all that lay in its pipes."""
+
+_NAMES = ("stdout", "stderr")
+_UNLIMITED = (1 << 64) - 1
+
+ENVIRONMENT = {
+    "HOME": "/root",
+    "LANG": "C.UTF-8",
+    "LC_ALL": "C.UTF-8",
+    "LOGNAME": "root",
+    "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    "SHELL": "/bin/sh",
+    "TERM": "xterm",
+    "TZ": "UTC",
+    "USER": "root",
+}
+"""What every command starts with, the same in every sandbox; `Command.env` goes on top."""
+
+
+class Channel:
+    """One conversation of streams: output with a window the reader grants, input with a window the agent grants."""
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+        self._number = link.open_channel(self)
+        self._pieces: deque[tuple[int, bytes]] = deque()
+        self._changed = anyio.Event()
+        self._untaken = 0
+        self._ungranted = 0
+        self._feed = b""
+        self.code: int | None = None
+        self.dropped = 0
+        self._closed = False
+        self._accepted = False
+        self._error: Exception | None = None
+
+    def on_frame(self, frame: Frame) -> None:
+        """Keep what came and wake whoever waits."""
+        match frame.kind:
+            case Kind.OUTPUT:
+                if not frame.payload or frame.payload[0] >= len(_NAMES):
+                    raise garbled("output of no stream")
+                self._pieces.append((frame.payload[0], frame.payload[1:]))
+                self._ungranted += len(frame.payload) - 1
+                if self._ungranted > WINDOW + _FINAL:
+                    raise garbled("output beyond its window")
+            case Kind.TAKEN:
+                self._untaken -= take_number(frame.payload)
+            case Kind.EXITED:
+                self.code, self.dropped = take_exit(frame.payload)
+                self._close()
+            case Kind.CLOSED:
+                self._close()
+            case Kind.DONE:
+                self._accepted = True
+            case Kind.FAILED:
+                number, message = take_failure(frame.payload)
+                self._fail(OSError(number, message))
+            case _:
+                raise garbled(f"a frame of kind {frame.kind} on a stream")
+        self._wake()
+
+    def on_broken(self, error: SandboxError) -> None:
+        """Everybody who waits hears it."""
+        self._fail(SandboxError(str(error), kind=error.kind))
+        self._wake()
+
+    def _fail(self, error: Exception) -> None:
+        self._error = self._error or error
+        self._close()
+
+    def _close(self) -> None:
+        self._closed = True
+        self._link.drop_channel(self._number)
+
+    def _wake(self) -> None:
+        self._changed.set()
+        self._changed = anyio.Event()
+
+    async def request(self, kind: Kind, payload: bytes = b"") -> None:
+        """Send a frame about this channel."""
+        await self._link.send(kind, self._number, payload)
+
+    async def accepted(self) -> None:
+        """Wait until the agent has agreed to a connection."""
+        while not self._accepted and self._error is None:
+            await self._changed.wait()
+        if self._error is not None:
+            raise self._error
+
+    async def piece(self) -> tuple[int, bytes] | None:
+        """The next piece of output; None at the end."""
+        while not self._pieces:
+            if self._error is not None:
+                raise self._error
+            if self._closed:
+                return None
+            await self._wait()
+        which, data = self._pieces.popleft()
+        if self._ungranted >= WINDOW // 2 and not self._pieces and not self._closed and self._error is None:
+            granted, self._ungranted = self._ungranted, 0
+            await self.request(Kind.GRANT, granted.to_bytes(8, "little"))
+        return which, data
+
+    async def exit_code(self) -> int:
+        """Wait for the end of the command."""
+        while self.code is None:
+            if self._error is not None:
+                raise self._error
+            if self._closed:
+                raise garbled("an end without an exit code")
+            await self._wait()
+        return self.code
+
+    async def give(self, data: bytes) -> None:
+        """Send input; waits while the other side does not read. Empty bytes close it."""
+        view = memoryview(data)
+        if not view:
+            await self.request(Kind.INPUT)
+        while view:
+            if self._error is not None:
+                raise self._error
+            if self._closed:
+                return  # nobody is there to read; a pipe would say the same by a signal the writer ignores
+            if self._untaken >= WINDOW:
+                await self._changed.wait()
+                continue
+            part, view = view[:_PIECE], view[_PIECE:]
+            self._untaken += len(part)
+            await self.request(Kind.INPUT, bytes(part))
+
+    def promise(self, sent: int, feed: bytes) -> None:
+        """Input given whole at the start: `sent` went with the first frame, the rest goes while somebody waits for output."""
+        self._untaken += sent
+        self._feed = feed
+
+    async def _wait(self) -> None:
+        """Wait for news, feeding promised input as it is taken. All at once would block a command that answers as it reads."""
+        while self._feed and self._untaken < WINDOW and not self.over():
+            part = self._feed[:_PIECE]
+            self._feed = self._feed[_PIECE:]
+            self._untaken += len(part)
+            changed = self._changed
+            await self.request(Kind.INPUT, part)
+            if not self._feed:
+                await self.request(Kind.INPUT)
+            if changed.is_set():
+                return
+        await self._changed.wait()
+
+    def over(self) -> bool:
+        """True when nothing more can come."""
+        return self._closed or self._link.broken is not None
+
+
+class NativeProcess:
+    """A command in a native sandbox (port `Process`)."""
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+
+    @property
+    def dropped(self) -> int:
+        """Bytes of output beyond `Command.output_bytes`, counted and thrown away inside."""
+        return self._channel.dropped
+
+    async def output(self) -> AsyncIterator[tuple[str, bytes]]:
+        """Pieces of (`stdout` or `stderr`, bytes) until it has ended; what it left in the background is not waited for."""
+        while (piece := await self._channel.piece()) is not None:
+            yield _NAMES[piece[0]], piece[1]
+
+    async def send(self, data: bytes) -> None:
+        """Write to its standard input; empty bytes close it."""
+        await self._channel.give(data)
+
+    async def wait(self) -> int:
+        """Its exit code; negative for the signal that ended it."""
+        return await self._channel.exit_code()
+
+    async def kill(self) -> None:
+        """End it and everything it started; returns when it has ended."""
+        if self._channel.code is None and not self._channel.over():
+            await self._channel.request(Kind.KILL)
+            await self._channel.exit_code()
+
+
+class NativeStream:
+    """A connection into a native sandbox (port `Stream`)."""
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+        self._rest = b""
+
+    async def send(self, data: bytes) -> None:
+        """Write all of it."""
+        if data:
+            await self._channel.give(data)
+
+    async def receive(self, max_bytes: int = 65536) -> bytes:
+        """What is there; empty at the end."""
+        if not self._rest:
+            piece = await self._channel.piece()
+            self._rest = piece[1] if piece is not None else b""
+        data, self._rest = self._rest[:max_bytes], self._rest[max_bytes:]
+        return data
+
+    async def aclose(self) -> None:
+        """Close both ways."""
+        if not self._channel.over():
+            await self._channel.request(Kind.CLOSE)
+
+
+async def spawn(link: Link, command: Command) -> NativeProcess:
+    """Start a command over a link."""
+    stdin = command.stdin
+    first = (stdin or b"")[:_PIECE]
+    rest = (stdin or b"")[_PIECE:]
+    stays_open = stdin is None or bool(rest)
+    limit = _UNLIMITED if command.output_bytes is None else command.output_bytes
+    environment = ENVIRONMENT | command.env
+    payload = b"".join(
+        (
+            ((1 if command.pty else 0) | (2 if stays_open else 0)).to_bytes(1, "little"),
+            limit.to_bytes(8, "little"),
+            text(command.user),
+            text(command.cwd),
+            words(list(command.argv)),
+            words([f"{name}={value}" for name, value in environment.items()]),
+            text(first),
+        )
+    )
+    channel = Channel(link)
+    channel.promise(len(first), rest)
+    await channel.request(Kind.SPAWN, payload)
+    return NativeProcess(channel)
+
+
+async def connect(link: Link, where: int | str) -> NativeStream:
+    """Reach a port or unix socket inside; `ConnectionRefusedError` and its kin if nobody listens."""
+    channel = Channel(link)
+    port, path = (where, "") if isinstance(where, int) else (0, where)
+    await channel.request(Kind.CONNECT, port.to_bytes(4, "little") + text(path))
+    await channel.accepted()
+    return NativeStream(channel)

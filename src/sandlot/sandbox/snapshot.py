@@ -1,0 +1,97 @@
+"""Snapshots of a native sandbox: read, listed, compared with the image, and forked."""
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from sandlot.sandbox.machine import Machine
+from sandlot.sandbox.wire import Entry, Listing
+from sandlot.sandbox.zygote import Layer, Tree, Zygote
+
+if TYPE_CHECKING:
+    from sandlot.sandbox.native import NativeSandbox
+
+_KINDS = {"f": "file", "d": "folder", "l": "link", "o": "other", "t": "too deep", "-": "nothing"}
+
+
+class Change(msgspec.Struct, frozen=True, kw_only=True):
+    """How one path differs from the image."""
+
+    before: str
+    """What the image has there: file, folder, link, other, nothing."""
+    after: str
+    """What is there now; `too deep` for a folder that was not looked into."""
+    size_before: int
+    size: int
+    mode: int
+    mtime_ns: int
+
+
+class Frozen:
+    """A machine with its processes dead, and the layer made of what it wrote. Held by everyone who stands on it."""
+
+    def __init__(self, machine: Machine, below: tuple[Tree, ...], zygote: Zygote) -> None:
+        self.machine = machine
+        self._below = below
+        self._zygote = zygote
+        self._layer: Layer | None = None
+        self._holders = 1
+
+    async def trees(self) -> tuple[Tree, ...]:
+        """The stack with this layer on top; the layer is made when the first one asks."""
+        if self._layer is None:
+            self._layer = await self.machine.into_layer(self._zygote)
+        top = self._layer
+        return tuple(Tree(tree.mountpoint, (top, *tree.layers)) for tree in self._below)
+
+    def hold(self) -> "Frozen":
+        """One more stands on it."""
+        self._holders += 1
+        return self
+
+    async def release(self) -> None:
+        """One less; the last one lets the layer go."""
+        self._holders -= 1
+        if self._holders == 0 and self._layer is not None:
+            await self._zygote.drop(self._layer)
+
+
+class NativeSnapshot:
+    """Files frozen at one moment (port `Snapshot`); readable while its sandbox is open."""
+
+    def __init__(self, frozen: Frozen, fork: "Callable[[Frozen], AbstractAsyncContextManager[NativeSandbox]]") -> None:
+        self._frozen = frozen
+        self._fork = fork
+
+    async def list(self) -> Mapping[str, int]:
+        """Every file that is not the image's, by absolute path: size in bytes. The image's own files can be read, not listed."""
+        return {entry.path: entry.size for entry in await self._changed() if entry.kind == "f"}
+
+    async def read(self, path: str) -> bytes:
+        """One file, the image's included; `FileNotFoundError` if it is not there."""
+        return await self._frozen.machine.read(path)
+
+    async def diff(self) -> Mapping[str, Change]:
+        """Everything that differs from the image, folders and deletions included."""
+        return {
+            entry.path: Change(
+                before=_KINDS[entry.image_kind],
+                after=_KINDS[entry.kind],
+                size_before=entry.image_size,
+                size=entry.size,
+                mode=entry.mode & 0o7777,
+                mtime_ns=entry.mtime_ns,
+            )
+            for entry in await self._changed()
+        }
+
+    def fork(self) -> "AbstractAsyncContextManager[NativeSandbox]":
+        """A sandbox that goes on from these files. Its processes start afresh; forks do not see each other."""
+        return self._fork(self._frozen)
+
+    async def _changed(self) -> "list[Entry]":
+        """Sorted, each path once: a path in several layers is reported by each of them with the same, merged answer."""
+        entries = await self._frozen.machine.entries(Listing.CHANGED)
+        return sorted({entry.path: entry for entry in entries if entry.kind in _KINDS}.values(), key=lambda entry: entry.path)

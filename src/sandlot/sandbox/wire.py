@@ -1,0 +1,172 @@
+"""The wire to zygote and agents: length-prefixed frames, as `agent/wire.h` defines them.
+
+What comes from a sandbox is treated as hostile: every length is checked before it is believed, and anything that is not a
+well-formed frame ends the connection as a `SandboxError`, never as a Python error from deep inside.
+"""
+
+import struct
+from dataclasses import dataclass
+from enum import IntEnum
+
+from sandlot.errors import SandboxError
+
+FRAME_MAX = 1 << 20
+"""The longest frame either side may send, without its length."""
+
+WINDOW = 256 << 10
+"""Bytes on the way in one direction of one channel that the other side has not taken yet."""
+
+_HEADER = struct.Struct("<IBI")
+_LENGTH = struct.Struct("<I")
+_ENTRY = struct.Struct("<BBIIIQQQ")
+
+
+class Kind(IntEnum):
+    """What a frame says; the numbers are those of `enum kind`."""
+
+    CONFIGURE = 1
+    START = 2
+    ADD_FOLDER = 3
+    ADD_UPPER = 4
+    DROP_LAYER = 5
+    COUNT = 6
+    SPAWN = 16
+    INPUT = 17
+    GRANT = 18
+    KILL = 19
+    READ = 20
+    WRITE = 21
+    LIST = 22
+    CONNECT = 23
+    FREEZE = 24
+    CLOSE = 25
+    HELLO = 64
+    OUTPUT = 65
+    EXITED = 66
+    DATA = 67
+    DONE = 68
+    FAILED = 69
+    CLOSED = 70
+    TAKEN = 71
+
+
+class Listing(IntEnum):
+    """What a LIST asks for."""
+
+    ITSELF = 0
+    CHILDREN = 1
+    BELOW = 2
+    CHANGED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One frame, whole."""
+
+    kind: int
+    channel: int
+    payload: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One line of a listing."""
+
+    path: str
+    kind: str
+    """`f` file, `d` folder, `l` link, `o` other, `-` not there any more, `t` too deep to look further."""
+    image_kind: str
+    """What the image has there; `-` for nothing. Only in a CHANGED listing."""
+    mode: int
+    uid: int
+    gid: int
+    size: int
+    mtime_ns: int
+    image_size: int
+
+
+def garbled(what: str) -> SandboxError:
+    """The error for anything a well-behaved agent would not send."""
+    return SandboxError(f"the sandbox sent {what}; its connection is closed", kind="protocol")
+
+
+def frame(kind: Kind, channel: int, payload: bytes = b"") -> bytes:
+    """The bytes of one frame."""
+    if len(payload) + 5 > FRAME_MAX:
+        raise ValueError(f"a frame of {len(payload)} bytes is longer than {FRAME_MAX}; send it in pieces")
+    return _HEADER.pack(len(payload) + 5, kind, channel) + payload
+
+
+def text(value: str | bytes) -> bytes:
+    """Text or bytes inside a payload."""
+    data = value.encode("utf-8", "surrogateescape") if isinstance(value, str) else value
+    return _LENGTH.pack(len(data)) + data
+
+
+def words(values: list[str]) -> bytes:
+    """A list of texts inside a payload."""
+    return _LENGTH.pack(len(values)) + b"".join(text(value) for value in values)
+
+
+class FrameReader:
+    """Cuts a stream of bytes into frames, however they arrive."""
+
+    def __init__(self) -> None:
+        self._waiting = bytearray()
+
+    def feed(self, data: bytes) -> list[Frame]:
+        """The frames completed by these bytes; `SandboxError` as soon as a length is impossible."""
+        self._waiting += data
+        frames: list[Frame] = []
+        at, size = 0, len(self._waiting)
+        while size - at >= 4:
+            (length,) = _LENGTH.unpack_from(self._waiting, at)
+            if not 5 <= length <= FRAME_MAX:
+                raise garbled(f"a frame of impossible length {length}")
+            if size - at < 4 + length:
+                break
+            _, kind, channel = _HEADER.unpack_from(self._waiting, at)
+            frames.append(Frame(kind, channel, bytes(self._waiting[at + 9 : at + 4 + length])))
+            at += 4 + length
+        del self._waiting[:at]
+        return frames
+
+
+def take_number(payload: bytes) -> int:
+    """The number in a DONE, TAKEN or CLOSED."""
+    if len(payload) != 8:
+        raise garbled(f"a number of {len(payload)} bytes")
+    return int.from_bytes(payload, "little")
+
+
+def take_exit(payload: bytes) -> tuple[int, int]:
+    """Exit code and dropped bytes in an EXITED."""
+    if len(payload) != 12:
+        raise garbled(f"an exit of {len(payload)} bytes")
+    code, dropped = struct.unpack("<iQ", payload)
+    return code, dropped
+
+
+def take_failure(payload: bytes) -> tuple[int, str]:
+    """Error number and message in a FAILED."""
+    if len(payload) < 8 or len(payload) != 8 + int.from_bytes(payload[4:8], "little"):
+        raise garbled("a failure that cannot be read")
+    return int.from_bytes(payload[:4], "little"), payload[8:].decode("utf-8", "replace")
+
+
+def take_entries(payload: bytes) -> list[Entry]:
+    """The lines of one DATA frame of a listing."""
+    entries: list[Entry] = []
+    at = 0
+    while at < len(payload):
+        if len(payload) - at < _ENTRY.size + 4:
+            raise garbled("a listing that ends in the middle")
+        kind, image_kind, mode, uid, gid, size, mtime_ns, image_size = _ENTRY.unpack_from(payload, at)
+        (length,) = _LENGTH.unpack_from(payload, at + _ENTRY.size)
+        at += _ENTRY.size + 4
+        if length > len(payload) - at:
+            raise garbled("a listing with a name longer than itself")
+        path = payload[at : at + length].decode("utf-8", "surrogateescape")
+        at += length
+        entries.append(Entry(path, chr(kind), chr(image_kind), mode, uid, gid, size, mtime_ns, image_size))
+    return entries

@@ -1,0 +1,177 @@
+"""The zygote as the host sees it: one child process that makes sandboxes on request and dies with us.
+
+Requests go over one SEQPACKET socket, one at a time; a started sandbox answers on a socket of its own.
+"""
+
+import os
+import socket
+import struct
+import subprocess
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import anyio
+import anyio.to_thread
+
+from sandlot.errors import SandboxError
+from sandlot.sandbox.cgroup import Cgroups
+from sandlot.sandbox.quota import Quota
+from sandlot.sandbox.wire import FrameReader, Kind, frame, take_failure, take_number, text
+
+FIRST_ID = 0x2000_0000
+"""Host id of a sandbox's root when we are root: 65536 ids from here belong to sandboxes, far from any user."""
+
+HOSTNAME = "sandbox"
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """A folder the zygote holds, that sandboxes can be stacked on."""
+
+    number: int
+    is_image: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """One overlay of a sandbox's root."""
+
+    mountpoint: str
+    layers: tuple[Layer, ...]
+    """Topmost first."""
+
+
+class Zygote:
+    """The running zygote."""
+
+    def __init__(self, control: socket.socket, process: subprocess.Popen[bytes], cgroups: Cgroups) -> None:
+        self._control = control
+        self._process = process
+        self._asking = anyio.Lock(fast_acquire=True)
+        self._folders: dict[Path, Layer] = {}
+        self.cgroups = cgroups
+        self.privileged = False
+        self.owners_mapped = True
+        """False if the image's files cannot be made to belong to the sandbox's root on this file system."""
+
+    async def configure(self) -> None:
+        """Let it enter its own place."""
+        folders = b"".join(text(str(folder)) for folder in self.cgroups.folders)
+        self.privileged = bool(await self._ask(Kind.CONFIGURE, struct.pack("<II", FIRST_ID, len(self.cgroups.folders)) + folders))
+
+    async def folder(self, path: Path) -> Layer:
+        """A folder of the host as a read-only layer; the same folder is held once."""
+        if path not in self._folders:
+            value = await self._ask(Kind.ADD_FOLDER, text(str(path)))
+            self.owners_mapped &= bool(value >> 32) or not self.privileged
+            self._folders[path] = Layer(number=value & 0xFFFF_FFFF, is_image=True)
+        return self._folders[path]
+
+    async def upper(self, fd: int) -> Layer:
+        """A frozen sandbox's files as a layer. The descriptor is used up."""
+        return Layer(number=await self._ask(Kind.ADD_UPPER, b"", fd) & 0xFFFF_FFFF, is_image=False)
+
+    async def drop(self, layer: Layer) -> None:
+        """Let a layer go; sandboxes that stand on it keep it until they end."""
+        await self._ask(Kind.DROP_LAYER, struct.pack("<I", layer.number))
+
+    async def count(self) -> int:
+        """How many sandboxes live: what is left after all were closed is a leak."""
+        return await self._ask(Kind.COUNT, b"")
+
+    async def start(self, trees: Sequence[Tree], quota: Quota) -> socket.socket:
+        """Ask for a sandbox; returns our end of its socket at once. It is ready when it says hello."""
+        lines = self.cgroups.lines(quota)
+        data_bytes = 0 if "memory" in self.cgroups.place else quota.memory_bytes
+        payload = b"".join(
+            (
+                text(HOSTNAME),
+                struct.pack("<QQQII", quota.disk_bytes, quota.inodes, data_bytes, quota.open_files, quota.pids),
+                struct.pack("<I", len(trees)),
+                *(_packed(tree) for tree in trees),
+                struct.pack("<I", len(lines)),
+                *(struct.pack("<I", index) + text(file) + text(value) for index, file, value in lines),
+            )
+        )
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        ours.setblocking(False)  # noqa: FBT003 - the socket module's own signature
+        try:
+            async with self._asking:
+                await self._send(frame(Kind.START, 0, payload), theirs.fileno())
+        except BaseException:
+            ours.close()
+            raise
+        finally:
+            theirs.close()
+        return ours
+
+    async def _ask(self, kind: Kind, payload: bytes, fd: int | None = None) -> int:
+        async with self._asking:
+            with anyio.CancelScope(shield=True):  # an answer not waited for would be taken for the next one's
+                await self._send(frame(kind, 0, payload), fd)
+                await anyio.wait_readable(self._control)
+            data = self._control.recv(65536)
+        frames = FrameReader().feed(data)
+        if not frames:
+            raise SandboxError("the sandbox zygote died", kind="died")
+        if frames[0].kind == Kind.FAILED:
+            number, message = take_failure(frames[0].payload)
+            raise SandboxError(f"the sandbox zygote cannot {message} (error {number})", kind="start")
+        return take_number(frames[0].payload)
+
+    async def _send(self, data: bytes, fd: int | None) -> None:
+        while True:
+            try:
+                socket.send_fds(self._control, [data], [fd] if fd is not None else [])
+            except BlockingIOError:
+                await anyio.wait_writable(self._control)
+            except OSError as error:
+                raise SandboxError(f"the sandbox zygote died ({error})", kind="died") from error
+            else:
+                return
+
+    async def end(self) -> None:
+        """Close it and wait until it has taken every sandbox with it."""
+        self._control.close()
+        await anyio.to_thread.run_sync(self._process.wait, abandon_on_cancel=True)
+        self.cgroups.remove()
+
+
+def _packed(tree: Tree) -> bytes:
+    layers = b"".join(struct.pack("<IB", layer.number, layer.is_image) for layer in tree.layers)
+    return text(tree.mountpoint) + struct.pack("<I", len(tree.layers)) + layers
+
+
+@asynccontextmanager
+async def open_zygote(program: Path, cgroups: Cgroups, user: int | None = None) -> AsyncGenerator[Zygote]:
+    """Start a zygote for as long as the context lasts, as another user if asked. It sees nothing of our environment."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    ours.setblocking(False)  # noqa: FBT003 - the socket module's own signature
+    with theirs:
+        process = _launch(program, theirs.fileno(), user)
+    zygote = Zygote(ours, process, cgroups)
+    try:
+        await zygote.configure()
+        yield zygote
+    finally:
+        with anyio.move_on_after(10, shield=True):
+            await zygote.end()
+
+
+def _launch(program: Path, control: int, user: int | None) -> subprocess.Popen[bytes]:
+    """Its name and arguments are what a sandbox sees of its process 1, so they say nothing."""
+    return subprocess.Popen(
+        ["init", "zygote"],  # noqa: S607 - a name to be seen by, not a path
+        executable=os.fspath(program),
+        stdin=control,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env={},
+        cwd="/",
+        user=user,
+        group=user,
+        extra_groups=None if user is None else [],
+        start_new_session=True,  # Ctrl-C is for the orchestrator, which then closes sandboxes in its own order
+    )

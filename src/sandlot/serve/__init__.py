@@ -1,0 +1,5 @@
+"""Serving: an environment offered to others.
+
+Read `mcp.py` first (an environment as an MCP server, one world for each connection), then `connection.py` (what one client sees)
+and `http.py` (how many clients reach one port).
+"""

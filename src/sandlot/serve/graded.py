@@ -1,0 +1,85 @@
+"""Sessions for clients of any kind, graded when they end.
+
+Whoever holds the loop, what passes through is written down as a trace, so that a served rollout is graded by the very
+function that grades all others.
+"""
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+
+from sandlot.env.session import WorldSession, open_session, world_seed
+from sandlot.errors import ConfigError
+from sandlot.ports import Session, Step, ToolSpec
+from sandlot.rollout import grade_trace, recorded
+from sandlot.store.blobs import MemoryBlobs
+from sandlot.task import Task
+from sandlot.trace import Message, Node, Outcome, Scored, Trace
+from sandlot.wiring.parts import Grading
+
+
+class RecordedSession:
+    """A session that keeps a trace of what passes through it."""
+
+    def __init__(self, session: WorldSession, trace: Trace) -> None:
+        self.trace = trace
+        self.inner = session
+        self._leaf: int | None = None
+
+    @property
+    def tools(self) -> Sequence[ToolSpec]:
+        """What the agent may call."""
+        return self.inner.tools
+
+    async def reset(self) -> Step:
+        """The opening messages."""
+        return self._noted(await self.inner.reset())
+
+    async def step(self, action: Message, *, num_tokens: int = 0) -> Step:
+        """Take one assistant message."""
+        self._leaf = self.trace.append(Node(message=action, parent=self._leaf, sampled=True))
+        return self._noted(await self.inner.step(action, num_tokens=num_tokens))
+
+    async def render(self) -> str:
+        """The present situation for a person."""
+        return await self.inner.render()
+
+    def _noted(self, step: Step) -> Step:
+        self.trace.events.extend(step.events)
+        self.trace.end = step.end
+        for message in step.messages:
+            self._leaf = self.trace.append(Node(message=message, parent=self._leaf))
+        return step
+
+
+class GradedTask:
+    """One task offered to many clients, each in a world of its own."""
+
+    def __init__(self, grading: Grading, task: Task) -> None:
+        self._grading = grading
+        self._task = task
+        self._blobs = MemoryBlobs()
+
+    @asynccontextmanager
+    async def open(self) -> AsyncGenerator[Session]:
+        """A fresh world for one client."""
+        env = self._grading.env
+        trace = Trace(run="served", task=self._task.id, rollout=0, seed=world_seed(env, self._task))
+        async with open_session(env, self._task, backend=self._grading.backend, blobs=self._blobs) as session:
+            yield RecordedSession(session, trace)
+
+    async def finish_text(self, session: Session) -> str:
+        """The score of a rollout that has ended, check by check; what broke, if grading did."""
+        if not isinstance(session, RecordedSession):
+            raise ConfigError("only sessions that this task opened can be graded by it")
+        trace = session.trace
+        with recorded(trace):
+            trace.evidence = await session.inner.gather(trace.answer)
+            trace.outcome = Scored(await grade_trace(self._grading, self._task, trace, self._blobs))
+        return _told(trace.outcome)
+
+
+def _told(outcome: Outcome | None) -> str:
+    if not isinstance(outcome, Scored):
+        return f"This rollout has no score: {outcome}"
+    lines = [f"{check.verdict} {check.points:g}/{check.worth:g} {check.id}" for check in outcome.score.checks]
+    return "\n".join([f"score {outcome.score}", *lines])

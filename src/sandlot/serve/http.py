@@ -1,0 +1,136 @@
+"""Many MCP clients at one port, each with a world of its own.
+
+A client's first request opens a world; the id in its answer leads every later request back to it; a DELETE, or silence for too
+long, closes it. The SDK's own session keeper shares one server among all clients, so this one takes its place.
+
+The protocol of 2026-07-28 has no connections over HTTP: each request stands alone, and there would be nothing to tie a world to.
+Requests of that version are refused with the versions that do have sessions, and clients fall back to one of those.
+"""
+
+import logging
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from uuid import uuid4
+
+import anyio
+import mcp_types as mcp
+from anyio.abc import TaskGroup, TaskStatus
+from mcp.server.streamable_http import MCP_SESSION_ID_HEADER, StreamableHTTPServerTransport
+from mcp.server.transport_security import TransportSecuritySettings
+from mcp.shared.inbound import MCP_PROTOCOL_VERSION_HEADER
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
+from starlette.datastructures import Headers
+from starlette.responses import Response
+from starlette.types import Message, Receive, Scope, Send
+
+from sandlot.errors import HarnessError, SandlotError, boundary
+from sandlot.serve.connection import Connection
+
+PATH = "/mcp"
+AT_ONCE = 64
+"""Worlds open at once; further clients are told to come back."""
+IDLE_S = 600.0
+"""A world nobody has asked anything for this long is closed."""
+LOCAL_ONLY = TransportSecuritySettings(
+    allowed_hosts=["127.0.0.1:*", "localhost:*", "[::1]:*"],
+    allowed_origins=["http://127.0.0.1:*", "http://localhost:*", "http://[::1]:*"],
+)
+"""Against web pages that reach for a server on this machine (DNS rebinding)."""
+
+log = logging.getLogger(__name__)
+
+
+class Door:
+    """An ASGI application that leads each client to its own connection."""
+
+    def __init__(
+        self,
+        open_connection: Callable[[], AbstractAsyncContextManager[Connection]],
+        worlds: TaskGroup,
+        *,
+        local: bool,
+        at_once: int = AT_ONCE,
+        idle_s: float = IDLE_S,
+    ) -> None:
+        self._open_connection = open_connection
+        self._worlds = worlds
+        self._security = LOCAL_ONLY if local else None
+        self._at_once = at_once
+        self._idle_s = idle_s
+        self._transports: dict[str, StreamableHTTPServerTransport] = {}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        headers = Headers(scope=scope)
+        version = headers.get(MCP_PROTOCOL_VERSION_HEADER)
+        session = headers.get(MCP_SESSION_ID_HEADER)
+        if scope["path"].rstrip("/") != PATH:
+            answer = Response(f"the MCP endpoint is {PATH}", status_code=404)
+        elif version is not None and version not in HANDSHAKE_PROTOCOL_VERSIONS:
+            data = {"supported": list(HANDSHAKE_PROTOCOL_VERSIONS), "requested": version}
+            answer = _refusal(400, mcp.UNSUPPORTED_PROTOCOL_VERSION, "a world needs a session: use an earlier version", data)
+        elif session is None and scope.get("method") == "POST":
+            await self._welcome(scope, receive, send)
+            return
+        elif session in self._transports:
+            await self._transports[session].handle_request(scope, receive, send)
+            return
+        else:
+            answer = _refusal(404, mcp.INVALID_REQUEST, "no such session: its world is closed; start a new one")
+        await answer(scope, receive, send)
+
+    async def _welcome(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Open a world for a client that has none yet; keep it if the client's first request is a good one."""
+        if len(self._transports) >= self._at_once:
+            answer = _refusal(503, mcp.INTERNAL_ERROR, f"{self._at_once} worlds are open already; try again later")
+            await answer(scope, receive, send)
+            return
+        name = uuid4().hex
+        transport = StreamableHTTPServerTransport(name, security_settings=self._security, idle_timeout=self._idle_s)
+        self._transports[name] = transport
+        try:
+            await self._worlds.start(self._host, name, transport)
+        except SandlotError as error:
+            await _refusal(500, mcp.INTERNAL_ERROR, f"the world could not be opened: {error}")(scope, receive, send)
+            return
+        good = False
+
+        async def watched(message: Message) -> None:
+            nonlocal good
+            if message["type"] == "http.response.start":
+                good = message["status"] < 400
+            await send(message)
+
+        try:
+            await transport.handle_request(scope, receive, watched)
+        finally:
+            if not good:
+                with anyio.CancelScope(shield=True):
+                    await transport.terminate()
+
+    async def _host(
+        self, name: str, transport: StreamableHTTPServerTransport, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED
+    ) -> None:
+        """Hold one world open while its client is there. A world that breaks is told here and hurts no other."""
+        started = False
+        try:
+            with boundary(HarnessError, "connection"):
+                async with self._open_connection() as connection, transport.connect() as (reading, writing):
+                    started = True
+                    task_status.started()
+                    with transport.idle_scope or anyio.CancelScope():
+                        await connection.server.run(reading, writing, connection.server.create_initialization_options())
+        except SandlotError:
+            if not started:
+                raise
+            log.exception("connection failed", extra={"session": name})
+        finally:
+            del self._transports[name]
+            with anyio.CancelScope(shield=True):
+                await transport.terminate()
+
+
+def _refusal(status: int, code: int, message: str, data: object = None) -> Response:
+    error = mcp.ErrorData(code=code, message=message, data=data)
+    body = mcp.JSONRPCError(jsonrpc="2.0", id=None, error=error)
+    return Response(body.model_dump_json(by_alias=True, exclude_unset=True), status_code=status, media_type="application/json")

@@ -1,0 +1,74 @@
+"""An environment as an MCP server: any MCP client can be its agent, in a world of its own.
+
+Over stdio one process is one connection and one world. Over streamable HTTP each session is one. When the client leaves, its
+world is closed. Nothing here knows environments: a world is whatever the opener opens.
+"""
+
+import logging
+import socket
+from collections.abc import Callable
+from typing import Literal
+
+import anyio
+
+from sandlot.serve.connection import FinishText, OpenSession, open_connection
+
+MAX_BODY_BYTES = 4 * 2**20
+LOCAL = ("127.0.0.1", "localhost", "::1")
+
+log = logging.getLogger(__name__)
+
+
+async def serve_mcp(
+    name: str,
+    open_session: OpenSession,
+    *,
+    transport: Literal["stdio", "http"] = "stdio",
+    host: str = "127.0.0.1",
+    port: int = 8000,
+    finish_text: FinishText | None = None,
+    ready: Callable[[str], None] | None = None,
+) -> None:
+    """Serve until the client leaves (stdio) or the task is cancelled or interrupted (HTTP).
+
+    `finish_text` is asked for what to say about a rollout that `finish` ended: its score, for one. `ready` is told the address
+    once it can be reached; port 0 takes any free one.
+    """
+    if transport == "stdio":
+        await _serve_stdio(name, open_session, finish_text)
+    else:
+        await _serve_http(name, open_session, finish_text, host, port, ready)
+
+
+async def _serve_stdio(name: str, open_session: OpenSession, finish_text: FinishText | None) -> None:
+    from mcp.server.stdio import stdio_server  # noqa: PLC0415 - HTTP does not need it
+
+    # The streams are taken first: from then on what an author's code prints goes to stderr.
+    async with stdio_server() as (reading, writing), open_connection(name, open_session, finish_text) as connection:
+        await connection.server.run(reading, writing, connection.server.create_initialization_options())
+
+
+async def _serve_http(
+    name: str,
+    open_session: OpenSession,
+    finish_text: FinishText | None,
+    host: str,
+    port: int,
+    ready: Callable[[str], None] | None,
+) -> None:
+    import uvicorn  # noqa: PLC0415 - stdio does not need it
+    from mcp.server.transport_security import RequestBodyLimitMiddleware  # noqa: PLC0415 - as above
+
+    from sandlot.serve.http import PATH, Door  # noqa: PLC0415 - as above
+
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.create_server((host, port), family=family) as listening:
+        async with anyio.create_task_group() as worlds:
+            door = Door(lambda: open_connection(name, open_session, finish_text), worlds, local=host in LOCAL)
+            app = RequestBodyLimitMiddleware(door, MAX_BODY_BYTES)
+            config = uvicorn.Config(app, lifespan="off", log_level="warning", timeout_graceful_shutdown=2)
+            if ready:
+                shown = f"[{host}]" if family == socket.AF_INET6 else host
+                ready(f"http://{shown}:{listening.getsockname()[1]}{PATH}")
+            await uvicorn.Server(config).serve([listening])
+            worlds.cancel_scope.cancel()

@@ -1,0 +1,312 @@
+"""What every sandbox backend must do, whoever makes it."""
+
+import os
+
+import anyio
+import pytest
+
+from native_sandboxes import KINDS, backend_of, py, sh
+from sandlot.errors import ConfigError, SandboxError
+from sandlot.ports import Command
+from sandlot.sandbox.command import run_command
+
+LISTEN = (
+    "import socket,sys; s=socket.create_server(('127.0.0.1',8080)); print('ready',flush=True); c,_=s.accept()\n"
+    "while d:=c.recv(65536): c.sendall(d.upper())"
+)
+
+
+@pytest.fixture(params=KINDS)
+async def backend(request):
+    with anyio.fail_after(18):
+        async with backend_of(request.param) as opened:
+            yield opened
+
+
+@pytest.fixture
+async def sandbox(backend):
+    async with backend.open("host") as opened:
+        yield opened
+
+
+async def test_a_command_gives_its_output_and_exit_code(sandbox):
+    done = await sh(sandbox, "echo out; echo err >&2; exit 3")
+    assert (done.code, done.stdout, done.stderr) == (3, "out\n", "err\n")
+
+
+async def test_a_command_ended_by_a_signal_has_a_negative_code(sandbox):
+    assert (await sh(sandbox, "kill -TERM $$")).code == -15
+
+
+async def test_a_command_that_does_not_exist_is_told_like_in_a_shell(sandbox):
+    done = await run_command(sandbox, Command(argv=("no-such-program",)))
+    assert done.code == 127
+    assert "cannot start `no-such-program`" in done.stderr
+
+
+async def test_a_folder_that_does_not_exist_is_told(sandbox):
+    assert "cannot enter `/nowhere`" in (await sh(sandbox, "true", cwd="/nowhere")).stderr
+
+
+async def test_input_larger_than_every_buffer_comes_back_whole(sandbox):
+    data = os.urandom(1 << 20) * 3
+    process = await sandbox.spawn(Command(argv=("cat",), stdin=data))
+    pieces = [piece async for _, piece in process.output()]
+    assert b"".join(pieces) == data
+    assert await process.wait() == 0
+
+
+async def test_input_can_be_sent_while_it_runs(sandbox):
+    process = await sandbox.spawn(Command(argv=("sh", "-c", "read line; echo got $line; cat")))
+    output = process.output()
+    await process.send(b"one\n")
+    assert await anext(output) == ("stdout", b"got one\n")
+    await process.send(b"two")
+    await process.send(b"")
+    assert await anext(output) == ("stdout", b"two")
+    assert await process.wait() == 0
+
+
+async def test_input_nobody_reads_is_lost_without_harm(sandbox):
+    done = await sh(sandbox, "exec <&-; echo fine", stdin=b"x" * 2_000_000)
+    assert (done.code, done.stdout) == (0, "fine\n")
+
+
+async def test_a_terminal_is_a_terminal(sandbox):
+    done = await sh(sandbox, "test -t 0 && test -t 1 && tty", pty=True)
+    assert (done.code, done.stdout) == (0, "/dev/pts/0\r\n")
+
+
+async def test_environment_and_folder_are_as_asked(sandbox):
+    done = await sh(sandbox, 'echo "$COLOUR $PWD $HOME"', env={"COLOUR": "blue"}, cwd="/usr")
+    assert done.stdout == "blue /usr /root\n"
+
+
+async def test_every_sandbox_has_the_same_surroundings(backend):
+    seen = set()
+    for _ in range(2):
+        async with backend.open("host") as sandbox:
+            seen.add((await sh(sandbox, "env | sort; hostname; id; date +%Z; locale 2>/dev/null; cat /etc/hostname")).stdout)
+    assert len(seen) == 1
+    assert "sandbox\n" in next(iter(seen))
+
+
+async def test_nothing_of_our_own_environment_is_inside(backend, monkeypatch):
+    monkeypatch.setenv("SECRET_TOKEN", "hunter2")
+    async with backend.open("host") as sandbox:
+        done = await sh(sandbox, "env; cat /proc/1/environ /proc/*/environ /proc/1/cmdline")
+    assert "hunter2" not in done.stdout
+
+
+async def test_background_work_does_not_hold_the_command_and_goes_on(sandbox):
+    done = await sh(
+        sandbox, "mkfifo /go; (read x < /go; head -c 200000 /dev/zero; echo still here > /proof; echo > /go) & echo started"
+    )
+    assert done.stdout == "started\n"
+    assert (await sh(sandbox, "echo > /go; read x < /go; cat /proof")).stdout == "still here\n"
+
+
+async def test_output_beyond_the_limit_is_dropped_and_counted(sandbox):
+    done = await sh(sandbox, "head -c 1000000 /dev/zero", output_bytes=1000)
+    assert (len(done.stdout), done.dropped) == (1000, 999_000)
+
+
+async def test_killing_a_command_ends_everything_it_started(sandbox):
+    process = await sandbox.spawn(Command(argv=("sh", "-c", "setsid sh -c 'sleep 1000 & sleep 1001' & echo up; sleep 1002")))
+    assert await anext(process.output()) == ("stdout", b"up\n")
+    while (await sh(sandbox, "pgrep -c sleep")).stdout.strip() != "3":
+        pass
+    await process.kill()
+    assert await process.wait() == -9
+    assert (await sh(sandbox, "pgrep sleep")).stdout == ""
+
+
+async def test_a_cancelled_command_is_dead(sandbox):
+    with anyio.move_on_after(0.2):
+        await sh(sandbox, "sleep 1000")
+    assert (await sh(sandbox, "pgrep sleep")).stdout == ""
+
+
+@pytest.mark.parametrize("size", [0, 1, 65536, 3_000_000])
+async def test_what_is_written_is_read_again(sandbox, size):
+    data = os.urandom(size)
+    await sandbox.write("/data/deep/er/file.bin", data)
+    assert await sandbox.read("/data/deep/er/file.bin") == data
+
+
+async def test_writing_again_replaces_the_file(sandbox):
+    await sandbox.write("/f", b"long content")
+    await sandbox.write("/f", b"short")
+    assert await sandbox.read("/f") == b"short"
+
+
+async def test_reading_what_is_not_a_file_says_so_and_never_waits(sandbox):
+    await sh(sandbox, "mkfifo /pipe; ln -s /nowhere /broken")
+    with pytest.raises(FileNotFoundError):
+        await sandbox.read("/missing")
+    with pytest.raises(IsADirectoryError):
+        await sandbox.read("/etc")
+    with pytest.raises(OSError, match="No such device"):
+        await sandbox.read("/pipe")
+    with pytest.raises(FileNotFoundError):
+        await sandbox.read("/broken")
+    with pytest.raises(OSError):
+        await sandbox.write("/pipe", b"x")
+
+
+@pytest.mark.parametrize("path", ["relative", "", "/nul\0byte"])
+async def test_a_path_that_is_none_is_refused(sandbox, path):
+    with pytest.raises(SandboxError, match="absolute path"):
+        await sandbox.read(path)
+
+
+async def test_listing_is_sorted_and_holds_files_only(sandbox):
+    await sandbox.write("/data/b", b"")
+    await sandbox.write("/data/a/x", b"")
+    await sh(sandbox, "mkdir /data/empty; ln -s /data/b /data/link")
+    assert await sandbox.list("/data") == ["/data/a/x", "/data/b"]
+
+
+async def test_names_that_are_not_text_survive(sandbox):
+    await py(sandbox, "import os; os.mkdir('/odd'); open(b'/odd/\\xff\\n', 'w').write('hi')")
+    (path,) = await sandbox.list("/odd")
+    assert os.fsencode(path) == b"/odd/\xff\n"
+    assert await sandbox.read(path) == b"hi"
+
+
+async def test_sandboxes_do_not_see_each_other(backend):
+    async with backend.open("host") as one, backend.open("host") as two:
+        await one.write("/same/path", b"one")
+        await two.write("/same/path", b"two")
+        assert await one.read("/same/path") == b"one"
+        await sh(one, "sleep 1000 &")
+        assert (await sh(two, "pgrep sleep")).stdout == ""
+
+
+async def test_a_frozen_sandbox_has_no_processes_and_its_snapshot_never_changes(sandbox):
+    await sh(sandbox, "echo before > /f; setsid sh -c 'while :; do echo x >> /daemon; done' & until test -s /daemon; do :; done")
+    snapshot = await sandbox.freeze()
+    size = (await snapshot.list())["/daemon"]
+    await sandbox.write("/f", b"after")
+    assert (await sh(sandbox, "ps -e -o comm= | sort -u")).stdout.split() == ["init", "ps", "sh", "sort"]
+    assert await snapshot.read("/f") == b"before\n"
+    assert (await snapshot.list())["/daemon"] == size
+    assert await sandbox.read("/f") == b"after"
+
+
+async def test_a_snapshot_lists_what_was_left_and_reads_the_image_too(sandbox):
+    await sandbox.write("/out/total.txt", b"12")
+    snapshot = await sandbox.freeze()
+    assert await snapshot.list() == {"/out/total.txt": 2}
+    assert b"localhost" in await snapshot.read("/etc/hosts")
+    with pytest.raises(FileNotFoundError):
+        await snapshot.read("/out/other")
+
+
+async def test_the_difference_names_what_was_added_changed_and_deleted(sandbox):
+    await sh(
+        sandbox,
+        "echo new > /new; echo more >> /etc/passwd; rm /etc/hosts; rm -r /etc/skel; mkdir /etc/skel; echo x > /etc/skel/x",
+    )
+    changes = await (await sandbox.freeze()).diff()
+    assert (changes["/new"].before, changes["/new"].after, changes["/new"].size) == ("nothing", "file", 4)
+    assert changes["/etc/passwd"].size == changes["/etc/passwd"].size_before + 5
+    assert (changes["/etc/hosts"].before, changes["/etc/hosts"].after) == ("file", "nothing")
+    assert changes["/etc/skel/x"].before == "nothing"
+    assert changes["/etc/skel/.profile"].after == "nothing"
+    assert "/etc/hostname" not in changes
+
+
+async def test_forks_go_on_from_one_moment_and_do_not_see_each_other(sandbox):
+    await sh(sandbox, "echo start > /f; rm /etc/hosts")
+    snapshot = await sandbox.freeze()
+    async with snapshot.fork() as one, snapshot.fork() as two:
+        await sh(one, "echo one >> /f")
+        assert (await sh(two, "cat /f; ls /etc/hosts")).stdout == "start\n"
+        assert await one.read("/f") == b"start\none\n"
+        async with (await one.freeze()).fork() as grandchild:
+            assert await grandchild.read("/f") == b"start\none\n"
+    assert await snapshot.list() == {"/f": 6}
+
+
+async def test_a_reset_sandbox_is_byte_for_byte_as_it_was(sandbox):
+    look = "find . -xdev -path ./proc -prune -o -printf '%p %y %m %U %G %s %l\\n' | sort"
+    everything = f"cd /; {look}; cat $(find etc -type f | sort)"
+    before = (await sh(sandbox, everything)).stdout
+    await sh(sandbox, "rm -rf /etc/*; echo > /new; chmod 777 /opt; mkdir /tmp/x; (sleep 1000 &)")
+    assert (await sh(sandbox, everything)).stdout != before
+    await sandbox.reset()
+    assert (await sh(sandbox, everything)).stdout == before
+    assert (await sh(sandbox, "pgrep sleep")).stdout == ""
+
+
+async def test_a_port_inside_is_reached_without_a_network(sandbox):
+    server = await sandbox.spawn(Command(argv=("/usr/bin/python3", "-c", LISTEN)))
+    assert await anext(server.output()) == ("stdout", b"ready\n")
+    stream = await sandbox.connect(8080)
+    await stream.send(b"hello" * 100_000)
+    received = b""
+    while len(received) < 500_000:
+        received += await stream.receive()
+    assert received == b"HELLO" * 100_000
+    await stream.aclose()
+    assert await server.wait() == 0
+
+
+async def test_a_unix_socket_inside_is_reached(sandbox):
+    script = "import socket; s=socket.socket(1); s.bind('/run/s'); s.listen(); print(1,flush=True); s.accept()[0].send(b'hi')"
+    server = await sandbox.spawn(Command(argv=("/usr/bin/python3", "-c", script)))
+    await anext(server.output())
+    stream = await sandbox.connect("/run/s")
+    assert await stream.receive() == b"hi"
+    assert await stream.receive() == b""
+
+
+async def test_nobody_listening_is_told(sandbox):
+    with pytest.raises(ConnectionRefusedError):
+        await sandbox.connect(9)
+
+
+async def test_many_commands_at_once_keep_their_own_output(sandbox):
+    results = {}
+
+    async def one(number):
+        results[number] = (await sh(sandbox, f"echo {number}; echo e{number} >&2")).stdout
+
+    async with anyio.create_task_group() as group:
+        for number in range(40):
+            group.start_soon(one, number)
+    assert results == {number: f"{number}\n" for number in range(40)}
+
+
+async def test_closing_leaves_nothing(backend):
+    async with backend.open("host") as sandbox:
+        await sh(sandbox, "setsid sleep 1000 &")
+        await sandbox.freeze()
+        await sandbox.write("/x", b"")
+        assert await backend.count() == 2
+    await backend.settle(0)
+
+
+async def test_a_closed_sandbox_says_so(backend):
+    async with backend.open("host") as sandbox:
+        process = await sandbox.spawn(Command(argv=("sleep", "1000")))
+        snapshot = await sandbox.freeze()
+    with pytest.raises(SandboxError, match="closed"):
+        await snapshot.read("/etc/hosts")
+    assert await process.wait() == -9
+
+
+async def test_an_unknown_image_or_network_is_refused_by_name(backend):
+    with pytest.raises(ConfigError, match="no image named 'ubuntu'"):
+        async with backend.open("ubuntu"):
+            pass
+    with pytest.raises(ConfigError, match="network 'all'"):
+        async with backend.open("host", "all"):
+            pass
+
+
+async def test_the_backend_says_what_it_isolates(backend):
+    said = await backend.probe()
+    assert {"processes", "files", "network", "memory", "cpu", "pids", "disk", "kernel"} <= set(said)
+    assert all(text.startswith(("yes: ", "no: ")) for text in said.values())

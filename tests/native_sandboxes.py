@@ -1,0 +1,61 @@
+"""Native sandboxes for tests: as root, and as an ordinary user with a cache and an image of their own."""
+
+import atexit
+import functools
+import os
+import shutil
+import tempfile
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from sandlot.ports import Command, Completed
+from sandlot.sandbox.command import run_command
+from sandlot.sandbox.image import find_image
+from sandlot.sandbox.native import NativeBackend, NativeSandbox, open_native
+from sandlot.sandbox.program import program
+from sandlot.sandbox.quota import Quota
+
+NOBODY = 65534
+KINDS = ("root", "ordinary user")
+
+
+@functools.cache
+def ordinary_cache() -> Path:
+    """A cache an ordinary user could have made: root's own is out of their sight. Made once for all tests."""
+    cache = Path(tempfile.mkdtemp(prefix="sandlot-test-"))
+    atexit.register(shutil.rmtree, cache)
+    cache.chmod(0o755)
+    (cache / "sandlot").mkdir()
+    shutil.copy2(program(), cache / "sandlot")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(cache))
+        find_image("host")
+    if os.geteuid() == 0:
+        for folder, folders, files in os.walk(cache):
+            for name in (".", *folders, *files):
+                os.chown(Path(folder) / name, NOBODY, NOBODY, follow_symlinks=False)
+        os.chown(cache / "sandlot" / program().name, 0, 0)
+    return cache
+
+
+@asynccontextmanager
+async def backend_of(kind: str, *, quota: Quota | None = None, pool: int = 0) -> AsyncGenerator[NativeBackend]:
+    if kind == "root":
+        async with open_native(quota=quota, pool=pool) as backend:
+            yield backend
+        return
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(ordinary_cache()))
+        async with open_native(quota=quota, pool=pool, user=NOBODY if os.geteuid() == 0 else None) as backend:
+            yield backend
+
+
+async def sh(sandbox: NativeSandbox, script: str, **fields) -> Completed:
+    return await run_command(sandbox, Command(argv=("sh", "-c", script), **fields))
+
+
+async def py(sandbox: NativeSandbox, script: str, **fields) -> Completed:
+    return await run_command(sandbox, Command(argv=("/usr/bin/python3", "-c", script), **fields))

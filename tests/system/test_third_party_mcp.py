@@ -1,0 +1,80 @@
+"""Real MCP servers that others wrote, as an environment's tools.
+
+Two from PyPI, each in a virtual environment of its own that is kept for the next time: `mcp-server-time` speaks the newest
+protocol, `mcp-server-sqlite` stands on an SDK of the handshake era.
+"""
+
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import anyio
+import msgspec
+import pytest
+
+from sandlot.errors import AuthorError
+from sandlot.tools.mcp import McpServer
+from sandlot.trace import ToolCall
+
+CACHE = Path.home() / ".cache" / "sandlot-tests"
+WORLD: Any = SimpleNamespace(state=None)
+
+pytestmark = [pytest.mark.system, pytest.mark.timeout(600)]
+
+
+def installed(program: str, *packages: str) -> str:
+    """The program of some packages, installed once into a virtual environment of its own."""
+    home = CACHE / program
+    if not (home / "complete").exists():
+        subprocess.run([sys.executable, "-m", "venv", "--clear", str(home)], check=True, timeout=120)
+        pip = [str(home / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *packages]
+        subprocess.run(pip, check=True, timeout=400)
+        (home / "complete").touch()
+    return str(home / "bin" / program)
+
+
+async def test_a_clock_of_the_newest_protocol_tells_the_time():
+    program = await anyio.to_thread.run_sync(installed, "mcp-server-time", "mcp-server-time==2026.10.19")
+    async with McpServer(name="time", command=(program, "--local-timezone", "UTC")).open(WORLD) as tools:
+        named = {tool.spec.name: tool for tool in tools}
+        assert set(named) == {"get_current_time", "convert_time"}
+        arguments = {"source_timezone": "Asia/Tokyo", "time": "12:00", "target_timezone": "UTC"}
+        told = await named["convert_time"].call(WORLD, ToolCall(id="c1", name="convert_time", arguments=arguments))
+        assert "T03:00" in told.text
+        missing = await named["convert_time"].call(WORLD, ToolCall(id="c2", name="convert_time", arguments={}))
+        assert missing.error
+        assert "source_timezone" in missing.text
+
+
+async def test_a_database_of_the_handshake_era_keeps_books_for_one_world(tmp_path: Path):
+    program = await anyio.to_thread.run_sync(installed, "mcp-server-sqlite", "mcp-server-sqlite==2025.4.25", "mcp<2")
+
+    async def books(name: str) -> tuple[str, str]:
+        source = McpServer(name="books", command=(program, "--db-path", str(tmp_path / name)), prefix="db_")
+        async with source.open(WORLD) as tools:
+            named = {tool.spec.name: tool for tool in tools}
+
+            async def call(tool: str, **arguments: Any) -> Any:
+                return await named[tool].call(WORLD, ToolCall(id="c1", name=tool, arguments=arguments))
+
+            await call("db_create_table", query="create table ledger (account text, amount integer)")
+            await call("db_write_query", query="insert into ledger values ('cash', 40), ('cash', 2)")
+            total = await call("db_read_query", query="select sum(amount) as total from ledger")
+            wrong = await call("db_read_query", query="select nonsense")
+            return total.text, wrong.text
+
+    for name in ("first.db", "second.db"):  # a world of its own each time
+        total, wrong = await books(name)
+        assert "42" in total
+        assert "nonsense" in wrong
+
+
+async def test_a_server_that_does_not_fit_its_sdk_is_refused_with_its_own_words(tmp_path: Path):
+    program = await anyio.to_thread.run_sync(installed, "mcp-server-time", "mcp-server-time==2026.10.19")
+    with pytest.raises(AuthorError, match="did not start") as caught:
+        async with McpServer(name="time", command=(program, "--no-such-option")).open(WORLD):
+            pass
+    assert "unrecognized arguments: --no-such-option" in str(caught.value)
+    assert msgspec.json.encode(str(caught.value))

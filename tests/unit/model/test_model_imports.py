@@ -1,0 +1,8 @@
+import subprocess
+import sys
+
+
+def test_only_the_network_model_pays_for_the_network_library():
+    parts = ["agent", "replay", "scripted", "spend", "spoken", "text_calls"]
+    code = f"import sys, {', '.join(f'sandlot.model.{part}' for part in parts)}; sys.exit('aiohttp' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,0 +1,390 @@
+"""Attacks from inside a sandbox. Each one must be contained, and the host and the neighbours must keep going.
+
+Every attack runs as the sandbox's root, in a sandbox made by root and in one made by an ordinary user.
+"""
+
+import os
+import signal
+import socket
+import subprocess
+from pathlib import Path
+
+import anyio
+import pytest
+
+from native_sandboxes import KINDS, backend_of, py, sh
+from sandlot.errors import SandboxError
+from sandlot.ports import Command
+from sandlot.sandbox.quota import Quota
+
+MIB = 1 << 20
+SMALL = Quota(memory_bytes=192 * MIB, disk_bytes=32 * MIB, inodes=2000, pids=40, open_files=128, file_bytes=8 * MIB, cpus=0.5)
+
+CALL = """
+import ctypes, os, sys, socket
+libc = ctypes.CDLL(None, use_errno=True)
+def call(*arguments):
+    ctypes.set_errno(0)
+    done = libc.syscall(*arguments)
+    print(arguments[0], done, os.strerror(ctypes.get_errno()))
+"""
+
+
+@pytest.fixture(params=KINDS)
+async def backend(request):
+    with anyio.fail_after(19):
+        async with backend_of(request.param, quota=SMALL) as opened:
+            opened.kind = request.param
+            yield opened
+
+
+@pytest.fixture
+async def sandbox(backend):
+    async with backend.open("host") as opened:
+        yield opened
+
+
+async def still_works(sandbox):
+    return (await sh(sandbox, "echo alive")).stdout == "alive\n"
+
+
+# -- using up the machine ----------------------------------------------------------------------------------------------
+
+
+async def test_a_fork_bomb_is_stopped_by_the_process_limit_and_can_be_killed(sandbox, backend):
+    async with backend.open("host") as neighbour:
+        bomb = await sandbox.spawn(Command(argv=("sh", "-c", "b() { b | b & }; b; sleep 1000"), stdin=b"", output_bytes=0))
+        assert await still_works(neighbour)
+        await sandbox.kill_all()
+        assert await bomb.wait() < 0
+        assert await still_works(sandbox)
+
+
+async def test_a_fork_bomb_of_threads_and_processes_never_passes_the_limit(sandbox):
+    script = (
+        "import os,time\ncount=0\ntry:\n while count < 500:\n  if os.fork() == 0: time.sleep(1000)\n  count += 1\n"
+        "except BlockingIOError: print(count)\n"
+    )
+    done = await py(sandbox, script)
+    assert 10 < int(done.stdout) < SMALL.pids
+
+
+async def test_a_memory_hog_is_killed_and_its_sandbox_lives(sandbox, backend):
+    done = await py(sandbox, "x = []\nwhile True: x.append(bytearray(8 << 20))")
+    assert done.code == -9 or "MemoryError" in done.stderr  # by the cgroup, or by the process limit of an ordinary user
+    assert await still_works(sandbox)
+
+
+async def test_filling_the_disk_stops_at_its_size(sandbox):
+    done = await sh(
+        sandbox, "head -c 100000000 /dev/zero > /big; echo; head -c 100000000 /dev/zero > /dev/shm/big; df -k / | tail -1"
+    )
+    assert "No space left on device" in done.stderr
+    assert (await sandbox.stat("/big")).size <= SMALL.disk_bytes
+    assert await still_works(sandbox)
+
+
+async def test_filling_the_inodes_stops_at_their_number(sandbox):
+    done = await py(sandbox, "import os\nos.mkdir('/many')\nfor i in range(10000): open(f'/many/{i}', 'w').close()")
+    assert "No space left on device" in done.stderr
+    assert len(await sandbox.list("/many")) < SMALL.inodes
+
+
+async def test_open_files_stop_at_their_number(sandbox):
+    done = await py(sandbox, "f = []\ntry:\n while True: f.append(open('/dev/null'))\nexcept OSError as e: print(len(f), e)")
+    assert int(done.stdout.split()[0]) < SMALL.open_files
+    assert "Too many open files" in done.stdout
+
+
+async def test_limits_cannot_be_raised_from_inside(sandbox):
+    script = (
+        CALL
+        + "import resource\nfor w in (resource.RLIMIT_NOFILE, resource.RLIMIT_NPROC):\n"
+        + (" try: resource.setrlimit(w, (100000, 100000)); print('raised')\n except (ValueError, OSError): print('refused')")
+    )
+    assert (await py(sandbox, script)).stdout.split() == ["refused", "refused"]
+
+
+async def test_an_output_flood_is_dropped_where_it_is_made(sandbox, backend):
+    async with backend.open("host") as neighbour:
+        flood = await sandbox.spawn(Command(argv=("yes",), stdin=b"", output_bytes=10_000))
+        assert await still_works(neighbour)
+        assert await still_works(sandbox)
+        output = flood.output()
+        heard = len((await anext(output))[1])
+        await flood.kill()
+        heard += sum([len(data) async for _, data in output])
+        assert heard <= 10_000
+
+
+async def test_output_nobody_reads_waits_inside(sandbox):
+    flood = await sandbox.spawn(Command(argv=("yes",), stdin=b""))
+    for _ in range(20):
+        assert await still_works(sandbox)
+    assert sum(len(data) for _, data in flood._channel._pieces) <= 1 << 20
+    await flood.kill()
+
+
+async def test_a_giant_sparse_file_is_refused_by_size_not_by_running_out_of_memory(sandbox):
+    await sh(sandbox, "truncate -s 10T /sparse")
+    with pytest.raises(OSError, match="File too large"):
+        await sandbox.read("/sparse")
+
+
+async def test_a_very_deep_tree_is_cut_and_said(sandbox):
+    await py(sandbox, "import os\nfor i in range(600): os.mkdir('d'); os.chdir('d')", cwd="/tmp")
+    snapshot = await sandbox.freeze()
+    assert "too deep" in {change.after for change in (await snapshot.diff()).values()}
+
+
+@pytest.mark.parametrize("share", [0.2])
+async def test_processor_time_is_rationed(share):
+    async with backend_of("root", quota=Quota(cpus=share)) as backend, backend.open("host") as sandbox:
+        spin = "import time\nt=time.monotonic()\nwhile time.process_time() < 0.2: pass\nprint(time.monotonic()-t)"
+        assert float((await py(sandbox, spin)).stdout) > 0.5  # a fifth of a processor: about a second
+
+
+# -- looking at the host -----------------------------------------------------------------------------------------------
+
+
+async def test_nothing_of_the_host_is_visible_but_usr(sandbox, tmp_path):
+    (tmp_path / "secret").write_text("hunter2")
+    look = f"ls -A /root /home/* /var/lib /srv /opt /mnt /run /sys; cat /etc/shadow {tmp_path}/secret; ls {Path.cwd()}"
+    done = await sh(sandbox, look)
+    assert "hunter2" not in done.stdout
+    assert all(line == "" or line.endswith(":") for line in done.stdout.splitlines())  # every folder is empty
+    assert "/etc/shadow: No such file" in done.stderr
+
+
+async def test_mounts_tell_nothing_of_the_host(sandbox):
+    mounts = (await sh(sandbox, "cat /proc/self/mountinfo /proc/mounts")).stdout
+    for path in ("/root", "/home", ".cache", "/work", "/tmp", "vda", "ext4", str(Path.home())):
+        assert path not in mounts, path
+
+
+async def test_processes_of_the_host_are_not_visible(sandbox):
+    assert set((await sh(sandbox, "ps -e -o comm=")).stdout.split()) == {"init", "sh", "ps"}
+
+
+async def test_kernel_secrets_are_hidden_or_refused(sandbox):
+    paths = ("kcore", "kmsg", "keys", "timer_list", "kallsyms", "sysrq-trigger", "vmallocinfo", "kpagecount")
+    for path in paths:
+        done = await sh(sandbox, f"head -c 100 /proc/{path} | grep -v '^00000000' | wc -c")
+        assert done.stdout.strip() == "0", path
+
+
+async def test_kernel_settings_cannot_be_written(sandbox):
+    attempts = (
+        "kernel/hostname kernel/core_pattern vm/drop_caches net/ipv4/ip_forward user/max_user_namespaces kernel/ns_last_pid"
+    )
+    assert (await sh(sandbox, f"for f in {attempts}; do echo 1 > /proc/sys/$f && echo wrote $f; done")).stdout == ""
+
+
+async def test_the_sysrq_trigger_is_not_there_or_dev_null_in_disguise(sandbox):
+    assert (await sh(sandbox, "test ! -e /proc/sysrq-trigger || test -c /proc/sysrq-trigger")).code == 0
+
+
+# -- gaining power -----------------------------------------------------------------------------------------------------
+
+NAMESPACE_FLAGS = [0x20000, 0x4000000, 0x8000000, 0x10000000, 0x20000000, 0x40000000, 0x2000000]
+
+
+async def test_no_new_namespace_by_any_road(sandbox):
+    script = CALL + (
+        f"for flag in {NAMESPACE_FLAGS}:\n call(272, flag)\n call(56, flag | 17, 0, 0, 0, 0)\n"
+        "call(435, 0, 88)\n"
+        "for n in ('mnt', 'net', 'pid', 'user'):\n call(308, os.open(f'/proc/self/ns/{n}', 0), 0)\n"
+    )
+    lines = (await py(sandbox, script)).stdout.splitlines()
+    assert len(lines) == 2 * len(NAMESPACE_FLAGS) + 1 + 4
+    assert all(" -1 " in line for line in lines)
+    assert all("Operation not permitted" in line or "Function not implemented" in line for line in lines)
+
+
+async def test_mounting_is_refused_by_every_call(sandbox):
+    script = CALL + (
+        "call(165, b'none', b'/mnt', b'tmpfs', 0, 0)\ncall(166, b'/proc', 2)\ncall(155, b'/', b'/mnt')\n"
+        "call(428, -100, b'/', 1)\ncall(429, -1, b'', -100, b'/mnt', 4)\ncall(430, b'tmpfs', 0)\n"
+        "call(432, 0, 0, 0)\ncall(442, -100, b'/', 0, 0, 0)\n"
+    )
+    lines = (await py(sandbox, script)).stdout.splitlines()
+    assert len(lines) == 8
+    assert all(line.endswith("Operation not permitted") for line in lines), lines
+
+
+@pytest.mark.parametrize(
+    ("what", "number"),
+    [
+        ("ptrace", "101, 16, 1, 0, 0"),
+        ("process_vm_readv", "310, 1, 0, 0, 0, 0, 0"),
+        ("add_key", "248, b'user', b'x', b'y', 1, -4"),
+        ("keyctl", "250, 0, -4"),
+        ("init_module", "175, 0, 0, b''"),
+        ("finit_module", "313, 0, b'', 0"),
+        ("kexec_load", "246, 0, 0, 0, 0"),
+        ("bpf", "321, 0, 0, 0"),
+        ("perf_event_open", "298, 0, 0, -1, -1, 0"),
+        ("userfaultfd", "323, 0"),
+        ("io_uring_setup", "425, 1, 0"),
+        ("open_by_handle_at", "304, -100, 0, 0"),
+        ("settimeofday", "164, 0, 0"),
+        ("clock_settime", "227, 0, 0"),
+        ("adjtimex", "159, 0"),
+        ("reboot", "169, 0xfee1dead, 672274793, 0, 0"),
+        ("swapon", "167, b'/x', 0"),
+        ("sethostname", "170, b'x', 1"),
+        ("iopl", "172, 3"),
+        ("syslog", "103, 3, 0, 0"),
+        ("acct", "163, 0"),
+        ("quotactl", "179, 0, 0, 0, 0"),
+        ("pidfd_getfd", "438, 0, 0, 0"),
+        ("fanotify_init", "300, 0, 0"),
+    ],
+)
+async def test_a_dangerous_call_is_refused(what, number):
+    async with backend_of("root", quota=SMALL) as backend, backend.open("host") as sandbox:
+        assert (await py(sandbox, f"{CALL}call({number})")).stdout.strip().endswith("Operation not permitted")
+
+
+async def test_setuid_programs_and_file_capabilities_give_nothing(sandbox):
+    done = await sh(sandbox, "grep '^overlay ' /proc/mounts; grep NoNewPrivs /proc/self/status")
+    assert done.stdout.count("overlay") == 2 * done.stdout.count("nosuid")
+    assert "NoNewPrivs:\t1" in done.stdout
+
+
+async def test_device_nodes_cannot_be_made(sandbox):
+    done = await sh(sandbox, "mknod /tmp/disk b 254 0; mknod /tmp/mem c 1 1; mkfifo /tmp/pipe && echo fifo")
+    assert done.stdout == "fifo\n"
+    assert done.stderr.count("Operation not permitted") == 2
+
+
+async def test_raw_packet_vsock_and_other_odd_sockets_are_refused(sandbox):
+    script = CALL + "for f, t, p in ((2,3,1), (10,3,58), (17,3,768), (40,1,0), (38,5,0), (16,3,9), (31,3,0)): call(41, f, t, p)"
+    lines = (await py(sandbox, script)).stdout.splitlines()
+    assert len(lines) == 7
+    assert all("Operation not permitted" in line or "not supported" in line for line in lines), lines
+
+
+async def test_typing_into_a_terminal_from_inside_is_refused(sandbox):
+    done = await py(
+        sandbox, "import fcntl\ntry: fcntl.ioctl(0, 0x5412, b'x')\nexcept PermissionError: print('refused')", pty=True
+    )
+    assert done.stdout.strip() == "refused"
+
+
+async def test_a_32_bit_call_ends_the_process(sandbox):
+    # mov eax, 20 (getpid of i386); int 0x80; ret
+    script = (
+        "import mmap, ctypes\nm = mmap.mmap(-1, 4096, prot=7)\nm.write(bytes.fromhex('b814000000cd80c3'))\n"
+        "print(ctypes.CFUNCTYPE(ctypes.c_int)(ctypes.addressof(ctypes.c_char.from_buffer(m)))())"
+    )
+    assert (await py(sandbox, script)).code == -signal.SIGSYS
+
+
+async def test_an_x32_call_is_not_implemented(sandbox):
+    assert "Function not implemented" in (await py(sandbox, f"{CALL}call(0x40000000 | 39)")).stdout
+
+
+# -- reaching out ------------------------------------------------------------------------------------------------------
+
+
+async def test_there_is_no_way_out_to_the_network(sandbox):
+    listener = socket.create_server(("127.0.0.1", 0))
+    port = listener.getsockname()[1]
+    script = (
+        f"import socket\nfor a in (('127.0.0.1', {port}), ('10.0.0.1', 80), ('169.254.169.254', 80), ('8.8.8.8', 53)):\n"
+        " try: socket.create_connection(a, 1); print('connected')\n except OSError as e: print(e.errno)"
+    )
+    assert (await py(sandbox, script)).stdout.split() == ["111", "101", "101", "101"]
+    listener.close()
+
+
+async def test_abstract_sockets_of_the_host_are_out_of_reach(sandbox):
+    name = f"\0sandlot-test-{os.getpid()}"
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(name)
+        listener.listen()
+        done = await py(
+            sandbox, f"import socket\ntry: socket.socket(socket.AF_UNIX).connect({name!r})\nexcept OSError as e: print(e)"
+        )
+    assert "Connection refused" in done.stdout
+
+
+async def test_signals_reach_nothing_outside_and_not_process_1(sandbox):
+    bystander = subprocess.Popen(["sleep", "1000"], user=65534)  # noqa: ASYNC220 - starts at once, and is waited for below
+    try:
+        await sh(sandbox, f"kill -9 {bystander.pid} {os.getpid()} 1; kill -9 -1; kill -15 1; kill -STOP 1")
+        assert bystander.poll() is None
+        assert await still_works(sandbox)
+    finally:
+        bystander.kill()
+        bystander.wait()
+
+
+async def test_links_cannot_lead_the_host_out(sandbox, tmp_path):
+    secret = tmp_path / "secret"
+    secret.write_text("hunter2")
+    await sh(sandbox, f"ln -s {secret} /link; ln -s / /root2; ln -s ../../../../../../.. /up; ln -s /proc/1/root /one")
+    for path in ("/link", f"/root2{secret}", f"/up{secret}", f"/one{secret}"):
+        with pytest.raises(OSError):
+            await sandbox.read(path)
+    await sh(sandbox, f"mkdir -p {tmp_path}")
+    await sandbox.write("/link", b"owned")
+    assert secret.read_text() == "hunter2"
+    snapshot = await sandbox.freeze()
+    with pytest.raises(OSError):
+        await snapshot.read("/one/etc/shadow")
+
+
+async def test_changing_a_folder_of_the_image_changes_only_the_sandbox(sandbox):
+    before = Path("/usr/bin/env").read_bytes()
+    await sh(sandbox, "echo owned > /usr/bin/env; rm -f /usr/bin/id; echo x > /usr/owned")
+    assert Path("/usr/bin/env").read_bytes() == before
+    assert Path("/usr/bin/id").exists()
+    assert not Path("/usr/owned").exists()
+
+
+async def test_process_1_cannot_be_looked_into(sandbox):
+    look = "ls /proc/1/fd; cat /proc/1/mem /proc/1/maps /proc/1/environ /proc/1/syscall; ls /proc/1/root/; echo x > /proc/1/fd/3"
+    done = await sh(sandbox, look)
+    assert done.stdout == ""
+    assert done.stderr.count("ermission denied") >= 6
+
+
+async def test_commands_inherit_nothing_of_the_agents_descriptors(sandbox):
+    assert (await sh(sandbox, "ls /proc/self/fd")).stdout.split() == ["0", "1", "2", "3"]  # 3 is ls's own
+
+
+async def test_output_that_looks_like_the_protocol_is_only_output(sandbox):
+    forged = b"\x0c\0\0\0\x42\x01\0\0\0" + b"\0" * 12 + b"\x05\0\0\0\x46\x01\0\0\0"
+    done = await py(sandbox, f"import os; os.write(1, {forged!r}); os.write(2, {forged!r}); raise SystemExit(7)")
+    assert done.code == 7
+    assert done.stdout.encode("utf-8", "replace").startswith(b"\x0c")
+
+
+async def test_no_process_survives_a_freeze_to_write_the_graders_inputs(sandbox):
+    await sh(
+        sandbox, "for i in 1 2 3; do setsid sh -c 'trap \"\" TERM HUP INT; while :; do echo cheat > /out; done' & done; sleep 0.1"
+    )
+    snapshot = await sandbox.freeze()
+    first = await snapshot.read("/out")
+    assert await snapshot.read("/out") == first
+    assert await sandbox._frozen[-1].machine.kill_all(freeze=True) == 0
+
+
+async def test_a_frozen_machine_refuses_writes_and_commands(sandbox):
+    await sandbox.freeze()
+    machine = sandbox._frozen[-1].machine
+    with pytest.raises(OSError, match="Read-only"):
+        await machine.write("/x", b"")
+
+
+async def test_a_sandbox_whose_process_1_is_killed_from_outside_is_an_infrastructure_failure(backend):
+    async with backend.open("host") as sandbox:
+        process = await sandbox.spawn(Command(argv=("sleep", "1000")))
+        children = Path(f"/proc/{backend.zygote._process.pid}/task/{backend.zygote._process.pid}/children").read_text().split()
+        os.kill(int(children[-1]), signal.SIGKILL)
+        with pytest.raises(SandboxError, match="died"):
+            await process.wait()
+        with pytest.raises(SandboxError, match="died"):
+            await sandbox.read("/etc/hosts")

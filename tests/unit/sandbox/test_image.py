@@ -1,0 +1,95 @@
+"""Images: what is in them, what is not, and that equal bytes have equal names."""
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from native_sandboxes import backend_of, sh
+from sandlot.errors import ConfigError
+from sandlot.sandbox.image import USERS, find_image, folder_digest
+
+
+@pytest.fixture
+def skeleton():
+    return find_image("host").trees[0][1][0]
+
+
+def test_the_host_image_holds_usr_and_a_made_up_root(skeleton):
+    image = find_image("host")
+    assert ("/usr", (Path("/usr"),)) in image.trees
+    assert not image.portable
+    assert image.digest.startswith("host:sha256:")
+    assert [path for path in skeleton.rglob("*") if path.is_file() and path.relative_to(skeleton).parts[0] != "etc"] == []
+
+
+def test_the_host_image_has_no_secret_of_etc(skeleton):
+    for name in (
+        "shadow",
+        "shadow-",
+        "gshadow",
+        "sudoers",
+        "ssh",
+        "ssl/private",
+        "npmrc",
+        "pip.conf",
+        "gitconfig",
+        "environment",
+        "crontab",
+    ):
+        assert not (skeleton / "etc" / name).exists(), name
+    assert {line.split(":")[0] for line in (skeleton / "etc/passwd").read_text().splitlines()} == {user[0] for user in USERS}
+
+
+def test_only_what_everybody_may_read_was_copied(skeleton):
+    for path in (skeleton / "etc").rglob("*"):
+        source = Path("/etc") / path.relative_to(skeleton / "etc")
+        if path.is_file() and not path.is_symlink() and source.exists() and path.read_bytes() == source.read_bytes():
+            assert source.stat().st_mode & stat.S_IROTH, source
+
+
+def test_an_image_that_does_not_exist_is_refused_by_name(tmp_path):
+    with pytest.raises(ConfigError, match="no folder at"):
+        find_image(str(tmp_path / "missing"))
+    with pytest.raises(ConfigError, match="there are: `host`"):
+        find_image("debian:12")
+
+
+def test_a_digest_is_of_names_kinds_modes_and_contents_and_of_nothing_else(tmp_path):
+    def make(name):
+        folder = tmp_path / name
+        (folder / "a").mkdir(parents=True)
+        (folder / "a" / "file").write_text("x")
+        (folder / "link").symlink_to("a/file")
+        return folder
+
+    one, two = make("one"), make("two")
+    os.utime(two / "a" / "file", (1, 1))
+    assert folder_digest(one) == folder_digest(two)
+    changes = (
+        lambda: (two / "a" / "file").write_text("y"),
+        lambda: (two / "a" / "file").chmod(0o600),
+        (two / "new").mkdir,
+        lambda: ((two / "link").unlink(), (two / "link").symlink_to("elsewhere")),
+    )
+    seen = {folder_digest(two)}
+    for change in changes:
+        change()
+        seen.add(folder_digest(two))
+    assert len(seen) == 5
+
+
+async def test_a_plain_folder_is_a_root_file_system(tmp_path):
+    root = tmp_path / "root"
+    for folder in ("bin", "etc"):
+        (root / folder).mkdir(parents=True)
+    (root / "etc" / "motd").write_text("hello from the folder\n")
+    async with backend_of("root") as backend, backend.open(str(root)) as sandbox:
+        assert await sandbox.read("/etc/motd") == b"hello from the folder\n"
+        assert (await sandbox.stat("/tmp")).mode & 0o7777 == 0o1777
+        await sandbox.write("/etc/motd", b"changed")
+        assert await (await sandbox.freeze()).list() == {"/etc/motd": 7}
+        assert (await sh(sandbox, "true")).code == 127  # there is no shell in it
+    assert (root / "etc" / "motd").read_text() == "hello from the folder\n"
+    assert sorted(path.name for path in root.iterdir()) == ["bin", "etc"]

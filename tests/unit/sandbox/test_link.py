@@ -1,0 +1,123 @@
+"""A link whose other end is a hostile or broken agent: whatever it sends, callers hear a `SandboxError`, and nothing hangs."""
+
+import socket
+from contextlib import suppress
+
+import anyio
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sandlot.errors import SandboxError, unwrapped
+from sandlot.ports import Command
+from sandlot.sandbox.link import Link
+from sandlot.sandbox.process import spawn
+from sandlot.sandbox.wire import Kind, frame, text
+
+
+async def talk(answer: bytes, work):
+    """Run `work(link)` against a peer that sends these bytes and then closes."""
+    ours, theirs = socket.socketpair()
+    ours.setblocking(False)
+    link = Link(ours)
+    try:
+        with anyio.fail_after(5):
+            async with anyio.create_task_group() as group:
+                group.start_soon(link.run)
+                try:
+                    theirs.sendall(answer)
+                    theirs.shutdown(socket.SHUT_WR)
+                    return await work(link)
+                finally:
+                    theirs.close()
+                    link.close()
+    except BaseExceptionGroup as group_error:
+        raise unwrapped(group_error) from None
+
+
+async def ask(link):
+    return await link.ask(Kind.READ, b"", most=1000)
+
+
+async def wait(link):
+    process = await spawn(link, Command(argv=("x",)))
+    pieces = [data async for _, data in process.output()]
+    return b"".join(pieces), await process.wait()
+
+
+EXIT = b"\x03\0\0\0" + b"\0" * 8
+
+
+async def test_an_honest_answer_comes_through():
+    assert await talk(frame(Kind.DATA, 1, b"abc") + frame(Kind.DONE, 1, bytes(8)), ask) == ([b"abc"], 0)
+
+
+async def test_an_honest_process_comes_through():
+    assert await talk(frame(Kind.OUTPUT, 1, b"\0out") + frame(Kind.EXITED, 1, EXIT), wait) == (b"out", 3)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"",
+        b"\xff" * 100,
+        frame(Kind.DATA, 1, b"x" * 1001),
+        frame(Kind.DONE, 1, b"short"),
+        frame(Kind.FAILED, 1, b"\1\0\0\0\xff\xff\xff\xff"),
+        frame(Kind.HELLO, 1),
+        frame(Kind.DONE, 2, bytes(8)),
+        frame(Kind.DATA, 1, b"never finished"),
+    ],
+)
+async def test_a_dishonest_answer_is_a_sandbox_error(answer):
+    with pytest.raises(SandboxError):
+        await talk(answer, ask)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        frame(Kind.OUTPUT, 1, b""),
+        frame(Kind.OUTPUT, 1, b"\7stream seven"),
+        frame(Kind.EXITED, 1, b"?"),
+        frame(Kind.CLOSED, 1, bytes(8)),
+        frame(Kind.DATA, 1, b"data on a stream"),
+        frame(Kind.OUTPUT, 1, b"\0cut")[:-1],
+    ],
+)
+async def test_a_dishonest_process_is_a_sandbox_error(answer):
+    with pytest.raises(SandboxError):
+        await talk(answer, wait)
+
+
+async def test_output_beyond_every_window_breaks_the_link():
+    piece = frame(Kind.OUTPUT, 1, b"\0" + b"x" * 500_000)
+    ours, theirs = socket.socketpair()
+    link = Link(ours)
+    process = await spawn(link, Command(argv=("x",)))
+    with pytest.raises(SandboxError, match="window"):  # noqa: PT012 - which of them is one too many does not matter
+        for _ in range(20):
+            for item in link._reader.feed(piece):
+                process._channel.on_frame(item)
+    link.close()
+    theirs.close()
+
+
+async def test_a_refusal_becomes_the_error_of_its_number():
+    with pytest.raises(FileNotFoundError):
+        await talk(frame(Kind.FAILED, 1, b"\2\0\0\0" + text("read: no")), ask)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.tuples(st.sampled_from(list(Kind)), st.integers(0, 2), st.binary(max_size=40)), max_size=6), st.binary(max_size=8)
+)
+def test_any_frames_at_all_end_in_a_value_an_os_error_or_a_sandbox_error(items, rest):
+    data = b"".join(frame(*item) for item in items) + rest
+
+    async def main():
+        for work in (ask, wait):
+            with suppress(SandboxError, OSError):
+                await talk(data, work)
+
+    anyio.run(main)

@@ -1,0 +1,159 @@
+"""The backend's own life: pool, leaks, death with the parent."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import anyio
+import pytest
+
+from native_sandboxes import KINDS, backend_of, sh
+from sandlot.errors import ConfigError, SandboxError
+from sandlot.sandbox import program as program_module
+from sandlot.sandbox.native import open_native
+from sandlot.sandbox.program import program
+from sandlot.sandbox.quota import Quota
+
+MANY = """
+import anyio, sys
+from contextlib import AsyncExitStack
+from sandlot.ports import Command
+from sandlot.sandbox.native import open_native
+
+async def main():
+    async with open_native() as backend, AsyncExitStack() as stack:
+        for _ in range(30):
+            sandbox = await stack.enter_async_context(backend.open("host"))
+            await sandbox.spawn(Command(argv=("sleep", "1000")))
+        print(backend.zygote._process.pid, *backend.zygote.cgroups.folders, flush=True)
+        await anyio.sleep_forever()
+
+anyio.run(main)
+"""
+
+
+def children_of(pid: int) -> list[int]:
+    """Everything below a process."""
+    found = []
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        for child in (task / "children").read_text().split():
+            found += [int(child), *children_of(int(child))]
+    return found
+
+
+async def gone(pids):
+    with anyio.fail_after(10):
+        while any(Path(f"/proc/{pid}").exists() for pid in pids):  # noqa: ASYNC110 - the kernel sets no event
+            await anyio.sleep(0.01)
+
+
+async def test_killing_sandlot_leaves_no_process_and_no_cgroup():
+    sandlot = subprocess.Popen([sys.executable, "-c", MANY], stdout=subprocess.PIPE, text=True)  # noqa: ASYNC220 - killed below
+    with sandlot:
+        zygote, *folders = (await anyio.to_thread.run_sync(sandlot.stdout.readline)).split()
+        below = [int(zygote), *children_of(int(zygote))]
+        assert len(below) >= 61
+        assert all(Path(folder).exists() for folder in folders)
+        sandlot.kill()
+    await gone(below)
+    assert not any(Path(folder).exists() for folder in folders)
+
+
+async def test_killing_the_zygote_ends_every_sandbox_and_is_told():
+    async with open_native() as backend, backend.open("host") as sandbox:
+        await sh(sandbox, "sleep 1000 &")
+        pid = backend.zygote._process.pid
+        below = children_of(pid)
+        os.kill(pid, signal.SIGKILL)
+        await gone(below)
+        with pytest.raises(SandboxError, match="died"):
+            await sh(sandbox, "true")
+        with pytest.raises(SandboxError, match="zygote died"):
+            async with backend.open("host"):
+                pass
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_pool_hands_out_ready_sandboxes_and_fills_up_again(kind):
+    async with backend_of(kind, pool=3) as backend:
+        await backend.warm("host")
+        assert backend.pooled() == 3
+        async with backend.open("host") as one, backend.open("host") as two:
+            await one.write("/x", b"1")
+            with pytest.raises(FileNotFoundError):
+                await two.read("/x")
+        with anyio.fail_after(5):
+            while backend.pooled() < 3:
+                await anyio.wait_all_tasks_blocked()
+        await backend.settle(3)
+
+
+async def test_a_pooled_sandbox_that_died_is_not_handed_out():
+    async with open_native(pool=1) as backend:
+        await backend.warm("host")
+        (child,) = children_of(backend.zygote._process.pid)
+        os.kill(child, signal.SIGKILL)
+        await backend.settle(0)
+        async with backend.open("host") as sandbox:
+            assert (await sh(sandbox, "echo fresh")).stdout == "fresh\n"
+
+
+async def test_fifty_sandboxes_at_once_and_none_left():
+    async with open_native(quota=Quota(pids=16)) as backend:
+
+        async def one():
+            async with backend.open("host") as sandbox:
+                assert (await sh(sandbox, "hostname")).stdout == "sandbox\n"
+
+        async with anyio.create_task_group() as group:
+            for _ in range(50):
+                group.start_soon(one)
+        await backend.settle(0)
+
+
+async def test_opening_that_is_cancelled_leaves_nothing():
+    async with open_native() as backend:
+        for _ in range(5):
+            with anyio.move_on_after(0):
+                async with backend.open("host"):
+                    pass
+        await backend.settle(0)
+
+
+async def test_an_error_of_the_caller_comes_out_as_it_was():
+    with pytest.raises(KeyError):
+        async with open_native() as backend, backend.open("host"):
+            raise KeyError("mine")
+
+
+async def test_forty_freezes_in_a_row_still_add_up():
+    async with open_native() as backend, backend.open("host") as sandbox:
+        for number in range(40):
+            await sandbox.write(f"/f{number}", b"x")
+            snapshot = await sandbox.freeze()
+        assert len(await snapshot.list()) == 40
+
+
+def test_a_missing_compiler_is_named_with_its_remedy(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(program_module.shutil, "which", lambda _: None)
+    with pytest.raises(SandboxError, match="apt-get install gcc libc6-dev"):
+        program()
+
+
+def test_a_program_others_could_have_written_is_not_run(tmp_path, monkeypatch):
+    name = program().name
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    (tmp_path / "sandlot").mkdir()
+    (tmp_path / "sandlot" / name).write_text("evil")
+    (tmp_path / "sandlot" / name).chmod(0o777)
+    with pytest.raises(SandboxError, match="another user"):
+        program()
+
+
+@pytest.mark.parametrize("fields", [{"pids": 0}, {"cpus": -1.0}, {"memory_bytes": 0}, {"open_files": 3}, {"cpus": float("inf")}])
+def test_a_senseless_quota_is_refused(fields):
+    with pytest.raises(ConfigError):
+        Quota(**fields)
