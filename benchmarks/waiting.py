@@ -46,9 +46,9 @@ def hold(num_rollouts: int, latency_s: float) -> Held:
         flags = ["--rollouts", str(num_rollouts), "--at-once", str(num_rollouts), "--json"]
         argv = [sys.executable, HERE / "lag.py", figures, "run", DIAL, "--model", f"openai:fake@{there.url}", *flags]
         done = measure(argv, cwd=Path(folder), env={"OPENAI_API_KEY": "x"})
-        summary = json.loads(done.stdout.splitlines()[-1])
-        if (summary["scored"], summary["score"]["mean"]) != (num_rollouts, 1.0):
-            raise RuntimeError(f"{num_rollouts} rollouts should all be scored 1: {summary}")
+        said = json.loads(done.stdout.splitlines()[-1])
+        if (said["scored"], said["score"]["mean"]) != (num_rollouts, 1.0):
+            raise RuntimeError(f"{num_rollouts} rollouts should all be scored 1: {said}")
         seen, probed = there.stats(), json.loads(figures.read_text())
     in_flight = [tick for tick in probed["ticks"] if seen["from_s"] <= tick[0] <= seen["until_s"]]
     lag = summary(in_flight)
