@@ -19,7 +19,7 @@ from sandlot.errors import ConfigError, SandboxError, unwrapped
 from sandlot.limits import Limits
 from sandlot.ports import Command
 from sandlot.sandbox.cgroup import CONTROLLERS, Cgroups, find_cgroups
-from sandlot.sandbox.image import Image, find_image
+from sandlot.sandbox.image import Image, find_image, image_digest
 from sandlot.sandbox.machine import Machine, start_machine
 from sandlot.sandbox.probe import capabilities
 from sandlot.sandbox.process import NativeProcess, NativeStream, connect, spawn
@@ -180,7 +180,8 @@ class NativeBackend:
 
     async def digest(self, image: str) -> str:
         """What an image was made from, for the environment's fingerprint."""
-        return (await self._image(image))[0].digest
+        found, _ = await self._image(image)
+        return await anyio.to_thread.run_sync(image_digest, found)
 
     async def count(self) -> int:
         """Machines alive, the pool's included. One that was closed a moment ago may still be dying; see `settle`."""
@@ -196,14 +197,17 @@ class NativeBackend:
         return sum(len(ready) for ready in self._ready.values())
 
     async def _image(self, name: str) -> tuple[Image, tuple[Tree, ...]]:
-        if name not in self._images:
-            async with self._finding:
+        if name in self._images:
+            return self._images[name]
+        async with self._finding:
+            if name not in self._images:
                 image = await anyio.to_thread.run_sync(find_image, name)
-                trees: list[Tree] = []
-                for mountpoint, folders in image.trees:
-                    trees.append(Tree(mountpoint, tuple([await self.zygote.folder(folder) for folder in folders])))
+                trees = [
+                    Tree(mountpoint, tuple([await self.zygote.folder(folder) for folder in folders]))
+                    for mountpoint, folders in image.trees
+                ]
                 self._images[name] = image, tuple(trees)
-        return self._images[name]
+            return self._images[name]
 
     def _take(self, image: str) -> Machine | None:
         ready = self._ready.get(image)
