@@ -64,8 +64,10 @@ class Link:
         return fds[0]
 
     async def run(self) -> None:
-        """Hand out what arrives until the link is closed or breaks; never raises. Only here is the socket closed: a descriptor
-        that is given back while somebody waits for it could be another link's by the time the wait is undone.
+        """Hand out what arrives until the link is closed or breaks; never raises.
+
+        Only here is the socket closed: a descriptor that is given back while somebody waits for it could be another link's by
+        the time the wait is undone.
         """
         self._running = self.broken is None
         try:

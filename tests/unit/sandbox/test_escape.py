@@ -382,7 +382,7 @@ async def test_a_frozen_machine_refuses_writes_and_commands(sandbox):
 async def test_a_sandbox_whose_process_1_is_killed_from_outside_is_an_infrastructure_failure(backend):
     async with backend.open("host") as sandbox:
         process = await sandbox.spawn(Command(argv=("sleep", "1000")))
-        children = Path(f"/proc/{backend.zygote._process.pid}/task/{backend.zygote._process.pid}/children").read_text().split()
+        children = Path(f"/proc/{backend.zygote.pid}/task/{backend.zygote.pid}/children").read_text().split()
         os.kill(int(children[-1]), signal.SIGKILL)
         with pytest.raises(SandboxError, match="died"):
             await process.wait()

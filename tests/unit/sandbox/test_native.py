@@ -27,7 +27,7 @@ async def main():
         for _ in range(30):
             sandbox = await stack.enter_async_context(backend.open("host"))
             await sandbox.spawn(Command(argv=("sleep", "1000")))
-        print(backend.zygote._process.pid, *backend.zygote.cgroups.folders, flush=True)
+        print(backend.zygote.pid, *backend.zygote.cgroups.folders, flush=True)
         await anyio.sleep_forever()
 
 anyio.run(main)
@@ -64,7 +64,7 @@ async def test_killing_sandlot_leaves_no_process_and_no_cgroup():
 async def test_killing_the_zygote_ends_every_sandbox_and_is_told():
     async with open_native() as backend, backend.open("host") as sandbox:
         await sh(sandbox, "sleep 1000 &")
-        pid = backend.zygote._process.pid
+        pid = backend.zygote.pid
         below = children_of(pid)
         os.kill(pid, signal.SIGKILL)
         await gone(below)
@@ -93,7 +93,7 @@ async def test_a_pool_hands_out_ready_sandboxes_and_fills_up_again(kind):
 async def test_a_pooled_sandbox_that_died_is_not_handed_out():
     async with open_native(pool=1) as backend:
         await backend.warm("host")
-        (child,) = children_of(backend.zygote._process.pid)
+        (child,) = children_of(backend.zygote.pid)
         os.kill(child, signal.SIGKILL)
         await backend.settle(0)
         async with backend.open("host") as sandbox:

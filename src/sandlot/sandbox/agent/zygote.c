@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -333,6 +334,11 @@ int zygote_run(int control)
     sigprocmask(SIG_BLOCK, &child, NULL);
     zygote.control = control;
     filter_prepare();
+    struct rlimit files;
+    if (!getrlimit(RLIMIT_NOFILE, &files)) { /* one for every slot */
+        files.rlim_cur = files.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &files);
+    }
     zygote.signals = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
     struct pollfd wanted[2] = {{.fd = control, .events = POLLIN}, {.fd = zygote.signals, .events = POLLIN}};
     for (;;) {
