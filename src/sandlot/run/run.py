@@ -77,8 +77,8 @@ async def run_async(
             breaker=breaker,
             watch=watcher.note,
         )
-        sitting = _sitting(collection, wall_s=time.monotonic() - started_s, cpu_s=_cpu_s() - cpu_s, lag=lag.report())
-        note_sitting(path, sitting)
+    # After everything is closed: what the sandboxes' processes used is known when they have been waited for.
+    note_sitting(path, _sitting(collection, wall_s=time.monotonic() - started_s, cpu_s=_cpu_s() - cpu_s, lag=lag.report()))
     return Run(path)
 
 
