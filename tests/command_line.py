@@ -107,7 +107,7 @@ def become(request: dict) -> None:
     flags = (os.O_RDONLY, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     for number, (stream, flag) in enumerate(zip(request["streams"], flags, strict=True)):
         os.dup2(os.open(stream, flag, 0o600), number)
-    sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115, PTH123 - what was read ahead is the nursery's
+    sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115 - what was read ahead is the nursery's
     os.chdir(request["cwd"])
     os.environ.clear()
     os.environ.update(request["environ"])
