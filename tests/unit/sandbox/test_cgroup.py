@@ -8,7 +8,7 @@ import pytest
 from sandlot.sandbox.cgroup import CONTROLLERS, find_cgroups, sweep
 from sandlot.sandbox.quota import Quota
 
-QUOTA = Quota(memory_bytes=1 << 26, cpus=1.5, pids=77)
+QUOTA = Quota(memory_bytes=1 << 26, disk_bytes=1 << 24, cpus=1.5, pids=77)
 
 
 def make_proc(root: Path, own: str, mounts: list[tuple[Path, str, str]]) -> Path:

@@ -14,6 +14,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/mount.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -125,6 +126,10 @@ static const char *mount_proc(void)
     for (size_t i = 0; i < sizeof HIDDEN_FOLDERS / sizeof *HIDDEN_FOLDERS; i++)
         if (mount("/e", HIDDEN_FOLDERS[i], NULL, MS_BIND, NULL) && errno != ENOENT)
             return "hide a folder of /proc";
+    /* Shared memory that outlives its processes would fill the memory limit with nobody to end for it. */
+    int fd = open("/m/proc/sys/kernel/shm_rmid_forced", O_WRONLY | O_CLOEXEC);
+    if (fd < 0 || write(fd, "1", 1) != 1 || close(fd))
+        return "tie shared memory to its processes";
     for (size_t i = 0; i < sizeof READ_ONLY / sizeof *READ_ONLY; i++)
         if (remount_read_only(READ_ONLY[i]))
             return "make /proc/sys read-only";
@@ -133,6 +138,8 @@ static const char *mount_proc(void)
 
 const char *root_enter(const struct spec *spec, const struct identity *identity, struct root_view *view)
 {
+    if (unshare(CLONE_NEWIPC)) /* here and not in confine.c: its settings are made while /proc/sys can still be written */
+        return "make an IPC namespace";
     const char *failed = make_storage(spec, identity, view);
     for (int i = 0; !failed && i < spec->num_trees; i++)
         failed = mount_tree(spec, i, identity);
