@@ -122,6 +122,14 @@ async def test_fifty_sandboxes_at_once_and_none_left():
         await backend.settle(0)
 
 
+async def test_two_backends_in_one_process_do_not_share_limits():
+    async with open_native() as one, one.open("host") as first:
+        async with open_native() as two, two.open("host") as second:
+            assert set(one.zygote.cgroups.folders).isdisjoint(two.zygote.cgroups.folders)
+            assert (await sh(second, "echo second")).stdout == "second\n"
+        assert (await sh(first, "echo first")).stdout == "first\n"
+
+
 async def test_opening_that_is_cancelled_leaves_nothing():
     async with open_native() as backend:
         for _ in range(5):
