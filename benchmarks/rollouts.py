@@ -117,8 +117,7 @@ def report_of(
 def ratios_of(ours_all: dict[str, Any], peers: dict[str, Any]) -> dict[str, float]:
     """How many times more rollouts per CPU-second, and how many times less CPU to start: over 1 is better for us.
 
-    Of rollouts only the marginal rates are compared: whole commands were run at different sizes, and start-up weighs more in small
-    ones.
+    Of rollouts only marginal rates are compared: whole commands ran at different sizes, and start-up weighs more in small ones.
     """
     figure = "marginal_rollouts_per_cpu_s"
     ratios: dict[str, float] = {}
