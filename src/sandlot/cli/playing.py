@@ -1,7 +1,7 @@
 """A person at the keyboard as the policy of one rollout: the same world, limits and checks a model has."""
 
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 
 import anyio.to_thread
 import msgspec
@@ -9,6 +9,7 @@ import msgspec
 from sandlot.env.load import load
 from sandlot.env.rendering import printable, rendered_message
 from sandlot.env.taskset import task_named, tasks_of
+from sandlot.errors import StoppedByHook
 from sandlot.harness.tool_loop import ToolLoop
 from sandlot.ports import ToolSpec
 from sandlot.rollout import run_rollout
@@ -16,19 +17,19 @@ from sandlot.store.blobs import MemoryBlobs
 from sandlot.task import Task
 from sandlot.trace import Message, Node, Part, Scored, Text, ToolCall, Trace
 from sandlot.types import Role
-from sandlot.wiring.parts import Grading, Parts, open_backend
+from sandlot.wiring.parts import Parts, judge_config, open_grading
 
 
-async def play_in_terminal(env: str, task: str | None) -> None:
+async def play_in_terminal(env: str, task: str | None, judge: str | None) -> Trace:
     """One rollout by hand, graded at the end."""
     environment = load(env)
     chosen = task_named(environment, task) if task else tasks_of(environment)[0]
     print(f"{environment.name}: {chosen.id}. Speak, call `/tool {{json}}`, or `/help`. Ctrl-D leaves.\n")
-    async with AsyncExitStack() as stack:
-        backend = await stack.enter_async_context(open_backend()) if environment.image is not None else None
-        parts = Parts(grading=Grading(env=environment, backend=backend), policies=Person(), harness=ToolLoop())
+    async with open_grading(environment, judge=judge_config(judge)) as grading:
+        parts = Parts(grading=grading, policies=Person(), harness=ToolLoop())
         trace = await run_rollout(parts, chosen, run="play", rollout=0, blobs=MemoryBlobs())
     show_result(trace)
+    return trace
 
 
 class Person:
@@ -79,8 +80,7 @@ def _line() -> str:
     try:
         return input("> ").strip()
     except EOFError:
-        print()
-        return ""
+        raise StoppedByHook("you left") from None
 
 
 def _part(line: str, number: int) -> Part | str:

@@ -26,11 +26,12 @@ def regrade(
     """
     import anyio  # noqa: PLC0415 - help does not need it
 
-    from sandlot.cli.regrading import regrade_run  # noqa: PLC0415 - as above
+    from sandlot.cli.regrading import print_report  # noqa: PLC0415 - as above
+    from sandlot.run.regrade import regrade_run  # noqa: PLC0415 - as above
 
     report = anyio.run(regrade_run, run_path(run, runs), env, judge, rubric)
     if json:
         print_json(report)
     else:
-        report.show()
+        print_report(report)
     raise typer.Exit(1 if report.changed else 0)

@@ -21,6 +21,7 @@ from sandlot.observe.progress import Progress as Tally
 from sandlot.observe.progress import Reading
 from sandlot.run.config import Plan, RunConfig, plan_run
 from sandlot.run.forecast import forecast
+from sandlot.run.manifest import public
 from sandlot.run.results import Run
 from sandlot.run.run import Watcher, run_async
 from sandlot.run.summary import Summary
@@ -107,9 +108,9 @@ def show_forecast(config: RunConfig, *, runs: Path, json: bool) -> None:
     rows = pilot.rows if pilot else ()
     expected = forecast(plan.num_rollouts, rows, at_once=config.at_once, limits=env.limits, sandboxed=env.image is not None)
     if json:
-        print_json({"config": config, "tasks": len(plan.tasks), "forecast": expected})
+        print_json({"config": public(config), "tasks": len(plan.tasks), "forecast": expected})
         return
-    sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(config), indent=2) + b"\n")
+    sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(public(config)), indent=2) + b"\n")
     sys.stdout.flush()
     print(expected.describe())
 
@@ -121,7 +122,7 @@ def _pilot(env: Environment, config: RunConfig, runs: Path) -> Run | None:
         run = Run(path.parent)
         if (
             run.manifest.fingerprints.environment == fingerprint
-            and run.manifest.config.model.spec == config.model.spec
+            and run.manifest.config.model.spec == config.model.shown
             and len(run)
         ):
             return run

@@ -1,5 +1,7 @@
 """The summary of a run as a person likes to read it: what came out, how sure that is, what went wrong, where the time went."""
 
+from itertools import islice
+
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -96,6 +98,7 @@ def _print_failures(console: Console, run: Run, summary: Summary) -> None:
     if not summary.kinds:
         return
     console.print("[red]failures[/]: " + ", ".join(f"{escape(kind)} {count}" for kind, count in summary.kinds.items()))
-    examples = (row for row in run.rows if row.outcome == "failed")
-    for row, _ in zip(examples, range(3), strict=False):
-        console.print(f"  {run.path}/{row.task}/{row.rollout}: {escape(printable(row.message or ''))[:160]}")
+    guilty = next((sitting.examples for sitting in reversed(run.sittings) if sitting.examples), None)
+    shown = guilty or islice((row for row in run.rows if row.outcome == "failed"), 3)
+    for each in shown:
+        console.print(f"  {run.path}/{each.task}/{each.rollout}: {escape(printable(each.message or ''))[:160]}")

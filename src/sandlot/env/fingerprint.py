@@ -14,8 +14,8 @@ from sandlot.errors import ConfigError
 from sandlot.ports import ToolSpec
 from sandlot.types import Json, digest
 
-LEFT_OUT = {"README", "docs", "tests", "__pycache__", "runs"}
-"""Names, without ending, of files and folders that do not change what an environment is."""
+LEFT_OUT = {"README.md", "README.rst", "README.txt", "README", "docs", "tests", "runs"}
+"""Names at the top of an environment's folder that do not change what it is."""
 
 ENTRY_NAMES = {"environment.toml", "environment.py"}
 
@@ -44,6 +44,6 @@ def _files(source: Path) -> Iterator[tuple[str, bytes]]:
     root = source.parent if source.is_file() else source
     for path in sorted(root.rglob("*")):
         pieces = path.relative_to(root).parts
-        skipped = any(piece.startswith(".") or piece.split(".")[0] in LEFT_OUT for piece in pieces)
+        skipped = pieces[0] in LEFT_OUT or any(piece.startswith(".") or piece == "__pycache__" for piece in pieces)
         if path.is_file() and not skipped:
             yield "/".join(pieces), path.read_bytes()

@@ -10,14 +10,15 @@ from dataclasses import dataclass, field
 import anyio
 import anyio.lowlevel
 
+from sandlot.errors import unwrapped
 from sandlot.ports import Blobs
 from sandlot.rollout import run_rollout
-from sandlot.run.breaker import Breaker
+from sandlot.run.breaker import Breaker, Example
 from sandlot.run.config import Plan
 from sandlot.store.directory import RunDirectory
 from sandlot.task import Task, split_of
 from sandlot.threads import ABANDONED
-from sandlot.trace import Attempt, Failed, Trace, TraceRow, row_of
+from sandlot.trace import Attempt, Cancelled, Failed, Trace, TraceRow, row_of
 from sandlot.types import Side
 from sandlot.wiring.parts import Parts
 
@@ -41,6 +42,8 @@ class Collection:
     """True if the run was judged bad, rather than interrupted."""
     num_cancelled: int = 0
     """Rollouts in flight when it stopped; they will be taken again."""
+    examples: tuple[Example, ...] = ()
+    """Failures that made the run bad."""
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     """Everything under way; cancelled when it stops."""
 
@@ -79,15 +82,18 @@ async def collect(
                 watch(row)
                 _judge(trace, breaker, collection)
 
-    with collection.scope:
-        async with anyio.create_task_group() as group:
-            group.start_soon(_listen, collection)
-            async with anyio.create_task_group() as workers:
-                for number in range(min(at_once, plan.num_rollouts - len(done))):
-                    workers.start_soon(work, missing)
-                    if number % STARTED_TOGETHER == 0:
-                        await anyio.lowlevel.checkpoint()
-            group.cancel_scope.cancel()
+    try:
+        with collection.scope:
+            async with anyio.create_task_group() as group:
+                group.start_soon(_listen, collection)
+                async with anyio.create_task_group() as workers:
+                    for number in range(min(at_once, plan.num_rollouts - len(done))):
+                        workers.start_soon(work, missing)
+                        if number % STARTED_TOGETHER == 0:
+                            await anyio.lowlevel.checkpoint()
+                group.cancel_scope.cancel()
+    except BaseExceptionGroup as failures:
+        raise unwrapped(failures) from failures  # a store that cannot be written fails for every rollout at once
     collection.num_cancelled = len(in_flight)
     return collection
 
@@ -106,7 +112,7 @@ async def _tried(parts: Parts, task: Task, rollout: int, *, run: str, blobs: Blo
             or len(earlier) + 1 >= attempts
         ):
             return trace
-        earlier = [*earlier, Attempt(outcome=outcome, seconds=math.fsum(trace.phases.values()))]
+        earlier = [*earlier, Attempt(outcome=outcome, seconds=math.fsum(trace.phases.values()), usage=trace.usage)]
 
 
 def _unpaid(trace: Trace, collection: Collection) -> bool:
@@ -119,12 +125,15 @@ def _unpaid(trace: Trace, collection: Collection) -> bool:
 
 def _judge(trace: Trace, breaker: Breaker, collection: Collection) -> None:
     """Feed the breaker every attempt, and look for threads that will not end."""
+    if isinstance(trace.outcome, Cancelled):
+        return  # an operator's decision says nothing about either side
     for attempt in trace.attempts:
         breaker.note(attempt.outcome.side, trace.task, trace.rollout, attempt.outcome.message)
     failed = trace.outcome if isinstance(trace.outcome, Failed) else None
     tripped = breaker.note(failed.side if failed else None, trace.task, trace.rollout, failed.message if failed else "")
     if tripped is not None:
         collection.stop(tripped.describe(), tripped=True)
+        collection.examples = tripped.examples
     if ABANDONED.total() > MAX_ABANDONED:
         name, count = ABANDONED.most_common(1)[0]
         collection.stop(

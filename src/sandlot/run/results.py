@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from sandlot.errors import ConfigError
+from sandlot.run.breaker import Example
 from sandlot.run.compare import Comparison, Sameness, compare
 from sandlot.run.manifest import Manifest
 from sandlot.run.summary import Summary, summarise
@@ -25,6 +26,8 @@ class Sitting(msgspec.Struct, frozen=True, kw_only=True):
     num_cancelled: int = 0
     lag_p99_s: float = 0.0
     blocked_by: tuple[str, ...] = ()
+    examples: tuple[Example, ...] = ()
+    """Failures that made the run bad, if it was judged so."""
 
 
 SITTINGS = "sittings.jsonl"
@@ -106,7 +109,7 @@ class Run:
         return compare(self.rows, other.rows, settings=settings)
 
     def spent(self) -> Usage:
-        """What its stored rollouts have cost; a rollout that was cut off and will be taken again is not in it."""
+        """What its stored rollouts have cost, spoiled attempts included; what was cut off and will be taken again is not."""
         usages = (
             Usage(prompt_tokens=row.prompt_tokens, completion_tokens=row.completion_tokens, usd=row.usd) for row in self.rows
         )
@@ -115,11 +118,12 @@ class Run:
     def summary(self) -> Summary:
         """What came out, for people and machines."""
         sittings = self.sittings
+        num_missing = max(0, self.manifest.num_rollouts - len(self))
         return summarise(
             self.rows,
             run=str(self.path),
             verdict=self.verdict,
-            cancelled=sittings[-1].num_cancelled if sittings else 0,
+            cancelled=min(sittings[-1].num_cancelled, num_missing) if sittings else 0,
             cpu_s=sum(sitting.cpu_s for sitting in sittings),
             wall_s=sum(sitting.wall_s for sitting in sittings),
         )
