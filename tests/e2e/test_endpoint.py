@@ -71,6 +71,7 @@ async def test_passing_trouble_is_retried_and_recorded(tmp_path, trouble, kinds)
         (Answer(b'{"choices": []}'), "malformed"),
         (Answer(b"\xff\xfe\x00"), "malformed"),
         (Answer(b""), "malformed"),
+        (calls(("write\ud800note", "{}")), "malformed"),
     ],
 )
 async def test_lasting_trouble_is_the_models_failure_and_has_no_reward(tmp_path, answer, kind):
