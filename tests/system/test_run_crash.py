@@ -6,6 +6,7 @@ A reader looks at the run before each kill; whatever it saw must still be there,
 import os
 import signal
 import time
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 
@@ -60,7 +61,8 @@ def test_a_run_killed_again_and_again_is_completed_by_repeating_the_command(nurs
             if attempt < KILLS_A_RUN:
                 time.sleep(random.uniform(0.0, reach_s))  # the moment is what is being tested
                 seen = seen_in(place)
-                os.kill(pid, signal.SIGKILL)
+                with suppress(ProcessLookupError):  # it may be done
+                    os.kill(pid, signal.SIGKILL)
                 reach_s = min(3.0, reach_s * 1.2) if len(seen) == len(before) else max(0.2, reach_s * 0.9)
             ended = nursery.wait()
             seen = seen_in(place) if ended.code else seen | seen_in(place)
@@ -140,7 +142,8 @@ def test_a_run_that_is_asked_to_stop_closes_its_worlds_and_says_how_to_continue(
     pid = nursery.start(*words, cwd=tmp_path)
     wait_for(lambda: len(seen_in(tmp_path / "here")) == 4 and len(list(tmp_path.glob("opened-*"))) >= 10)
     for number in signals:
-        os.kill(pid, number)
+        with suppress(ProcessLookupError):
+            os.kill(pid, number)
         time.sleep(0.05)  # two presses, as a person presses them
     ended = nursery.wait()
     assert ended.code == 3, ended

@@ -3,6 +3,7 @@
 import functools
 import gc
 import os
+import signal
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -63,6 +64,8 @@ def run_watched(config: RunConfig, *, runs: Path, place: Path | None, quiet: boo
     ) as bars, authors_on_stderr():  # fmt: skip
         watcher = Bar(bars, console)
         run = anyio.run(functools.partial(run_async, config, runs=runs, place=place, watch=watcher))
+        if run.sittings and run.sittings[-1].stopped:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is kept; a second Ctrl-C must not eat the word on how to continue
     return Finished(run, run.summary())
 
 
