@@ -12,13 +12,12 @@ from random import Random
 
 import pytest
 
-from command_line import NOTES, Nursery
+from command_line import NOTES, Nursery, Outcome
 from sandlot import Run
 from sandlot.trace import Trace
 
 LEAST = 150
-KILLS_A_RUN = 25
-GROUP = 40
+GROUP = 150
 """Rollouts of each of the eight tasks."""
 
 
@@ -46,37 +45,50 @@ def blobs_are_readable(run: Run) -> None:
             assert len(reader.blobs.read(file.blob)) == file.size
 
 
+def grown(place: Path) -> int:
+    """A number that changes whenever something is written."""
+    return sum(path.stat().st_size for path in place.glob("log/*"))
+
+
+def killed_somewhere(nursery, place: Path, words: tuple, random: Random) -> Outcome:
+    """Start the command and kill it: half of the times while it starts, half while it writes."""
+    size = grown(place)
+    pid = nursery.start(*words, cwd=place.parent)
+    with suppress(ProcessLookupError):  # it may be done before it is killed
+        if random.random() < 0.5:
+            while grown(place) == size:
+                os.kill(pid, 0)
+                time.sleep(0.005)
+            time.sleep(random.uniform(0.0, 0.15))  # the moment is what is being tested
+        else:
+            time.sleep(random.uniform(0.0, 0.3))
+        os.kill(pid, signal.SIGKILL)
+    return nursery.wait()
+
+
 @pytest.mark.system
 @pytest.mark.timeout(300)
 def test_a_run_killed_again_and_again_is_completed_by_repeating_the_command(nursery, tmp_path):
     random = Random(7)
     kills = runs = 0
-    reach_s = 0.3  # kills fall anywhere up to here; further out where the machine is too busy to get anywhere
     while kills < LEAST:
         place = tmp_path / f"run{runs}"
         words = ("run", NOTES, "--model", "scripted:mixed:0.6", "--group", GROUP, "--at-once", 4, "--run", place, "--json")
         before: dict[tuple[str, int], Trace] = {}
-        for attempt in range(KILLS_A_RUN + 1):
-            pid = nursery.start(*words, cwd=tmp_path)
-            if attempt < KILLS_A_RUN:
-                time.sleep(random.uniform(0.0, reach_s))  # the moment is what is being tested
-                seen = seen_in(place)
-                with suppress(ProcessLookupError):  # it may be done
-                    os.kill(pid, signal.SIGKILL)
-                reach_s = min(3.0, reach_s * 1.2) if len(seen) == len(before) else max(0.2, reach_s * 0.9)
-            ended = nursery.wait()
-            seen = seen_in(place) if ended.code else seen | seen_in(place)
+        code = -signal.SIGKILL
+        while code != 0:
+            code = killed_somewhere(nursery, place, words, random).code
+            assert code in {0, -signal.SIGKILL}
+            seen = seen_in(place)
             assert before.keys() <= seen.keys(), "lost"
             assert all(seen[key] == trace for key, trace in before.items()), "changed"
             before = seen
-            if ended.code == 0:
-                break
-            assert ended.code == -signal.SIGKILL, ended
-            kills += 1
+            kills += code != 0
         require_whole(place)
         regraded = nursery.run("regrade", place, "--json", cwd=tmp_path)
         assert (regraded.code, regraded.json["same"]) == (0, 8 * GROUP), regraded
         runs += 1
+    print(f"{kills} kills, {runs} runs of {8 * GROUP} rollouts")  # noqa: T201 - shown with `-s`
 
 
 def require_whole(place: Path) -> None:
