@@ -15,6 +15,7 @@ NAMES = [
     "Evidence",
     "Failed",
     "Limits",
+    "McpServer",
     "Run",
     "SandlotError",
     "Score",

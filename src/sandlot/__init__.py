@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from sandlot.run.run import run as run
     from sandlot.run.run import run_async as run_async
     from sandlot.task import Task as Task
+    from sandlot.tools.mcp import McpServer as McpServer
     from sandlot.trace import Cancelled as Cancelled
     from sandlot.trace import Failed as Failed
     from sandlot.trace import Scored as Scored
@@ -44,6 +45,7 @@ _FRONT_DOOR = {
     "Evidence": "ports",
     "Failed": "trace",
     "Limits": "limits",
+    "McpServer": "tools.mcp",
     "Run": "run.results",
     "SandlotError": "errors",
     "Score": "env.function",

@@ -19,7 +19,7 @@ import pytest
 from sandlot.errors import ToolError
 from sandlot.ports import Tool
 from sandlot.tools.function import FunctionTool
-from sandlot.tools.mcp import McpSource
+from sandlot.tools.mcp import McpServer
 from sandlot.trace import ToolCall
 
 WORLD: Any = SimpleNamespace(state={}, task=None, rng=None)
@@ -48,7 +48,7 @@ def opened(tool: Tool) -> Callable[[], AbstractAsyncContextManager[Tool]]:
 
 @asynccontextmanager
 async def of_mcp_server() -> AsyncGenerator[Tool]:
-    async with McpSource(name="work", command=(sys.executable, str(SERVER), "double")).open(WORLD) as tools:
+    async with McpServer(name="work", command=(sys.executable, str(SERVER), "double")).open(WORLD) as tools:
         yield tools[0]
 
 

@@ -15,7 +15,7 @@ import msgspec
 import pytest
 
 from sandlot.errors import AuthorError
-from sandlot.tools.mcp import McpSource
+from sandlot.tools.mcp import McpServer
 from sandlot.trace import ToolCall
 
 CACHE = Path.home() / ".cache" / "sandlot-tests"
@@ -37,7 +37,7 @@ def installed(program: str, *packages: str) -> str:
 
 async def test_a_clock_of_the_newest_protocol_tells_the_time():
     program = await anyio.to_thread.run_sync(installed, "mcp-server-time", "mcp-server-time==2026.10.19")
-    async with McpSource(name="time", command=(program, "--local-timezone", "UTC")).open(WORLD) as tools:
+    async with McpServer(name="time", command=(program, "--local-timezone", "UTC")).open(WORLD) as tools:
         named = {tool.spec.name: tool for tool in tools}
         assert set(named) == {"get_current_time", "convert_time"}
         arguments = {"source_timezone": "Asia/Tokyo", "time": "12:00", "target_timezone": "UTC"}
@@ -52,7 +52,7 @@ async def test_a_database_of_the_handshake_era_keeps_books_for_one_world(tmp_pat
     program = await anyio.to_thread.run_sync(installed, "mcp-server-sqlite", "mcp-server-sqlite==2025.4.25", "mcp<2")
 
     async def books(name: str) -> tuple[str, str]:
-        source = McpSource(name="books", command=(program, "--db-path", str(tmp_path / name)), prefix="db_")
+        source = McpServer(name="books", command=(program, "--db-path", str(tmp_path / name)), prefix="db_")
         async with source.open(WORLD) as tools:
             named = {tool.spec.name: tool for tool in tools}
 
@@ -74,7 +74,7 @@ async def test_a_database_of_the_handshake_era_keeps_books_for_one_world(tmp_pat
 async def test_a_server_that_does_not_fit_its_sdk_is_refused_with_its_own_words(tmp_path: Path):
     program = await anyio.to_thread.run_sync(installed, "mcp-server-time", "mcp-server-time==2026.10.19")
     with pytest.raises(AuthorError, match="did not start") as caught:
-        async with McpSource(name="time", command=(program, "--no-such-option")).open(WORLD):
+        async with McpServer(name="time", command=(program, "--no-such-option")).open(WORLD):
             pass
     assert "unrecognized arguments: --no-such-option" in str(caught.value)
     assert msgspec.json.encode(str(caught.value))

@@ -20,7 +20,7 @@ from sandlot.rubric import PythonCheck, Rubric, Score
 from sandlot.task import Task
 from sandlot.tools.bash import BASH
 from sandlot.tools.function import FunctionTool
-from sandlot.tools.mcp import McpSource
+from sandlot.tools.mcp import McpServer
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -160,7 +160,7 @@ class Environment:
         self.parts.user = lambda world, task: Replies(function, world, task)
         return self._from(function)
 
-    def mcp(self, server: McpSource) -> None:
+    def mcp(self, server: McpServer) -> None:
         """Take an MCP server's tools: it is started when a world opens, and gone when it closes."""
         self.parts.sources.append(server)
 

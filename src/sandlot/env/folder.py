@@ -26,7 +26,7 @@ from sandlot.grade.library import LIBRARY
 from sandlot.grade.lint import Finding, lint_file
 from sandlot.grade.loading import load_rubric
 from sandlot.limits import Constraint, Limits
-from sandlot.tools.mcp import McpSource
+from sandlot.tools.mcp import McpServer
 
 MANIFEST = "environment.toml"
 
@@ -48,7 +48,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """The `[limits]` table."""
     constraints: tuple[Constraint, ...] = ()
     """`[[constraints]]` tables."""
-    mcp: tuple[McpSource, ...] = ()
+    mcp: tuple[McpServer, ...] = ()
     """`[[mcp]]` tables: servers whose tools are taken."""
 
 

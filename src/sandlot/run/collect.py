@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
 import anyio
+import anyio.lowlevel
 
-from sandlot.author import ABANDONED
 from sandlot.errors import unwrapped
 from sandlot.ports import Blobs
 from sandlot.rollout import run_rollout
@@ -17,12 +17,16 @@ from sandlot.run.breaker import Breaker
 from sandlot.run.config import Plan
 from sandlot.store.directory import RunDirectory
 from sandlot.task import Task, split_of
+from sandlot.threads import ABANDONED
 from sandlot.trace import Attempt, Failed, Trace, TraceRow, row_of
 from sandlot.types import Side
 from sandlot.wiring.parts import Parts
 
 MAX_ABANDONED = 16
 """Worker threads given up on before the run stops: more would slowly take every thread there is."""
+
+STARTED_TOGETHER = 8
+"""Rollouts begun before the loop has a turn: thousands begun in one go would hold it for seconds."""
 
 RETRIED = frozenset({Side.SANDBOX, Side.MODEL})
 """Infrastructure that may do better the next time. An author's error is the same every time."""
@@ -78,8 +82,10 @@ async def collect(  # noqa: PLR0913 - what it takes from, where it puts it, and 
 
     with collection.scope:
         async with anyio.create_task_group() as workers:
-            for _ in range(min(at_once, plan.num_rollouts - len(done))):
+            for number in range(min(at_once, plan.num_rollouts - len(done))):
                 workers.start_soon(work, missing)
+                if number % STARTED_TOGETHER == 0:
+                    await anyio.lowlevel.checkpoint()
     collection.num_cancelled = len(in_flight)
 
 

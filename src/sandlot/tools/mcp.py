@@ -1,6 +1,6 @@
 """Any MCP server as an environment's tools, for as long as a world lives.
 
-`McpSource` is what an author writes down: a command to start (stdio) or an address (streamable HTTP). Opening it for a world
+`McpServer` is what an author writes down: a command to start (stdio) or an address (streamable HTTP). Opening it for a world
 starts the server, or a session on it, and lists its tools; closing ends it, whatever state it is in. The server gets no
 environment variable of ours but a handful like `PATH` and those named. A server that will not start or dies is the environment's
 failure.
@@ -37,7 +37,7 @@ MAX_TOOLS = 1024
 MAX_PAGES = 100
 
 
-class McpSource(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class McpServer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """An MCP server, as an environment names it. Implements `ToolSource`."""
 
     name: str
@@ -160,10 +160,10 @@ def _load_sdk() -> None:
         importlib.import_module(f"sandlot.tools.{name}")
 
 
-def source_from(fields: Json) -> McpSource:
+def source_from(fields: Json) -> McpServer:
     """A source from a config table, with errors that name the field."""
     try:
-        return msgspec.convert(fields, McpSource)
+        return msgspec.convert(fields, McpServer)
     except msgspec.ValidationError as error:
         raise ConfigError(f"MCP server {fields.get('name', fields)!r}: {error}") from error
 

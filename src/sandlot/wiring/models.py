@@ -5,10 +5,12 @@ Each scheme is one small function below; an installed one (entry point group `sa
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from importlib import import_module
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import anyio
+import anyio.to_thread
 
 from sandlot.env.environment import Environment
 from sandlot.errors import ConfigError
@@ -53,7 +55,8 @@ async def open_judge(config: ModelConfig, cache: Path | None = None) -> AsyncGen
 @asynccontextmanager
 async def open_chat(rest: str, config: ModelConfig, spend: Spend) -> AsyncGenerator[ChatModel]:
     """A chat endpoint that pays from `spend`."""
-    from sandlot.model.openai import OpenAIConfig, open_openai, openai_config  # noqa: PLC0415 - aiohttp takes half a second to import
+    await anyio.to_thread.run_sync(import_module, "aiohttp")  # half a second: not on the loop, and not for those who need none
+    from sandlot.model.openai import OpenAIConfig, open_openai, openai_config  # noqa: PLC0415 - as above
 
     named = openai_config(rest)
     settings = OpenAIConfig(model=named.model, url=named.url, at_once=config.connections, patience_s=config.patience_s)

@@ -18,7 +18,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from sandlot.errors import AuthorError
-from sandlot.tools.mcp import McpSource
+from sandlot.tools.mcp import McpServer
 from sandlot.trace import ToolCall, ToolResult
 
 WORLD: Any = SimpleNamespace(state=None)
@@ -35,7 +35,7 @@ async def served(app: Any) -> AsyncGenerator[tuple[str, uvicorn.Server]]:
 
 
 async def asked(url: str, **options: Any) -> ToolResult:
-    async with McpSource(name="web", url=url, **options).open(WORLD) as tools:
+    async with McpServer(name="web", url=url, **options).open(WORLD) as tools:
         return await tools[0].call(WORLD, ToolCall(id="c1", name="work", arguments={"n": 2}))
 
 
@@ -49,7 +49,7 @@ async def test_an_honest_server_over_http_is_a_source_of_tools():
             raise ToolError("too small")
         return str(2 * n)
 
-    async with served(server.streamable_http_app()) as (url, _), McpSource(name="web", url=url).open(WORLD) as tools:
+    async with served(server.streamable_http_app()) as (url, _), McpServer(name="web", url=url).open(WORLD) as tools:
         assert (tools[0].spec.name, tools[0].spec.description) == ("work", "Double it.")
         assert (await tools[0].call(WORLD, ToolCall(id="c1", name="work", arguments={"n": 2}))).text == "4"
         bad = await tools[0].call(WORLD, ToolCall(id="c1", name="work", arguments={"n": -2}))
@@ -185,7 +185,7 @@ async def test_a_server_that_goes_away_fails_the_environment():
     async def fine(_: Request, message: Any) -> Response:
         return answered(message, text("fine"))
 
-    async with served(by_hand(fine)) as (url, server), McpSource(name="web", url=url).open(WORLD) as tools:
+    async with served(by_hand(fine)) as (url, server), McpServer(name="web", url=url).open(WORLD) as tools:
         server.should_exit = True
         await server.shutdown()
         with pytest.raises(AuthorError, match="cannot be reached"):

@@ -10,15 +10,15 @@ import pytest
 
 from sandlot.errors import AuthorError, ConfigError, ModelError
 from sandlot.tools.function import FunctionTool
-from sandlot.tools.mcp import McpSource, require_distinct, source_from
+from sandlot.tools.mcp import McpServer, require_distinct, source_from
 from sandlot.trace import ToolCall, ToolResult
 
 RAW = str(Path(__file__).parent / "raw_server.py")
 WORLD: Any = SimpleNamespace(state=None)
 
 
-def raw(mode: str, *more: str, **options: Any) -> McpSource:
-    return McpSource(name="raw", command=(sys.executable, RAW, mode, *more), **options)
+def raw(mode: str, *more: str, **options: Any) -> McpServer:
+    return McpServer(name="raw", command=(sys.executable, RAW, mode, *more), **options)
 
 
 async def called(mode: str, arguments: Any = None, **options: Any) -> ToolResult:
@@ -168,7 +168,7 @@ async def test_a_server_that_hangs_at_the_start_is_given_up_with_what_it_said(mo
 
 async def test_a_command_that_does_not_exist_is_named():
     with pytest.raises(AuthorError, match="no-such-program"):
-        async with McpSource(name="raw", command=("no-such-program",)).open(WORLD):
+        async with McpServer(name="raw", command=("no-such-program",)).open(WORLD):
             pass
 
 
@@ -264,11 +264,11 @@ async def test_a_missing_variable_is_named():
 )
 def test_a_source_that_makes_no_sense_is_refused(fields: dict[str, Any]):
     with pytest.raises(ConfigError, match="MCP server `x`"):
-        McpSource(name="x", **fields)
+        McpServer(name="x", **fields)
 
 
 def test_a_source_comes_from_a_config_table():
-    assert source_from({"name": "x", "command": ["a", "b"]}) == McpSource(name="x", command=("a", "b"))
+    assert source_from({"name": "x", "command": ["a", "b"]}) == McpServer(name="x", command=("a", "b"))
     with pytest.raises(ConfigError, match="MCP server 'x': Object contains unknown field `comand`"):
         source_from({"name": "x", "comand": ["a"]})
 
