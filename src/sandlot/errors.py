@@ -97,7 +97,7 @@ def boundary(kind: type[SandlotError], what: str) -> Generator[None]:
         yield
     except SandlotError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # a library may exit, which must not end a whole run
         cause = unwrapped(error)
         if isinstance(cause, SandlotError):
             raise cause from error

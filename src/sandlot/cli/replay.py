@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from sandlot.cli.options import RUNS, Json, Judge, Runs, print_json, trace_place
+from sandlot.cli.options import RUNS, Json, Judge, Runs, authors_on_stderr, print_json, trace_place
 
 
 def add_to(app: typer.Typer) -> None:
@@ -30,7 +30,8 @@ def replay(
     from sandlot.cli.playing import show_result  # noqa: PLC0415 - as above
     from sandlot.run.replay import replay_trace  # noqa: PLC0415 - as above
 
-    again = anyio.run(replay_trace, *trace_place(trace, runs), until, model, env, judge)
+    with authors_on_stderr():
+        again = anyio.run(replay_trace, *trace_place(trace, runs), until, model, env, judge)
     if json:
         print_json(again)
     else:

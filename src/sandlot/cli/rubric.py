@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from sandlot.cli.options import Json, print_json
+from sandlot.cli.options import Json, authors_on_stderr, print_json
 
 commands = typer.Typer(help="Work on rubrics.", no_args_is_help=True)
 
@@ -23,7 +23,8 @@ def lint(
     """Find mistakes and bad habits in a rubric. Exit code 1 if there is an error among them."""
     from sandlot.env.folder import lint_rubric  # noqa: PLC0415 - help does not need it
 
-    findings = lint_rubric(path)
+    with authors_on_stderr():
+        findings = lint_rubric(path)
     if json:
         print_json(findings)
     else:

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from sandlot.cli.options import print_json
+from sandlot.cli.options import authors_on_stderr, print_json
 from sandlot.cli.summary import print_summary
 from sandlot.env.environment import Environment
 from sandlot.env.fingerprint import environment_fingerprint
@@ -24,8 +24,9 @@ from sandlot.trace import Scored
 
 def show_environment(what: str, *, json: bool) -> None:
     """Tools with schemas, tasks by split, limits, constraints, rubric, fingerprint."""
-    env = load(what)
-    facts = environment_facts(env)
+    with authors_on_stderr():
+        env = load(what)
+        facts = environment_facts(env)
     if json:
         print_json(facts)
         return

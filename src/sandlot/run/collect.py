@@ -3,8 +3,8 @@
 import math
 import signal
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
 import anyio
@@ -54,21 +54,21 @@ class Collection:
             self.scope.cancel()
 
 
-async def collect(
+async def collect(  # noqa: PLR0913 - what it takes from, where it puts it, and how, all by keyword
     plan: Plan,
     parts: Parts,
     store: RunDirectory,
     *,
+    collection: Collection,
     run: str,
     at_once: int,
     attempts: int,
     breaker: Breaker,
     watch: Callable[[TraceRow], None],
-) -> Collection:
-    """Take every rollout of the plan that is not stored yet."""
+) -> None:
+    """Take every rollout of the plan that is not stored yet, until there are none or `collection` is stopped."""
     done = store.done_keys()
     missing = ((task, rollout) for task, rollout in plan.each() if (task.id, rollout) not in done)
-    collection = Collection()
     in_flight: set[tuple[str, int]] = set()
 
     async def work(pending: Iterator[tuple[Task, int]]) -> None:
@@ -84,18 +84,29 @@ async def collect(
 
     try:
         with collection.scope:
-            async with anyio.create_task_group() as group:
-                group.start_soon(_listen, collection)
-                async with anyio.create_task_group() as workers:
-                    for number in range(min(at_once, plan.num_rollouts - len(done))):
-                        workers.start_soon(work, missing)
-                        if number % STARTED_TOGETHER == 0:
-                            await anyio.lowlevel.checkpoint()
-                group.cancel_scope.cancel()
+            async with anyio.create_task_group() as workers:
+                for number in range(min(at_once, plan.num_rollouts - len(done))):
+                    workers.start_soon(work, missing)
+                    if number % STARTED_TOGETHER == 0:
+                        await anyio.lowlevel.checkpoint()
     except BaseExceptionGroup as failures:
         raise unwrapped(failures) from failures  # a store that cannot be written fails for every rollout at once
     collection.num_cancelled = len(in_flight)
-    return collection
+
+
+@asynccontextmanager
+async def stopped_by_signals(collection: Collection) -> AsyncGenerator[None]:
+    """Ctrl-C and SIGTERM stop the run in order: what is finished is kept, every world is closed.
+
+    Hold it open until everything is closed: a second Ctrl-C must not break what the first one asked for.
+    """
+    try:
+        async with anyio.create_task_group() as group:
+            group.start_soon(_listen, collection)
+            yield
+            group.cancel_scope.cancel()
+    except BaseExceptionGroup as errors:
+        raise unwrapped(errors) from None
 
 
 async def _tried(parts: Parts, task: Task, rollout: int, *, run: str, blobs: Blobs, attempts: int) -> Trace:
@@ -142,10 +153,8 @@ def _judge(trace: Trace, breaker: Breaker, collection: Collection) -> None:
 
 
 async def _listen(collection: Collection) -> None:
-    """Ctrl-C and SIGTERM stop the run in order: what is finished is kept, every world is closed."""
     if threading.current_thread() is not threading.main_thread():
         return
     with suppress(NotImplementedError), anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
         async for received in signals:
             collection.stop(f"interrupted by {signal.Signals(received).name}; repeat the command to continue")
-            return

@@ -61,7 +61,7 @@ class Run:
         """What was written down before it began."""
         try:
             return msgspec.json.decode((self.path / "manifest.json").read_bytes(), type=Manifest)
-        except msgspec.MsgspecError as error:
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise ConfigError(f"`{self.path}/manifest.json`: {error}") from error
 
     @cached_property
@@ -87,7 +87,12 @@ class Run:
         """Every go at it so far."""
         path = self.path / SITTINGS
         lines = path.read_bytes().splitlines(keepends=True) if path.exists() else []
-        return [msgspec.json.decode(line, type=Sitting) for line in lines if line.endswith(b"\n")]  # a torn last line never was
+        try:
+            return [
+                msgspec.json.decode(line, type=Sitting) for line in lines if line.endswith(b"\n")
+            ]  # a torn last line never was
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            raise ConfigError(f"`{path}` is damaged: {error}; move it away to see the run without its times") from error
 
     @property
     def verdict(self) -> str:

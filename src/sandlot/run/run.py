@@ -17,7 +17,7 @@ from sandlot.env.load import load
 from sandlot.errors import ConfigError
 from sandlot.observe.lag import LagReport, LoopWatch
 from sandlot.run.breaker import Breaker
-from sandlot.run.collect import Collection, collect
+from sandlot.run.collect import Collection, collect, stopped_by_signals
 from sandlot.run.config import Plan, RunConfig, Selection, plan_run
 from sandlot.run.manifest import Fingerprints, Manifest, fingerprints, machine_facts, public, run_digest
 from sandlot.run.results import Run, Sitting, note_sitting
@@ -52,7 +52,9 @@ async def run_async(
     manifest = _manifest(path, environment, config, plan, prints)
     watcher = watch or Watcher()
     started_s, cpu_s = time.monotonic(), _cpu_s()
+    collection = Collection()
     async with (
+        stopped_by_signals(collection),
         open_grading(
             environment,
             judge=config.judge,
@@ -69,10 +71,11 @@ async def run_async(
         watcher.begin(path, plan, len(store.done_keys()))
         breaker = Breaker()
         breaker.resume(RunReader(path).rows() if store.done_keys() else ())
-        collection = await collect(
+        await collect(
             plan,
             parts,
             store,
+            collection=collection,
             run=manifest.run,
             at_once=config.at_once,
             attempts=config.attempts,
