@@ -29,6 +29,9 @@ from sandlot.wiring.parts import AgentConfig, ModelConfig, open_parts
 POOL = 16
 """Sandboxes kept ready for the next rollouts."""
 
+WORTH_TELLING_S = 0.5
+"""A function that held the loop this long is named in the summary; shorter waits a busy machine causes by itself."""
+
 JUDGE_CACHE = ".judge"
 """Below the folder of runs: a verdict once given is not paid for again, by whatever run."""
 
@@ -77,8 +80,8 @@ async def run_async(
             breaker=breaker,
             watch=watcher.note,
         )
-        sitting = _sitting(collection, wall_s=time.monotonic() - started_s, cpu_s=_cpu_s() - cpu_s, lag=lag.report())
-        note_sitting(path, sitting)
+    # After everything is closed: what the sandboxes' processes used is known when they have been waited for.
+    note_sitting(path, _sitting(collection, wall_s=time.monotonic() - started_s, cpu_s=_cpu_s() - cpu_s, lag=lag.report()))
     return Run(path)
 
 
@@ -165,7 +168,7 @@ def _sitting(collection: Collection, *, wall_s: float, cpu_s: float, lag: LagRep
         tripped=collection.tripped,
         num_cancelled=collection.num_cancelled,
         lag_p99_s=lag.p99_s,
-        blocked_by=lag.blocked_by,
+        blocked_by=lag.blocked_by(WORTH_TELLING_S),
     )
 
 
