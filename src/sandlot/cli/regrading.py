@@ -14,6 +14,8 @@ from sandlot.trace import Failed, Outcome, Scored
 from sandlot.wiring.models import open_judge
 from sandlot.wiring.parts import ModelConfig, open_backend
 
+SHOWN = 20
+
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
     """What regrading a run found."""
@@ -30,9 +32,11 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         print(f"{self.run}: {self.regraded} rollouts graded again, {self.same} the same, {len(self.changed)} changed")
         if not self.same_environment:
             print("the environment has changed since the run was made")
-        for item in self.changed[:50]:
+        for item in self.changed[:SHOWN]:
             what = ", ".join(name for name in item.changed_checks[:6] if name)
             print(f"  {item.task}/{item.rollout}: {_word(item.before)} -> {_word(item.now)}" + (f"  ({what})" if what else ""))
+        if len(self.changed) > SHOWN:
+            print(f"  and {len(self.changed) - SHOWN} more; `--json` has all")
 
 
 async def regrade_run(path: Path, env: str | None, judge: str | None, rubric: str | None) -> Report:
