@@ -5,9 +5,11 @@ from contextlib import asynccontextmanager
 
 import anyio.to_thread
 import msgspec
+from rich.console import Console
 
+from sandlot.cli.showing import print_outcome
 from sandlot.env.load import load
-from sandlot.env.rendering import printable, rendered_message
+from sandlot.env.rendering import rendered_message
 from sandlot.env.taskset import task_named, tasks_of
 from sandlot.errors import StoppedByHook
 from sandlot.harness.tool_loop import ToolLoop
@@ -15,7 +17,7 @@ from sandlot.ports import ToolSpec
 from sandlot.rollout import run_rollout
 from sandlot.store.blobs import MemoryBlobs
 from sandlot.task import Task
-from sandlot.trace import Message, Node, Part, Scored, Text, ToolCall, Trace
+from sandlot.trace import Message, Node, Part, Text, ToolCall, Trace
 from sandlot.types import Role
 from sandlot.wiring.parts import Parts, judge_config, open_grading
 
@@ -67,13 +69,9 @@ class Person:
 
 def show_result(trace: Trace) -> None:
     """How it ended, check by check."""
-    print(f"\nend: {trace.end}")
-    if not isinstance(trace.outcome, Scored):
-        print(f"outcome: {trace.outcome}")
-        return
-    print(f"score: {trace.outcome.score}")
-    for check in trace.outcome.score.checks:
-        print(f"  {check.verdict:<10} {check.points:g}/{check.worth:g}  {check.id}  {printable(check.evidence)}")
+    console = Console(highlight=False, soft_wrap=True)
+    console.print(f"\nend: [bold]{trace.end}[/]")
+    print_outcome(console, trace.outcome)
 
 
 def _line() -> str:
@@ -96,7 +94,10 @@ def _part(line: str, number: int) -> Part | str:
 
 
 def _help(tools: Sequence[ToolSpec]) -> list[str]:
-    return [
-        f"/{tool.name} {msgspec.json.encode(tool.parameters.get('properties', {})).decode()}  {tool.description}"
-        for tool in tools
-    ] or ["no tools here: speak"]
+    return [f"/{tool.name}{_example(tool)}  {tool.description}".rstrip() for tool in tools] or ["no tools here: speak"]
+
+
+def _example(tool: ToolSpec) -> str:
+    """Its arguments as one would type them, with each one's type in the place of its value."""
+    arguments = {name: f"<{schema.get('type', 'any')}>" for name, schema in tool.parameters.get("properties", {}).items()}
+    return f" {msgspec.json.encode(arguments).decode()}" if arguments else ""

@@ -35,7 +35,10 @@ def replay(
     if json:
         print_json(again)
     else:
-        for event in again.events:
-            typer.echo(f"turn {event.turn}: {event.kind} {event.detail}", err=True)
+        diverged = [event for event in again.events if event.kind == "replay_diverged"]
+        for event in diverged:
+            typer.echo(f"turn {event.turn}: the world answered differently: {event.detail}", err=True)
+        if not diverged:
+            typer.echo("the world answered as it did then", err=True)
         show_result(again)
     raise typer.Exit(0 if again.reward is not None else 1)

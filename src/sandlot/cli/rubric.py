@@ -29,8 +29,9 @@ def lint(
         print_json(findings)
     else:
         for finding in findings:
-            print(f"{finding.severity:<8} {finding.code:<20} {finding.check or '-':<24} {finding.message}  Fix: {finding.fix}")
-        print(f"{path}: {len(findings)} findings" if findings else f"{path}: no findings")
+            place = f"{finding.check}: " if finding.check and f"`{finding.check}`" not in finding.message else ""
+            print(f"{finding.severity:<7}  {place}{finding.message}  [{finding.code}]\n         {finding.fix}")
+        print(f"{path}: {len(findings) or 'no'} finding{'s' if len(findings) != 1 else ''}")
     raise typer.Exit(1 if any(finding.severity == "error" for finding in findings) else 0)
 
 
