@@ -1,6 +1,6 @@
 """Sandboxes: start, pooled start, exec, reset, fork, many held at once; next to Docker when an engine's socket is given.
 
-    python benchmarks/sandbox.py [--small] [--docker SOCKET --docker-image IMAGE]
+    python benchmarks/sandbox.py [--small] [--image FOLDER] [--docker SOCKET --docker-image IMAGE]
 
 All limits are on (memory, processor, processes, disk, open files, system calls). Every figure is of one sandbox after another
 unless it says otherwise. `mib_each` is the fall of MemAvailable with all of them held, so other work on the machine shows in it.
@@ -60,18 +60,18 @@ def available_bytes() -> int:
     return int(line.split()[1]) * 1024
 
 
-async def one_by_one(backend: NativeBackend, rounds: int) -> dict[str, Any]:
+async def one_by_one(backend: NativeBackend, image: str, rounds: int) -> dict[str, Any]:
     start, run, reset, fork = [], [], [], []
     before, count = cpu_s(backend), 0
     for _ in range(rounds):
         async with AsyncExitStack() as stack:
-            sandbox = await timed(lambda: stack.enter_async_context(backend.open("host")), start)
+            sandbox = await timed(lambda: stack.enter_async_context(backend.open(image)), start)
             count += 1
     await backend.settle(0)
     cpu_ms = (cpu_s(backend) - before) / count * 1e3
     for _ in range(rounds):
         async with AsyncExitStack() as stack:
-            sandbox = await stack.enter_async_context(backend.open("host"))
+            sandbox = await stack.enter_async_context(backend.open(image))
             for _ in range(5):
                 await timed(partial(run_command, sandbox, TRUE), run)
             await sandbox.write("/dirty", bytes(10 << 20))
@@ -84,20 +84,20 @@ async def one_by_one(backend: NativeBackend, rounds: int) -> dict[str, Any]:
     return {name: spread(values) for name, values in times.items()} | {"cpu_ms_per_start": round(cpu_ms, 2)}
 
 
-async def from_the_pool(rounds: int) -> dict[str, float]:
+async def from_the_pool(image: str, rounds: int) -> dict[str, float]:
     pooled: list[float] = []
     async with open_native(pool=8) as backend:
-        await backend.warm("host")
+        await backend.warm(image)
         for _ in range(rounds):
             async with AsyncExitStack() as stack:
-                await timed(lambda: stack.enter_async_context(backend.open("host")), pooled)
-                await backend.warm("host")
+                await timed(lambda: stack.enter_async_context(backend.open(image)), pooled)
+                await backend.warm(image)
     return spread(pooled)
 
 
-async def starts_per_s(backend: NativeBackend, count: int) -> float:
+async def starts_per_s(backend: NativeBackend, image: str, count: int) -> float:
     async def one() -> None:
-        async with slots, backend.open("host") as sandbox:
+        async with slots, backend.open(image) as sandbox:
             await run_command(sandbox, TRUE)
 
     slots = anyio.CapacityLimiter(8)
@@ -108,12 +108,12 @@ async def starts_per_s(backend: NativeBackend, count: int) -> float:
     return count / (time.perf_counter() - started)
 
 
-async def held(count: int) -> dict[str, Any]:
+async def held(image: str, count: int) -> dict[str, Any]:
     times: list[float] = []
     async with open_native(quota=Quota()) as backend, AsyncExitStack() as stack:
-        await stack.enter_async_context(backend.open("host"))
+        await stack.enter_async_context(backend.open(image))
         before, started = available_bytes(), time.perf_counter()
-        sandboxes: list[NativeSandbox] = [await stack.enter_async_context(backend.open("host")) for _ in range(count)]
+        sandboxes: list[NativeSandbox] = [await stack.enter_async_context(backend.open(image)) for _ in range(count)]
         say(f"{count} held after {time.perf_counter() - started:.1f} s")
         each = (before - available_bytes()) / count / 2**20
         for sandbox in sandboxes:
@@ -125,15 +125,15 @@ async def held(count: int) -> dict[str, Any]:
     return {"held": count, "mib_each": round(each, 2), "held_exec_ms": spread(times)}
 
 
-async def ours(*, small: bool) -> dict[str, Any]:
+async def ours(image: str, *, small: bool) -> dict[str, Any]:
     rounds, count = (20, 100) if small else (200, 2000)
     async with open_native() as backend:
-        async with backend.open("host") as sandbox:
+        async with backend.open(image) as sandbox:
             await run_command(sandbox, TRUE)
-        result = await one_by_one(backend, rounds)
-        result["starts_per_s"] = round(await starts_per_s(backend, rounds * 5), 1)
-    result["pooled_ms"] = await from_the_pool(rounds)
-    return result | await held(count)
+        result = await one_by_one(backend, image, rounds)
+        result["starts_per_s"] = round(await starts_per_s(backend, image, rounds * 5), 1)
+    result["pooled_ms"] = await from_the_pool(image, rounds)
+    return result | await held(image, count)
 
 
 class Engine:
@@ -204,10 +204,13 @@ def rows(mine: dict[str, Any], peers: dict[str, dict[str, Any]]) -> list[Row]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--small", action="store_true", help="a tenth of everything; the table is left alone")
+    parser.add_argument(
+        "--image", default="host", help="what our sandboxes start from; for a fair exec, the files of Docker's image"
+    )
     parser.add_argument("--docker", help="an engine's socket, to measure it in the same run")
     parser.add_argument("--docker-image", default="busybox", help="an image it has, with `sleep` and `true`")
     options = parser.parse_args()
-    mine = anyio.run(lambda: ours(small=options.small))
+    mine = anyio.run(lambda: ours(options.image, small=options.small))
     peers = {}
     if options.docker:
         peers["docker"] = docker(options.docker, options.docker_image, 5 if options.small else 20)

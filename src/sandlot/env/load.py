@@ -14,7 +14,7 @@ from typing import Any
 from sandlot.env.environment import Environment
 from sandlot.env.folder import MANIFEST, load_folder
 from sandlot.env.module import load_module
-from sandlot.errors import ConfigError
+from sandlot.errors import ConfigError, boundary
 
 GROUP = "sandlot.environments"
 
@@ -90,10 +90,8 @@ def _from_file(path: Path) -> Environment:
 
 
 def _from_entry(entry: EntryPoint) -> Environment:
-    try:
+    with boundary(ConfigError, f"installed environment `{entry.name}` = {entry.value}"):
         value: Any = entry.load()
-    except Exception as error:
-        raise ConfigError(f"installed environment `{entry.name}` = {entry.value}: {type(error).__name__}: {error}") from error
     if isinstance(value, Environment):
         return value
     path = getattr(value, "__path__", None)  # a package that is a folder environment

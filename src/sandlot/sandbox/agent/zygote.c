@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <linux/mount.h>
 #include <poll.h>
 #include <sched.h>
@@ -102,6 +103,8 @@ static const char *make_own_place(void)
     zygote.user = geteuid();
     zygote.group = getegid();
     zygote.identity.privileged = zygote.user == 0 && unshare(CLONE_NEWNS) == 0;
+    if (zygote.identity.privileged && setgroups(0, NULL))
+        return "drop groups";
     const char *failed = zygote.identity.privileged ? NULL : enter_user_namespace();
     if (failed)
         return failed;
