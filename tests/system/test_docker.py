@@ -128,7 +128,7 @@ async def test_forks_leave_no_image_behind(backend, docker_socket):
 
 
 async def test_memory_processes_and_open_files_are_limited(docker_socket):
-    quota = Quota(memory_bytes=128 * MIB, pids=32, open_files=100)
+    quota = Quota(memory_bytes=128 * MIB, disk_bytes=64 * MIB, pids=32, open_files=100)
     async with open_docker(docker_socket, quota=quota) as backend, backend.open(IMAGE) as sandbox:
         assert (await py(sandbox, "b = bytearray(b'x') * (512 << 20)")).code == -9
         assert "fork" in (await sh(sandbox, "for i in $(seq 60); do sleep 5 & done", output_bytes=4000)).stderr

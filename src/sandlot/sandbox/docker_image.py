@@ -13,8 +13,8 @@ async def find_base(engine: Engine, name: str) -> Base:
     """The image a user named, as something to start from; `ConfigError` with the remedy if it cannot be."""
     if name == "host" or name.startswith(("/", ".")):
         raise ConfigError(
-            f"image {name!r} is a folder of this machine, which only `--sandbox native` takes. For Docker make an image of it"
-            " (`tar -C FOLDER -c . | docker import - NAME`) and put that name into the environment"
+            f"image {name!r} lies on this machine, which only `--sandbox native` takes. Give it to the engine"
+            " (`tar -C FOLDER -c . | docker import - NAME`, or `docker load -i ARCHIVE`) and name it in the environment"
         )
     image = await engine.image(name)
     if image is None:

@@ -69,7 +69,7 @@ class DockerMachine:
         """Every path that may differ from the pristine image, except for the mounted files; names as `shown` shows them.
 
         Found in the folder the engine keeps for it, if we may look there: the engine itself compares every file of the image,
-        which takes it a second for ten thousand of them.
+        which took it a hundred times as long for a small one.
         """
         upper = await self._engine.upper(self.number)
         try:
@@ -133,8 +133,10 @@ async def start_docker_machine(
     engine: Engine, tasks: TaskGroup, base: Base, quota: Quota, *, program: Path, labels: Mapping[str, str]
 ) -> DockerMachine:
     """A fresh machine, ready for commands; its reader runs in `tasks` until it is closed."""
+    number = ""
     with deadline(START_S, SandboxError, "starting a sandbox"):
-        number = await engine.create(_config(base, quota, program, labels))
+        with anyio.CancelScope(shield=True):  # cancelled in between, it would be there and nobody would know its name
+            number = await engine.create(_config(base, quota, program, labels))
         link: Link | None = None
         try:
             link = Link(await engine.attach(number))
