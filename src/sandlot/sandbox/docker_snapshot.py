@@ -23,6 +23,7 @@ from sandlot.sandbox.wire import Entry, Listing
 if TYPE_CHECKING:
     from sandlot.sandbox.docker import DockerSandbox
 
+_LET_GO_S = 5.0
 _NOT_LISTED = frozenset({"proc", "dev", "sys"})
 
 
@@ -55,7 +56,10 @@ class DockerFrozen:
         if self._holders:
             return
         if self._base is not None:
-            await self._engine.remove_image(self._base.image)
+            # What stood on it is removed, but the engine may not have let go of it yet; there is nobody to set an event.
+            with anyio.move_on_after(_LET_GO_S):
+                while not await self._engine.remove_image(self._base.image):  # noqa: ASYNC110
+                    await anyio.sleep(0.05)
         if self._below is not None:
             await self._below.release()
 

@@ -156,9 +156,10 @@ class Engine:
         data = await self._call("POST", "/commit", {"container": number, "pause": "0"}, body={})
         return _decoded(data or b"", Made).id
 
-    async def remove_image(self, number: str) -> None:
-        """Remove an image, if nothing stands on it."""
-        await self._call("DELETE", f"/images/{quote(number)}", {"force": "1"}, fine=(404, 409))
+    async def remove_image(self, number: str) -> bool:
+        """Remove an image; False while something still stands on it."""
+        answer = await self._call("DELETE", f"/images/{quote(number)}", {"force": "1"}, fine=(404, 409))
+        return answer is not None or await self.image(number) is None
 
     async def attach(self, number: str) -> Attached:
         """Input and output of its process; before it is started, so that nothing is missed."""
