@@ -48,8 +48,6 @@ class Image:
 
     name: str
     trees: tuple[tuple[str, tuple[Path, ...]], ...]
-    digest: str
-    """For the fingerprint: what it was made from."""
     portable: bool
     """False if another machine would not have the same bytes."""
 
@@ -62,8 +60,18 @@ def find_image(name: str) -> Image:
         folder = Path(name).resolve()
         if not folder.is_dir():
             raise ConfigError(f"image {name!r}: no folder at {folder}")
-        return Image(name=name, trees=(("/", (folder, _bare_skeleton())),), digest=folder_digest(folder), portable=True)
+        return Image(name=name, trees=(("/", (folder, _bare_skeleton())),), portable=True)
     raise ConfigError(f"no image named {name!r}; there are: `host`, or a folder as `/path` or `./path`")
+
+
+def image_digest(image: Image) -> str:
+    """What it was made from, for the fingerprint. Reads every file of a folder; a package list stands for the host's `/usr`."""
+    top = image.trees[0][1][0]
+    if image.portable:
+        return folder_digest(top)
+    packages = Path("/var/lib/dpkg/status")
+    installed = hashlib.sha256(packages.read_bytes()).hexdigest() if packages.exists() else "unknown"
+    return f"{image.name}:{folder_digest(top)}:{installed}"
 
 
 def folder_digest(folder: Path) -> str:
@@ -113,9 +121,7 @@ def _host_image() -> Image:
 
     skeleton = _kept(f"host-{stamp.hexdigest()[:16]}", fill)
     trees = (("/", (skeleton,)), ("/usr", (Path("/usr"),)), *((str(top), (top,)) for top in real))
-    packages = Path("/var/lib/dpkg/status")
-    installed = hashlib.sha256(packages.read_bytes()).hexdigest() if packages.exists() else "unknown"
-    return Image(name="host", trees=trees, digest=f"host:{folder_digest(skeleton)}:{installed}", portable=False)
+    return Image(name="host", trees=trees, portable=False)
 
 
 def _bare_skeleton() -> Path:

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from native_sandboxes import backend_of, sh
-from sandlot.errors import ConfigError
-from sandlot.sandbox.image import USERS, find_image, folder_digest
+from sandlot.errors import ConfigError, SandboxError
+from sandlot.sandbox.image import USERS, find_image, folder_digest, image_digest
 
 
 @pytest.fixture
@@ -20,7 +20,7 @@ def test_the_host_image_holds_usr_and_a_made_up_root(skeleton):
     image = find_image("host")
     assert ("/usr", (Path("/usr"),)) in image.trees
     assert not image.portable
-    assert image.digest.startswith("host:sha256:")
+    assert image_digest(image).startswith("host:sha256:")
     assert [path for path in skeleton.rglob("*") if path.is_file() and path.relative_to(skeleton).parts[0] != "etc"] == []
 
 
@@ -78,6 +78,15 @@ def test_a_digest_is_of_names_kinds_modes_and_contents_and_of_nothing_else(tmp_p
         change()
         seen.add(folder_digest(two))
     assert len(seen) == 5
+
+
+@pytest.mark.parametrize("name", ["proc", "dev"])
+async def test_an_image_with_a_link_where_a_mount_belongs_is_refused(tmp_path, name):
+    (tmp_path / name).symlink_to("/etc")
+    async with backend_of("root") as backend:
+        with pytest.raises(SandboxError, match=f"find a real /{name} in the image"):
+            async with backend.open(str(tmp_path)):
+                pass
 
 
 async def test_a_plain_folder_is_a_root_file_system(tmp_path):
