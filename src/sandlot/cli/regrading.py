@@ -38,7 +38,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 async def regrade_run(path: Path, env: str | None, judge: str | None, rubric: str | None) -> Report:
     """Grade a run's evidence again with its environment as it is now."""
     run = Run(path)
-    environment = load(env or run.manifest.source)
+    environment = load(env or run.manifest.source).in_image(run.manifest.config.image)
     async with AsyncExitStack() as stack:
         judging = (
             await stack.enter_async_context(open_judge(ModelConfig(spec=judge), path.parent / JUDGE_CACHE)) if judge else None

@@ -185,9 +185,9 @@ class WorldSession:
             known = ", ".join(f"`{name}`" for name in self._tools) or "none"
             return ToolResult(call=call.id, text=f"There is no tool `{call.name[:200]}`. Tools: {known}.", error=True)
         with anyio.move_on_after(self.limits.tool_s) as scope:
-            if tool.concurrent:
+            if tool.concurrent and self._env.concurrent:
                 return await self._cut(await tool.call(self.world, call), events)
-            async with self._turn_taking:  # sync tools share the world's state: they take turns, in the order asked
+            async with self._turn_taking:  # what shares state or files takes turns, in the order asked
                 return await self._cut(await tool.call(self.world, call), events)
         assert scope.cancelled_caught
         events.append(self._event("tool_timeout", tool=call.name, seconds=self.limits.tool_s))
