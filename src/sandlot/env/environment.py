@@ -22,6 +22,7 @@ from sandlot.task import Task
 from sandlot.tools.bash import BASH
 from sandlot.tools.function import FunctionTool
 from sandlot.tools.mcp import McpServer
+from sandlot.trace import FileRecord
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -195,7 +196,8 @@ class Environment:
 
     def new_world(self, task: Task, files: Any, seed: int) -> LiveWorld:
         """A world's parts, fresh for one rollout."""
-        return LiveWorld(state=self.state(), task=task.public(), rng=Random(seed), files=files)  # noqa: S311 - seeded, not secret
+        noted: dict[str, FileRecord] | None = None if self.image is None else {}
+        return LiveWorld(state=self.state(), task=task.public(), rng=Random(seed), files=files, noted=noted)  # noqa: S311 - seeded, not secret
 
     def _from(self, function: F) -> F:
         if self.source is None:

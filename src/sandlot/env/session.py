@@ -16,16 +16,17 @@ import anyio
 from sandlot import author
 from sandlot.clock import deadline
 from sandlot.env.environment import Environment, User
+from sandlot.env.initial import initial_files
 from sandlot.env.opening import Keeper
 from sandlot.env.world import LiveWorld
 from sandlot.errors import AuthorError, ConfigError, HarnessError, SandboxError, boundary
 from sandlot.grade.evidence import gather
 from sandlot.limits import Constraint, Limits, OnBreach
-from sandlot.ports import Backend, Blobs, Files, Snapshot, Step, Tool, ToolSpec, World
+from sandlot.ports import Backend, Blobs, Files, Sandbox, Snapshot, Step, Tool, ToolSpec, World
 from sandlot.sandbox.memory import MemoryFiles
 from sandlot.store.blobs import MemoryBlobs
 from sandlot.task import Task
-from sandlot.trace import Event, EvidenceRecord, Message, ToolCall, ToolResult, said
+from sandlot.trace import Event, EvidenceRecord, FileRecord, Message, ToolCall, ToolResult, said
 from sandlot.types import End, Role, derive_seed
 
 MAX_CALLS = 64
@@ -59,8 +60,17 @@ async def open_session(
         if env.parts.setup is not None:
             with deadline(limits.setup_s, AuthorError, f"setup of task `{task.id}`"):
                 await author.call(env.parts.setup, world, world.task)
-        initial = await files.freeze() if env.image is None else None
+        with deadline(limits.setup_s, SandboxError, f"looking at what setup of task `{task.id}` left"):
+            initial = await _initial(world, limits.evidence_bytes)
         yield WorldSession(env, task, world, _by_name(tools), limits, blobs or MemoryBlobs(), initial)
+
+
+async def _initial(world: LiveWorld, cap_bytes: int) -> Snapshot | Mapping[str, FileRecord]:
+    """The files as the agent will find them."""
+    written = world.stop_noting()
+    if isinstance(world.files, Sandbox):
+        return await initial_files(world.files, written, cap_bytes)
+    return await world.files.freeze()
 
 
 class WorldSession:
@@ -74,7 +84,7 @@ class WorldSession:
         tools: Mapping[str, Tool],
         limits: Limits,
         blobs: Blobs,
-        initial: Snapshot | None,
+        initial: Snapshot | Mapping[str, FileRecord],
     ) -> None:
         self.task = task
         self.world = world
