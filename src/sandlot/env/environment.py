@@ -3,6 +3,7 @@
 The decorators only mark: they put the function, unchanged, where rollouts will look for it. Nothing runs until a task is opened.
 """
 
+import copy
 import difflib
 import inspect
 import math
@@ -24,6 +25,7 @@ from sandlot.task import Task
 from sandlot.tools.bash import BASH
 from sandlot.tools.function import FunctionTool
 from sandlot.tools.mcp import McpServer
+from sandlot.trace import FileRecord
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -82,6 +84,7 @@ class Environment:
         limits: Limits | None = None,
         constraints: Sequence[Constraint] = (),
         state: Callable[[], Any] = dict,
+        concurrent: bool = True,
     ) -> None:
         if not _NAME.match(name):
             raise ConfigError(
@@ -97,6 +100,10 @@ class Environment:
         """The system prompt, if there is one."""
         self.image = image
         """What the sandbox is made from; None for a world without one, which costs no process."""
+        self.bash = image is not None
+        """True if the agent has `bash`: where its author gave it a sandbox."""
+        self.concurrent = concurrent
+        """False if calls of one turn run one after the other: for tools that read, change and write back the same file."""
         self.network = network
         self.seed = seed
         self.limits = limits or Limits()
@@ -201,7 +208,15 @@ class Environment:
     def tools(self) -> list[Tool]:
         """What the agent may call, MCP servers' tools aside: the marked ones, and `bash` where there is a sandbox."""
         has_own = any(tool.spec.name == BASH.spec.name for tool in self.parts.tools)
-        return [*([BASH] if self.image is not None and not has_own else []), *self.parts.tools]
+        return [*([BASH] if self.bash and not has_own else []), *self.parts.tools]
+
+    def in_image(self, image: str | None) -> "Environment":
+        """The same environment in another image; None for its own. Tools and checks stay as they are: no `bash` comes with it."""
+        if image is None:
+            return self
+        other = copy.copy(self)
+        other.image = image
+        return other
 
     # -- use ---------------------------------------------------------------------------------------------------------
 
@@ -214,7 +229,8 @@ class Environment:
 
     def new_world(self, task: Task, files: Any, seed: int) -> LiveWorld:
         """A world's parts, fresh for one rollout."""
-        return LiveWorld(state=self.state(), task=task.public(), rng=Random(seed), files=files)  # noqa: S311 - seeded, not secret
+        noted: dict[str, FileRecord] | None = None if self.image is None else {}
+        return LiveWorld(state=self.state(), task=task.public(), rng=Random(seed), files=files, noted=noted)  # noqa: S311 - seeded, not secret
 
     def _from(self, function: F) -> F:
         if self.source is None:

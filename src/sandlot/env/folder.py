@@ -1,6 +1,6 @@
 """The folder form: the same environment as files.
 
-environment.toml       name, description, system, image, network, seed, tools, [limits], [[constraints]], [[mcp]]
+environment.toml       name, description, system, image, network, seed, concurrent, tools, [limits], [[constraints]], [[mcp]]
 tasks/*.jsonl|parquet  one row a task; or tasks.py with `def tasks(rng)`
 world.py               optional: `def setup(world, task)` and a class `State`
 tools.py  checks.py    functions; rubrics name checks as `checks:function`
@@ -44,6 +44,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """What the sandbox is made from; none for a world without one."""
     network: str = "none"
     seed: int = 0
+    concurrent: bool = True
+    """False if calls of one turn run one after the other: for tools that read, change and write back the same file."""
     tools: tuple[str, ...] | None = None
     """Functions of `tools.py`; if left out, every public function defined there."""
     limits: Limits = Limits()
@@ -65,6 +67,7 @@ def load_folder(folder: Path) -> Environment:
         image=manifest.image,
         network=manifest.network,
         seed=manifest.seed,
+        concurrent=manifest.concurrent,
         limits=manifest.limits,
         constraints=manifest.constraints,
         state=getattr(world, "State", dict),
