@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from sandlot.cli.options import RUNS, Env, Json, Judge, Rubric, Runs, print_json
+from sandlot.errors import StoreError
 from sandlot.types import Split
 
 Option = typer.Option
@@ -99,7 +100,11 @@ def run(
     if dry_run:
         show_forecast(config, runs=runs, json=json)
         return
-    finished = run_watched(config, runs=runs, place=place, quiet=json)
+    try:
+        finished = run_watched(config, runs=runs, place=place, quiet=json)
+    except StoreError as error:
+        typer.echo(f"sandlot: {error}; what was finished is kept, and the same command continues", err=True)
+        raise typer.Exit(3) from error
     if json:
         print_json(finished.machine)
     else:
