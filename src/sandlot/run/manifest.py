@@ -3,6 +3,7 @@
 import os
 import platform
 import sys
+from contextlib import AsyncExitStack
 from importlib.metadata import version
 
 import msgspec
@@ -15,7 +16,7 @@ from sandlot.run.config import Plan, RunConfig
 from sandlot.task import split_of
 from sandlot.types import Json, digest
 from sandlot.wiring.models import public_spec
-from sandlot.wiring.parts import ModelConfig
+from sandlot.wiring.parts import ModelConfig, open_backend
 
 
 class Fingerprints(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,16 +52,18 @@ async def fingerprints(env: Environment, config: RunConfig, plan: Plan) -> Finge
     chosen = [[task.id, split_of(task).value, count] for task, count in zip(plan.tasks, plan.counts, strict=True)]
     return Fingerprints(
         environment=written,
-        setting=setting_fingerprint(written, env, await _tools_as_served(env, plan), setting),
+        setting=setting_fingerprint(written, env, await _tools_as_served(env, config, plan), setting),
         tasks=digest(msgspec.json.encode(chosen)),
     )
 
 
-async def _tools_as_served(env: Environment, plan: Plan) -> list[ToolSpec]:
+async def _tools_as_served(env: Environment, config: RunConfig, plan: Plan) -> list[ToolSpec]:
     """Marked tools are known; what MCP servers offer is asked of them once, in a world that is thrown away."""
     if not env.parts.sources:
         return [tool.spec for tool in env.tools]
-    async with open_session(env, plan.tasks[0]) as session:
+    async with AsyncExitStack() as stack:
+        backend = await stack.enter_async_context(open_backend(config.sandbox)) if env.image is not None else None
+        session = await stack.enter_async_context(open_session(env, plan.tasks[0], backend=backend))
         return list(session.tools)
 
 

@@ -63,7 +63,7 @@ def _raw(terminal: int, at_terminal: bool) -> Generator[None]:  # noqa: FBT001 -
         return
     before = termios.tcgetattr(terminal)
     try:
-        tty.setraw(terminal)
+        tty.setraw(terminal, termios.TCSADRAIN)  # what was typed ahead is kept
         yield
     finally:
         termios.tcsetattr(terminal, termios.TCSADRAIN, before)
