@@ -13,7 +13,8 @@ _ASK_AGAIN_S = 0.02
 async def start_service(sandbox: Sandbox, command: str, *, ready: int | str | None = None, timeout_s: float = 30.0) -> Process:
     """Start a shell command and leave it running; with `ready`, return when that port or unix socket takes connections.
 
-    To find out, connections are made and closed at once. A service that ends or does not come up in time is its author's error, and the message has what it said.
+    To find out, connections are made and closed at once. A service that ends or does not come up in time is its author's error,
+    and the message has what it said.
     """
     if isinstance(ready, str) and not ready.startswith("/"):
         raise AuthorError(
