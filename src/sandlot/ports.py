@@ -159,6 +159,17 @@ class World(Protocol):
         """Run a shell command in the sandbox."""
         ...
 
+    async def start(self, command: str, *, ready: int | str | None = None, timeout_s: float = 30.0) -> Process:
+        """Start a shell command in the sandbox and leave it running.
+
+        With `ready`, a port or the path of a unix socket, wait until it takes connections; one that ends or is late is an error.
+        """
+        ...
+
+    async def connect(self, where: int | str) -> Stream:
+        """Reach a port or a unix socket inside the sandbox, without opening the network."""
+        ...
+
     async def read(self, path: str) -> bytes:
         """One file."""
         ...

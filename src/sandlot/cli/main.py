@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from sandlot.cli import compare, doctor, gc, logs, new, play, regrade, replay, rubric, run, serve, show
+from sandlot.cli import compare, doctor, gc, logs, new, play, regrade, replay, rubric, run, serve, shell, show
 from sandlot.errors import SandlotError
 
 app = typer.Typer(
@@ -38,7 +38,7 @@ def options(
     """Reinforcement-learning environments for language-model agents: write one, run it, grade it, look at why."""
 
 
-for module in (doctor, new, show, play, run, compare, regrade, replay, rubric, serve, gc):
+for module in (doctor, new, show, play, run, compare, regrade, replay, shell, rubric, serve, gc):
     module.add_to(app)
 
 

@@ -7,8 +7,9 @@ from random import Random
 from typing import Any
 
 from sandlot.errors import AuthorError
-from sandlot.ports import Command, Completed, Files, Sandbox
+from sandlot.ports import Command, Completed, Files, Process, Sandbox, Stream
 from sandlot.sandbox.command import run_command
+from sandlot.sandbox.service import start_service
 from sandlot.task import Task
 from sandlot.trace import FileRecord
 from sandlot.types import digest
@@ -45,6 +46,14 @@ class LiveWorld:
         argv = ("/bin/sh", "-c", command)
         sandbox = self.sandbox("exec")
         return await run_command(sandbox, Command(argv=argv, cwd=cwd, env=dict(env or {}), stdin=stdin.encode()))
+
+    async def start(self, command: str, *, ready: int | str | None = None, timeout_s: float = 30.0) -> Process:
+        """Start a shell command and leave it running; with `ready`, wait until that port or unix socket takes connections."""
+        return await start_service(self.sandbox("start"), command, ready=ready, timeout_s=timeout_s)
+
+    async def connect(self, where: int | str) -> Stream:
+        """Reach a port or a unix socket inside the sandbox, without opening the network."""
+        return await self.sandbox("connect").connect(where)
 
     def sandbox(self, what: str) -> Sandbox:
         """The machine behind the files, to act in: from here on, writing is not all that happens."""
