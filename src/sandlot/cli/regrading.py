@@ -49,7 +49,7 @@ async def regrade_run(path: Path, env: str | None, judge: str | None, rubric: st
         again = [item async for item in regrade(run, environment, judge=judging, rubric=rubric, backend=backend)]
     return Report(
         run=str(path),
-        same_environment=environment_fingerprint(environment) == run.manifest.fingerprints.environment,
+        same_environment=environment_fingerprint(environment, build=False) == run.manifest.fingerprints.environment,
         regraded=len(again),
         same=sum(item.same for item in again),
         changed=tuple(item for item in again if not item.same),

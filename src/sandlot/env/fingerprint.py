@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 
 from sandlot.env.environment import Environment
+from sandlot.env.image import digest_of_image, own_image_files
 from sandlot.errors import ConfigError
 from sandlot.ports import ToolSpec
 from sandlot.types import Json, digest
@@ -20,14 +21,12 @@ LEFT_OUT = {"README", "docs", "tests", "__pycache__", "runs"}
 ENTRY_NAMES = {"environment.toml", "environment.py"}
 
 
-def environment_fingerprint(env: Environment, image_digest: str = "") -> str:
-    """Of what the author wrote."""
+def environment_fingerprint(env: Environment, *, build: bool = True) -> str:
+    """Of what the author wrote. Without `build`, a package list that was never installed counts by its names alone."""
     if env.source is None or not env.source.exists():
         raise ConfigError(f"environment `{env.name}` was not loaded from a file, so it has no fingerprint; write it into one")
-    whole = msgspec.msgpack.encode(
-        [[name, digest(data)] for name, data in _files(env.source)] + [["image", env.image or "", image_digest]]
-    )
-    return digest(whole)
+    files = [[name, digest(data)] for name, data in _files(env.source, own_image_files(env))]
+    return digest(msgspec.msgpack.encode([*files, ["image", env.image or "", digest_of_image(env, build=build)]]))
 
 
 def setting_fingerprint(environment: str, env: Environment, tools: Sequence[ToolSpec], setting: Json) -> str:
@@ -36,7 +35,7 @@ def setting_fingerprint(environment: str, env: Environment, tools: Sequence[Tool
     return digest(msgspec.json.encode(facts, order="deterministic"))
 
 
-def _files(source: Path) -> Iterator[tuple[str, bytes]]:
+def _files(source: Path, image: Path | None) -> Iterator[tuple[str, bytes]]:
     """Relative name and bytes of every file that counts, in a stable order."""
     if source.is_file() and source.name not in ENTRY_NAMES:
         yield source.name, source.read_bytes()
@@ -45,5 +44,7 @@ def _files(source: Path) -> Iterator[tuple[str, bytes]]:
     for path in sorted(root.rglob("*")):
         pieces = path.relative_to(root).parts
         skipped = any(piece.startswith(".") or piece.split(".")[0] in LEFT_OUT for piece in pieces)
+        if image is not None and image in (path.absolute(), *path.absolute().parents):
+            continue  # its digest speaks for it; a root file system has links that lead to the host's files
         if path.is_file() and not skipped:
             yield "/".join(pieces), path.read_bytes()

@@ -16,6 +16,7 @@ import anyio
 from sandlot import author
 from sandlot.clock import deadline
 from sandlot.env.environment import Environment, User
+from sandlot.env.image import image_of
 from sandlot.env.opening import Keeper
 from sandlot.env.world import LiveWorld
 from sandlot.errors import AuthorError, ConfigError, HarnessError, SandboxError, boundary
@@ -50,7 +51,7 @@ async def open_session(
     async with Keeper(limits.teardown_s) as keeper:
         files: Files = MemoryFiles()
         if env.image is not None and backend is not None:
-            machine = backend.open(env.image, env.network, limits)
+            machine = backend.open(image_of(env), env.network, limits)
             files = await keeper.enter(machine, limits.provision_s, SandboxError, "opening the sandbox")
         world = env.new_world(task, files, world_seed(env, task))
         tools = list(env.tools)

@@ -5,6 +5,7 @@ import platform
 import sys
 from importlib.metadata import version
 
+import anyio.to_thread
 import msgspec
 
 from sandlot.env.environment import Environment
@@ -44,7 +45,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 
 async def fingerprints(env: Environment, config: RunConfig, plan: Plan) -> Fingerprints:
     """Of the environment, of the setting a model meets there, and of the chosen tasks."""
-    written = environment_fingerprint(env)
+    # In a thread, and before the first rollout: an image that does not exist yet is made here, under no rollout's deadline.
+    written = await anyio.to_thread.run_sync(environment_fingerprint, env)
     agent = config.agent
     setting = {"harness": agent.harness, "calls": agent.calls, "reasoning": agent.reasoning, "rubric": config.rubric}
     chosen = [[task.id, split_of(task).value, count] for task, count in zip(plan.tasks, plan.counts, strict=True)]
