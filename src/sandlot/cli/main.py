@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from sandlot.cli import compare, doctor, gc, new, play, regrade, replay, rubric, run, serve, show
+from sandlot.cli import compare, doctor, gc, images, new, play, regrade, replay, rubric, run, serve, show
 from sandlot.errors import SandlotError
 
 app = typer.Typer(
@@ -38,7 +38,7 @@ def options(
     """Reinforcement-learning environments for language-model agents: write one, run it, grade it, look at why."""
 
 
-for module in (doctor, new, show, play, run, compare, regrade, replay, rubric, serve, gc):
+for module in (doctor, new, show, play, run, compare, regrade, replay, rubric, serve, images, gc):
     module.add_to(app)
 
 

@@ -117,10 +117,10 @@ def hold(key: str) -> Lease | None:
 
 def keep(key: str, fill: Callable[[Lease], About]) -> Lease:
     """The image of that name; `fill` puts it into a fresh root if there is none. Other processes wait for the same one."""
-    there = hold(key)
-    if there is not None:
-        return there
     try:
+        there = hold(key)
+        if there is not None:
+            return there
         images_folder().mkdir(parents=True, exist_ok=True)
         with _only_maker(key):
             return hold(key) or _made(key, fill)

@@ -111,6 +111,8 @@ def entries(archive: Stretch) -> Iterator[Entry]:
         entry, at = _entry(archive, header, at, extras)
         yield entry
         extras = _Extras(common)
+    if extras.values != common:
+        raise refused("the archive ends after a header that speaks of an entry to come")
 
 
 _SPARSE_PAIRS = (b"GNU.sparse.offset", b"GNU.sparse.numbytes")
@@ -212,9 +214,10 @@ def _records(body: bytes) -> list[tuple[bytes, bytes]]:
 
 
 def _require_checksum(header: bytes, at: int) -> None:
-    wanted = _number(header[148:156])
+    wanted = header[148:156].strip(b"\0 ")
     rest = header[:148] + b" " * 8 + header[156:]
-    if wanted not in {sum(rest), sum(byte - 256 if byte > 127 else byte for byte in rest)}:
+    sums = {sum(rest), sum(byte - 256 if byte > 127 else byte for byte in rest)}  # old programs added signed bytes
+    if not re.fullmatch(rb"[0-7]+", wanted) or int(wanted, 8) not in sums:
         raise refused(f"no tar header at byte {at}: its checksum is wrong")
 
 
@@ -239,7 +242,7 @@ def _count(text: bytes) -> int:
 
 
 def _time_ns(text: bytes) -> int:
-    match = re.fullmatch(rb"(-?[0-9]{1,12})(?:\.([0-9]{1,30}))?", text)
+    match = re.fullmatch(rb"(-?[0-9]{1,18})(?:\.([0-9]{1,30}))?", text)
     if match is None:
         raise refused(f"{text[:40]!r} where a pax header has a time")
     return int(match[1]) * 10**9 + int((match[2] or b"")[:9].ljust(9, b"0"))
