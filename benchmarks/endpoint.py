@@ -38,9 +38,12 @@ class Endpoint:
     requests: int = 0
     waiting: int = 0
     most_waiting: int = 0
+    first_s: float = 0.0
+    last_s: float = 0.0
     rng: random.Random = field(default_factory=lambda: random.Random(0))
 
     async def reply_after_a_while(self, body: dict[str, Any]) -> dict[str, Any]:
+        self.first_s = self.first_s or time.time()
         self.requests += 1
         self.waiting += 1
         self.most_waiting = max(self.most_waiting, self.waiting)
@@ -49,6 +52,7 @@ class Endpoint:
                 await asyncio.sleep(self.latency_s * self.rng.uniform(0.5, 1.5))
         finally:
             self.waiting -= 1
+            self.last_s = time.time()
         return completion(body, message_for(body, self), self.requests)
 
     def stats(self) -> dict[str, Any]:
@@ -56,6 +60,8 @@ class Endpoint:
         return {
             "requests": self.requests,
             "most_waiting": self.most_waiting,
+            "from_s": self.first_s,
+            "until_s": self.last_s,
             "cpu_s": round(used.ru_utime + used.ru_stime, 3),
         }
 

@@ -14,7 +14,6 @@ import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 TICK_S = 0.01
 MEMORY_EVERY = 10  # ticks
@@ -24,35 +23,31 @@ class Probe:
     """Lag and resident memory of one loop while it runs."""
 
     def __init__(self) -> None:
-        self.lags_s: list[float] = []
-        self.own_lags_s: list[float] = []
+        self.ticks: list[tuple[float, float, float]] = []
+        """When (wall clock), how late, and how much of that delay this process computed: seconds."""
         self.resident_bytes: list[int] = []
 
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._expect(loop)
-
-    def _expect(self, loop: asyncio.AbstractEventLoop) -> None:
         due = loop.time() + TICK_S
         loop.call_at(due, self._tick, loop, due, time.process_time())
 
     def _tick(self, loop: asyncio.AbstractEventLoop, due: float, cpu_before_s: float) -> None:
         lag_s = loop.time() - due
-        self.lags_s.append(lag_s)
-        self.own_lags_s.append(min(lag_s, time.process_time() - cpu_before_s))
-        if len(self.lags_s) % MEMORY_EVERY == 0:
+        self.ticks.append((time.time(), lag_s, min(lag_s, time.process_time() - cpu_before_s)))
+        if len(self.ticks) % MEMORY_EVERY == 0:
             self.resident_bytes.append(_resident_bytes())
-        self._expect(loop)
+        self.start(loop)
 
-    def figures(self) -> dict[str, Any]:
-        lags, own = with_missed_ticks(self.lags_s), with_missed_ticks(self.own_lags_s)
-        return {
-            "ticks": len(self.lags_s),
-            "p50_ms": _ms(percentile(lags, 0.50)),
-            "p99_ms": _ms(percentile(lags, 0.99)),
-            "max_ms": _ms(max(lags, default=0.0)),
-            "own_p99_ms": _ms(percentile(own, 0.99)),
-            "resident_bytes": self.resident_bytes,
-        }
+
+def summary(ticks: Sequence[Sequence[float]]) -> dict[str, float]:
+    """Percentiles of lag, and of our own part in it."""
+    lags, own = (with_missed_ticks([tick[place] for tick in ticks]) for place in (1, 2))
+    return {
+        "p50_ms": _ms(percentile(lags, 0.50)),
+        "p99_ms": _ms(percentile(lags, 0.99)),
+        "max_ms": _ms(max(lags, default=0.0)),
+        "own_p99_ms": _ms(percentile(own, 0.99)),
+    }
 
 
 def with_missed_ticks(lags_s: Sequence[float]) -> list[float]:
@@ -100,7 +95,7 @@ def main() -> None:
     try:
         sandlot()
     finally:
-        report.write_text(json.dumps(probe.figures()))
+        report.write_text(json.dumps({"ticks": probe.ticks, "resident_bytes": probe.resident_bytes}))
 
 
 if __name__ == "__main__":

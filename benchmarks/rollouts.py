@@ -68,20 +68,21 @@ def trivial_costs(shrink: int, *, skip_peers: bool) -> dict[str, Costs]:
 def start_times(*, repeats: int, skip_peers: bool) -> dict[str, dict[str, float]]:
     """CPU-seconds to import and to print help, by framework; an empty Python is in all of them and shown beside them."""
 
-    def both(python: Path, module: str, command: Path) -> dict[str, float]:
-        imported = best_of(repeats, [python, "-c", f"import {module}"])
+    def both(python: Path, statement: str, command: Path) -> dict[str, float]:
+        imported = best_of(repeats, [python, "-c", statement])
         helped = best_of(repeats, [command, "--help"])
-        say(f"start: import {module} {imported:.3f} CPU-s, {command.name} --help {helped:.3f} CPU-s")
+        say(f"start: {statement} {imported:.3f} CPU-s, {command.name} --help {helped:.3f} CPU-s")
         return {"import_cpu_s": round(imported, 4), "help_cpu_s": round(helped, 4)}
 
     python = Path(sys.executable)
     starts = {
         "python": {"import_cpu_s": round(best_of(repeats, [python, "-c", "pass"]), 4)},
-        "ours": both(python, "sandlot", SANDLOT),
+        "bare": {"import_cpu_s": round(best_of(repeats, [python, "-c", "import sandlot"]), 4)},
+        "ours": both(python, "from sandlot import Environment, run", SANDLOT),
     }
     if not skip_peers:
-        starts["inspect"] = both(INSPECT.bin("python"), "inspect_ai", INSPECT.bin("inspect"))
-        starts["verifiers"] = both(VERIFIERS.bin("python"), "verifiers.v1", VERIFIERS.bin("vf-eval"))
+        starts["inspect"] = both(INSPECT.bin("python"), "from inspect_ai import Task, eval", INSPECT.bin("inspect"))
+        starts["verifiers"] = both(VERIFIERS.bin("python"), "from verifiers.v1 import Task, Taskset", VERIFIERS.bin("vf-eval"))
     return starts
 
 
@@ -94,6 +95,7 @@ def report_of(
         "endpoint": costs["ours_endpoint"].figures(),
         "waiting": waiting,
         "start": starts["ours"],
+        "bare_import": starts["bare"],
         "empty_python": starts["python"],
     }
     peers: dict[str, Any] = {}
@@ -113,15 +115,18 @@ def report_of(
 
 
 def ratios_of(ours_all: dict[str, Any], peers: dict[str, Any]) -> dict[str, float]:
-    """How many times more rollouts per CPU-second, and how many times less CPU to start: over 1 is better for us."""
+    """How many times more rollouts per CPU-second, and how many times less CPU to start: over 1 is better for us.
+
+    Of rollouts only marginal rates are compared: whole commands ran at different sizes, and start-up weighs more in small ones.
+    """
+    figure = "marginal_rollouts_per_cpu_s"
     ratios: dict[str, float] = {}
     for name, peer in peers.items():
         for kind, mine in (("endpoint", "endpoint"), ("mock", "scripted")):
-            for figure in ("rollouts_per_cpu_s", "marginal_rollouts_per_cpu_s"):
-                if kind in peer and peer[kind][figure] and ours_all[mine][figure]:
-                    ratios[f"{name}_{kind}_{figure}"] = round(ours_all[mine][figure] / peer[kind][figure], 2)
-        for figure in ("import_cpu_s", "help_cpu_s"):
-            ratios[f"{name}_{figure}"] = round(peer["start"][figure] / ours_all["start"][figure], 2)
+            if kind in peer and peer[kind][figure] and ours_all[mine][figure]:
+                ratios[f"{name}_{kind}_{figure}"] = round(ours_all[mine][figure] / peer[kind][figure], 2)
+        for start in ("import_cpu_s", "help_cpu_s"):
+            ratios[f"{name}_{start}"] = round(peer["start"][start] / ours_all["start"][start], 2)
     return ratios
 
 
@@ -148,7 +153,8 @@ def rows_of(ours_all: dict[str, Any], peers: dict[str, Any]) -> list[Row]:
         line("CPU per turn, ms, each further one", "< 1", ("waiting", "marginal_cpu_ms_per_turn")),
         line("memory per waiting rollout, kB", "", ("waiting", "kb_per_waiting_rollout")),
         line("peak memory of the process, MB", "", ("waiting", "peak_mb")),
-        line("import, CPU-seconds", "< 0.3", ("start", "import_cpu_s"), ("start", "import_cpu_s")),
+        line("import of what an author needs, CPU-seconds", "< 0.3", ("start", "import_cpu_s"), ("start", "import_cpu_s")),
+        line("`import sandlot` alone, CPU-seconds", "< 0.3", ("bare_import", "import_cpu_s")),
         line("`--help`, CPU-seconds", "< 0.3", ("start", "help_cpu_s"), ("start", "help_cpu_s")),
     ]
 

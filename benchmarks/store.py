@@ -10,7 +10,6 @@ imports. Human lines go to stderr; the last line of stdout is one JSON object.
 import argparse
 import json
 import os
-import platform
 import shutil
 import sqlite3
 import statistics
@@ -22,17 +21,17 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
 
+from peers import INSPECT, ready
+from report import Report, Row, publish, say
+
+NAME = "store"
+
 WRITERS = 256
 PAGE_ROWS = 50
 LOOKS = 500
 MANIFEST = b'{"format": 1, "env": "synthetic"}'
-INSPECT_VENV = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "sandlot-benchmarks" / "inspect"
 WORDS = ["".join(Random(n).choices("etaoinshrdlucmfwyp", k=2 + n % 9)) for n in range(2000)]
 """As hard to compress as plain English, roughly: eleven bits a word."""
-
-
-def say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
 
 
 # -- what is kept ------------------------------------------------------------------------------------------------------
@@ -290,19 +289,9 @@ def read_sqlite(path: Path, count: int) -> dict:
 # -- Inspect -----------------------------------------------------------------------------------------------------------
 
 
-def inspect_python() -> Path:
-    """Inspect in an environment of its own, outside the repository."""
-    python = INSPECT_VENV / "bin" / "python"
-    if not python.exists():
-        say(f"installing inspect-ai into {INSPECT_VENV}")
-        subprocess.run([sys.executable, "-m", "venv", str(INSPECT_VENV)], check=True)
-        subprocess.run([str(python), "-m", "pip", "install", "-q", "inspect-ai"], check=True)
-    return python
-
-
 def run_inspect(folder: Path, count: int) -> dict:
     script = Path(__file__).parent / "store_inspect.py"
-    command = [str(inspect_python()), str(script), str(folder), str(count), str(LOOKS)]
+    command = [str(ready(INSPECT).bin("python")), str(script), str(folder), str(count), str(LOOKS)]
     return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()[-1])
 
 
@@ -364,16 +353,31 @@ def ratios(ours: dict, peers: dict[str, dict]) -> dict[str, float]:
     return found
 
 
-def machine() -> dict:
-    with Path("/proc/cpuinfo").open() as file:
-        model = next((line.split(":")[1].strip() for line in file if line.startswith("model name")), platform.machine())
-    return {"cpu": model, "cores": os.cpu_count(), "load": os.getloadavg()[0], "python": platform.python_version()}
-
-
 def rounded(value: object) -> object:
     if isinstance(value, dict):
         return {key: rounded(item) for key, item in value.items()}
     return float(f"{value:.4g}") if isinstance(value, float) else value
+
+
+def rows(ours: dict, peers: dict[str, dict], count: int, samples: int) -> list[Row]:
+    """The lines of the table. Inspect holds a hundredth of what the others hold."""
+    lines = [
+        ("appends per CPU-second, durable (more is better)", lambda found: found.get("appends_per_cpu_s", ""), ""),
+        ("bytes a trace (less is better)", lambda found: found["bytes_per_trace"], ""),
+        ("seconds to open (less is better)", lambda found: found["open_s"], "seconds"),
+        (
+            "ms for a page of 50 rows, p50 (less is better)",
+            lambda found: found["page_ms"]["p50"] if "page_ms" in found else "",
+            "",
+        ),
+        ("ms for one trace, p50 (less is better)", lambda found: found["trace_ms"]["p50"], ""),
+        ("seconds for the mean score of all (less is better)", lambda found: found.get("mean_score_s", ""), ""),
+    ]
+    sizes = Row("traces held", f"{count:,}", {name: f"{samples if name == 'inspect' else count:,}" for name in peers})
+    return [
+        sizes,
+        *(Row(what, take(ours), {name: take(peer) for name, peer in peers.items()}, target) for what, take, target in lines),
+    ]
 
 
 def main() -> None:
@@ -397,8 +401,14 @@ def main() -> None:
             peers["inspect"] = run_inspect(folder, samples)
             say(f"inspect  {json.dumps(rounded(peers['inspect']))}")
     ours = found["sandlot"]
-    result = {"name": "store", "machine": machine(), "ours": ours, "peers": peers, "ratios": ratios(ours, peers)}
-    print(json.dumps(rounded(result)))
+    report = Report(
+        NAME,
+        ours=rounded(ours),
+        peers=rounded(peers),
+        ratios=rounded(ratios(ours, peers)),
+        rows=rows(ours, peers, count, samples),
+    )
+    publish(report, write_table=not options.small)
 
 
 if __name__ == "__main__":

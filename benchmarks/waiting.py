@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import endpoint
-from lag import percentile
+from lag import percentile, summary
 from report import measure, say
 
 HERE = Path(__file__).parent
@@ -34,6 +34,7 @@ class Held:
     resident_bytes: int
     """While most of them waited: the median over the run."""
     lag: dict[str, float]
+    """Between the first request and the last reply: while rollouts were in flight."""
     endpoint_cpu_s: float
 
 
@@ -45,13 +46,15 @@ def hold(num_rollouts: int, latency_s: float) -> Held:
         flags = ["--rollouts", str(num_rollouts), "--at-once", str(num_rollouts), "--json"]
         argv = [sys.executable, HERE / "lag.py", figures, "run", DIAL, "--model", f"openai:fake@{there.url}", *flags]
         done = measure(argv, cwd=Path(folder), env={"OPENAI_API_KEY": "x"})
-        summary = json.loads(done.stdout.splitlines()[-1])
-        if (summary["scored"], summary["score"]["mean"]) != (num_rollouts, 1.0):
-            raise RuntimeError(f"{num_rollouts} rollouts should all be scored 1: {summary}")
-        seen, lag = there.stats(), json.loads(figures.read_text())
+        said = json.loads(done.stdout.splitlines()[-1])
+        if (said["scored"], said["score"]["mean"]) != (num_rollouts, 1.0):
+            raise RuntimeError(f"{num_rollouts} rollouts should all be scored 1: {said}")
+        seen, probed = there.stats(), json.loads(figures.read_text())
+    in_flight = [tick for tick in probed["ticks"] if seen["from_s"] <= tick[0] <= seen["until_s"]]
+    lag = summary(in_flight)
     costs = f"{seen['requests']} turns, {done.cpu_s:.1f} CPU-s"
     say(f"waiting: {num_rollouts} at once, {costs}, lag p99 {lag['p99_ms']} ms, own {lag['own_p99_ms']} ms")
-    resident = sorted(lag.pop("resident_bytes"))
+    resident = sorted(probed["resident_bytes"])
     return Held(
         rollouts=num_rollouts,
         turns=seen["requests"],

@@ -44,6 +44,23 @@ async def test_a_command_that_does_not_exist_is_told_like_in_a_shell(sandbox):
     assert "cannot start `no-such-program`" in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("argv", "why"),
+    [
+        ((), "no words"),
+        (("echo", "a\0b"), "NUL"),
+        (("echo", "x" * 2_000_000), "write them to a file"),
+        (("echo", "x" * 200_000), "Argument list too long"),
+        (("echo", "\ud800"), "surrogates not allowed"),
+    ],
+)
+async def test_a_command_no_kernel_would_take_is_told_and_harms_nothing(sandbox, argv, why):
+    done = await run_command(sandbox, Command(argv=argv))
+    assert done.code == 126
+    assert why in done.stderr
+    assert (await sh(sandbox, "echo alive")).stdout == "alive\n"
+
+
 async def test_a_folder_that_does_not_exist_is_told(sandbox):
     assert "cannot enter `/nowhere`" in (await sh(sandbox, "true", cwd="/nowhere")).stderr
 
@@ -156,7 +173,7 @@ async def test_reading_what_is_not_a_file_says_so_and_never_waits(sandbox):
 
 @pytest.mark.parametrize("path", ["relative", "", "/nul\0byte"])
 async def test_a_path_that_is_none_is_refused(sandbox, path):
-    with pytest.raises(SandboxError, match="absolute path"):
+    with pytest.raises(ValueError, match="not absolute"):
         await sandbox.read(path)
 
 
@@ -165,6 +182,7 @@ async def test_listing_is_sorted_and_holds_files_only(sandbox):
     await sandbox.write("/data/a/x", b"")
     await sh(sandbox, "mkdir /data/empty; ln -s /data/b /data/link")
     assert await sandbox.list("/data") == ["/data/a/x", "/data/b"]
+    assert await sandbox.list("/nowhere") == []
 
 
 async def test_names_that_are_not_text_survive(sandbox):

@@ -1,70 +1,53 @@
-import threading
+"""Author code: wherever it belongs, and it ends itself at most, never the run."""
 
-import anyio
-import anyio.lowlevel
+import functools
+
 import pytest
 
-from sandlot import author
+from sandlot.author import call, is_async, name_of
 
 
-@pytest.fixture(autouse=True)
-def _clean():
-    author.ABANDONED.clear()
-    yield
-    author.ABANDONED.clear()
+def plain(value):
+    return value
 
 
-async def test_async_code_runs_on_the_loop_and_sync_code_off_it():
-    here = threading.get_ident()
-
-    async def on_loop():
-        return threading.get_ident()
-
-    assert await author.call(on_loop) == here
-    assert await author.call(threading.get_ident) != here
+async def awaited(value):
+    return value
 
 
-async def test_errors_pass_through_as_they_are():
-    def fail(value):
-        raise KeyError(value)
+class Callable:
+    __hash__ = None
 
-    with pytest.raises(KeyError, match="month"):
-        await author.call(fail, "month")
-
-
-async def test_a_thread_past_its_deadline_is_counted_until_it_does_return():
-    release = threading.Event()
-
-    def stuck():
-        release.wait()
-
-    with anyio.move_on_after(0.05):
-        await author.call(stuck)
-    assert author.ABANDONED[author.name_of(stuck)] == 1
-    release.set()
-    with anyio.fail_after(5):
-        while author.ABANDONED[author.name_of(stuck)]:
-            await anyio.lowlevel.checkpoint()
+    def __call__(self, value):
+        return value
 
 
-async def test_work_that_never_began_is_not_counted(monkeypatch):
-    release, entered = threading.Event(), anyio.Event()
-    limiter = anyio.CapacityLimiter(1)
-    monkeypatch.setattr(author, "_limiter", lambda: limiter)
-    seen = []
+class AsyncCallable:
+    async def __call__(self, value):
+        return value
 
-    async def hold():
-        entered.set()
-        await author.off_loop("holder", release.wait)
 
-    async with anyio.create_task_group() as group:
-        group.start_soon(hold)
-        await entered.wait()
-        with anyio.move_on_after(0.05):
-            await author.off_loop("queued", lambda: seen.append(1))
-        assert author.ABANDONED["queued"] == 0
-        release.set()
-    assert seen == []
+@pytest.mark.parametrize("function", [plain, awaited, Callable(), AsyncCallable(), functools.partial(plain)])
+async def test_every_kind_of_callable_gives_its_value(function):
+    assert await call(function, 7) == 7
+
+
+def test_async_is_told_by_what_is_wrapped():
+    @functools.wraps(awaited)
+    def wrapper(value):
+        return awaited(value)
+
+    assert is_async(wrapper)
+    assert name_of(wrapper).endswith("awaited")
+    assert not is_async(plain)
+
+
+async def test_an_error_passes_through_as_it_is():
+    def explode():
+        raise KeyError("x")
+
+    with pytest.raises(KeyError, match="x"):
+        await call(explode)
 
 
 @pytest.mark.parametrize("kind", ["sync", "async"])
@@ -76,4 +59,4 @@ async def test_code_that_exits_does_not_end_the_run(kind):
         raise SystemExit(0)
 
     with pytest.raises(RuntimeError, match=r"called exit\(0\)"):
-        await author.call(leave if kind == "sync" else leave_async)
+        await call(leave if kind == "sync" else leave_async)

@@ -3,7 +3,7 @@
 import anyio
 import pytest
 
-from sandlot import author
+from sandlot import author, threads
 from sandlot.env.environment import Environment
 from sandlot.errors import ModelError, StoppedByHook
 from sandlot.harness.tool_loop import ToolLoop
@@ -273,10 +273,10 @@ async def test_a_blocking_setup_is_given_up_on_at_its_deadline_and_counted():
     trace = await rolled(env, Turns("yes"))
     assert (trace.outcome.side, trace.outcome.kind) == (Side.ENVIRONMENT, "timeout")
     name = author.name_of(sleepy)
-    assert author.ABANDONED[name] == 1
+    assert threads.ABANDONED[name] == 1
     release.set()
     with anyio.fail_after(5):
-        while author.ABANDONED[name]:
+        while threads.ABANDONED[name]:
             await anyio.lowlevel.checkpoint()
 
 

@@ -6,10 +6,14 @@ import platform
 import shutil
 import sys
 import tempfile
-from importlib.metadata import entry_points
+from collections.abc import Mapping
 from pathlib import Path
 
+import anyio
 import msgspec
+
+from sandlot.errors import SandlotError
+from sandlot.wiring.parts import open_backend
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
@@ -24,18 +28,12 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
 def examined() -> list[Finding]:
     """Look at everything; nothing is changed."""
-    backends = sorted(entry.name for entry in entry_points(group="sandlot.backends"))
     return [
         Finding(what="python", ok=sys.version_info >= (3, 11), detail=platform.python_version()),
         Finding(what="system", ok=platform.system() == "Linux", detail=f"{platform.system()} {platform.release()}", needed=False),
         _writable(Path.cwd()),
         _open_files(),
-        Finding(
-            what="sandbox backends",
-            ok=bool(backends),
-            detail=", ".join(backends) or "none installed: environments with an `image` cannot run",
-            needed=False,
-        ),
+        *_sandboxes(),
         _package("duckdb", "SQL over runs; install `sandlot[sql]`"),
         Finding(
             what="model key",
@@ -45,6 +43,25 @@ def examined() -> list[Finding]:
         ),
         Finding(what="node", ok=shutil.which("node") is not None, detail="for MCP servers from npm", needed=False),
     ]
+
+
+def _sandboxes() -> list[Finding]:
+    """What a native sandbox isolates here, capability by capability, found out by making the process that makes them."""
+    try:
+        capabilities = anyio.run(_probed)
+    except SandlotError as error:
+        return [
+            Finding(what="native sandboxes", ok=False, detail=f"{error}; environments with an `image` cannot run", needed=False)
+        ]
+    return [
+        Finding(what=f"sandbox: {name}", ok=not said.startswith("no"), detail=said, needed=False)
+        for name, said in capabilities.items()
+    ]
+
+
+async def _probed() -> Mapping[str, str]:
+    async with open_backend() as backend:
+        return await backend.probe()
 
 
 def _writable(folder: Path) -> Finding:

@@ -15,7 +15,7 @@ def add_to(app: typer.Typer) -> None:
 def gc(
     runs: Runs = RUNS,
     older_than_days: Annotated[
-        float | None, typer.Option("--older-than", metavar="DAYS", help="Also whole runs older than this.")
+        float | None, typer.Option("--older-than", metavar="DAYS", min=0, help="Also whole runs older than this.")
     ] = None,
     delete: Annotated[bool, typer.Option("--delete", help="Do it; without this, only show what would go.")] = False,
     json: Json = False,

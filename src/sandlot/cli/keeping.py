@@ -42,20 +42,10 @@ def removed(unused_for_s: float) -> list[Line]:
 
 def made(spec: str) -> list[Line]:
     """Make one image, telling on stderr how far it is, and say what it was made into."""
-    told = logging.StreamHandler()
-    told.setFormatter(_Told())
-    log = logging.getLogger("sandlot.sandbox.images")
-    log.addHandler(told)
-    log.setLevel(logging.INFO)
+    logging.getLogger("sandlot.sandbox.images").setLevel(logging.INFO)
     image = find_image(spec)
     folders = {lease.folder.name for lease in image.leases}
     return [_line(item) for item in kept() if item.key in folders and item.about.kind != "bare"]
-
-
-class _Told(logging.Formatter):
-    def format(self, record: logging.LogRecord) -> str:
-        line = getattr(record, "line", "")
-        return f"{record.getMessage()}: {line}" if line else record.getMessage()
 
 
 def _line(item: Kept) -> Line:

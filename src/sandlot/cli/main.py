@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from sandlot.cli import compare, doctor, gc, images, new, play, regrade, replay, rubric, run, serve, show
+from sandlot.cli import compare, doctor, gc, images, logs, new, play, regrade, replay, rubric, run, serve, show
 from sandlot.errors import SandlotError
 
 app = typer.Typer(
@@ -44,6 +44,7 @@ for module in (doctor, new, show, play, run, compare, regrade, replay, rubric, s
 
 def main() -> None:
     """Run one command; the user's mistakes are a sentence, not a traceback."""
+    logs.to_stderr()
     try:
         app()
     except SandlotError as error:
@@ -53,3 +54,6 @@ def main() -> None:
         # The reader of our output has gone, as in `sandlot show RUN --json | head`; that is its right.
         sys.stderr.close()
         sys.exit(0)
+    except OSError as error:  # a place that was named cannot be read or written
+        print(f"sandlot: {error}", file=sys.stderr)
+        sys.exit(2)

@@ -18,7 +18,6 @@ from pathlib import Path
 from random import Random
 from typing import Any, cast
 
-from sandlot import author
 from sandlot.author import name_of
 from sandlot.env.environment import Environment, where
 from sandlot.env.session import world_seed
@@ -29,6 +28,7 @@ from sandlot.ports import Evidence, Judge
 from sandlot.rubric import CheckResult, Verdict
 from sandlot.rubric import Score as GradedScore
 from sandlot.task import Task
+from sandlot.threads import off_loop
 from sandlot.types import Role
 
 
@@ -99,7 +99,7 @@ class Dialogue:
 
     async def advance(self, script: Script, answer: str | None) -> Ask | Score | None:
         """Run it to the next thing it yields, off the loop."""
-        return await author.off_loop(name_of(self.function), lambda: _next(script, answer))
+        return await off_loop(name_of(self.function), lambda: _next(script, answer))
 
     async def solve(self, agent: Agent, task: Task) -> None:
         """Give the golden answers, one `Ask` after the other."""
@@ -119,7 +119,7 @@ class Dialogue:
         answers = [
             node.message.text for node in evidence.trace.path() if node.message.role is Role.ASSISTANT and not node.message.calls
         ]
-        return await author.off_loop(name_of(self.function), lambda: self._replay(task, asked, answers))
+        return await off_loop(name_of(self.function), lambda: self._replay(task, asked, answers))
 
     def _replay(self, task: Task, asked: list[str], answers: list[str]) -> GradedScore:
         script = self.start(task)

@@ -70,6 +70,8 @@ def needs_judge(env: Environment, tasks: list[Task], rubric: str | None = None) 
 def require_gradable(env: Environment, tasks: list[Task], rubric: str | None = None) -> None:
     """Refuse, before the first rollout, rubrics whose checks or arguments cannot work for these tasks."""
     if env.parts.grade is not None:
+        if rubric is not None:
+            raise ConfigError(f"environment `{env.name}` grades itself, by its `Score`s; it has no rubric `{rubric}`")
         return
     by_rubric: dict[str, list[Task]] = {}
     for task in tasks:

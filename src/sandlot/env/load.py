@@ -14,7 +14,7 @@ from typing import Any
 from sandlot.env.environment import Environment
 from sandlot.env.folder import MANIFEST, load_folder
 from sandlot.env.module import load_module
-from sandlot.errors import ConfigError
+from sandlot.errors import ConfigError, boundary
 
 GROUP = "sandlot.environments"
 
@@ -43,6 +43,8 @@ def load(what: str | Path | Environment) -> Environment:
     installed = {entry.name: entry for entry in entry_points(group=GROUP)}
     if str(what) in installed:
         return checked(_from_entry(installed[str(what)]))
+    if path.is_dir():
+        raise ConfigError(f"`{what}` is a folder without an environment: it has neither `{MANIFEST}` nor `environment.py`")
     raise ConfigError(f"no environment `{what}`: it is neither a path nor installed{_near(str(what), installed)}")
 
 
@@ -88,10 +90,8 @@ def _from_file(path: Path) -> Environment:
 
 
 def _from_entry(entry: EntryPoint) -> Environment:
-    try:
+    with boundary(ConfigError, f"installed environment `{entry.name}` = {entry.value}"):
         value: Any = entry.load()
-    except Exception as error:
-        raise ConfigError(f"installed environment `{entry.name}` = {entry.value}: {type(error).__name__}: {error}") from error
     if isinstance(value, Environment):
         return value
     path = getattr(value, "__path__", None)  # a package that is a folder environment

@@ -17,7 +17,7 @@ from functools import partial
 import anyio
 import msgspec
 
-from sandlot.author import name_of, off_loop
+from sandlot.author import name_of
 from sandlot.errors import GradeError, NotInEvidence, SandlotError, boundary
 from sandlot.grade.checks import Function, ask, ask_async, binding, result_of, suppressed
 from sandlot.grade.library import LIBRARY
@@ -28,6 +28,7 @@ from sandlot.grade.view import view_of
 from sandlot.ports import Evidence, Judge, Judgement
 from sandlot.rubric import Check, CheckResult, JudgeCheck, JudgeRecord, PythonCheck, Rubric, Score
 from sandlot.task import Task
+from sandlot.threads import off_loop
 from sandlot.types import digest
 
 AT_ONCE = 8

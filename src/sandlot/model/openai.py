@@ -93,7 +93,10 @@ def openai_config(spec: str) -> OpenAIConfig:
     """From `NAME@URL` or `NAME` as the command line has it, with or without `openai:` before it."""
     spec = spec.removeprefix("openai:")
     model, mark, rest = spec.partition("@http")
-    return OpenAIConfig(model=model, url="http" + rest) if mark else OpenAIConfig(model=spec)
+    if mark or "://" not in spec:
+        return OpenAIConfig(model=model, url="http" + rest) if mark else OpenAIConfig(model=spec)
+    model, _, url = spec.rpartition("@")  # some other scheme: refused by name, not sent as a model's name to the default
+    return OpenAIConfig(model=model, url=url)
 
 
 def connections_allowed(at_once: int) -> int:

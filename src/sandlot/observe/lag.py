@@ -60,10 +60,10 @@ class LagReport(msgspec.Struct, frozen=True, kw_only=True):
     blocked: tuple[Blocked, ...] = ()
     """Longest in all first."""
 
-    @property
-    def blocked_by(self) -> tuple[str, ...]:
-        """The names of the functions that blocked, longest in all first."""
-        return tuple(each.function for each in self.blocked)
+    def blocked_by(self, at_least_s: float = 0.0) -> tuple[str, ...]:
+        """The functions that blocked, longest in all first; a machine that gave the loop no time is no function."""
+        named = [each for each in self.blocked if each.function != NOWHERE.function and each.longest_s >= at_least_s]
+        return tuple(f"{each.function} ({each.where}) for {each.longest_s:.1f} s" for each in named)
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +176,7 @@ class LoopWatch:
         place = place_of(frames.get(thread_id))
         if place.function not in self._logged:  # at once: a loop that never answers again is never reported
             self._logged.add(place.function)
-            log.warning("event loop blocked", extra={"function": place.function, "where": place.where, "inside": place.inside})
+            log.info("event loop blocked", extra={"function": place.function, "where": place.where, "inside": place.inside})
         return place
 
     def _note(self, lag_s: float, seen: Counter[Place]) -> None:

@@ -8,20 +8,24 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 import anyio
+import anyio.lowlevel
 
-from sandlot.author import ABANDONED
 from sandlot.ports import Blobs
 from sandlot.rollout import run_rollout
 from sandlot.run.breaker import Breaker
 from sandlot.run.config import Plan
 from sandlot.store.directory import RunDirectory
 from sandlot.task import Task, split_of
+from sandlot.threads import ABANDONED
 from sandlot.trace import Attempt, Failed, Trace, TraceRow, row_of
 from sandlot.types import Side
 from sandlot.wiring.parts import Parts
 
 MAX_ABANDONED = 16
 """Worker threads given up on before the run stops: more would slowly take every thread there is."""
+
+STARTED_TOGETHER = 8
+"""Rollouts begun before the loop has a turn: thousands begun in one go would hold it for seconds."""
 
 RETRIED = frozenset({Side.SANDBOX, Side.MODEL})
 """Infrastructure that may do better the next time. An author's error is the same every time."""
@@ -79,8 +83,10 @@ async def collect(
         async with anyio.create_task_group() as group:
             group.start_soon(_listen, collection)
             async with anyio.create_task_group() as workers:
-                for _ in range(min(at_once, plan.num_rollouts - len(done))):
+                for number in range(min(at_once, plan.num_rollouts - len(done))):
                     workers.start_soon(work, missing)
+                    if number % STARTED_TOGETHER == 0:
+                        await anyio.lowlevel.checkpoint()
             group.cancel_scope.cancel()
     collection.num_cancelled = len(in_flight)
     return collection
@@ -106,7 +112,7 @@ async def _tried(parts: Parts, task: Task, rollout: int, *, run: str, blobs: Blo
 def _unpaid(trace: Trace, collection: Collection) -> bool:
     """True if a spend cap cut this rollout short: it is not a result, and will be taken again when there is a budget."""
     if isinstance(trace.outcome, Failed) and trace.outcome.kind == "spend":
-        collection.stop(f"{trace.outcome.message}; raise the cap and repeat the command to continue")
+        collection.stop(trace.outcome.message)
         return True
     return False
 

@@ -16,6 +16,7 @@ from sandlot.run.config import Plan, RunConfig
 from sandlot.task import split_of
 from sandlot.types import Json, digest
 from sandlot.wiring.models import public_spec
+from sandlot.wiring.parts import ModelConfig
 
 
 class Fingerprints(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,9 +68,15 @@ async def _tools_as_served(env: Environment, plan: Plan) -> list[ToolSpec]:
 
 def run_digest(config: RunConfig, prints: Fingerprints) -> str:
     """The same for the same command on the same environment: how an interrupted run is found again."""
-    # What does not change the data does not change the identity: more at once is still the same run.
-    same = msgspec.structs.replace(config, env="", at_once=1)
+    # What does not change the data does not change the identity: more at once, or a higher cap, is still the same run.
+    judge = _unbounded(config.judge) if config.judge else None
+    same = msgspec.structs.replace(config, env="", at_once=1, model=_unbounded(config.model), judge=judge)
     return digest(msgspec.json.encode([same, prints], order="deterministic"))[:8]
+
+
+def _unbounded(model: ModelConfig) -> ModelConfig:
+    """The model without what only says how fast and how far it may go."""
+    return msgspec.structs.replace(model, connections=1, patience_s=0.0, max_total_tokens=None, max_usd=None)
 
 
 def public(config: RunConfig) -> RunConfig:

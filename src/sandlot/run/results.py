@@ -12,7 +12,7 @@ from sandlot.run.compare import Comparison, Sameness, compare
 from sandlot.run.manifest import Manifest
 from sandlot.run.summary import Summary, summarise
 from sandlot.store.reader import RunReader
-from sandlot.trace import Trace, TraceRow
+from sandlot.trace import Trace, TraceRow, Usage
 
 
 class Sitting(msgspec.Struct, frozen=True, kw_only=True):
@@ -104,6 +104,13 @@ class Run:
         if settings.first != settings.second and not despite_setting:
             raise ConfigError(f"{settings.note}; compare all the same with `--despite-setting`")
         return compare(self.rows, other.rows, settings=settings)
+
+    def spent(self) -> Usage:
+        """What its stored rollouts have cost; a rollout that was cut off and will be taken again is not in it."""
+        usages = (
+            Usage(prompt_tokens=row.prompt_tokens, completion_tokens=row.completion_tokens, usd=row.usd) for row in self.rows
+        )
+        return sum(usages, start=Usage())
 
     def summary(self) -> Summary:
         """What came out, for people and machines."""

@@ -29,6 +29,9 @@ from sandlot.wiring.parts import AgentConfig, ModelConfig, open_parts
 POOL = 16
 """Sandboxes kept ready for the next rollouts."""
 
+WORTH_TELLING_S = 0.5
+"""A function that held the loop this long is named in the summary; shorter waits a busy machine causes by itself."""
+
 JUDGE_CACHE = ".judge"
 """Below the folder of runs: a verdict once given is not paid for again, by whatever run."""
 
@@ -50,8 +53,7 @@ async def run_async(
     watcher = watch or Watcher()
     started_s, cpu_s = time.monotonic(), _cpu_s()
     async with (
-        open_run(path, manifest=msgspec.json.format(msgspec.json.encode(manifest), indent=2)) as store,
-        open_parts(
+        open_parts(  # before the directory: a model that is refused leaves no empty run behind
             environment,
             config.model,
             config.agent,
@@ -60,7 +62,9 @@ async def run_async(
             sandbox=config.sandbox,
             pool=min(config.at_once, POOL),
             cache=path.parent / JUDGE_CACHE,
+            spent=Run(path).spent() if (path / "manifest.json").exists() else None,
         ) as parts,
+        open_run(path, manifest=msgspec.json.format(msgspec.json.encode(manifest), indent=2)) as store,
         LoopWatch() as lag,
     ):
         watcher.begin(path, plan, len(store.done_keys()))
@@ -76,8 +80,8 @@ async def run_async(
             breaker=breaker,
             watch=watcher.note,
         )
-        sitting = _sitting(collection, wall_s=time.monotonic() - started_s, cpu_s=_cpu_s() - cpu_s, lag=lag.report())
-        note_sitting(path, sitting)
+    # After everything is closed: what the sandboxes' processes used is known when they have been waited for.
+    note_sitting(path, _sitting(collection, wall_s=time.monotonic() - started_s, cpu_s=_cpu_s() - cpu_s, lag=lag.report()))
     return Run(path)
 
 
@@ -164,7 +168,7 @@ def _sitting(collection: Collection, *, wall_s: float, cpu_s: float, lag: LagRep
         tripped=collection.tripped,
         num_cancelled=collection.num_cancelled,
         lag_p99_s=lag.p99_s,
-        blocked_by=lag.blocked_by,
+        blocked_by=lag.blocked_by(WORTH_TELLING_S),
     )
 
 

@@ -6,6 +6,7 @@ zygote makes a folder per sandbox and writes a few lines. A machine that lets us
 controller to version 1.
 """
 
+import itertools
 import os
 import re
 from contextlib import suppress
@@ -18,7 +19,8 @@ CONTROLLERS = ("memory", "cpu", "pids")
 PERIOD_US = 20_000
 """Processor time is handed out this often: short, so that a throttled sandbox stutters instead of stalling."""
 
-_NAME = re.compile(r"sandlot-(\d+)-(\d+)\Z")
+_NAME = re.compile(r"sandlot-(\d+)-(\d+)-\d+\Z")
+_NUMBERS = itertools.count()
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +67,7 @@ class Cgroups:
 
 def find_cgroups(proc: Path = Path("/proc")) -> Cgroups:
     """Make a folder for this process's sandboxes in every tree that allows it, and clear what dead processes left there."""
-    name = f"sandlot-{os.getpid()}-{_started(proc, os.getpid())}"
+    name = f"sandlot-{os.getpid()}-{_started(proc, os.getpid())}-{next(_NUMBERS)}"
     own = {key: path for _, keys, path in _lines(proc / "self" / "cgroup", ":", 3) for key in keys.split(",")}
     mounts = _mounts(proc)
     found = Cgroups(version=1)

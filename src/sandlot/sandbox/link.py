@@ -7,7 +7,7 @@ thousands of idle sandboxes cost a waiting task each. When the link breaks, ever
 import os
 import socket
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Protocol
 
 import anyio
@@ -39,6 +39,7 @@ class Link:
         self._listeners: dict[int, Listener] = {}
         self._next_channel = 1
         self._sending = anyio.Lock(fast_acquire=True)
+        self._running = False
         self.broken: SandboxError | None = None
 
     async def greet(self) -> int:
@@ -63,7 +64,21 @@ class Link:
         return fds[0]
 
     async def run(self) -> None:
-        """Hand out what arrives until the link is closed or breaks; never raises."""
+        """Hand out what arrives until the link is closed or breaks; never raises.
+
+        Only here is the socket closed: a descriptor that is given back while somebody waits for it could be another link's by
+        the time the wait is undone.
+        """
+        self._running = self.broken is None
+        try:
+            await self._receive()
+        finally:
+            if self._running:
+                with anyio.CancelScope(shield=True):
+                    async with self._sending:
+                        self._socket.close()
+
+    async def _receive(self) -> None:
         try:
             while self.broken is None:
                 await anyio.wait_readable(self._socket)
@@ -78,14 +93,15 @@ class Link:
             self.fail(error)
         except OSError as error:
             self.fail(SandboxError(f"the sandbox died ({error})", kind="died"))
-        except anyio.ClosedResourceError:
-            pass  # `close` has told everyone
 
     def fail(self, error: SandboxError) -> None:
         """Break the link: everyone on it hears the same error, and later calls too."""
         if self.broken is None:
             self.broken = error
-            self._socket.close()
+            with suppress(OSError):
+                self._socket.shutdown(socket.SHUT_RDWR)  # wakes whoever waits, and process 1 dies of it
+            if not self._running:
+                self._socket.close()
         listeners, self._listeners = self._listeners, {}
         for listener in listeners.values():
             listener.on_broken(self.broken)
@@ -93,7 +109,6 @@ class Link:
     def close(self) -> None:
         """End the sandbox: its process 1 dies with the socket, and everything in it with process 1."""
         if self.broken is None:
-            anyio.notify_closing(self._socket)
             self.fail(SandboxError("the sandbox is closed", kind="closed"))
 
     @contextmanager

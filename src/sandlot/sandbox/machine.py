@@ -80,5 +80,5 @@ async def start_machine(zygote: Zygote, tasks: TaskGroup, trees: Sequence[Tree],
 def absolute(path: str) -> str:
     """The path, if it is one the sandbox can be asked for."""
     if not path.startswith("/") or "\0" in path:
-        raise SandboxError(f"path {path!r} in a sandbox: give an absolute path without NUL", kind="config")
+        raise ValueError(f"path {path!r} in a sandbox is not absolute, or has a NUL in it; paths start with `/`")
     return path

@@ -7,6 +7,7 @@ of times. Processes and `/dev/shm` are not carried over.
 """
 
 import logging
+import resource
 from collections import Counter, deque
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -65,7 +66,10 @@ class NativeSandbox:
 
     async def list(self, folder: str = "/") -> Sequence[str]:
         """Absolute paths of all files below a folder, sorted; the image's included, `/proc`, `/dev` and `/sys` not."""
-        entries = await self._reader().entries(Listing.BELOW, folder)
+        try:
+            entries = await self._reader().entries(Listing.BELOW, folder)
+        except (FileNotFoundError, NotADirectoryError):
+            return []  # there is nothing below it
         return sorted(entry.path for entry in entries if entry.kind == "f" and not entry.path.startswith(_NOT_LISTED))
 
     async def stat(self, path: str) -> Entry:
@@ -197,14 +201,17 @@ class NativeBackend:
         return sum(len(ready) for ready in self._ready.values())
 
     async def _image(self, name: str) -> tuple[Image, tuple[Tree, ...]]:
-        if name not in self._images:
-            async with self._finding:
+        if name in self._images:
+            return self._images[name]
+        async with self._finding:
+            if name not in self._images:
                 image = await anyio.to_thread.run_sync(find_image, name)
-                trees: list[Tree] = []
-                for mountpoint, folders in image.trees:
-                    trees.append(Tree(mountpoint, tuple([await self.zygote.folder(folder) for folder in folders])))
+                trees = [
+                    Tree(mountpoint, tuple([await self.zygote.folder(folder) for folder in folders]))
+                    for mountpoint, folders in image.trees
+                ]
                 self._images[name] = image, tuple(trees)
-        return self._images[name]
+            return self._images[name]
 
     def _take(self, image: str) -> Machine | None:
         ready = self._ready.get(image)
@@ -243,6 +250,13 @@ async def _closing(sandbox: NativeSandbox) -> AsyncGenerator[NativeSandbox]:
             await sandbox.close()
 
 
+def _raise_open_files() -> None:
+    """Each sandbox takes two descriptors here; the usual soft limit of 1024 would end at five hundred of them."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
 @asynccontextmanager
 async def open_native(*, quota: Quota | None = None, pool: int = 0, user: int | None = None) -> AsyncGenerator[NativeBackend]:
     """The native backend for as long as the context lasts; `pool` sandboxes of each used image are kept ready.
@@ -250,6 +264,7 @@ async def open_native(*, quota: Quota | None = None, pool: int = 0, user: int | 
     `user`: make sandboxes with the power of that user id instead of root's, as an ordinary user would have them.
     """
     path = await anyio.to_thread.run_sync(program)
+    _raise_open_files()
     cgroups = find_cgroups() if user is None else Cgroups(missing=dict.fromkeys(CONTROLLERS, "an ordinary user has none"))
     try:
         async with open_zygote(path, cgroups, user) as zygote, anyio.create_task_group() as tasks:

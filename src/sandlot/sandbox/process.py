@@ -8,7 +8,7 @@ import anyio
 from sandlot.errors import SandboxError
 from sandlot.ports import Command
 from sandlot.sandbox.link import Link
-from sandlot.sandbox.wire import WINDOW, Frame, Kind, garbled, take_exit, take_failure, take_number, text, words
+from sandlot.sandbox.wire import FRAME_MAX, WINDOW, Frame, Kind, garbled, take_exit, take_failure, take_number, text, words
 
 _PIECE = 64 << 10
 _FINAL = 4 << 20
@@ -162,6 +162,12 @@ class Channel:
                 return
         await self._changed.wait()
 
+    def refuse(self, message: str) -> None:
+        """Answer without asking the agent: a message on stderr and the shell's code for what cannot be started."""
+        self._pieces.append((1, message.encode("utf-8", "replace")))
+        self.code = 126
+        self._close()
+
     def over(self) -> bool:
         """True when nothing more can come."""
         return self._closed or self._link.broken is not None
@@ -225,13 +231,29 @@ class NativeStream:
 
 
 async def spawn(link: Link, command: Command) -> NativeProcess:
-    """Start a command over a link."""
-    stdin = command.stdin
-    first = (stdin or b"")[:_PIECE]
-    rest = (stdin or b"")[_PIECE:]
-    stays_open = stdin is None or bool(rest)
+    """Start a command over a link. One that cannot even be said is answered like one that cannot be started."""
+    stdin = command.stdin or b""
+    first, rest = stdin[:_PIECE], stdin[_PIECE:]
+    stays_open = command.stdin is None or bool(rest)
+    channel = Channel(link)
+    try:
+        payload = _packed(command, first, stays_open=stays_open)
+    except ValueError as error:
+        channel.refuse(f"sandlot: cannot start this command: {error}\n")
+        return NativeProcess(channel)
+    channel.promise(len(first), rest)
+    await channel.request(Kind.SPAWN, payload)
+    return NativeProcess(channel)
+
+
+def _packed(command: Command, first: bytes, *, stays_open: bool) -> bytes:
+    """The SPAWN of a command; `ValueError` for what no kernel would take."""
+    environment = [f"{name}={value}" for name, value in (ENVIRONMENT | command.env).items()]
+    if not command.argv:
+        raise ValueError("it has no words")
+    if any("\0" in word for word in (*command.argv, *environment, command.cwd, command.user)):
+        raise ValueError("it has a NUL in it")
     limit = _UNLIMITED if command.output_bytes is None else command.output_bytes
-    environment = ENVIRONMENT | command.env
     payload = b"".join(
         (
             ((1 if command.pty else 0) | (2 if stays_open else 0)).to_bytes(1, "little"),
@@ -239,14 +261,13 @@ async def spawn(link: Link, command: Command) -> NativeProcess:
             text(command.user),
             text(command.cwd),
             words(list(command.argv)),
-            words([f"{name}={value}" for name, value in environment.items()]),
+            words(environment),
             text(first),
         )
     )
-    channel = Channel(link)
-    channel.promise(len(first), rest)
-    await channel.request(Kind.SPAWN, payload)
-    return NativeProcess(channel)
+    if len(payload) > FRAME_MAX - 5:
+        raise ValueError(f"its words take {len(payload)} bytes; write them to a file")
+    return payload
 
 
 async def connect(link: Link, where: int | str) -> NativeStream:

@@ -30,5 +30,10 @@ class Quota(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             value = getattr(self, name)
             if not 0 < value < 1 << 62:
                 raise ConfigError(f"sandbox quota `{name}` is {value!r}; give a positive, finite number")
+        if self.memory_bytes < self.disk_bytes + 32 * MIB:
+            raise ConfigError(
+                f"sandbox quota: {self.memory_bytes // MIB} MiB of memory for {self.disk_bytes // MIB} MiB of disk; "
+                "written files live in memory, so give it at least 32 MiB more than disk"
+            )
         if self.open_files < 64 or self.pids < 4:
             raise ConfigError(f"sandbox quota: {self.open_files} open files, {self.pids} pids; a shell needs 64 and 4")

@@ -51,6 +51,7 @@ class Zygote:
         self._process = process
         self._asking = anyio.Lock(fast_acquire=True)
         self._folders: dict[Path, Layer] = {}
+        self.pid = process.pid
         self.cgroups = cgroups
         self.privileged = False
         self.owners_mapped = True

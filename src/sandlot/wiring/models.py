@@ -5,10 +5,12 @@ Each scheme is one small function below; an installed one (entry point group `sa
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from importlib import import_module
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import anyio
+import anyio.to_thread
 
 from sandlot.env.environment import Environment
 from sandlot.errors import ConfigError
@@ -21,19 +23,22 @@ from sandlot.model.spend import Caps, Prices, Spend, capped
 from sandlot.model.spoken import spoken
 from sandlot.ports import ChatModel, Judge, Policies
 from sandlot.store.reader import RunReader
+from sandlot.trace import Usage
 from sandlot.wiring.parts import AgentConfig, ModelConfig, opener
 
 LISTENER_S = 10.0
 """How long a model server may take to accept the first connection."""
 
-Opener = Callable[[str, ModelConfig, AgentConfig, Environment], AbstractAsyncContextManager[Policies]]
+Opener = Callable[[str, ModelConfig, AgentConfig, Environment, Spend], AbstractAsyncContextManager[Policies]]
 
 
 @asynccontextmanager
-async def open_policies(model: ModelConfig, agent: AgentConfig, env: Environment) -> AsyncGenerator[Policies]:
-    """The policies a spec names, open for as long as a run lasts."""
+async def open_policies(
+    model: ModelConfig, agent: AgentConfig, env: Environment, spent: Usage | None = None
+) -> AsyncGenerator[Policies]:
+    """The policies a spec names, open for as long as a run lasts; `spent` is what earlier sittings of the run have cost."""
     open_scheme, rest = opener("models", SCHEMES, model.spec)
-    async with open_scheme(rest, model, agent, env) as policies:
+    async with open_scheme(rest, model, agent, env, Spend(_caps(model), spent)) as policies:
         yield policies
 
 
@@ -43,22 +48,26 @@ async def open_judge(config: ModelConfig, cache: Path | None = None) -> AsyncGen
     scheme, _, rest = config.spec.partition(":")
     if scheme != "openai":
         raise ConfigError(f"judge `{config.spec}`: a judge is a chat model, `openai:NAME@URL`")
-    async with open_chat(rest, config) as chat:
+    async with open_chat(rest, config, Spend(_caps(config))) as chat:
         yield ModelJudge(chat, FolderCache(cache) if cache else None)
 
 
 @asynccontextmanager
-async def open_chat(rest: str, config: ModelConfig) -> AsyncGenerator[ChatModel]:
-    """A chat endpoint under its caps."""
-    from sandlot.model.openai import OpenAIConfig, open_openai, openai_config  # noqa: PLC0415 - aiohttp takes half a second to import
+async def open_chat(rest: str, config: ModelConfig, spend: Spend) -> AsyncGenerator[ChatModel]:
+    """A chat endpoint that pays from `spend`."""
+    await anyio.to_thread.run_sync(import_module, "aiohttp")  # half a second: not on the loop, and not for those who need none
+    from sandlot.model.openai import OpenAIConfig, open_openai, openai_config  # noqa: PLC0415 - as above
 
     named = openai_config(rest)
     settings = OpenAIConfig(model=named.model, url=named.url, at_once=config.connections, patience_s=config.patience_s)
-    caps = Caps(tokens=config.max_total_tokens, usd=config.max_usd)
     prices = Prices(prompt=config.usd_per_million_prompt, completion=config.usd_per_million_completion)
     await require_listener(settings.url)
     async with open_openai(settings) as chat:
-        yield capped(chat, Spend(caps), prices)
+        yield capped(chat, spend, prices)
+
+
+def _caps(config: ModelConfig) -> Caps:
+    return Caps(tokens=config.max_total_tokens, usd=config.max_usd)
 
 
 async def require_listener(url: str) -> None:
@@ -74,18 +83,22 @@ async def require_listener(url: str) -> None:
 
 
 @asynccontextmanager
-async def _openai(rest: str, model: ModelConfig, agent: AgentConfig, env: Environment) -> AsyncGenerator[Policies]:  # noqa: ARG001 - the opener's shape
-    async with open_chat(rest, model) as chat:
+async def _openai(rest: str, model: ModelConfig, agent: AgentConfig, _env: Environment, spend: Spend) -> AsyncGenerator[Policies]:
+    async with open_chat(rest, model, spend) as chat:
         yield spoken(chat, model.sampling, calls=agent.calls, reasoning=agent.reasoning)
 
 
 @asynccontextmanager
-async def _scripted(rest: str, model: ModelConfig, agent: AgentConfig, env: Environment) -> AsyncGenerator[Policies]:  # noqa: ARG001 - as above
+async def _scripted(
+    rest: str, _model: ModelConfig, _agent: AgentConfig, env: Environment, _spend: Spend
+) -> AsyncGenerator[Policies]:
     yield scripted(rest, env.parts.solution)
 
 
 @asynccontextmanager
-async def _replay(rest: str, model: ModelConfig, agent: AgentConfig, env: Environment) -> AsyncGenerator[Policies]:  # noqa: ARG001 - as above
+async def _replay(
+    rest: str, _model: ModelConfig, _agent: AgentConfig, _env: Environment, _spend: Spend
+) -> AsyncGenerator[Policies]:
     reader = RunReader(Path(rest))
     recorded = reader.done_keys()
     yield replayed(lambda task, rollout: reader.trace(task, rollout) if (task, rollout) in recorded else None)
@@ -108,4 +121,5 @@ def prices(text: str | None) -> tuple[float, float]:
         prompt, completion = (float(piece) for piece in text.split("/"))
     except ValueError as error:
         raise ConfigError(f"price `{text}`: write USD per million prompt and completion tokens as `0.5/1.5`") from error
-    return prompt, completion
+    checked = Prices(prompt=prompt, completion=completion)
+    return checked.prompt, checked.completion

@@ -4,6 +4,7 @@ A part is named by a short spec, `scheme:rest`. Ready schemes and installed ones
 unknown one is answered with the list of what there is.
 """
 
+import math
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -15,9 +16,10 @@ from typing import Any, Literal
 import msgspec
 
 from sandlot.env.environment import Environment
-from sandlot.errors import ConfigError
+from sandlot.errors import ConfigError, boundary
 from sandlot.harness.tool_loop import ToolLoop
 from sandlot.ports import Backend, Harness, Hook, Judge, Policies, Sampling
+from sandlot.trace import Usage
 
 
 class AgentConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -52,6 +54,17 @@ class ModelConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """The price of prompt tokens; there is no built-in price list."""
     usd_per_million_completion: float = 0.0
     """The price of completion tokens."""
+
+    def __post_init__(self) -> None:
+        least = {"connections": 1, "patience_s": 0, "max_total_tokens": 0, "max_usd": 0}
+        least |= {"usd_per_million_prompt": 0, "usd_per_million_completion": 0}
+        for name, low in least.items():
+            _require_number(f"{name} of model `{self.spec}`", getattr(self, name), low)
+        _require_number("temperature", self.sampling.temperature, 0)
+        _require_number("top_p", self.sampling.top_p, 0)
+        _require_number("max_tokens", self.sampling.max_tokens, 1)
+        if self.max_usd is not None and not (self.usd_per_million_prompt or self.usd_per_million_completion):
+            raise ConfigError(f"max_usd is {self.max_usd:g} and nothing has a price; give `--price IN/OUT`, such as `0.5/1.5`")
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,16 +118,16 @@ def opener(group: str, ready: dict[str, Callable[..., Any]], spec: str) -> tuple
 
 def open_harness(config: AgentConfig) -> Harness:
     """The loop, with its hooks."""
-    hooks: list[Hook] = [_made(by_path(path, "hook")) for path in config.hooks]
+    hooks: list[Hook] = [_made(path, "hook", ("after_turn", "after_step")) for path in config.hooks]
     if config.harness == "tool-loop":
         return ToolLoop(hooks)
     if hooks:
         raise ConfigError(f"hooks are called by the built-in harness; `{config.harness}` has a loop of its own")
-    return _made(by_path(config.harness, "harness"))
+    return _made(config.harness, "harness", ("name", "play"))
 
 
 @asynccontextmanager
-async def open_parts(
+async def open_parts(  # noqa: PLR0913 - the parts of a run, each by keyword
     env: Environment,
     model: ModelConfig,
     agent: AgentConfig,
@@ -124,8 +137,12 @@ async def open_parts(
     sandbox: str = "native",
     pool: int = 0,
     cache: Path | None = None,
+    spent: Usage | None = None,
 ) -> AsyncGenerator[Parts]:
-    """All parts of a run, open for as long as it lasts; `cache` is where a judge's verdicts are kept."""
+    """All parts of a run, open for as long as it lasts.
+
+    `cache` is where a judge's verdicts are kept, `spent` what earlier sittings of the run have cost.
+    """
     from sandlot.wiring.models import open_judge, open_policies  # noqa: PLC0415 - models import what only they need
 
     async with AsyncExitStack() as stack:
@@ -133,7 +150,7 @@ async def open_parts(
         backend = await stack.enter_async_context(open_backend(sandbox, pool)) if env.image is not None else None
         yield Parts(
             grading=Grading(env=env, judge=judging, rubric=rubric, backend=backend),
-            policies=await stack.enter_async_context(open_policies(model, agent, env)),
+            policies=await stack.enter_async_context(open_policies(model, agent, env, spent)),
             harness=open_harness(agent),
         )
 
@@ -159,6 +176,17 @@ async def _native(rest: str, *, pool: int) -> AsyncGenerator[Backend]:
 BACKENDS: dict[str, Callable[..., Any]] = {"native": _native}
 
 
-def _made(value: Any) -> Any:
-    """A class is instantiated; an instance is used as it is."""
-    return value() if isinstance(value, type) else value
+def _made(path: str, what: str, needs: tuple[str, ...]) -> Any:
+    """What a path names: a class is instantiated, an instance is used as it is; refused if it is not of the port's shape."""
+    named: Any = by_path(path, what)
+    with boundary(ConfigError, f"{what} `{path}`"):
+        value = named() if isinstance(named, type) else named
+    missing = [name for name in needs if not hasattr(value, name)]
+    if missing:
+        raise ConfigError(f"{what} `{path}` is a {type(value).__name__} without `{missing[0]}`; a {what} has {', '.join(needs)}")
+    return value
+
+
+def _require_number(what: str, value: float | None, low: float) -> None:
+    if value is not None and not low <= value < math.inf:
+        raise ConfigError(f"{what} is {value!r}; give a finite number, {low} or more")

@@ -5,13 +5,13 @@ import time
 import anyio
 import pytest
 
-from sandlot.author import ABANDONED
 from sandlot.clock import deadline
 from sandlot.errors import ConfigError, GradeError, ModelError
 from sandlot.grade.grading import grade, rank_of
 from sandlot.ports import Judgement
 from sandlot.rubric import JudgeCheck, JudgeExample, PythonCheck, Rubric, Verdict
 from sandlot.task import Task
+from sandlot.threads import ABANDONED
 
 TASK = Task("t", key={"yes": True})
 

@@ -193,8 +193,8 @@ def test_a_directory_that_is_no_run_is_refused(tmp_path):
 async def test_an_author_thread_that_never_returns_stops_the_run_by_name(tmp_path, monkeypatch):
     import threading
 
-    from sandlot.author import ABANDONED
     from sandlot.run import collect
+    from sandlot.threads import ABANDONED
 
     monkeypatch.setattr(collect, "MAX_ABANDONED", 3)
     release = threading.Event()

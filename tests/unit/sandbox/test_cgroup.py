@@ -8,7 +8,7 @@ import pytest
 from sandlot.sandbox.cgroup import CONTROLLERS, find_cgroups, sweep
 from sandlot.sandbox.quota import Quota
 
-QUOTA = Quota(memory_bytes=1 << 26, cpus=1.5, pids=77)
+QUOTA = Quota(memory_bytes=1 << 26, disk_bytes=1 << 24, cpus=1.5, pids=77)
 
 
 def make_proc(root: Path, own: str, mounts: list[tuple[Path, str, str]]) -> Path:
@@ -91,10 +91,10 @@ def test_a_machine_without_control_groups_is_not_an_error(tmp_path):
 
 
 def test_folders_of_dead_processes_are_swept_and_those_of_the_living_stay(tmp_path):
-    dead, living, other = tmp_path / "sandlot-999999-1", tmp_path / "mine", tmp_path / "sandlot-docs"
+    dead, living, other = tmp_path / "sandlot-999999-1-0", tmp_path / "mine", tmp_path / "sandlot-docs"
     started = Path(f"/proc/{os.getpid()}/stat").read_text().rpartition(")")[2].split()[19]
-    living = tmp_path / f"sandlot-{os.getpid()}-{started}"
-    reused = tmp_path / f"sandlot-{os.getpid()}-1"
+    living = tmp_path / f"sandlot-{os.getpid()}-{started}-3"
+    reused = tmp_path / f"sandlot-{os.getpid()}-1-0"
     for folder in (dead, living, other, reused):
         (folder / "s0").mkdir(parents=True)
     sweep(tmp_path)

@@ -75,6 +75,28 @@ async def test_a_memory_hog_is_killed_and_its_sandbox_lives(sandbox, backend):
     assert await still_works(sandbox)
 
 
+async def test_shared_memory_does_not_outlive_its_processes(sandbox):
+    script = (
+        "import ctypes\nlibc = ctypes.CDLL(None)\nlibc.shmat.restype = ctypes.c_void_p\n"
+        "for key in range(1, 4):\n"
+        " p = libc.shmat(libc.shmget(key, 32 << 20, 0o1600), None, 0)\n ctypes.memset(p, 1, 32 << 20)\n"
+        "print(open('/proc/sysvipc/shm').read().count('\\n'))"
+    )
+    assert (await py(sandbox, script)).stdout == "4\n"  # a headline and three segments
+    assert (await sh(sandbox, "wc -l < /proc/sysvipc/shm")).stdout == "1\n"
+
+
+async def test_a_command_in_a_sandbox_full_of_processes_is_told_so(sandbox):
+    fill = "import os,time\ntry:\n while os.fork(): pass\nexcept OSError: print('full', flush=True)\ntime.sleep(1000)"
+    filler = await sandbox.spawn(Command(argv=("/usr/bin/python3", "-c", fill)))
+    assert await anext(filler.output()) == ("stdout", b"full\n")
+    done = await sh(sandbox, "true")
+    assert (done.code, done.stdout) == (126, "")
+    assert "Resource temporarily unavailable" in done.stderr
+    await sandbox.kill_all()
+    assert await still_works(sandbox)
+
+
 async def test_filling_the_disk_stops_at_its_size(sandbox):
     done = await sh(
         sandbox, "head -c 100000000 /dev/zero > /big; echo; head -c 100000000 /dev/zero > /dev/shm/big; df -k / | tail -1"
@@ -382,7 +404,7 @@ async def test_a_frozen_machine_refuses_writes_and_commands(sandbox):
 async def test_a_sandbox_whose_process_1_is_killed_from_outside_is_an_infrastructure_failure(backend):
     async with backend.open("host") as sandbox:
         process = await sandbox.spawn(Command(argv=("sleep", "1000")))
-        children = Path(f"/proc/{backend.zygote._process.pid}/task/{backend.zygote._process.pid}/children").read_text().split()
+        children = Path(f"/proc/{backend.zygote.pid}/task/{backend.zygote.pid}/children").read_text().split()
         os.kill(int(children[-1]), signal.SIGKILL)
         with pytest.raises(SandboxError, match="died"):
             await process.wait()

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 
 import anyio
@@ -20,14 +21,15 @@ MANY = """
 import anyio, sys
 from contextlib import AsyncExitStack
 from sandlot.ports import Command
+from sandlot.sandbox.command import run_command
 from sandlot.sandbox.native import open_native
 
 async def main():
     async with open_native() as backend, AsyncExitStack() as stack:
         for _ in range(30):
             sandbox = await stack.enter_async_context(backend.open("host"))
-            await sandbox.spawn(Command(argv=("sleep", "1000")))
-        print(backend.zygote._process.pid, *backend.zygote.cgroups.folders, flush=True)
+            await run_command(sandbox, Command(argv=("sh", "-c", "sleep 1000 &")))
+        print(backend.zygote.pid, *backend.zygote.cgroups.folders, flush=True)
         await anyio.sleep_forever()
 
 anyio.run(main)
@@ -43,6 +45,14 @@ def children_of(pid: int) -> list[int]:
     return found
 
 
+@contextmanager
+def ended(process):
+    try:
+        yield
+    finally:
+        process.kill()
+
+
 async def gone(pids):
     with anyio.fail_after(10):
         while any(Path(f"/proc/{pid}").exists() for pid in pids):  # noqa: ASYNC110 - the kernel sets no event
@@ -51,12 +61,11 @@ async def gone(pids):
 
 async def test_killing_sandlot_leaves_no_process_and_no_cgroup():
     sandlot = subprocess.Popen([sys.executable, "-c", MANY], stdout=subprocess.PIPE, text=True)  # noqa: ASYNC220 - killed below
-    with sandlot:
+    with sandlot, ended(sandlot):
         zygote, *folders = (await anyio.to_thread.run_sync(sandlot.stdout.readline)).split()
         below = [int(zygote), *children_of(int(zygote))]
         assert len(below) >= 61
         assert all(Path(folder).exists() for folder in folders)
-        sandlot.kill()
     await gone(below)
     assert not any(Path(folder).exists() for folder in folders)
 
@@ -64,7 +73,7 @@ async def test_killing_sandlot_leaves_no_process_and_no_cgroup():
 async def test_killing_the_zygote_ends_every_sandbox_and_is_told():
     async with open_native() as backend, backend.open("host") as sandbox:
         await sh(sandbox, "sleep 1000 &")
-        pid = backend.zygote._process.pid
+        pid = backend.zygote.pid
         below = children_of(pid)
         os.kill(pid, signal.SIGKILL)
         await gone(below)
@@ -93,7 +102,7 @@ async def test_a_pool_hands_out_ready_sandboxes_and_fills_up_again(kind):
 async def test_a_pooled_sandbox_that_died_is_not_handed_out():
     async with open_native(pool=1) as backend:
         await backend.warm("host")
-        (child,) = children_of(backend.zygote._process.pid)
+        (child,) = children_of(backend.zygote.pid)
         os.kill(child, signal.SIGKILL)
         await backend.settle(0)
         async with backend.open("host") as sandbox:
@@ -111,6 +120,14 @@ async def test_fifty_sandboxes_at_once_and_none_left():
             for _ in range(50):
                 group.start_soon(one)
         await backend.settle(0)
+
+
+async def test_two_backends_in_one_process_do_not_share_limits():
+    async with open_native() as one, one.open("host") as first:
+        async with open_native() as two, two.open("host") as second:
+            assert set(one.zygote.cgroups.folders).isdisjoint(two.zygote.cgroups.folders)
+            assert (await sh(second, "echo second")).stdout == "second\n"
+        assert (await sh(first, "echo first")).stdout == "first\n"
 
 
 async def test_opening_that_is_cancelled_leaves_nothing():
@@ -153,7 +170,10 @@ def test_a_program_others_could_have_written_is_not_run(tmp_path, monkeypatch):
         program()
 
 
-@pytest.mark.parametrize("fields", [{"pids": 0}, {"cpus": -1.0}, {"memory_bytes": 0}, {"open_files": 3}, {"cpus": float("inf")}])
+@pytest.mark.parametrize(
+    "fields",
+    [{"pids": 0}, {"cpus": -1.0}, {"memory_bytes": 0}, {"open_files": 3}, {"cpus": float("inf")}, {"disk_bytes": 1 << 40}],
+)
 def test_a_senseless_quota_is_refused(fields):
     with pytest.raises(ConfigError):
         Quota(**fields)

@@ -11,7 +11,7 @@ import anyio
 import msgspec
 import pytest
 
-from sandlot import author
+from sandlot import author, threads
 from sandlot.errors import AuthorError, ConfigError, SandboxError, ToolError
 from sandlot.tools.function import FunctionTool
 from sandlot.trace import ToolCall, ToolResult
@@ -177,7 +177,7 @@ async def test_an_overrun_abandons_the_thread_and_counts_it():
     with anyio.move_on_after(0.1) as scope:
         await called(stuck)
     assert scope.cancelled_caught
-    assert author.ABANDONED[author.name_of(stuck)] == 1
+    assert threads.ABANDONED[author.name_of(stuck)] == 1
     release.set()
 
 

@@ -1,6 +1,6 @@
-/* What takes the first process's power away, after its root is built: own user namespace, network, IPC, host name and cgroup
- * namespaces, few capabilities, resource limits, no way to gain privileges, the system call filter. The mount and pid namespaces
- * belong to the zygote's user namespace, so nothing inside has any power over them, whatever capabilities it keeps. */
+/* What takes the first process's power away, after its root is built: own user namespace, network, host name and cgroup
+ * namespaces, few capabilities, resource limits, no way to gain privileges, the system call filter. The mount, pid and IPC
+ * namespaces belong to the zygote's user namespace, so nothing inside has any power over them, whatever capabilities it keeps. */
 #define _GNU_SOURCE
 #include "sandlot.h"
 
@@ -82,7 +82,7 @@ const char *confine(const struct spec *spec, int user_namespace)
         return "drop groups";
     if (setresgid(0, 0, 0) || setresuid(0, 0, 0))
         return "become the sandbox's root";
-    if (unshare(CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP))
+    if (unshare(CLONE_NEWNET | CLONE_NEWUTS | CLONE_NEWCGROUP))
         return "make namespaces";
     if (sethostname(spec->hostname, strlen(spec->hostname)))
         return "set the host name";

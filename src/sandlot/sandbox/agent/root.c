@@ -14,6 +14,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/mount.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -31,6 +32,16 @@ static const char *const HIDDEN_FILES[] = {
 };
 static const char *const HIDDEN_FOLDERS[] = {"/m/proc/acpi", "/m/proc/asound", "/m/proc/scsi", "/m/proc/driver"};
 static const char *const READ_ONLY[] = {"/m/proc/sys", "/m/proc/irq", "/m/proc/bus", "/m/proc/fs"};
+
+/* An image may have a link where a mount belongs; following it would put the mount somewhere else. */
+static bool is_folder(const char *path)
+{
+    struct stat about;
+    if (lstat(path, &about))
+        return false;
+    errno = ENOTDIR;
+    return S_ISDIR(about.st_mode);
+}
 
 static int remount_read_only(const char *path)
 {
@@ -75,6 +86,8 @@ static const char *mount_tree(const struct spec *spec, int index, const struct i
         return "stack so many layers";
     }
     snprintf(target, sizeof target, "/m%s", strcmp(tree->mountpoint, "/") ? tree->mountpoint : "");
+    if (!is_folder(target))
+        return "find a real folder in the image to mount an overlay on";
     return mount("overlay", target, "overlay", MS_NOSUID | MS_NODEV, options) ? "mount the overlay" : NULL;
 }
 
@@ -107,6 +120,8 @@ static const char *mount_devices(const struct identity *identity)
     char options[96];
     uint32_t tty_group = identity->privileged ? identity->first_id + 5 : 0;
     snprintf(options, sizeof options, "newinstance,ptmxmode=0666,mode=0620,gid=%u", tty_group);
+    if (!is_folder("/m/dev"))
+        return "find a real /dev in the image";
     if (mount("/d", "/m/dev", NULL, MS_BIND | MS_REC, NULL))
         return "mount /dev";
     if (mount("devpts", "/m/dev/pts", "devpts", MS_NOSUID | MS_NOEXEC, options))
@@ -117,6 +132,8 @@ static const char *mount_devices(const struct identity *identity)
 /* Most of these are already out of reach, because the sandbox's root is nobody to them. Hiding them also holds where that fails. */
 static const char *mount_proc(void)
 {
+    if (!is_folder("/m/proc"))
+        return "find a real /proc in the image";
     if (mount("proc", "/m/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL))
         return "mount /proc";
     for (size_t i = 0; i < sizeof HIDDEN_FILES / sizeof *HIDDEN_FILES; i++)
@@ -125,6 +142,10 @@ static const char *mount_proc(void)
     for (size_t i = 0; i < sizeof HIDDEN_FOLDERS / sizeof *HIDDEN_FOLDERS; i++)
         if (mount("/e", HIDDEN_FOLDERS[i], NULL, MS_BIND, NULL) && errno != ENOENT)
             return "hide a folder of /proc";
+    /* Shared memory that outlives its processes would fill the memory limit with nobody to end for it. */
+    int fd = open("/m/proc/sys/kernel/shm_rmid_forced", O_WRONLY | O_CLOEXEC);
+    if (fd < 0 || write(fd, "1", 1) != 1 || close(fd))
+        return "tie shared memory to its processes";
     for (size_t i = 0; i < sizeof READ_ONLY / sizeof *READ_ONLY; i++)
         if (remount_read_only(READ_ONLY[i]))
             return "make /proc/sys read-only";
@@ -133,6 +154,8 @@ static const char *mount_proc(void)
 
 const char *root_enter(const struct spec *spec, const struct identity *identity, struct root_view *view)
 {
+    if (unshare(CLONE_NEWIPC)) /* here and not in confine.c: its settings are made while /proc/sys can still be written */
+        return "make an IPC namespace";
     const char *failed = make_storage(spec, identity, view);
     for (int i = 0; !failed && i < spec->num_trees; i++)
         failed = mount_tree(spec, i, identity);

@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <linux/mount.h>
 #include <poll.h>
 #include <sched.h>
@@ -18,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -101,6 +103,8 @@ static const char *make_own_place(void)
     zygote.user = geteuid();
     zygote.group = getegid();
     zygote.identity.privileged = zygote.user == 0 && unshare(CLONE_NEWNS) == 0;
+    if (zygote.identity.privileged && setgroups(0, NULL))
+        return "drop groups";
     const char *failed = zygote.identity.privileged ? NULL : enter_user_namespace();
     if (failed)
         return failed;
@@ -333,6 +337,11 @@ int zygote_run(int control)
     sigprocmask(SIG_BLOCK, &child, NULL);
     zygote.control = control;
     filter_prepare();
+    struct rlimit files;
+    if (!getrlimit(RLIMIT_NOFILE, &files)) { /* one for every slot */
+        files.rlim_cur = files.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &files);
+    }
     zygote.signals = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
     struct pollfd wanted[2] = {{.fd = control, .events = POLLIN}, {.fd = zygote.signals, .events = POLLIN}};
     for (;;) {

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from sandlot.errors import ConfigError
-from sandlot.sandbox.images.image import Image, require_mount_points
+from sandlot.sandbox.images.image import Image
 from sandlot.sandbox.images.skeleton import bare_skeleton
 
 
@@ -15,7 +15,6 @@ def folder_image(folder: Path) -> Image:
     """Stacked over a bare skeleton, so that `/tmp` and the like are always there."""
     if not folder.is_dir():
         raise ConfigError(f"image `folder:{folder}`: no folder at {folder}")
-    require_mount_points(folder)
     bare = bare_skeleton()
     return Image(name=f"folder:{folder}", trees=(("/", (folder, bare.root)),), portable=True, leases=(bare,))
 

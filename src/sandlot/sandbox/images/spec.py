@@ -1,12 +1,12 @@
 """How an image is named, and which kind answers.
 
     host                             the machine's own /usr; nothing to download, not portable
-    folder:PATH                      a root file system as it lies there (also: a path that starts with `/` or `.`)
+    folder:PATH                      a root file system as it lies there
     archive:PATH   archive:PATH#TAG  what `docker save` wrote, or an OCI layout
     debian:SUITE?PACKAGE,PACKAGE     installed by debootstrap; `?@FILE` reads the names from a file
 
-Paths are relative to the environment's folder: whoever holds an environment calls `located` once, and everybody below speaks of
-absolute paths.
+A path that starts with `/` or `.` is a folder or an archive, whichever lies there. Paths are relative to the environment's folder:
+whoever holds an environment calls `located` once, and everybody below speaks of absolute paths.
 """
 
 from pathlib import Path
@@ -32,6 +32,8 @@ def located(spec: str, folder: Path | None = None) -> str:
         return spec
     kind, rest = _split(spec)
     base = (folder or Path.cwd()).absolute()
+    if kind == "path":
+        kind = "archive" if (base / rest).is_file() else "folder"
     if kind in {"folder", "archive"}:
         return f"{kind}:{base / rest}"
     if kind == "debian":
@@ -76,7 +78,7 @@ def _split(spec: str) -> tuple[str, str]:
     if spec == "host":
         return "host", ""
     if spec.startswith(("/", ".")):
-        return "folder", spec
+        return "path", spec
     kind, _, rest = spec.partition(":")
     if not is_known(spec) or not rest:
         there = ", ".join(f"`{each}`" for each in KINDS)

@@ -11,7 +11,7 @@ from sandlot.errors import ConfigError
 
 def refused(why: str) -> ConfigError:
     """The archive is damaged, or would do harm."""
-    return ConfigError(why, kind="archive")
+    return ConfigError(why, kind="config")
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from native_sandboxes import backend_of, sh
-from sandlot.errors import ConfigError
+from sandlot.errors import ConfigError, SandboxError
 from sandlot.sandbox.images.folder import folder_digest
 from sandlot.sandbox.images.host import USERS
 from sandlot.sandbox.images.spec import find_image, image_digest
@@ -80,6 +80,15 @@ def test_a_digest_is_of_names_kinds_modes_and_contents_and_of_nothing_else(tmp_p
         change()
         seen.add(folder_digest(two))
     assert len(seen) == 5
+
+
+@pytest.mark.parametrize("name", ["proc", "dev"])
+async def test_an_image_with_a_link_where_a_mount_belongs_is_refused(tmp_path, name):
+    (tmp_path / name).symlink_to("/etc")
+    async with backend_of("root") as backend:
+        with pytest.raises(SandboxError, match=f"find a real /{name} in the image"):
+            async with backend.open(str(tmp_path)):
+                pass
 
 
 async def test_a_plain_folder_is_a_root_file_system(tmp_path):

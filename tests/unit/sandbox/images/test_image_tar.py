@@ -176,7 +176,7 @@ HUGE = b"\x80" + b"\xff" * 11
 def test_a_hostile_header_is_refused(hostile, tmp_path):
     with pytest.raises(ConfigError) as caught:
         read(hostile[1], tmp_path)
-    assert caught.value.kind == "archive"
+    assert caught.value.kind == "config"
 
 
 def test_what_is_no_file_has_no_bytes_whatever_its_header_says(tmp_path):

@@ -1,0 +1,22 @@
+"""Log events on stderr: what happened, then its fields. Messages are constant, so the fields are what a person reads."""
+
+import logging
+
+STANDARD = {*vars(logging.makeLogRecord({})), "message", "asctime", "taskName"}
+"""What every record has; the rest was given as `extra`."""
+
+
+def to_stderr() -> None:
+    """Show warnings and worse."""
+    shown = logging.StreamHandler()
+    shown.setFormatter(WithFields("%(name)s: %(message)s"))
+    logging.basicConfig(handlers=[shown], level=logging.WARNING)
+
+
+class WithFields(logging.Formatter):
+    """The message, then `name=value` for every field."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """One line, without control characters."""
+        fields = "".join(f" {name}={value}" for name, value in vars(record).items() if name not in STANDARD and value != "")
+        return "".join(char if char.isprintable() else " " for char in super().format(record) + fields)

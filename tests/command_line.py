@@ -1,0 +1,122 @@
+"""The `sandlot` command as a person starts it: a process of its own, with its streams kept apart.
+
+`started` is the real thing, from nothing: a second of imports. `Nursery` is a process that has the imports behind it and forks a
+command for each request, so that a test can afford hundreds of them, and kill them.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+ENVIRONMENTS = Path(__file__).parent.parent / "environments"
+NOTES = Path(__file__).parent / "worlds" / "notes.py"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a command ended and what it said."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self):
+        return json.loads(self.out)
+
+    @property
+    def lines(self) -> list[dict]:
+        return [json.loads(line) for line in self.out.splitlines()]
+
+
+def environ(**more: str) -> dict[str, str]:
+    """What a command is started with: nothing of ours that would colour or widen its output, and no key."""
+    kept = {name: value for name, value in os.environ.items() if name in {"PATH", "HOME", "LANG", "PYTHONPATH", "TMPDIR"}}
+    return kept | {"PYTHONDONTWRITEBYTECODE": "1"} | more
+
+
+def started(*words: object, cwd: Path, **more: str) -> Outcome:
+    """Run it from nothing."""
+    command = [sys.executable, "-m", "sandlot", *map(str, words)]
+    done = subprocess.run(command, cwd=cwd, input=b"", capture_output=True, timeout=60, check=False, env=environ(**more))
+    return Outcome(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+class Nursery:
+    """Forks commands; a context."""
+
+    def __enter__(self):
+        command = [sys.executable, __file__]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environ())
+        self._folder = tempfile.TemporaryDirectory()
+        return self
+
+    def __exit__(self, *_):
+        with self._process:
+            self._process.stdin.close()
+        self._folder.cleanup()
+
+    def start(self, *words: object, cwd: Path, stdin: str = "", **more: str) -> int:
+        """Begin a command; its process id. `wait` must follow."""
+        streams = [str(Path(self._folder.name) / name) for name in ("in", "out", "err")]
+        Path(streams[0]).write_text(stdin)
+        request = {"words": [*map(str, words)], "cwd": str(cwd), "environ": environ(**more), "streams": streams}
+        self._process.stdin.write(json.dumps(request) + "\n")
+        self._process.stdin.flush()
+        self._streams = streams
+        return int(self._process.stdout.readline())
+
+    def wait(self) -> Outcome:
+        """How the command that was started last has ended."""
+        code = int(self._process.stdout.readline())
+        return Outcome(code, *(Path(stream).read_bytes().decode() for stream in self._streams[1:]))
+
+    def run(self, *words: object, cwd: Path, stdin: str = "", **more: str) -> Outcome:
+        """Run a command to its end."""
+        self.start(*words, cwd=cwd, stdin=stdin, **more)
+        return self.wait()
+
+
+def refused(outcome: Outcome) -> str:
+    """The one sentence of a command that was wrong; anything else fails the test."""
+    assert outcome.code == 2, outcome
+    assert outcome.out == "", outcome
+    assert outcome.err.startswith("sandlot: "), outcome
+    assert outcome.err.count("\n") == 1, outcome
+    return outcome.err
+
+
+def fork_commands() -> None:
+    for module in ("sandlot.cli.running", "sandlot.cli.showing", "sandlot.cli.regrading", "sandlot.cli.main", "pyarrow.parquet"):
+        __import__(module)
+    for line in sys.stdin:
+        request = json.loads(line)
+        pid = os.fork()
+        if pid == 0:
+            become(request)
+        os.write(1, b"%d\n" % pid)
+        os.write(1, b"%d\n" % os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+
+
+def become(request: dict) -> None:
+    """Be `python -m sandlot WORDS`, and end."""
+    flags = (os.O_RDONLY, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    for number, (stream, flag) in enumerate(zip(request["streams"], flags, strict=True)):
+        os.dup2(os.open(stream, flag, 0o600), number)
+    sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115 - what was read ahead is the nursery's
+    os.chdir(request["cwd"])
+    os.environ.clear()
+    os.environ.update(request["environ"])
+    sys.argv = ["sandlot", *request["words"]]
+    from sandlot.cli.main import main
+
+    main()
+    sys.exit(0)
+
+
+if __name__ == "__main__":
+    fork_commands()
