@@ -5,6 +5,8 @@ import pytest
 from command_line import refused
 from made_images import docker_archive, file, tar_of
 
+pytestmark = pytest.mark.timeout(60)  # whole commands, several a test
+
 SHOP = """
 from sandlot import Environment, Task
 

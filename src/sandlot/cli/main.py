@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from sandlot.cli import compare, doctor, gc, images, logs, new, play, regrade, replay, rubric, run, serve, show
-from sandlot.errors import SandlotError
+from sandlot.errors import SandlotError, StoreError
 
 app = typer.Typer(
     name="sandlot",
@@ -49,7 +49,7 @@ def main() -> None:
         app()
     except SandlotError as error:
         print(f"sandlot: {error}", file=sys.stderr)
-        sys.exit(2)
+        sys.exit(3 if isinstance(error, StoreError) else 2)  # what was kept is kept; the rest is still to be done
     except BrokenPipeError:
         # The reader of our output has gone, as in `sandlot show RUN --json | head`; that is its right.
         sys.stderr.close()

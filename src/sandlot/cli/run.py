@@ -70,7 +70,7 @@ def run(
     from sandlot.ports import Sampling  # noqa: PLC0415 - as above
     from sandlot.run.config import RunConfig, Selection  # noqa: PLC0415 - as above
     from sandlot.wiring.models import prices  # noqa: PLC0415 - as above
-    from sandlot.wiring.parts import AgentConfig, ModelConfig  # noqa: PLC0415 - as above
+    from sandlot.wiring.parts import AgentConfig, ModelConfig, judge_config  # noqa: PLC0415 - as above
 
     sampling = Sampling(temperature=temperature, max_tokens=max_tokens)
     prompt_price, completion_price = prices(price)
@@ -87,7 +87,7 @@ def run(
         ),
         select=Selection(tasks=tuple(task or ()), split=split, rollouts=rollouts, group=group, training=for_training),
         agent=AgentConfig(harness=harness, calls="text" if calls is Calls.TEXT else "native", hooks=tuple(hook or ())),
-        judge=ModelConfig(spec=judge, sampling=Sampling(temperature=0.0)) if judge else None,
+        judge=judge_config(judge),
         rubric=rubric,
         sandbox=sandbox,
         at_once=at_once,

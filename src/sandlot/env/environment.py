@@ -4,6 +4,7 @@ The decorators only mark: they put the function, unchanged, where rollouts will 
 """
 
 import inspect
+import re
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
@@ -23,6 +24,11 @@ from sandlot.tools.function import FunctionTool
 from sandlot.tools.mcp import McpServer
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+NETWORKS = ("none",)
+"""What a sandbox may reach."""
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
 
 
 class User(Protocol):
@@ -71,6 +77,12 @@ class Environment:
         constraints: Sequence[Constraint] = (),
         state: Callable[[], Any] = dict,
     ) -> None:
+        if not _NAME.match(name):
+            raise ConfigError(
+                f"environment name {name!r}: use up to 64 letters, digits, `.`, `_`, `-`, starting with a letter or digit"
+            )
+        if network not in NETWORKS:
+            raise ConfigError(f"environment `{name}`: network {network!r}; there is: {', '.join(NETWORKS)}")
         self.name = name
         self.description = description
         self.system = system

@@ -4,6 +4,7 @@ The *environment's* is of the bytes of its files (README, docs and tests do not 
 Audits bind to it. The *setting's* adds harness, renderer, tools as served and limits: training and evaluation compare it.
 """
 
+import hashlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -15,8 +16,8 @@ from sandlot.errors import ConfigError
 from sandlot.ports import ToolSpec
 from sandlot.types import Json, digest
 
-LEFT_OUT = {"README", "docs", "tests", "__pycache__", "runs"}
-"""Names, without ending, of files and folders that do not change what an environment is."""
+LEFT_OUT = {"README.md", "README.rst", "README.txt", "README", "docs", "tests", "runs"}
+"""Names at the top of an environment's folder that do not change what it is."""
 
 ENTRY_NAMES = {"environment.toml", "environment.py"}
 
@@ -25,7 +26,7 @@ def environment_fingerprint(env: Environment, *, build: bool = True) -> str:
     """Of what the author wrote. Without `build`, a package list that was never installed counts by its names alone."""
     if env.source is None or not env.source.exists():
         raise ConfigError(f"environment `{env.name}` was not loaded from a file, so it has no fingerprint; write it into one")
-    files = [[name, digest(data)] for name, data in _files(env.source, own_image_files(env))]
+    files = [[name, _digest_of(path)] for name, path in _files(env.source, own_image_files(env))]
     return digest(msgspec.msgpack.encode([*files, ["image", env.image or "", digest_of_image(env, build=build)]]))
 
 
@@ -35,16 +36,22 @@ def setting_fingerprint(environment: str, env: Environment, tools: Sequence[Tool
     return digest(msgspec.json.encode(facts, order="deterministic"))
 
 
-def _files(source: Path, image: Path | None) -> Iterator[tuple[str, bytes]]:
-    """Relative name and bytes of every file that counts, in a stable order."""
+def _digest_of(path: Path) -> str:
+    """Of a file's bytes, piece by piece: data may be larger than memory."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _files(source: Path, image: Path | None) -> Iterator[tuple[str, Path]]:
+    """Relative name and place of every file that counts, in a stable order."""
     if source.is_file() and source.name not in ENTRY_NAMES:
-        yield source.name, source.read_bytes()
+        yield source.name, source
         return
     root = source.parent if source.is_file() else source
     for path in sorted(root.rglob("*")):
         pieces = path.relative_to(root).parts
-        skipped = any(piece.startswith(".") or piece.split(".")[0] in LEFT_OUT for piece in pieces)
+        skipped = pieces[0] in LEFT_OUT or any(piece.startswith(".") or piece == "__pycache__" for piece in pieces)
         if image is not None and image in (path.absolute(), *path.absolute().parents):
             continue  # its digest speaks for it; a root file system has links that lead to the host's files
         if path.is_file() and not skipped:
-            yield "/".join(pieces), path.read_bytes()
+            yield "/".join(pieces), path

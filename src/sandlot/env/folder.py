@@ -111,6 +111,8 @@ def _manifest(path: Path) -> Manifest:
         return msgspec.convert(tomllib.loads(path.read_text()), Manifest)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: {error}") from error
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from error
     except msgspec.ValidationError as error:
         raise ConfigError(f"{path}: {error}; known keys: {', '.join(Manifest.__struct_fields__)}") from error
 

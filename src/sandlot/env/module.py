@@ -27,7 +27,7 @@ def load_module(path: Path) -> ModuleType:
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         del sys.modules[name]
         if isinstance(error, ConfigError):
             raise
@@ -51,7 +51,7 @@ def _package(folder: Path) -> str:
     return name
 
 
-def _blamed(error: Exception, path: Path) -> str:
+def _blamed(error: BaseException, path: Path) -> str:
     """`file:line` of the last place in the author's folder that the error passed through."""
     if isinstance(error, SyntaxError) and error.filename:
         return f"{error.filename}:{error.lineno}"

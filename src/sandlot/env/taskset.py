@@ -1,6 +1,7 @@
 """An environment's tasks: generated from its seed or read from files, checked, found by id."""
 
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from pathlib import Path
 from random import Random
 from typing import Any, cast
@@ -12,6 +13,9 @@ from sandlot.errors import AuthorError, ConfigError, boundary
 from sandlot.task import Task, split_of
 from sandlot.types import Split, derive_seed
 
+MAX_TASKS = 1_000_000
+"""More than this is a generator without an end."""
+
 
 def tasks_of(env: Environment, split: Split | None = None) -> list[Task]:
     """All its tasks, or those of one split; the same ones, in the same order, for the same seed."""
@@ -21,7 +25,10 @@ def tasks_of(env: Environment, split: Split | None = None) -> list[Task]:
             f"environment `{env.name}` has no tasks; mark a generator with `@env.tasks`, or put rows into `tasks/*.jsonl`"
         )
     with boundary(AuthorError, f"tasks of `{env.name}`"):
-        tasks: list[Any] = list(generate(Random(derive_seed("tasks", env.seed, env.name))))  # noqa: S311 - seeded, not secret
+        generated = iter(generate(Random(derive_seed("tasks", env.seed, env.name))))  # noqa: S311 - seeded, not secret
+        tasks: list[Any] = list(islice(generated, MAX_TASKS + 1))
+    if len(tasks) > MAX_TASKS:
+        raise ConfigError(f"{where(generate)}: it yields more than {MAX_TASKS:,} tasks; does it ever end?")
     seen: set[str] = set()
     for task in tasks:
         if not isinstance(task, Task):

@@ -51,7 +51,7 @@ async def open_run(
     path: Path, *, manifest: bytes | None = None, sealing: Sealing | None = None, disk: Disk = DISK
 ) -> AsyncGenerator[RunDirectory]:
     """Make the run directory, or go on with it. `manifest` is needed to make one; an existing one keeps its own."""
-    with boundary(StoreError, f"run `{path}` cannot be written"):
+    with boundary(ConfigError, f"there can be no run at `{path}`"):
         await anyio.to_thread.run_sync(_make_place, path, manifest, disk)
     with write_lock(path):
         with boundary(StoreError, f"run `{path}` cannot be written"):

@@ -5,7 +5,7 @@
     archive:PATH   archive:PATH#TAG  what `docker save` wrote, or an OCI layout
     debian:SUITE?PACKAGE,PACKAGE     installed by debootstrap; `?@FILE` reads the names from a file
 
-A path that starts with `/` or `.` is a folder or an archive, whichever lies there. Paths are relative to the environment's folder:
+A path that starts with `/` or `.` is a folder or an archive, whichever lies there. Paths begin at the environment's folder:
 whoever holds an environment calls `located` once, and everybody below speaks of absolute paths.
 """
 
