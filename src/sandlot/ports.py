@@ -118,6 +118,10 @@ class Sandbox(Files, Protocol):
         """Reach a port (number) or unix socket (path) inside, without opening the network."""
         ...
 
+    async def changed(self) -> Mapping[str, int]:
+        """Every file that is not the image's, by absolute path: size in bytes, as it is now. Nothing is stopped for it."""
+        ...
+
 
 class Backend(Protocol):
     """Makes sandboxes, and says what they isolate."""

@@ -35,6 +35,9 @@ def run(
     group: Annotated[int | None, Option("--group", "-g", help="Rollouts of each task.")] = None,
     task: Annotated[list[str] | None, Option("--task", help="Only this task; may be repeated.")] = None,
     split: Annotated[Split | None, Option("--split", help="Only tasks of this split.")] = None,
+    image: Annotated[
+        str | None, Option("--image", help="Run in a sandbox of this image, `host`, instead of the environment's own or of none.")
+    ] = None,
     sandbox: Annotated[str, Option("--sandbox", help="The sandbox backend, for environments with an image.")] = "native",
     at_once: Annotated[int, Option("--at-once", help="Rollouts in flight.")] = 64,
     judge: Judge = None,
@@ -89,6 +92,7 @@ def run(
         agent=AgentConfig(harness=harness, calls="text" if calls is Calls.TEXT else "native", hooks=tuple(hook or ())),
         judge=judge_config(judge),
         rubric=rubric,
+        image=image,
         sandbox=sandbox,
         at_once=at_once,
     )

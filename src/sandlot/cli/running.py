@@ -106,7 +106,7 @@ def _said(reading: Reading) -> str:
 def show_forecast(config: RunConfig, *, runs: Path, json: bool) -> None:
     """What would be run, and what is known of its cost; runs nothing."""
     with authors_on_stderr():
-        env = load(config.env)
+        env = load(config.env).in_image(config.image)
         plan = plan_run(env, config)
     pilot = _pilot(env, config, runs)
     rows = pilot.rows if pilot else ()

@@ -18,16 +18,17 @@ from sandlot import author
 from sandlot.clock import SYSTEM_CLOCK, deadline, excused, time_limit
 from sandlot.env.environment import Environment, User
 from sandlot.env.image import image_of
+from sandlot.env.initial import initial_files
 from sandlot.env.opening import Keeper
 from sandlot.env.world import LiveWorld
 from sandlot.errors import AuthorError, ConfigError, HarnessError, SandboxError, boundary
 from sandlot.grade.evidence import gather
 from sandlot.limits import Constraint, Limits, OnBreach
-from sandlot.ports import Backend, Blobs, Files, Snapshot, Step, Tool, ToolSpec, World
+from sandlot.ports import Backend, Blobs, Files, Sandbox, Snapshot, Step, Tool, ToolSpec, World
 from sandlot.sandbox.memory import MemoryFiles
 from sandlot.store.blobs import MemoryBlobs
 from sandlot.task import Task
-from sandlot.trace import Event, EvidenceRecord, Message, ToolCall, ToolResult, said
+from sandlot.trace import Event, EvidenceRecord, FileRecord, Message, ToolCall, ToolResult, said
 from sandlot.types import End, Role, derive_seed
 
 STRICTNESS = (OnBreach.PENALTY, OnBreach.REFUSE, OnBreach.END)
@@ -68,8 +69,17 @@ async def open_session(
         if env.parts.setup is not None:
             with deadline(limits.setup_s, AuthorError, f"setup of task `{task.id}`"):
                 await author.call(env.parts.setup, world, world.task)
-        initial = await files.freeze() if env.image is None else None
+        with deadline(limits.setup_s, SandboxError, f"looking at what setup of task `{task.id}` left"):
+            initial = await _initial(world, limits.evidence_bytes)
         yield WorldSession(env, task, world, _by_name(tools), limits, blobs or MemoryBlobs(), initial, keep_time=keep_time)
+
+
+async def _initial(world: LiveWorld, cap_bytes: int) -> Snapshot | Mapping[str, FileRecord]:
+    """The files as the agent will find them."""
+    written = world.stop_noting()
+    if isinstance(world.files, Sandbox):
+        return await initial_files(world.files, written, cap_bytes)
+    return await world.files.freeze()
 
 
 class WorldSession:
@@ -83,7 +93,7 @@ class WorldSession:
         tools: Mapping[str, Tool],
         limits: Limits,
         blobs: Blobs,
-        initial: Snapshot | None,
+        initial: Snapshot | Mapping[str, FileRecord],
         *,
         keep_time: bool,
     ) -> None:
@@ -196,8 +206,8 @@ class WorldSession:
         if tool is None:
             known = ", ".join(f"`{name}`" for name in self._tools) or "none"
             return ToolResult(call=call.id, text=f"There is no tool `{call.name[:200]}`. Tools: {known}.", error=True)
-        # Sync tools share the world's state: they take turns, in the order asked, and wait for it on nobody's time.
-        async with nullcontext() if tool.concurrent else self._turn_taking:
+        # What shares the world's state or files takes turns, in the order asked, and waits for it on nobody's time.
+        async with nullcontext() if tool.concurrent and self._env.concurrent else self._turn_taking:
             with time_limit(self.limits.tool_s):
                 return await self._cut(await tool.call(self.world, call), events)
         events.append(self._event("tool_timeout", tool=call.name, seconds=self.limits.tool_s))

@@ -1,5 +1,6 @@
 """The live world: what setup, tools and solutions hold while a rollout runs."""
 
+import posixpath
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
@@ -9,6 +10,8 @@ from sandlot.errors import AuthorError
 from sandlot.ports import Command, Completed, Files, Sandbox
 from sandlot.sandbox.command import run_command
 from sandlot.task import Task
+from sandlot.trace import FileRecord
+from sandlot.types import digest
 
 
 @dataclass(slots=True)
@@ -19,6 +22,8 @@ class LiveWorld:
     task: Task
     rng: Random
     files: Files
+    noted: dict[str, FileRecord] | None = None
+    """What was written into a sandbox, for as long as nothing but writing has happened; None after that, and without one."""
 
     async def read(self, path: str) -> bytes:
         """One file."""
@@ -26,7 +31,10 @@ class LiveWorld:
 
     async def write(self, path: str, data: bytes | str) -> None:
         """Put one file, with the folders above it; text is written as UTF-8."""
-        await self.files.write(path, data.encode() if isinstance(data, str) else data)
+        content = data.encode() if isinstance(data, str) else data
+        await self.files.write(path, content)
+        if self.noted is not None:
+            self.noted[posixpath.normpath(path)] = FileRecord(size=len(content), blob=digest(content))
 
     async def list(self, folder: str = "/") -> Sequence[str]:
         """Absolute paths of all files below a folder, sorted."""
@@ -34,9 +42,20 @@ class LiveWorld:
 
     async def exec(self, command: str, *, stdin: str = "", cwd: str = "/", env: Mapping[str, str] | None = None) -> Completed:
         """Run a shell command in the sandbox and wait for it."""
+        argv = ("/bin/sh", "-c", command)
+        sandbox = self.sandbox("exec")
+        return await run_command(sandbox, Command(argv=argv, cwd=cwd, env=dict(env or {}), stdin=stdin.encode()))
+
+    def sandbox(self, what: str) -> Sandbox:
+        """The machine behind the files, to act in: from here on, writing is not all that happens."""
         if not isinstance(self.files, Sandbox):
             raise AuthorError(
-                '`world.exec`: this environment has no sandbox to run commands in; give it an image, `image="host"`'
+                f'`world.{what}`: this environment has no sandbox to run commands in; give it an image, `image="host"`'
             )
-        argv = ("/bin/sh", "-c", command)
-        return await run_command(self.files, Command(argv=argv, cwd=cwd, env=dict(env or {}), stdin=stdin.encode()))
+        self.noted = None
+        return self.files
+
+    def stop_noting(self) -> Mapping[str, FileRecord] | None:
+        """What was written so far, if nothing else has happened; nothing is noted after this."""
+        noted, self.noted = self.noted, None
+        return noted
