@@ -121,7 +121,7 @@ def show_forecast(config: RunConfig, *, runs: Path, json: bool) -> None:
 
 def _pilot(env: Environment, config: RunConfig, runs: Path) -> Run | None:
     """The newest run of this very environment with this model: what is known about the next one."""
-    fingerprint = environment_fingerprint(env)
+    fingerprint = environment_fingerprint(env, build=False)
     for path in sorted(runs.glob("*/manifest.json"), key=lambda each: each.stat().st_mtime, reverse=True):
         run = Run(path.parent)
         if (

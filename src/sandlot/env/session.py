@@ -17,6 +17,7 @@ import anyio
 from sandlot import author
 from sandlot.clock import SYSTEM_CLOCK, deadline, excused, time_limit
 from sandlot.env.environment import Environment, User
+from sandlot.env.image import image_of
 from sandlot.env.initial import initial_files
 from sandlot.env.opening import Keeper
 from sandlot.env.world import LiveWorld
@@ -58,7 +59,7 @@ async def open_session(
     async with Keeper(limits.teardown_s) as keeper:
         files: Files = MemoryFiles()
         if env.image is not None and backend is not None:
-            machine = backend.open(env.image, env.network, limits)
+            machine = backend.open(image_of(env), env.network, limits)
             files = await keeper.enter(machine, limits.provision_s, SandboxError, "opening the sandbox")
         with boundary(AuthorError, f"making the state of task `{task.id}`"):
             world = env.new_world(task, files, world_seed(env, task))

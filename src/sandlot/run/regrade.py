@@ -63,7 +63,7 @@ async def regrade_run(path: Path, env: str | None = None, judge: str | None = No
         again = [item async for item in regrade(run, grading)]
     return Report(
         run=str(path),
-        same_environment=environment_fingerprint(environment) == run.manifest.fingerprints.environment,
+        same_environment=environment_fingerprint(environment, build=False) == run.manifest.fingerprints.environment,
         regraded=len(again),
         same=sum(item.same for item in again),
         changed=tuple(item for item in again if not item.same),

@@ -20,7 +20,8 @@ from sandlot.errors import ConfigError, SandboxError, unwrapped
 from sandlot.limits import Limits
 from sandlot.ports import Command
 from sandlot.sandbox.cgroup import CONTROLLERS, Cgroups, find_cgroups
-from sandlot.sandbox.image import Image, find_image, image_digest
+from sandlot.sandbox.images.image import Image
+from sandlot.sandbox.images.spec import find_image, image_digest
 from sandlot.sandbox.machine import Machine, start_machine
 from sandlot.sandbox.probe import capabilities
 from sandlot.sandbox.process import NativeProcess, NativeStream, connect, spawn
@@ -188,8 +189,7 @@ class NativeBackend:
 
     async def digest(self, image: str) -> str:
         """What an image was made from, for the environment's fingerprint."""
-        found, _ = await self._image(image)
-        return await anyio.to_thread.run_sync(image_digest, found)
+        return await anyio.to_thread.run_sync(image_digest, image)
 
     async def count(self) -> int:
         """Machines alive, the pool's included. One that was closed a moment ago may still be dying; see `settle`."""
