@@ -10,7 +10,8 @@ from typing import Annotated
 
 import typer
 
-from sandlot.cli import SandlotError, StoreError, compare, doctor, errors, from, gc, images, import, logs, new, play, regrade, replay, rubric, run, sandlot, serve, shell, show
+from sandlot.cli import compare, doctor, gc, images, logs, new, play, regrade, replay, rubric, run, serve, shell, show
+from sandlot.errors import SandlotError
 
 app = typer.Typer(
     name="sandlot",
@@ -37,7 +38,7 @@ def options(
     """Reinforcement-learning environments for language-model agents: write one, run it, grade it, look at why."""
 
 
-for module in (doctor, new, show, play, run, compare, regrade, replay, shell, rubric, serve, gc, images):
+for module in (doctor, new, show, play, run, compare, regrade, replay, shell, rubric, serve, images, gc):
     module.add_to(app)
 
 
