@@ -123,7 +123,8 @@ class FakeEndpoint:
         if answer.hang:
             await self._released.wait()
         if answer.drop or answer.hang:
-            http.transport.close()
+            if http.transport is not None:  # the client may have left while it waited
+                http.transport.close()
             return web.Response()
         if not answer.cut:
             return web.Response(

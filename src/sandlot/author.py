@@ -5,6 +5,7 @@ slow one does not stop every other rollout. At its deadline the outcome is decid
 run with too many of those stops and names the function.
 """
 
+import asyncio
 import functools
 import inspect
 from collections.abc import Callable
@@ -40,3 +41,8 @@ async def call(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> An
         return await function(*args, **kwargs)
     except SystemExit as left:
         raise RuntimeError(f"it called exit({left.code!r}); raise an error or return instead") from left
+    except asyncio.CancelledError as stray:
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise
+        raise RuntimeError("it raised CancelledError, though nobody cancelled it") from stray

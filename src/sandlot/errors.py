@@ -97,7 +97,7 @@ def boundary(kind: type[SandlotError], what: str) -> Generator[None]:
         yield
     except SandlotError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # a library may exit, which must not end a whole run
         cause = unwrapped(error)
         if isinstance(cause, SandlotError):
             raise cause from error
@@ -106,11 +106,13 @@ def boundary(kind: type[SandlotError], what: str) -> Generator[None]:
 
 
 def unwrapped(error: BaseException) -> BaseException:
-    """The one real error inside nested one-leaf exception groups, which task groups wrap around everything."""
-    leaf = error
-    while isinstance(leaf, BaseExceptionGroup):
-        leaves = cast("tuple[BaseException, ...]", leaf.exceptions)
-        if len(leaves) != 1:
-            return error
-        leaf = leaves[0]
-    return leaf
+    """The real error inside exception groups, which task groups wrap around everything: the first that names a side."""
+    leaves = _leaves(error)
+    named = (leaf for leaf in leaves if isinstance(leaf, SandlotError))
+    return next(named, leaves[0] if len(leaves) == 1 else error)
+
+
+def _leaves(error: BaseException) -> list[BaseException]:
+    if not isinstance(error, BaseExceptionGroup):
+        return [error]
+    return [leaf for inner in cast("tuple[BaseException, ...]", error.exceptions) for leaf in _leaves(inner)]

@@ -29,6 +29,7 @@ import anyio
 from anyio.lowlevel import RunVar
 
 from sandlot.author import is_async, name_of
+from sandlot.clock import excused
 
 MEMORY_BYTES = 2 * 2**30
 """Address space a child may take on top of what it inherits."""
@@ -68,7 +69,10 @@ async def call(function: Callable[..., Any], /, *args: Any, memory_bytes: int | 
     """
     if is_async(function):
         raise TypeError(f"`{name_of(function)}` is async; an isolated function is a plain `def`")
-    async with _limiter():
+    limiter = _limiter()
+    with excused():  # waiting for a place among the children is nobody's fault
+        await limiter.acquire()
+    try:
         child = _fork(functools.partial(function, *args, **kwargs), memory_bytes)
         status: int | None = None
         try:
@@ -77,6 +81,8 @@ async def call(function: Callable[..., Any], /, *args: Any, memory_bytes: int | 
                 await anyio.wait_readable(child.pidfd)  # it ended, or will: the pipe closes first
         finally:
             status = await _end(child)
+    finally:
+        limiter.release()
     if answer is None:
         raise ChildDied(f"`{name_of(function)}` {_fate(status)} before it returned")
     returned, value = pickle.loads(answer)  # noqa: S301 - written by the author's own code, which is trusted here

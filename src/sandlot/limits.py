@@ -4,8 +4,8 @@ Reaching `turns`, `tokens` or `time_s` is the agent's own doing: what it left is
 environment and the graders: overrunning them is a failure of that side and never a reward.
 """
 
+import re
 from enum import StrEnum
-from typing import Any
 
 import msgspec
 
@@ -81,17 +81,20 @@ class Constraint(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             msgspec.structs.force_setattr(self, "on_breach", OnBreach(self.on_breach))  # authors write the plain word
         except ValueError as error:
             raise ConfigError(f"constraint `{self.id}`: on_breach is {self.on_breach!r}; use {', '.join(OnBreach)}") from error
+        for name, pattern in self.where.items():
+            try:
+                re.compile(pattern)
+            except re.error as error:
+                raise ConfigError(
+                    f"constraint `{self.id}`: `where.{name}` is no regular expression: {pattern!r}: {error}"
+                ) from error
+        if self.at_most < 0 or not 0 <= self.points < float("inf"):
+            raise ConfigError(f"constraint `{self.id}`: at_most={self.at_most}, points={self.points}; neither may be negative")
+        if self.on_breach is OnBreach.PENALTY and not self.points:
+            raise ConfigError(f"constraint `{self.id}`: a penalty takes away `points`, and these are 0")
 
     def describe(self) -> str:
         """The rule in words, as the agent and the score show it."""
         what = f"`{self.tool}`" if self.tool != "*" else "any tool"
         condition = "".join(f" with {name} matching /{pattern}/" for name, pattern in self.where.items())
         return f"{what}{condition} " + ("is forbidden" if self.at_most == 0 else f"may be called at most {self.at_most} times")
-
-
-def constraint_from(fields: dict[str, Any]) -> Constraint:
-    """A constraint from a config table, with errors that name the field."""
-    try:
-        return msgspec.convert(fields, Constraint)
-    except msgspec.ValidationError as error:
-        raise ConfigError(f"constraint {fields.get('id', fields)!r}: {error}") from error

@@ -6,7 +6,7 @@ Features attach through the parts, never as branches here. `recorded` is the one
 from collections.abc import AsyncGenerator, Generator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 
-from sandlot.clock import SYSTEM_CLOCK, agent_time, deadline, timed
+from sandlot.clock import SYSTEM_CLOCK, deadline, time_limit, timed
 from sandlot.env.grading import grade, load_evidence
 from sandlot.env.session import WorldSession, open_session, world_seed
 from sandlot.errors import GradeError, HarnessError, SandlotError, StoppedByHook, StoreError, boundary, unwrapped
@@ -45,7 +45,9 @@ async def _opened(parts: Parts, task: Task, trace: Trace, blobs: Blobs) -> Async
     """The session, with the time it took to open and to close."""
     async with AsyncExitStack() as stack:
         with timed(trace.phases, "open"):
-            session = await stack.enter_async_context(open_session(parts.env, task, backend=parts.grading.backend, blobs=blobs))
+            session = await stack.enter_async_context(
+                open_session(parts.env, task, backend=parts.grading.backend, blobs=blobs, keep_time=False)
+            )
         yield session
         with timed(trace.phases, "close"):
             await stack.aclose()
@@ -54,7 +56,7 @@ async def _opened(parts: Parts, task: Task, trace: Trace, blobs: Blobs) -> Async
 async def _act(parts: Parts, task: Task, session: WorldSession, trace: Trace) -> End:
     """Play until there is an end; the agent's own time running out is one."""
     seed = derive_seed("sampling", trace.run, task.id, trace.rollout)
-    with agent_time(session.limits.time_s), boundary(HarnessError, f"harness `{parts.harness.name}`"):
+    with time_limit(session.limits.time_s), boundary(HarnessError, f"harness `{parts.harness.name}`"):
         async with parts.policies.policy(task, seed, trace.rollout) as policy:
             return await parts.harness.play(session, policy, trace)
     trace.events.append(

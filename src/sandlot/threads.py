@@ -16,11 +16,17 @@ from typing import Any
 import anyio
 from anyio.lowlevel import RunVar
 
+from sandlot.clock import deadline, excused
+from sandlot.errors import HarnessError
+
 ABANDONED: Counter[str] = Counter()
 """Threads given up on, by function, in this process; one comes off when its function does return after all."""
 
 MAX_THREADS = 64
 """Worker threads for author code in one process."""
+
+PATIENCE_S = 600.0
+"""How long work may wait for a thread. That long, every thread is stuck, and it is nobody's fault who waits."""
 
 IDLE_S = 10.0
 """A worker thread without work ends after this."""
@@ -35,6 +41,9 @@ async def off_loop(name: str | Callable[[], str], work: Callable[[], Any]) -> An
     threads = _threads()
     threads.put(job)
     try:
+        if job.stage == "waiting" and threads.is_full:
+            with excused(), deadline(PATIENCE_S, HarnessError, f"waiting for one of {MAX_THREADS} worker threads"):
+                await job.begun.wait()
         await job.answered.wait()
     except anyio.get_cancelled_exc_class():
         threads.give_up(job, name)
@@ -47,11 +56,13 @@ async def off_loop(name: str | Callable[[], str], work: Callable[[], Any]) -> An
 class Job:
     """One piece of work on its way to a thread and back."""
 
-    __slots__ = ("abandoned", "answered", "context", "error", "result", "stage", "work")
+    __slots__ = ("abandoned", "answered", "begun", "context", "error", "result", "stage", "work")
 
     def __init__(self, work: Callable[[], Any]) -> None:
         self.work = work
         self.context = contextvars.copy_context()
+        self.begun = anyio.Event()
+        """Set only if no thread was free when it was asked for."""
         self.answered = anyio.Event()
         self.stage = "waiting"
         """`waiting`, `running`, `done`, or `dropped`: nobody wants it any more and no thread has begun it."""
@@ -65,8 +76,10 @@ class Job:
             self.result = self.context.run(self.work)
         except SystemExit as left:
             self.error = RuntimeError(f"it called exit({left.code!r}); raise an error or return instead")
-        except BaseException as error:  # noqa: BLE001 - raised again where it was asked for
+        except Exception as error:  # noqa: BLE001 - raised again where it was asked for
             self.error = error
+        except BaseException as odd:  # noqa: BLE001 - a stray CancelledError would end whoever asked, without a word
+            self.error = RuntimeError(f"it raised {type(odd).__name__}: {odd}")
 
 
 class Threads:
@@ -85,6 +98,11 @@ class Threads:
         self._num_free = 0
         """Threads that wait for a job, less the jobs that wait for a thread."""
         self._most = MAX_THREADS
+
+    @property
+    def is_full(self) -> bool:
+        """True if more work waits than threads may be started for."""
+        return self._num_free < 0 and self._num_threads >= self._most
 
     def put(self, job: Job) -> None:
         """Have it run; `job.answered` is set on the loop."""
@@ -132,7 +150,10 @@ class Threads:
             if job.stage == "dropped":
                 return False
             job.stage = "running"
-            return True
+        if self._num_free < 0:  # somebody may be waiting to hear that it has begun
+            with suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(job.begun.set)
+        return True
 
     def _end(self, job: Job) -> None:
         with self._lock:
@@ -150,7 +171,9 @@ class Threads:
     def _answer(self) -> None:
         self._woken = False
         while self._finished:
-            self._finished.popleft().answered.set()
+            job = self._finished.popleft()
+            job.begun.set()
+            job.answered.set()
 
 
 _THREADS: RunVar[Threads] = RunVar("author_threads")

@@ -216,6 +216,8 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
 
     outcome: Failed
     seconds: float
+    usage: Usage = Usage()
+    """What it cost all the same."""
 
 
 class Trace(msgspec.Struct, kw_only=True):
@@ -234,7 +236,7 @@ class Trace(msgspec.Struct, kw_only=True):
     evidence: EvidenceRecord | None = None
     attempts: list[Attempt] = msgspec.field(default_factory=list[Attempt])
     phases: dict[str, float] = msgspec.field(default_factory=dict[str, float])
-    """Seconds by phase: provision, setup, model, tools, gather, grade, teardown, waiting."""
+    """Seconds by phase: open (sandbox, tools, setup), model, tools, gather, close, grade."""
     started: float = 0.0
     """Wall clock, seconds since the epoch."""
 
@@ -333,7 +335,7 @@ def row_of(trace: Trace, *, split: str, tags: tuple[str, ...] = ()) -> TraceRow:
     failed = outcome if isinstance(outcome, Failed) else None
     score = outcome.score if isinstance(outcome, Scored) else None
     results = [result for node in trace.nodes for result in node.message.results]
-    usage = trace.usage
+    usage = sum((attempt.usage for attempt in trace.attempts), trace.usage)
     return TraceRow(
         task=trace.task,
         rollout=trace.rollout,

@@ -206,7 +206,7 @@ async def test_a_frozen_sandbox_has_no_processes_and_its_snapshot_never_changes(
     snapshot = await sandbox.freeze()
     size = (await snapshot.list())["/daemon"]
     await sandbox.write("/f", b"after")
-    assert (await sh(sandbox, "ps -e -o comm= | sort -u")).stdout.split() == ["init", "ps", "sh", "sort"]
+    assert set((await sh(sandbox, "ps -e -o comm=")).stdout.split()) <= {"init", "ps", "sh"}
     assert await snapshot.read("/f") == b"before\n"
     assert (await snapshot.list())["/daemon"] == size
     assert await sandbox.read("/f") == b"after"

@@ -71,6 +71,7 @@ async def test_passing_trouble_is_retried_and_recorded(tmp_path, trouble, kinds)
         (Answer(b'{"choices": []}'), "malformed"),
         (Answer(b"\xff\xfe\x00"), "malformed"),
         (Answer(b""), "malformed"),
+        (calls(("write\ud800note", "{}")), "malformed"),
     ],
 )
 async def test_lasting_trouble_is_the_models_failure_and_has_no_reward(tmp_path, answer, kind):
@@ -107,10 +108,11 @@ async def test_an_endpoint_that_dies_mid_run_is_the_models_failure(tmp_path):
     assert (outcome.side, outcome.kind) == ("model", "connect")
 
 
-async def test_an_endpoint_that_never_answers_is_bounded_by_the_agents_time(tmp_path):
+async def test_an_endpoint_that_never_answers_is_the_models_failure(tmp_path):
     async with FakeEndpoint(then=Answer(hang=True)) as endpoint:
         run = await run_notes(endpoint, tmp_path / "run")
-    assert run.trace("note-0").end == "time_limit"
+    trace = run.trace("note-0")
+    assert (trace.outcome.side, trace.outcome.kind, trace.reward) == ("model", "timeout", None)
 
 
 # -- the command -------------------------------------------------------------------------------------------------------

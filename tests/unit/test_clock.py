@@ -1,7 +1,7 @@
 import anyio
 import pytest
 
-from sandlot.clock import agent_time, deadline, excuse, excused, timed
+from sandlot.clock import deadline, excuse, excused, time_limit, timed
 from sandlot.errors import AuthorError, GradeError
 
 
@@ -23,14 +23,14 @@ async def test_an_outer_deadline_is_not_taken_for_the_inner_one():
     assert outer.cancelled_caught
 
 
-async def test_agent_time_running_out_is_no_error():
-    with agent_time(0.02) as scope:
+async def test_a_time_limit_running_out_is_no_error():
+    with time_limit(0.02) as scope:
         await anyio.sleep_forever()
     assert scope.cancelled_caught
 
 
 async def test_excused_time_does_not_count():
-    with agent_time(0.05) as scope:
+    with time_limit(0.05) as scope:
         with excused():
             assert scope.deadline == float("inf")
             await anyio.sleep(0.1)
@@ -40,7 +40,7 @@ async def test_excused_time_does_not_count():
 
 
 async def test_time_may_be_given_back():
-    with agent_time(10) as scope:
+    with time_limit(10) as scope:
         before = scope.deadline
         excuse(5)
         assert scope.deadline == before + 5
@@ -58,3 +58,26 @@ def test_time_adds_up_by_name():
         with timed(sums, "model"):
             pass
     assert list(sums) == ["model"]
+
+
+async def test_several_who_wait_stop_the_clock_once_and_the_last_starts_it():
+    first_in, second_in, first_out = anyio.Event(), anyio.Event(), anyio.Event()
+
+    async def first():
+        with excused():
+            first_in.set()
+            await second_in.wait()
+        first_out.set()
+
+    async def second():
+        await first_in.wait()
+        with excused():
+            second_in.set()
+            await first_out.wait()
+            assert scope.deadline == float("inf")
+
+    with time_limit(5) as scope:
+        async with anyio.create_task_group() as group:
+            group.start_soon(first)
+            group.start_soon(second)
+        assert 0 < scope.deadline - anyio.current_time() <= 5

@@ -306,3 +306,188 @@ def test_scripted_policies_choose_by_seed():
     policies = scripted("mixed:0.5", quiz().parts.solution)
     assert isinstance(policies, ScriptedPolicies)
     assert {type(policies.choose(TASK, seed)).__name__ for seed in range(20)} == {"function", "Player"}
+
+
+# -- time that is not the agent's --------------------------------------------------------------------------------------
+
+
+async def forever(*_):
+    await anyio.sleep_forever()
+
+
+async def test_an_environment_that_does_not_open_its_mouth_is_not_a_slow_agent():
+    env = quiz(limits=Limits(time_s=0.05, setup_s=0.2))
+
+    class Mute:
+        open = forever
+
+    env.parts.user = lambda world, task: Mute()
+    trace = await rolled(env, Turns("yes"))
+    assert (trace.outcome.side, trace.outcome.kind, trace.reward) == (Side.ENVIRONMENT, "timeout", None)
+
+
+async def test_an_environment_that_does_not_reply_is_not_a_slow_agent():
+    env = quiz(limits=Limits(time_s=0.05, tool_s=0.2))
+    env.user(forever)
+    trace = await rolled(env, Turns("yes"))
+    assert (trace.outcome.side, trace.outcome.kind, trace.reward) == (Side.ENVIRONMENT, "timeout", None)
+
+
+async def test_a_hook_that_thinks_long_takes_none_of_the_agents_time():
+    class Slow:
+        async def after_turn(self, trace, node):
+            await anyio.sleep(0.2)
+
+        async def after_step(self, trace, step):
+            pass
+
+    trace = await rolled(quiz(limits=Limits(time_s=0.1)), Turns("yes"), hooks=[Slow()])
+    assert (trace.end, trace.reward) == (End.DONE, 1.0)
+
+
+async def test_an_endpoint_that_hangs_is_the_models_failure_not_a_slow_agent():
+    from fake_endpoint import Answer, FakeEndpoint
+    from sandlot.wiring.models import open_policies
+    from sandlot.wiring.parts import AgentConfig, ModelConfig
+
+    env = quiz(limits=Limits(time_s=0.5))
+    async with (
+        FakeEndpoint([], then=Answer(hang=True)) as endpoint,
+        open_policies(ModelConfig(spec=f"openai:m@{endpoint.url}", patience_s=0.5), AgentConfig(), env) as policies,
+    ):
+        trace = await rolled(env, policies)
+    assert (trace.outcome.side, trace.reward) == (Side.MODEL, None)
+
+
+async def test_waiting_for_a_thread_is_nobodys_fault(monkeypatch):
+    import time
+
+    monkeypatch.setattr(threads, "MAX_THREADS", 2)
+    env = quiz(limits=Limits(time_s=0.4, tool_s=0.3))
+
+    @env.tool
+    def nap() -> str:
+        """Nap."""
+        time.sleep(0.1)
+        return "rested"
+
+    ends = []
+
+    async def one():
+        call = Node(message=Message(role=Role.ASSISTANT, parts=(ToolCall("c", "nap"),)), sampled=True, parent=0)
+        trace = await rolled(env, Turns(call, "yes"))
+        ends.append((trace.end, trace.nodes[2].message.results[0].text))
+
+    async with anyio.create_task_group() as group:
+        for _ in range(16):
+            group.start_soon(one)
+    assert set(ends) == {(End.DONE, "rested")}
+
+
+# -- what fails keeps its side -----------------------------------------------------------------------------------------
+
+
+class Machine:
+    """A backend whose sandboxes fail where they are told to."""
+
+    def __init__(self, *, freeze=None, close=None):
+        self.fail_freeze, self.fail_close = freeze, close
+
+    def open(self, image, network, limits):
+        return self
+
+    async def probe(self):
+        return {}
+
+    async def __aenter__(self):
+        from sandlot.sandbox.memory import MemoryFiles
+
+        files = MemoryFiles()
+        if self.fail_freeze:
+            first = files.freeze  # setup's files are looked at first; what hangs is the gathering
+
+            async def freeze():
+                files.freeze = self.fail_freeze
+                return await first()
+
+            files.freeze = freeze
+        return files
+
+    async def __aexit__(self, *error):
+        if self.fail_close:
+            raise self.fail_close
+
+
+async def in_a_machine(machine, policies, **limits):
+    env = quiz(image="any", limits=Limits(**limits))
+    parts = Parts(grading=Grading(env=env, backend=machine), policies=policies, harness=ToolLoop())
+    return await run_rollout(parts, TASK, run="test", rollout=0, blobs=MemoryBlobs())
+
+
+async def test_gathering_that_hangs_ends_at_its_deadline():
+    trace = await in_a_machine(Machine(freeze=forever), Turns("yes"), teardown_s=0.1)
+    assert (trace.outcome.side, trace.outcome.kind) == (Side.SANDBOX, "timeout")
+
+
+async def test_a_failing_teardown_does_not_hide_what_failed_before_it():
+    from sandlot.errors import SandboxError
+
+    machine = Machine(close=SandboxError("stuck"))
+    trace = await in_a_machine(machine, Turns(ModelError("down", kind="connect")))
+    assert (trace.outcome.side, trace.outcome.kind) == (Side.MODEL, "connect")
+    trace = await in_a_machine(machine, Turns("yes"))
+    assert trace.outcome == Failed(Side.SANDBOX, "crash", "stuck")
+
+
+async def test_several_failures_at_once_name_a_side():
+    from sandlot.errors import SandboxError
+
+    env = quiz()
+
+    @env.tool
+    async def dead() -> str:
+        """Dead."""
+        await anyio.lowlevel.checkpoint()
+        raise SandboxError("died", kind="died")
+
+    both = Message(role=Role.ASSISTANT, parts=(ToolCall("a", "dead"), ToolCall("b", "dead")))
+    trace = await rolled(env, Turns(Node(message=both, sampled=True, parent=0)))
+    assert trace.outcome == Failed(Side.SANDBOX, "died", "died")
+
+
+async def test_a_state_that_cannot_be_made_is_the_environments_failure():
+    trace = await rolled(quiz(state=lambda: 1 / 0), Turns("yes"))
+    assert (trace.outcome.side, trace.reward) == (Side.ENVIRONMENT, None)
+
+
+@pytest.mark.parametrize("kind", ["sync", "async"])
+async def test_a_stray_cancellation_in_author_code_is_its_error(kind):
+    import asyncio
+
+    env = quiz()
+
+    def odd() -> str:
+        """Odd."""
+        raise asyncio.CancelledError
+
+    async def odd_async() -> str:
+        """Odd."""
+        raise asyncio.CancelledError
+
+    env.tool(name="odd")(odd if kind == "sync" else odd_async)
+    call = Node(message=Message(role=Role.ASSISTANT, parts=(ToolCall("c", "odd"),)), sampled=True, parent=0)
+    trace = await rolled(env, Turns(call))
+    assert trace.outcome.side is Side.ENVIRONMENT
+    assert "CancelledError" in trace.outcome.message
+
+
+async def test_an_intervention_on_a_refusal_is_acted_on():
+    class Coach:
+        async def after_turn(self, trace, node):
+            return Message(role=Role.ASSISTANT, parts=(ToolCall("c", "look"),)) if node.stop == "refusal" else None
+
+        async def after_step(self, trace, step):
+            pass
+
+    trace = await rolled(quiz(), Turns(saying("no", 0, stop="refusal"), "yes"), hooks=[Coach()])
+    assert (trace.end, trace.reward) == (End.DONE, 1.0)

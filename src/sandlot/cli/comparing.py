@@ -15,18 +15,18 @@ def print_comparison(comparison: Comparison) -> None:
     if score.value is None or rate.value is None:
         console.print("no task was scored in both runs: there is nothing to compare")
         return
-    console.print(f"{comparison.tasks} tasks in both, paired by task and rollout")
-    console.print(
-        f"score       [bold]{score.value:+.3f}[/]  {score.low:+.3f} to {score.high:+.3f}   p = {comparison.p_value:.3g}"
-    )
+    tasks = f"{comparison.tasks} task{'s' if comparison.tasks != 1 else ''}"
+    console.print(f"the second run against the first, over {tasks} in both, paired by task and rollout")
+    p_value = f"   p = {comparison.p_value:.2g}"
+    console.print(f"     score  [bold]{score.value:+.3f}[/]  {score.low:+.3f} to {score.high:+.3f} at 95%{p_value}")
     console.print(f"full marks  [bold]{rate.value:+.1%}[/]  {rate.low:+.1%} to {rate.high:+.1%}")
     if comparison.dropped.value:
-        console.print(f"[yellow]without a score: {comparison.dropped.value:+.1%}[/]")
+        console.print(f"  unscored  [yellow]{comparison.dropped.value:+.1%}[/]")
     for name, changes in (("better", comparison.improved), ("worse", comparison.regressed)):
         if changes:
-            shown = ", ".join(f"{change.task} {change.first:.2f} to {change.second:.2f}" for change in changes[:8])
-            console.print(f"{name}: {len(changes)}  [dim]{escape(shown)}{', ...' if len(changes) > 8 else ''}[/]")
-    console.print(f"unchanged: {comparison.unchanged}")
+            shown = ", ".join(f"{change.task} {change.first:.2f} to {change.second:.2f}" for change in changes[:2])
+            console.print(f"{name:>10}  {len(changes)}  [dim]{escape(shown)}{', ...' if len(changes) > 2 else ''}[/]")
+    console.print(f" unchanged  {comparison.unchanged}")
     for name, tasks in (("only in the first", comparison.only_first), ("only in the second", comparison.only_second)):
         if tasks:
-            console.print(f"{name}: {len(tasks)}")
+            console.print(f"{name}: {len(tasks)}  [dim]{escape(', '.join(tasks[:3]))}{', ...' if len(tasks) > 3 else ''}[/]")

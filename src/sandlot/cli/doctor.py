@@ -21,6 +21,8 @@ def doctor(json: Json = False) -> None:
     if json:
         print_json(findings)
     else:
+        widest = max(len(finding.what) for finding in findings)
         for finding in findings:
-            print(f"{'ok ' if finding.ok else 'NO '} {finding.what:<28} {finding.detail}")
+            mark = "ok" if finding.ok else "NO" if finding.needed else "--"
+            print(f"{mark}  {finding.what:<{widest}}  {finding.detail.removeprefix('yes: ').removeprefix('no: ')}")
     raise typer.Exit(0 if all(finding.ok or not finding.needed for finding in findings) else 1)

@@ -1,6 +1,8 @@
 """Log events on stderr: what happened, then its fields. Messages are constant, so the fields are what a person reads."""
 
 import logging
+import sys
+from typing import TextIO
 
 STANDARD = {*vars(logging.makeLogRecord({})), "message", "asctime", "taskName"}
 """What every record has; the rest was given as `extra`."""
@@ -8,9 +10,18 @@ STANDARD = {*vars(logging.makeLogRecord({})), "message", "asctime", "taskName"}
 
 def to_stderr() -> None:
     """Show warnings and worse."""
-    shown = logging.StreamHandler()
+    shown = ToStderr()
     shown.setFormatter(WithFields("%(name)s: %(message)s"))
     logging.basicConfig(handlers=[shown], level=logging.WARNING)
+
+
+class ToStderr(logging.StreamHandler[TextIO]):
+    """Writes to whatever stderr is now: while a line of progress is drawn, that puts a message above it and not into it."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """One line, there."""
+        self.stream = sys.stderr
+        super().emit(record)
 
 
 class WithFields(logging.Formatter):

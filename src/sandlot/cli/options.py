@@ -1,6 +1,9 @@
 """Options that several commands share, and how results are printed."""
 
+import os
 import sys
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,6 +25,20 @@ Judge = Annotated[
 Rubric = Annotated[str | None, typer.Option("--rubric", help="Grade by this rubric instead of the tasks' own.")]
 
 RUNS = Path("runs")
+
+
+@contextmanager
+def authors_on_stderr() -> Generator[None]:
+    """Stdout is the result: what author code and its children print meanwhile goes to stderr."""
+    sys.stdout.flush()
+    kept = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        yield
+    finally:
+        sys.stdout.flush()
+        os.dup2(kept, 1)
+        os.close(kept)
 
 
 def print_json(value: Any) -> None:

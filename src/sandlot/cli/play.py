@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from sandlot.cli.options import Env
+from sandlot.cli.options import Env, Judge
 
 
 def add_to(app: typer.Typer) -> None:
@@ -12,7 +12,11 @@ def add_to(app: typer.Typer) -> None:
     app.command("play")(play)
 
 
-def play(env: Env, task: Annotated[str | None, typer.Option("--task", help="Which task. [default: the first]")] = None) -> None:
+def play(
+    env: Env,
+    task: Annotated[str | None, typer.Option("--task", help="Which task. [default: the first]")] = None,
+    judge: Judge = None,
+) -> None:
     """Play the agent yourself, and be graded.
 
     Type a message to speak, `/TOOL {"argument": "value"}` to call a tool, `/help` for the tools, Ctrl-D to leave.
@@ -20,5 +24,7 @@ def play(env: Env, task: Annotated[str | None, typer.Option("--task", help="Whic
     import anyio  # noqa: PLC0415 - help does not need it
 
     from sandlot.cli.playing import play_in_terminal  # noqa: PLC0415 - as above
+    from sandlot.trace import Failed  # noqa: PLC0415 - as above
 
-    anyio.run(play_in_terminal, env, task)
+    trace = anyio.run(play_in_terminal, env, task, judge)
+    raise typer.Exit(1 if isinstance(trace.outcome, Failed) else 0)

@@ -1,34 +1,37 @@
 """A person at the keyboard as the policy of one rollout: the same world, limits and checks a model has."""
 
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 
 import anyio.to_thread
 import msgspec
+from rich.console import Console
 
+from sandlot.cli.showing import print_outcome
 from sandlot.env.load import load
-from sandlot.env.rendering import printable, rendered_message
+from sandlot.env.rendering import rendered_message
 from sandlot.env.taskset import task_named, tasks_of
+from sandlot.errors import StoppedByHook
 from sandlot.harness.tool_loop import ToolLoop
 from sandlot.ports import ToolSpec
 from sandlot.rollout import run_rollout
 from sandlot.store.blobs import MemoryBlobs
 from sandlot.task import Task
-from sandlot.trace import Message, Node, Part, Scored, Text, ToolCall, Trace
+from sandlot.trace import Message, Node, Part, Text, ToolCall, Trace
 from sandlot.types import Role
-from sandlot.wiring.parts import Grading, Parts, open_backend
+from sandlot.wiring.parts import Parts, judge_config, open_grading
 
 
-async def play_in_terminal(env: str, task: str | None) -> None:
+async def play_in_terminal(env: str, task: str | None, judge: str | None) -> Trace:
     """One rollout by hand, graded at the end."""
     environment = load(env)
     chosen = task_named(environment, task) if task else tasks_of(environment)[0]
     print(f"{environment.name}: {chosen.id}. Speak, call `/tool {{json}}`, or `/help`. Ctrl-D leaves.\n")
-    async with AsyncExitStack() as stack:
-        backend = await stack.enter_async_context(open_backend()) if environment.image is not None else None
-        parts = Parts(grading=Grading(env=environment, backend=backend), policies=Person(), harness=ToolLoop())
+    async with open_grading(environment, judge=judge_config(judge)) as grading:
+        parts = Parts(grading=grading, policies=Person(), harness=ToolLoop())
         trace = await run_rollout(parts, chosen, run="play", rollout=0, blobs=MemoryBlobs())
     show_result(trace)
+    return trace
 
 
 class Person:
@@ -66,21 +69,16 @@ class Person:
 
 def show_result(trace: Trace) -> None:
     """How it ended, check by check."""
-    print(f"\nend: {trace.end}")
-    if not isinstance(trace.outcome, Scored):
-        print(f"outcome: {trace.outcome}")
-        return
-    print(f"score: {trace.outcome.score}")
-    for check in trace.outcome.score.checks:
-        print(f"  {check.verdict:<10} {check.points:g}/{check.worth:g}  {check.id}  {printable(check.evidence)}")
+    console = Console(highlight=False, soft_wrap=True)
+    console.print(f"\nend: [bold]{trace.end}[/]")
+    print_outcome(console, trace.outcome)
 
 
 def _line() -> str:
     try:
         return input("> ").strip()
     except EOFError:
-        print()
-        return ""
+        raise StoppedByHook("you left") from None
 
 
 def _part(line: str, number: int) -> Part | str:
@@ -96,7 +94,10 @@ def _part(line: str, number: int) -> Part | str:
 
 
 def _help(tools: Sequence[ToolSpec]) -> list[str]:
-    return [
-        f"/{tool.name} {msgspec.json.encode(tool.parameters.get('properties', {})).decode()}  {tool.description}"
-        for tool in tools
-    ] or ["no tools here: speak"]
+    return [f"/{tool.name}{_example(tool)}  {tool.description}".rstrip() for tool in tools] or ["no tools here: speak"]
+
+
+def _example(tool: ToolSpec) -> str:
+    """Its arguments as one would type them, with each one's type in the place of its value."""
+    arguments = {name: f"<{schema.get('type', 'any')}>" for name, schema in tool.parameters.get("properties", {}).items()}
+    return f" {msgspec.json.encode(arguments).decode()}" if arguments else ""

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from sandlot.cli.options import RUNS, Json, Judge, Rubric, RunPath, Runs, print_json, run_path
+from sandlot.cli.options import RUNS, Json, Judge, Rubric, RunPath, Runs, authors_on_stderr, print_json, run_path
 
 
 def add_to(app: typer.Typer) -> None:
@@ -26,11 +26,13 @@ def regrade(
     """
     import anyio  # noqa: PLC0415 - help does not need it
 
-    from sandlot.cli.regrading import regrade_run  # noqa: PLC0415 - as above
+    from sandlot.cli.regrading import print_report  # noqa: PLC0415 - as above
+    from sandlot.run.regrade import regrade_run  # noqa: PLC0415 - as above
 
-    report = anyio.run(regrade_run, run_path(run, runs), env, judge, rubric)
+    with authors_on_stderr():
+        report = anyio.run(regrade_run, run_path(run, runs), env, judge, rubric)
     if json:
         print_json(report)
     else:
-        report.show()
+        print_report(report)
     raise typer.Exit(1 if report.changed else 0)

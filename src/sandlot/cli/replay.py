@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from sandlot.cli.options import RUNS, Json, Runs, print_json, trace_place
+from sandlot.cli.options import RUNS, Json, Judge, Runs, authors_on_stderr, print_json, trace_place
 
 
 def add_to(app: typer.Typer) -> None:
@@ -17,22 +17,28 @@ def replay(
     until: Annotated[int | None, typer.Option("--until", metavar="TURN", help="Replay this many turns. [default: all]")] = None,
     model: Annotated[str | None, typer.Option("--model", "-m", help="Who goes on after that.")] = None,
     env: Annotated[str | None, typer.Option("--env", help="The environment. [default: where the run found it]")] = None,
+    judge: Judge = None,
     runs: Runs = RUNS,
     json: Json = False,
 ) -> None:
     """Play a trace again in a fresh world, tools and all.
 
-    With `--until N --model M`, another model goes on from there.
+    With `--until N --model M`, another model goes on from there. Exit code 1 if it comes to no score.
     """
     import anyio  # noqa: PLC0415 - help does not need it
 
     from sandlot.cli.playing import show_result  # noqa: PLC0415 - as above
     from sandlot.run.replay import replay_trace  # noqa: PLC0415 - as above
 
-    again = anyio.run(replay_trace, *trace_place(trace, runs), until, model, env)
+    with authors_on_stderr():
+        again = anyio.run(replay_trace, *trace_place(trace, runs), until, model, env, judge)
     if json:
         print_json(again)
     else:
-        for event in again.events:
-            typer.echo(f"turn {event.turn}: {event.kind} {event.detail}", err=True)
+        diverged = [event for event in again.events if event.kind == "replay_diverged"]
+        for event in diverged:
+            typer.echo(f"turn {event.turn}: the world answered differently: {event.detail}", err=True)
+        if not diverged:
+            typer.echo("the world answered as it did then", err=True)
         show_result(again)
+    raise typer.Exit(0 if again.reward is not None else 1)

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from sandlot.cli.options import Json, print_json
+from sandlot.cli.options import Json, authors_on_stderr, print_json
 
 commands = typer.Typer(help="Work on rubrics.", no_args_is_help=True)
 
@@ -23,13 +23,15 @@ def lint(
     """Find mistakes and bad habits in a rubric. Exit code 1 if there is an error among them."""
     from sandlot.env.folder import lint_rubric  # noqa: PLC0415 - help does not need it
 
-    findings = lint_rubric(path)
+    with authors_on_stderr():
+        findings = lint_rubric(path)
     if json:
         print_json(findings)
     else:
         for finding in findings:
-            print(f"{finding.severity:<8} {finding.code:<20} {finding.check or '-':<24} {finding.message}  Fix: {finding.fix}")
-        print(f"{path}: {len(findings)} findings" if findings else f"{path}: no findings")
+            place = f"{finding.check}: " if finding.check and f"`{finding.check}`" not in finding.message else ""
+            print(f"{finding.severity:<7}  {place}{finding.message}  [{finding.code}]\n         {finding.fix}")
+        print(f"{path}: {len(findings) or 'no'} finding{'s' if len(findings) != 1 else ''}")
     raise typer.Exit(1 if any(finding.severity == "error" for finding in findings) else 0)
 
 

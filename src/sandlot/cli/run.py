@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from sandlot.cli.options import RUNS, Env, Json, Judge, Rubric, Runs, print_json
+from sandlot.errors import StoreError
 from sandlot.types import Split
 
 Option = typer.Option
@@ -73,7 +74,7 @@ def run(
     from sandlot.ports import Sampling  # noqa: PLC0415 - as above
     from sandlot.run.config import RunConfig, Selection  # noqa: PLC0415 - as above
     from sandlot.wiring.models import prices  # noqa: PLC0415 - as above
-    from sandlot.wiring.parts import AgentConfig, ModelConfig  # noqa: PLC0415 - as above
+    from sandlot.wiring.parts import AgentConfig, ModelConfig, judge_config  # noqa: PLC0415 - as above
 
     sampling = Sampling(temperature=temperature, max_tokens=max_tokens)
     prompt_price, completion_price = prices(price)
@@ -90,7 +91,7 @@ def run(
         ),
         select=Selection(tasks=tuple(task or ()), split=split, rollouts=rollouts, group=group, training=for_training),
         agent=AgentConfig(harness=harness, calls="text" if calls is Calls.TEXT else "native", hooks=tuple(hook or ())),
-        judge=ModelConfig(spec=judge, sampling=Sampling(temperature=0.0)) if judge else None,
+        judge=judge_config(judge),
         rubric=rubric,
         image=image,
         sandbox=sandbox,
@@ -99,7 +100,11 @@ def run(
     if dry_run:
         show_forecast(config, runs=runs, json=json)
         return
-    finished = run_watched(config, runs=runs, place=place, quiet=json)
+    try:
+        finished = run_watched(config, runs=runs, place=place, quiet=json)
+    except StoreError as error:
+        typer.echo(f"sandlot: {error}; what was finished is kept, and the same command continues", err=True)
+        raise typer.Exit(3) from error
     if json:
         print_json(finished.machine)
     else:

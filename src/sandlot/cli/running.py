@@ -2,6 +2,7 @@
 
 import functools
 import gc
+import signal
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +13,7 @@ import msgspec
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
-from sandlot.cli.options import print_json
+from sandlot.cli.options import authors_on_stderr, print_json
 from sandlot.cli.summary import print_summary
 from sandlot.env.environment import Environment
 from sandlot.env.fingerprint import environment_fingerprint
@@ -21,6 +22,7 @@ from sandlot.observe.progress import Progress as Tally
 from sandlot.observe.progress import Reading
 from sandlot.run.config import Plan, RunConfig, plan_run
 from sandlot.run.forecast import forecast
+from sandlot.run.manifest import public
 from sandlot.run.results import Run
 from sandlot.run.run import Watcher, run_async
 from sandlot.run.summary import Summary
@@ -59,9 +61,11 @@ def run_watched(config: RunConfig, *, runs: Path, place: Path | None, quiet: boo
         TextColumn("{task.description}"), BarColumn(bar_width=24), TextColumn("{task.completed}/{task.total}"),
         TextColumn("{task.fields[said]}"), TimeRemainingColumn(compact=True),
         console=console, transient=True, refresh_per_second=4, disable=not console.is_terminal,
-    ) as bars:  # fmt: skip
+    ) as bars, authors_on_stderr():  # fmt: skip
         watcher = Bar(bars, console)
         run = anyio.run(functools.partial(run_async, config, runs=runs, place=place, watch=watcher))
+        if run.sittings and run.sittings[-1].stopped:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is kept; a second Ctrl-C must not eat the word on how to continue
     return Finished(run, run.summary())
 
 
@@ -101,15 +105,16 @@ def _said(reading: Reading) -> str:
 
 def show_forecast(config: RunConfig, *, runs: Path, json: bool) -> None:
     """What would be run, and what is known of its cost; runs nothing."""
-    env = load(config.env).in_image(config.image)
-    plan = plan_run(env, config)
+    with authors_on_stderr():
+        env = load(config.env).in_image(config.image)
+        plan = plan_run(env, config)
     pilot = _pilot(env, config, runs)
     rows = pilot.rows if pilot else ()
     expected = forecast(plan.num_rollouts, rows, at_once=config.at_once, limits=env.limits, sandboxed=env.image is not None)
     if json:
-        print_json({"config": config, "tasks": len(plan.tasks), "forecast": expected})
+        print_json({"config": public(config), "tasks": len(plan.tasks), "forecast": expected})
         return
-    sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(config), indent=2) + b"\n")
+    sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(public(config)), indent=2) + b"\n")
     sys.stdout.flush()
     print(expected.describe())
 
@@ -121,7 +126,7 @@ def _pilot(env: Environment, config: RunConfig, runs: Path) -> Run | None:
         run = Run(path.parent)
         if (
             run.manifest.fingerprints.environment == fingerprint
-            and run.manifest.config.model.spec == config.model.spec
+            and run.manifest.config.model.spec == config.model.shown
             and len(run)
         ):
             return run

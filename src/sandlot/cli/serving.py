@@ -1,7 +1,6 @@
 """What `serve` opens: a task of an environment, behind MCP."""
 
 import sys
-from contextlib import AsyncExitStack
 from typing import Literal
 
 from sandlot.env.grading import needs_judge, require_gradable
@@ -10,8 +9,7 @@ from sandlot.env.taskset import task_named, tasks_of
 from sandlot.errors import ConfigError
 from sandlot.serve.graded import GradedTask
 from sandlot.serve.mcp import serve_mcp
-from sandlot.wiring.models import open_judge
-from sandlot.wiring.parts import Grading, ModelConfig, open_backend
+from sandlot.wiring.parts import judge_config, open_grading
 
 
 async def serve_environment(
@@ -23,10 +21,8 @@ async def serve_environment(
     require_gradable(environment, [chosen], rubric)
     if needs_judge(environment, [chosen], rubric) and judge is None:
         raise ConfigError(f"task `{chosen.id}` is graded by a judge; name one with `--judge MODEL`")
-    async with AsyncExitStack() as stack:
-        judging = await stack.enter_async_context(open_judge(ModelConfig(spec=judge))) if judge else None
-        backend = await stack.enter_async_context(open_backend()) if environment.image is not None else None
-        served = GradedTask(Grading(env=environment, judge=judging, rubric=rubric, backend=backend), chosen)
+    async with open_grading(environment, judge=judge_config(judge), rubric=rubric) as grading:
+        served = GradedTask(grading, chosen)
         await serve_mcp(
             environment.name,
             served.open,

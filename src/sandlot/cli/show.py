@@ -27,10 +27,11 @@ def list_all(
     if json:
         print_json({"environments": found, "runs": [str(path) for path in made]})
         return
+    widest = max((len(each.name) for each in found), default=0)
     for each in found:
-        print(f"{each.name:<24} {each.form:<10} {each.place}")
+        print(f"{each.form:<9}  {each.name:<{widest}}  {each.place}")
     for path in made:
-        print(f"{path.name:<24} {'run':<10} {path}")
+        print(f"{'run':<9}  {path}")
     if not found and not made:
         typer.echo(f"nothing in `{folder}` or `{runs}`; start with `sandlot new NAME`", err=True)
 
@@ -51,6 +52,9 @@ def show(
         show_run(run_path(what, runs), json=json)
     elif _is_run(str(Path(what).parent.parent), runs):
         show_trace(*trace_place(what, runs), json=json)
+    elif Path(what).parts[:1] == runs.parts[:1] and not Path(what).exists():  # it can only have been meant as a run
+        run_path(str(Path(*Path(what).parts[:2])), runs)
+        trace_place(what, runs)
     else:
         show_environment(what, json=json)
 

@@ -1,6 +1,7 @@
 """What `show` prints: an environment, a run, a trace. Agent output is printed without terminal escapes."""
 
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -8,41 +9,70 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from sandlot.cli.options import print_json
-from sandlot.cli.summary import print_summary
+from sandlot.cli.options import authors_on_stderr, print_json
+from sandlot.cli.summary import plain, print_summary
 from sandlot.env.environment import Environment
 from sandlot.env.fingerprint import environment_fingerprint
 from sandlot.env.grading import rubric_for
 from sandlot.env.load import load
 from sandlot.env.rendering import printable, rendered_message
 from sandlot.env.taskset import tasks_of
-from sandlot.rubric import Score
+from sandlot.limits import OnBreach
+from sandlot.rubric import JudgeCheck, Score
 from sandlot.run.results import Run
 from sandlot.task import split_of
-from sandlot.trace import Scored
+from sandlot.trace import Failed, Outcome, Scored
+
+BREACH = {
+    OnBreach.REFUSE: "a call that breaks it is refused",
+    OnBreach.PENALTY: "breaking it costs points",
+    OnBreach.END: "breaking it ends the rollout",
+}
+NEWLINE = "\n"
+UNDER = "\n       "
+"""Lines of one message stand under each other, right of its number."""
 
 
 def show_environment(what: str, *, json: bool) -> None:
     """Tools with schemas, tasks by split, limits, constraints, rubric, fingerprint."""
-    env = load(what)
-    facts = environment_facts(env)
+    with authors_on_stderr():
+        env = load(what)
+        facts = environment_facts(env)
     if json:
         print_json(facts)
         return
     console = Console(highlight=False, soft_wrap=True)
-    console.print(f"[bold]{env.name}[/]  {escape(env.description.splitlines()[0]) if env.description else ''}")
-    console.print(f"{facts['source']}  fingerprint {facts['fingerprint'][:12]}")
+    console.print(f"[bold]{env.name}[/]  {escape(env.description.splitlines()[0]) if env.description else ''}".rstrip())
+    for name, value in _environment_lines(env, facts):
+        console.print(f"[dim]{name:>9}[/]  {value}")
+
+
+def _environment_lines(env: Environment, facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    yield "source", f"{escape(facts['source'])}  [dim]fingerprint {facts['fingerprint'][:12]}[/]"
+    ids = [task["id"] for task in facts["tasks"]]
     splits = ", ".join(f"{count} {name}" for name, count in facts["splits"].items())
-    console.print(f"tasks: {len(facts['tasks'])} ({splits}); image: {env.image or 'none'}; turns: {env.limits.turns}")
+    yield "tasks", f"{len(ids)} ({splits}): {', '.join(ids[:3])}{', ...' if len(ids) > 3 else ''}"
+    yield "limits", f"{env.limits.turns} turns, {env.limits.time_s:g} s"
+    if env.image is not None:
+        yield "sandbox", f"image {escape(env.image)}, network {escape(env.network)}"
     for tool in facts["tools"]:
         arguments = ", ".join(tool.parameters.get("properties", {}))
-        console.print(
-            f"  [bold]{tool.name}[/]({arguments})  {escape(tool.description.splitlines()[0]) if tool.description else ''}"
+        said = (
+            escape(tool.description.splitlines()[0]) if tool.description else "[yellow]no docstring: nothing tells the agent[/]"
         )
+        yield "tool", f"[bold]{tool.name}[/]({arguments})  {said}"
+    for server in facts["mcp_servers"]:
+        yield "mcp", escape(server)
     for constraint in env.constraints:
-        console.print(f"  rule [bold]{constraint.id}[/]: {escape(constraint.describe())}, else {constraint.on_breach}")
+        yield "rule", f"[bold]{escape(constraint.id)}[/]  {escape(constraint.describe())}; {BREACH[constraint.on_breach]}"
     for name, checks in facts["rubrics"].items():
-        console.print(f"rubric [bold]{name}[/]: {len(checks)} checks, {sum(max(check.points, 0) for check in checks):g} points")
+        judged = sum(isinstance(check, JudgeCheck) for check in checks)
+        points = sum(max(check.points, 0) for check in checks)
+        by_judge = f", {judged} by a judge" if judged else ""
+        count = f"{len(checks)} check{'s' if len(checks) != 1 else ''}{by_judge}"
+        yield "rubric", f"[bold]{escape(name)}[/]  {count}, {points:g} point{'s' if points != 1 else ''}"
+    if not facts["solution"]:
+        yield "solution", "[yellow]none: `scripted:golden` cannot play it[/]"
 
 
 def environment_facts(env: Environment) -> dict[str, Any]:
@@ -94,14 +124,21 @@ def show_trace(path: Path, task: str, rollout: int, *, json: bool) -> None:
     for number, node in enumerate(trace.nodes):
         mark = "[green]*[/]" if node.sampled else " "
         for line in rendered_message(node.message):
-            console.print(f"{mark} {number:>3}  {escape(line)}")
+            console.print(f"{mark} {number:>3}  {escape(line.rstrip().replace(NEWLINE, UNDER))}")
     for event in trace.events:
         console.print(f"[yellow]!    turn {event.turn}: {event.kind} {escape(str(event.detail))}[/]")
     console.print(f"\nend: [bold]{trace.end}[/]")
-    if isinstance(trace.outcome, Scored):
-        print_score(console, trace.outcome.score)
-    else:
-        console.print(f"outcome: [red]{escape(printable(str(trace.outcome)))}[/]")
+    print_outcome(console, trace.outcome)
+
+
+def print_outcome(console: Console, outcome: Outcome | None) -> None:
+    """The score with its checks, or why there is none."""
+    if isinstance(outcome, Scored):
+        print_score(console, outcome.score)
+    elif isinstance(outcome, Failed):
+        console.print(f"failed: [red]{outcome.side}/{escape(outcome.kind)}[/]  {escape(plain(outcome.message))}")
+    elif outcome is not None:
+        console.print(f"cancelled: {escape(plain(outcome.reason))}")
 
 
 def print_score(console: Console, score: Score) -> None:

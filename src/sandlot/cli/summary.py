@@ -1,15 +1,25 @@
 """The summary of a run as a person likes to read it: what came out, how sure that is, what went wrong, where the time went."""
 
+import math
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Self
+
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
 from sandlot.env.rendering import printable
 from sandlot.run.results import Run
 from sandlot.run.summary import Summary
 from sandlot.stats import Interval
+from sandlot.trace import TraceRow
 
 BLOCKS = " ▁▂▃▄▅▆▇█"
+OWN = re.compile(r"\bsandlot_env_[0-9a-f]{12}\.")
+"""The private package an author's files are loaded into; its name says nothing to a person."""
+
+DIGITS = re.compile(r"\d+")
 
 
 def print_summary(run: Run, summary: Summary) -> None:
@@ -18,19 +28,19 @@ def print_summary(run: Run, summary: Summary) -> None:
     console.print(
         f"[bold]{run.manifest.environment}[/] with [bold]{escape(run.manifest.config.model.spec)}[/]: {_verdict(run, summary)}"
     )
-    table = Table.grid(padding=(0, 2))
-    table.add_column(style="dim", justify="right")
-    table.add_column()
-    for name, value in _lines(summary):
-        table.add_row(name, value)
-    console.print(table)
-    _print_failures(console, run, summary)
-    for sitting in run.sittings[-1:]:
-        for blocked in sitting.blocked_by[:3]:
+    for name, value in _lines(run, summary):
+        console.print(f"[dim]{name:>10}[/]  {value}")
+    for function in run.sittings[-1].blocked_by[:3] if run.sittings else ():
+        if OWN.match(function):  # a busy machine delays our own functions too, and nobody could do anything about that
             console.print(
-                f"[yellow]the event loop was blocked by {escape(blocked)}; make it sync or move the work off the loop[/]"
+                f"[yellow]`{escape(plain(function))}` kept every other rollout waiting: make it a plain `def`, or await in it[/]"
             )
-    console.print(f"[dim]{run.path}[/]  look closer: sandlot show {run.path}/TASK/ROLLOUT")
+    _print_notable(console, run, summary)
+
+
+def plain(text: str) -> str:
+    """What is fit for a terminal, with an author's functions named as the author knows them: `tools.buy`."""
+    return OWN.sub("", printable(text))
 
 
 def _verdict(run: Run, summary: Summary) -> str:
@@ -41,41 +51,53 @@ def _verdict(run: Run, summary: Summary) -> str:
         or "not everything has been run yet"
     )
     colour = "red" if summary.verdict == "stopped" else "yellow"
-    return f"[{colour}]{summary.verdict}[/]: {escape(printable(stopped))}"
+    return f"[{colour}]{summary.verdict}[/]: {escape(plain(stopped))}"
 
 
-def _lines(summary: Summary) -> list[tuple[str, str]]:
-    lines = [("rollouts", f"{summary.rollouts} of {summary.tasks} tasks, {summary.scored} scored{_dropped(summary)}")]
+def _lines(run: Run, summary: Summary) -> list[tuple[str, str]]:
+    tasks = f"{summary.tasks} task{'s' if summary.tasks != 1 else ''}"
+    so_far = f" of {run.manifest.num_rollouts} planned," if summary.rollouts < run.manifest.num_rollouts else " of"
+    lines = [("rollouts", f"{summary.rollouts}{so_far} {tasks}, {summary.scored} scored{_dropped(summary)}")]
     if summary.scored:
         lines += [
-            ("score", f"[bold]{summary.score.value or 0:.3f}[/]  {_range(summary.score)}   {_bars(summary.histogram)}"),
-            ("full marks", f"[bold]{summary.pass_rate.value or 0:.1%}[/]  {_range(summary.pass_rate)}{_pass_at(summary)}"),
+            ("score", f"[bold]{summary.score.value or 0:.3f}[/]  {_range(summary.score)} at 95%   {_bars(summary.histogram)}"),
+            ("full marks", f"[bold]{summary.pass_rate.value or 0:.1%}[/]  {_percent(summary.pass_rate)}"),
         ]
+        lines += [("in k tries", _pass_at(summary))] if len(summary.pass_at) > 1 else []
         lines += [
-            (name, f"{part.score.value or 0:.3f}  {_range(part.score)}  {part.scored} scored")
+            (name, f"{part.score.value or 0:.3f}  {_range(part.score)}   {part.scored} scored" if part.scored else "none scored")
             for name, part in summary.splits.items()
             if len(summary.splits) > 1
         ]
-    lines.append(("ends", ", ".join(f"{name} {count}" for name, count in summary.ends.items())))
-    lines.append(("turns", f"{summary.turns}, {summary.calls} tool calls, {summary.tool_errors} answered with an error"))
+    lines.append(("ends", ", ".join(f"{name} {count}" for name, count in summary.ends.items()) or "none"))
+    lines.append(("turns", f"{summary.turns:,}{_calls(summary)}"))
     if summary.prompt_tokens or summary.completion_tokens:
         cost = f", {summary.usd:.4f} USD" if summary.usd else ""
         lines.append(("tokens", f"{summary.prompt_tokens:,} in, {summary.completion_tokens:,} out{cost}"))
-    lines.append(("time", f"{summary.wall_s:.1f} s, {summary.cpu_s:.1f} s of CPU; {_phases(summary)}"))
+    lines.append(("time", f"{summary.wall_s:.1f} s, {summary.cpu_s:.1f} s of CPU{_phases(summary)}"))
     if summary.slowest and summary.slowest[0].seconds >= 1.0:
         slow = summary.slowest[0]
         lines.append(("slowest", f"{slow.task}/{slow.rollout}: {slow.seconds:.1f} s, mostly {slow.phase}"))
     return lines
 
 
+def _calls(summary: Summary) -> str:
+    errors = f", {summary.tool_errors:,} answered with an error" if summary.tool_errors else ""
+    return f" with {summary.calls:,} tool calls{errors}" if summary.calls else ""
+
+
 def _dropped(summary: Summary) -> str:
     failed = ", ".join(f"{count} {side}" for side, count in summary.failed.items() if count)
     pieces = ([f"failed: {failed}"] if failed else []) + ([f"cancelled: {summary.cancelled}"] if summary.cancelled else [])
-    return f"; [red]{'; '.join(pieces)}[/] ({summary.dropped:.1%} without a score)" if pieces else ""
+    return f"; [red]{'; '.join(pieces)}[/] ({summary.dropped:.0%} unscored)" if pieces else ""
 
 
 def _range(interval: Interval) -> str:
     return f"[dim]{interval.low:.3f} to {interval.high:.3f}[/]"
+
+
+def _percent(interval: Interval) -> str:
+    return f"[dim]{interval.low:.1%} to {interval.high:.1%}[/]"
 
 
 def _bars(histogram: tuple[int, ...]) -> str:
@@ -84,18 +106,57 @@ def _bars(histogram: tuple[int, ...]) -> str:
 
 
 def _pass_at(summary: Summary) -> str:
-    return "".join(f"   pass@{each.k} {each.share.value or 0:.1%}" for each in summary.pass_at if each.k > 1)
+    return "   ".join(f"pass@{each.k} {each.share.value or 0:.1%}" for each in summary.pass_at[1:5])
 
 
 def _phases(summary: Summary) -> str:
-    return ", ".join(f"{name} {phase.share:.0%}" for name, phase in list(summary.phases.items())[:4]) or "no phases"
+    largest = [(name, phase.share) for name, phase in summary.phases.items() if phase.share >= 0.01][:4]
+    return "".join(f"{', ' if place else '; '}{name} {share:.0%}" for place, (name, share) in enumerate(largest))
 
 
-def _print_failures(console: Console, run: Run, summary: Summary) -> None:
-    """The kinds of failure, and three of them to look at."""
-    if not summary.kinds:
-        return
-    console.print("[red]failures[/]: " + ", ".join(f"{escape(kind)} {count}" for kind, count in summary.kinds.items()))
-    examples = (row for row in run.rows if row.outcome == "failed")
-    for row, _ in zip(examples, range(3), strict=False):
-        console.print(f"  {run.path}/{row.task}/{row.rollout}: {escape(printable(row.message or ''))[:160]}")
+@dataclass(slots=True)
+class Notable:
+    """The rollouts worth naming, found in one pass over the rows of a run of any size."""
+
+    failed: dict[str, tuple[int, TraceRow]] = field(default_factory=dict[str, tuple[int, TraceRow]])
+    """How often, and the first; alike but for numbers is alike, since three hundred times one sentence help nobody."""
+    imperfect: int = 0
+    """Rollouts that lost points or met a tool error."""
+    lowest: TraceRow | None = None
+    """The lowest score, and among those one in which tools complained most."""
+
+    @classmethod
+    def of(cls, rows: Iterable[TraceRow]) -> Self:
+        """Look at each once."""
+        found = cls()
+        best = (math.inf, 0)
+        for row in rows:
+            if row.outcome == "failed":
+                alike = DIGITS.sub("", row.message or "")
+                count, first = found.failed.get(alike, (0, row))
+                found.failed[alike] = (count + 1, first)
+            if row.score is None:
+                continue
+            found.imperfect += row.passed is False or row.tool_errors > 0
+            if (row.score, -row.tool_errors) < best:
+                best, found.lowest = (row.score, -row.tool_errors), row
+        return found
+
+
+def _print_notable(console: Console, run: Run, summary: Summary) -> None:
+    notable = Notable.of(run.rows)
+    if summary.kinds:
+        console.print("[red]failures[/]: " + ", ".join(f"{escape(kind)} {count}" for kind, count in summary.kinds.items()))
+    for count, row in sorted(notable.failed.values(), key=lambda each: -each[0])[:3]:
+        console.print(f"{count:>5} x  {escape(_short(plain(row.message or '')))}")
+        console.print(f"         [dim]sandlot show {run.path}/{row.task}/{row.rollout}[/]")
+    if run.manifest.config.model.spec == "scripted:golden" and notable.imperfect:
+        # A mistake in the solution, a tool or a check: say so before a model is blamed for it.
+        console.print(f"[yellow]the golden solution lost points or met a tool error in {notable.imperfect} rollouts[/]")
+    if notable.lowest is not None:
+        console.print(f"look closer: sandlot show {run.path}/{notable.lowest.task}/{notable.lowest.rollout}")
+
+
+def _short(text: str, most: int = 400) -> str:
+    """The beginning and the end: an error's fix stands last."""
+    return text if len(text) <= most else f"{text[: most // 2]} ... {text[-most // 2 :]}"

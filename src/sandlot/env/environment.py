@@ -4,13 +4,16 @@ The decorators only mark: they put the function, unchanged, where rollouts will 
 """
 
 import copy
+import difflib
 import inspect
+import math
+import re
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
-from typing import Any, Protocol, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Never, Protocol, TypeVar, overload
 
 from sandlot.author import name_of
 from sandlot.env.world import LiveWorld
@@ -25,6 +28,15 @@ from sandlot.tools.mcp import McpServer
 from sandlot.trace import FileRecord
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+T = TypeVar("T")
+
+MARKS = ("tasks", "setup", "tool", "check", "solution", "user", "mcp")
+
+NETWORKS = ("none",)
+"""What a sandbox may reach."""
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
 
 
 class User(Protocol):
@@ -74,6 +86,14 @@ class Environment:
         state: Callable[[], Any] = dict,
         concurrent: bool = True,
     ) -> None:
+        if not _NAME.match(name):
+            raise ConfigError(
+                f"environment name {name!r}: use up to 64 letters, digits, `.`, `_`, `-`, starting with a letter or digit"
+            )
+        if network not in NETWORKS:
+            raise ConfigError(f"environment `{name}`: network {network!r}; there is: {', '.join(NETWORKS)}")
+        if not callable(state):
+            raise ConfigError(f"environment `{name}`: state={state!r} is one state; give what makes a fresh one, `state=State`")
         self.name = name
         self.description = description
         self.system = system
@@ -87,7 +107,7 @@ class Environment:
         self.network = network
         self.seed = seed
         self.limits = limits or Limits()
-        self.constraints = tuple(constraints)
+        self.constraints = _sequence(constraints, f"environment `{name}`: constraints", "(Constraint(...),)")
         self.state = state
         """Makes the fresh state of each rollout: a dataclass, a msgspec.Struct, or `dict`."""
         self.parts = Parts()
@@ -96,6 +116,13 @@ class Environment:
 
     def __repr__(self) -> str:
         return f"<Environment {self.name!r} from {self.source or 'this session'}>"
+
+    if not TYPE_CHECKING:  # a type checker knows what there is, and should go on saying so
+
+        def __getattr__(self, name: str) -> Never:
+            near = difflib.get_close_matches(name, MARKS, n=1, cutoff=0.5)
+            meant = f"did you mean `{near[0]}`?" if near else f"its marks are {', '.join(MARKS)}"
+            raise AttributeError(f"an environment has no `{name}`; {meant}")
 
     # -- marks -------------------------------------------------------------------------------------------------------
 
@@ -126,6 +153,7 @@ class Environment:
 
     def check(
         self,
+        function: None = None,
         *,
         points: float = 1.0,
         id: str | None = None,  # noqa: A002 - the field's name in the rubric
@@ -135,6 +163,13 @@ class Environment:
         isolate: bool = False,
     ) -> Callable[[F], F]:
         """Mark a check: `def right(evidence, task) -> bool | float | (value, why)`."""
+        if function is not None:
+            raise ConfigError(f"{where(function)}: a check says what it is worth: write `@env.check(points=1)`")
+        name_it = f"@env.check(points={points!r})"
+        if type(points) not in {int, float} or not math.isfinite(points):
+            raise ConfigError(f"{name_it}: points must be a number")
+        required = _sequence(requires, f"{name_it}: requires", '["other_check"]')
+        tagged = _sequence(tags, f"{name_it}: tags", '["style"]')
 
         def mark(marked: F) -> F:
             name = id or marked.__name__
@@ -143,9 +178,7 @@ class Environment:
                 raise ConfigError(f"{where(marked)}: two checks are called `{name}`; rename one or give it `id=`")
             self.parts.functions[ref] = marked
             self.parts.checks.append(
-                PythonCheck(
-                    id=name, ref=ref, points=points, tags=tuple(tags), requires=tuple(requires), gate=gate, isolate=isolate
-                )
+                PythonCheck(id=name, ref=ref, points=points, tags=tagged, requires=required, gate=gate, isolate=isolate)
             )
             return self._from(marked)
 
@@ -209,6 +242,13 @@ class Environment:
             raise ConfigError(
                 f"{where(function)}: environment `{self.name}` has its `{what}` already; a second one is `{name_of(function)}`"
             )
+
+
+def _sequence(value: Sequence[T], what: str, fix: str) -> tuple[T, ...]:
+    """Several, as a tuple; one alone, or a text, which Python would take letter by letter, is refused."""
+    if isinstance(value, str) or not hasattr(value, "__iter__"):
+        raise ConfigError(f"{what} is {value!r}; give a list, `{fix}`")
+    return tuple(value)
 
 
 def where(function: Callable[..., Any]) -> str:

@@ -4,6 +4,7 @@ The *environment's* is of the bytes of its files (README, docs and tests do not 
 Audits bind to it. The *setting's* adds harness, renderer, tools as served and limits: training and evaluation compare it.
 """
 
+import hashlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -14,8 +15,8 @@ from sandlot.errors import ConfigError
 from sandlot.ports import ToolSpec
 from sandlot.types import Json, digest
 
-LEFT_OUT = {"README", "docs", "tests", "__pycache__", "runs"}
-"""Names, without ending, of files and folders that do not change what an environment is."""
+LEFT_OUT = {"README.md", "README.rst", "README.txt", "README", "docs", "tests", "runs"}
+"""Names at the top of an environment's folder that do not change what it is."""
 
 ENTRY_NAMES = {"environment.toml", "environment.py"}
 
@@ -25,7 +26,7 @@ def environment_fingerprint(env: Environment, image_digest: str = "") -> str:
     if env.source is None or not env.source.exists():
         raise ConfigError(f"environment `{env.name}` was not loaded from a file, so it has no fingerprint; write it into one")
     whole = msgspec.msgpack.encode(
-        [[name, digest(data)] for name, data in _files(env.source)] + [["image", env.image or "", image_digest]]
+        [[name, _digest_of(path)] for name, path in _files(env.source)] + [["image", env.image or "", image_digest]]
     )
     return digest(whole)
 
@@ -36,14 +37,20 @@ def setting_fingerprint(environment: str, env: Environment, tools: Sequence[Tool
     return digest(msgspec.json.encode(facts, order="deterministic"))
 
 
-def _files(source: Path) -> Iterator[tuple[str, bytes]]:
-    """Relative name and bytes of every file that counts, in a stable order."""
+def _digest_of(path: Path) -> str:
+    """Of a file's bytes, piece by piece: data may be larger than memory."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _files(source: Path) -> Iterator[tuple[str, Path]]:
+    """Relative name and place of every file that counts, in a stable order."""
     if source.is_file() and source.name not in ENTRY_NAMES:
-        yield source.name, source.read_bytes()
+        yield source.name, source
         return
     root = source.parent if source.is_file() else source
     for path in sorted(root.rglob("*")):
         pieces = path.relative_to(root).parts
-        skipped = any(piece.startswith(".") or piece.split(".")[0] in LEFT_OUT for piece in pieces)
+        skipped = pieces[0] in LEFT_OUT or any(piece.startswith(".") or piece == "__pycache__" for piece in pieces)
         if path.is_file() and not skipped:
-            yield "/".join(pieces), path.read_bytes()
+            yield "/".join(pieces), path

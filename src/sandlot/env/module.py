@@ -27,11 +27,14 @@ def load_module(path: Path) -> ModuleType:
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         del sys.modules[name]
+        place = _blamed(error, path)
         if isinstance(error, ConfigError):
-            raise
-        raise ConfigError(f"{_blamed(error, path)}: {type(error).__name__}: {error}") from error
+            if str(path.parent) in str(error):
+                raise
+            raise ConfigError(f"{place}: {error}") from error
+        raise ConfigError(f"{place}: {type(error).__name__}: {error}") from error
     return module
 
 
@@ -51,7 +54,7 @@ def _package(folder: Path) -> str:
     return name
 
 
-def _blamed(error: Exception, path: Path) -> str:
+def _blamed(error: BaseException, path: Path) -> str:
     """`file:line` of the last place in the author's folder that the error passed through."""
     if isinstance(error, SyntaxError) and error.filename:
         return f"{error.filename}:{error.lineno}"

@@ -5,8 +5,7 @@ So each is held open by a task: entering waits for that task to say it is ready,
 so that cancelling a rollout still closes its world.
 """
 
-from collections.abc import Generator
-from contextlib import AbstractAsyncContextManager, contextmanager
+from contextlib import AbstractAsyncContextManager
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -50,26 +49,20 @@ class Keeper:
         return opened
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> bool:
-        """Let everything go. What fails to close in time is cancelled and is the sandbox's failure."""
-        late = False
-        for release, gone in reversed(self._held):
-            release.set()
-            with anyio.move_on_after(self._teardown_s, shield=True) as scope:
+        """Let everything go. What does not close in time is the sandbox's failure; what had failed before stays what it was."""
+        with anyio.move_on_after(self._teardown_s, shield=True) as closing:
+            for release, gone in reversed(self._held):
+                release.set()
                 await gone.wait()
-            late = late or scope.cancelled_caught
-        if late:
+        if closing.cancelled_caught:
             self._group.cancel_scope.cancel()
-        with _one_error():
+        try:
             await self._group.__aexit__(kind, error, trace)
-        if late and error is None:
+        except BaseExceptionGroup as group:
+            if isinstance(error, Exception):
+                error.add_note(f"and then, while closing: {unwrapped(group)}")
+                return False
+            raise unwrapped(group) from None
+        if closing.cancelled_caught and error is None:
             raise SandboxError(f"teardown: took longer than {self._teardown_s:g} s", kind="timeout")
         return False
-
-
-@contextmanager
-def _one_error() -> Generator[None]:
-    """A task group wraps what fails in it; one failure is raised as itself."""
-    try:
-        yield
-    except BaseExceptionGroup as group:
-        raise unwrapped(group) from None

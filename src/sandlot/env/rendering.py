@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+import msgspec
+
 from sandlot.limits import Limits
 from sandlot.ports import ToolSpec
 from sandlot.trace import Message, Reasoning, Text, ToolCall, ToolResult
@@ -31,7 +33,9 @@ def rendered_message(message: Message) -> list[str]:
         elif isinstance(part, Reasoning):
             lines.append(f"{message.role} (thinking): {printable(part.text)}")
         elif isinstance(part, ToolCall):
-            lines.append(f"-> {printable(part.name)}({printable(part.malformed or str(part.arguments))})")
+            lines.append(
+                f"-> {printable(part.name)}({printable(part.malformed or msgspec.json.encode(part.arguments).decode())})"
+            )
         elif isinstance(part, ToolResult):
             lines.append(f"<- {'error: ' if part.error else ''}{printable(part.text)}")
         else:

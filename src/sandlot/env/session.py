@@ -5,16 +5,17 @@ The way of a tool call is `_answer`: constraint, deadline, tool, cut. Every cut,
 is shortened or refused in silence.
 """
 
+import math
 import re
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from typing import Any
 
 import anyio
 
 from sandlot import author
-from sandlot.clock import deadline
+from sandlot.clock import SYSTEM_CLOCK, deadline, excused, time_limit
 from sandlot.env.environment import Environment, User
 from sandlot.env.initial import initial_files
 from sandlot.env.opening import Keeper
@@ -29,6 +30,9 @@ from sandlot.task import Task
 from sandlot.trace import Event, EvidenceRecord, FileRecord, Message, ToolCall, ToolResult, said
 from sandlot.types import End, Role, derive_seed
 
+STRICTNESS = (OnBreach.PENALTY, OnBreach.REFUSE, OnBreach.END)
+"""Of several rules that one call breaks, the last of these decides."""
+
 MAX_CALLS = 64
 """Tool calls answered in one turn; more are refused by name, so that one message cannot ask for a million."""
 
@@ -40,9 +44,12 @@ def world_seed(env: Environment, task: Task) -> int:
 
 @asynccontextmanager
 async def open_session(
-    env: Environment, task: Task, *, backend: Backend | None = None, blobs: Blobs | None = None
+    env: Environment, task: Task, *, backend: Backend | None = None, blobs: Blobs | None = None, keep_time: bool = True
 ) -> AsyncGenerator["WorldSession"]:
-    """Provision, set up, hand over, tear down; each under its own deadline and blamed on its own side."""
+    """Provision, set up, hand over, tear down; each under its own deadline and blamed on its own side.
+
+    `keep_time`: the session ends by itself at `time_s` of wall time. A rollout keeps agent time instead, which is fairer.
+    """
     limits = env.limits.but(task.limits)
     if env.image is not None and backend is None:
         raise ConfigError(
@@ -53,7 +60,8 @@ async def open_session(
         if env.image is not None and backend is not None:
             machine = backend.open(env.image, env.network, limits)
             files = await keeper.enter(machine, limits.provision_s, SandboxError, "opening the sandbox")
-        world = env.new_world(task, files, world_seed(env, task))
+        with boundary(AuthorError, f"making the state of task `{task.id}`"):
+            world = env.new_world(task, files, world_seed(env, task))
         tools = list(env.tools)
         for source in env.parts.sources:
             tools += await keeper.enter(source.open(world), limits.provision_s, AuthorError, f"starting {source!r}")
@@ -63,7 +71,7 @@ async def open_session(
         with deadline(limits.setup_s, SandboxError, f"looking at what setup of task `{task.id}` left"):
             untouched = env.image is not None and env.parts.setup is None and not env.parts.sources
             initial: Snapshot | Mapping[str, FileRecord] = {} if untouched else await _initial(world, limits.evidence_bytes)
-        yield WorldSession(env, task, world, _by_name(tools), limits, blobs or MemoryBlobs(), initial)
+        yield WorldSession(env, task, world, _by_name(tools), limits, blobs or MemoryBlobs(), initial, keep_time=keep_time)
 
 
 async def _initial(world: LiveWorld, cap_bytes: int) -> Snapshot | Mapping[str, FileRecord]:
@@ -85,6 +93,8 @@ class WorldSession:
         limits: Limits,
         blobs: Blobs,
         initial: Snapshot | Mapping[str, FileRecord],
+        *,
+        keep_time: bool,
     ) -> None:
         self.task = task
         self.world = world
@@ -102,6 +112,7 @@ class WorldSession:
         self._messages: list[Message] = []
         self._end: End | None = None
         self._turn_taking = anyio.Lock()
+        self._ends_s = SYSTEM_CLOCK.monotonic() + limits.time_s if keep_time else math.inf
 
     @property
     def tools(self) -> Sequence[ToolSpec]:
@@ -112,7 +123,7 @@ class WorldSession:
         """The opening messages. A session is opened for one rollout, so it resets once."""
         if self._messages:
             raise HarnessError("`reset` was called twice; open a new session for a new rollout")
-        with deadline(self.limits.setup_s, AuthorError, f"the opening words of task `{self.task.id}`"):
+        with excused(), deadline(self.limits.setup_s, AuthorError, f"the opening words of task `{self.task.id}`"):
             prompt = await self._user.open() if self._user else self.task.prompt
         opening = [said(Role.SYSTEM, self._env.system)] if self._env.system else []
         self._messages = [*opening, said(Role.USER, prompt)]
@@ -145,7 +156,7 @@ class WorldSession:
 
     async def gather(self, answer: str) -> EvidenceRecord:
         """What checks will see, stored before any of them runs."""
-        with boundary(AuthorError, "gathering evidence"):
+        with deadline(self.limits.teardown_s, SandboxError, "gathering evidence"):
             final = await self.world.files.freeze()
             return await gather(
                 final,
@@ -163,7 +174,7 @@ class WorldSession:
         """A plain message: the environment replies, or the agent is done."""
         if self._user is None:
             return None, End.DONE
-        with deadline(self.limits.tool_s, AuthorError, "the environment's reply"):
+        with excused(), deadline(self.limits.tool_s, AuthorError, "the environment's reply"):
             reply = await self._user.reply(text)
         return (None, End.DONE) if reply is None else (said(Role.USER, reply), None)
 
@@ -194,12 +205,10 @@ class WorldSession:
         if tool is None:
             known = ", ".join(f"`{name}`" for name in self._tools) or "none"
             return ToolResult(call=call.id, text=f"There is no tool `{call.name[:200]}`. Tools: {known}.", error=True)
-        with anyio.move_on_after(self.limits.tool_s) as scope:
-            if tool.concurrent and self._env.concurrent:
+        # What shares the world's state or files takes turns, in the order asked, and waits for it on nobody's time.
+        async with nullcontext() if tool.concurrent and self._env.concurrent else self._turn_taking:
+            with time_limit(self.limits.tool_s):
                 return await self._cut(await tool.call(self.world, call), events)
-            async with self._turn_taking:  # what shares state or files takes turns, in the order asked
-                return await self._cut(await tool.call(self.world, call), events)
-        assert scope.cancelled_caught
         events.append(self._event("tool_timeout", tool=call.name, seconds=self.limits.tool_s))
         return ToolResult(
             call=call.id, text=f"`{call.name}` timed out: it did not finish within {self.limits.tool_s:g} s.", error=True
@@ -217,24 +226,25 @@ class WorldSession:
         return ToolResult(call=result.call, text=shown, error=result.error, whole=whole, images=result.images)
 
     def _breach(self, call: ToolCall, events: list[Event]) -> Constraint | None:
-        """Count the call against every rule it falls under; the first one it breaks decides."""
-        broken: Constraint | None = None
+        """Count the call against every rule it falls under; of those it breaks, the strictest decides, and penalties add up."""
+        broken: list[Constraint] = []
         for constraint in self._constraints:
-            if not _applies(constraint, call):
-                continue
-            self._num_calls[constraint.id] += 1
-            if self._num_calls[constraint.id] > constraint.at_most:
-                broken = broken or constraint
-        if broken is not None:
-            if broken.on_breach is OnBreach.PENALTY:
-                self._penalties[broken.id] = self._penalties.get(broken.id, 0.0) + broken.points
-            events.append(self._event("breach", constraint=broken.id, call=call.id, consequence=broken.on_breach.value))
-        return broken
+            if _applies(constraint, call):
+                self._num_calls[constraint.id] += 1
+                if self._num_calls[constraint.id] > constraint.at_most:
+                    broken.append(constraint)
+        for constraint in broken:
+            if constraint.on_breach is OnBreach.PENALTY:
+                self._penalties[constraint.id] = self._penalties.get(constraint.id, 0.0) + constraint.points
+            events.append(self._event("breach", constraint=constraint.id, call=call.id, consequence=constraint.on_breach.value))
+        return max(broken, key=lambda constraint: STRICTNESS.index(constraint.on_breach), default=None)
 
     def _limit_reached(self) -> End | None:
         if self.limits.tokens is not None and self._num_tokens >= self.limits.tokens:
             return End.TOKEN_LIMIT
-        return End.TURN_LIMIT if self._num_turns >= self.limits.turns else None
+        if self._num_turns >= self.limits.turns:
+            return End.TURN_LIMIT
+        return End.TIME_LIMIT if SYSTEM_CLOCK.monotonic() >= self._ends_s else None
 
     def _event(self, kind: str, **detail: Any) -> Event:
         return Event(kind=kind, turn=self._num_turns, detail=detail)

@@ -1,6 +1,7 @@
 """An environment's tasks: generated from its seed or read from files, checked, found by id."""
 
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from pathlib import Path
 from random import Random
 from typing import Any, cast
@@ -12,6 +13,9 @@ from sandlot.errors import AuthorError, ConfigError, boundary
 from sandlot.task import Task, split_of
 from sandlot.types import Split, derive_seed
 
+MAX_TASKS = 1_000_000
+"""More than this is a generator without an end."""
+
 
 def tasks_of(env: Environment, split: Split | None = None) -> list[Task]:
     """All its tasks, or those of one split; the same ones, in the same order, for the same seed."""
@@ -20,14 +24,21 @@ def tasks_of(env: Environment, split: Split | None = None) -> list[Task]:
         raise ConfigError(
             f"environment `{env.name}` has no tasks; mark a generator with `@env.tasks`, or put rows into `tasks/*.jsonl`"
         )
-    with boundary(AuthorError, f"tasks of `{env.name}`"):
-        tasks: list[Any] = list(generate(Random(derive_seed("tasks", env.seed, env.name))))  # noqa: S311 - seeded, not secret
+    place = where(generate) if hasattr(generate, "__code__") else str(env.source)
+    try:
+        with boundary(AuthorError, f"{place}: tasks of `{env.name}`"):
+            generated = iter(generate(Random(derive_seed("tasks", env.seed, env.name))))  # noqa: S311 - seeded, not secret
+            tasks: list[Any] = list(islice(generated, MAX_TASKS + 1))
+    except ConfigError as error:
+        raise ConfigError(str(error) if str(env.source) in str(error) else f"{place}: {error}") from error
+    if len(tasks) > MAX_TASKS:
+        raise ConfigError(f"{place}: it yields more than {MAX_TASKS:,} tasks; does it ever end?")
     seen: set[str] = set()
     for task in tasks:
         if not isinstance(task, Task):
-            raise ConfigError(f"{where(generate)}: tasks must yield `Task(...)`, not {type(task).__name__} {task!r}")
+            raise ConfigError(f"{place}: tasks must yield `Task(...)`, not {type(task).__name__} {task!r}")
         if task.id in seen:
-            raise ConfigError(f"{where(generate)}: two tasks are called `{task.id}`; ids are identities, make them differ")
+            raise ConfigError(f"{place}: two tasks are called `{task.id}`; ids are identities, make them differ")
         seen.add(task.id)
     if not tasks:
         raise ConfigError(f"environment `{env.name}` yields no tasks")

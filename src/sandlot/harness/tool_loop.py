@@ -4,13 +4,17 @@ It holds no limits of its own: the session does. Three things happen here becaus
 refused, a turn cut off by its token cap, and a context the endpoint will not take any more. All are recorded, never silent.
 """
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 
-from sandlot.clock import timed
+from sandlot.clock import deadline, excused, timed
 from sandlot.errors import HarnessError, ModelError, boundary
 from sandlot.ports import Hook, Policy, Session, Step
 from sandlot.trace import Event, Message, Node, Trace
 from sandlot.types import End, Role
+
+HOOK_S = 3600.0
+"""A hook may ask a person; an hour is enough to answer."""
 
 
 class ToolLoop:
@@ -30,14 +34,15 @@ class ToolLoop:
             if node is None:
                 return End.TOKEN_LIMIT
             leaf, action = await self._reviewed(trace, trace.append(node))
-            ended = _ended_by_turn(node, trace)
+            ended = _ended_by_turn(node, trace) if action is node.message else None  # an intervention is acted on instead
             if ended is not None:
                 return ended
             with timed(trace.phases, "tools"):
                 step = await session.step(action, num_tokens=_num_tokens(node))
             leaf = _record(trace, step, leaf)
             for hook in self._hooks:
-                await hook.after_step(trace, step)
+                with _hooked(hook):
+                    await hook.after_step(trace, step)
         return step.end
 
     async def _reviewed(self, trace: Trace, leaf: int) -> tuple[int, Message]:
@@ -45,7 +50,7 @@ class ToolLoop:
         node = trace.nodes[leaf]
         action = node.message
         for hook in self._hooks:
-            with boundary(HarnessError, f"hook `{type(hook).__name__}`"):
+            with _hooked(hook):
                 instead = await hook.after_turn(trace, node)
             if instead is not None:
                 action = instead
@@ -54,6 +59,13 @@ class ToolLoop:
                     Event(kind="intervention", turn=trace.num_turns, detail={"hook": type(hook).__name__, "node": leaf})
                 )
         return leaf, action
+
+
+@contextmanager
+def _hooked(hook: Hook) -> Generator[None]:
+    """A hook is the operator's: its time is not the agent's, and its errors are not the environment's."""
+    with excused(), deadline(HOOK_S, HarnessError, f"hook `{type(hook).__name__}`"):
+        yield
 
 
 async def _take_turn(policy: Policy, session: Session, trace: Trace, leaf: int) -> Node | None:

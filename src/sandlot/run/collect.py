@@ -3,21 +3,22 @@
 import math
 import signal
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
 import anyio
 import anyio.lowlevel
 
+from sandlot.errors import unwrapped
 from sandlot.ports import Blobs
 from sandlot.rollout import run_rollout
-from sandlot.run.breaker import Breaker
+from sandlot.run.breaker import Breaker, Example
 from sandlot.run.config import Plan
 from sandlot.store.directory import RunDirectory
 from sandlot.task import Task, split_of
 from sandlot.threads import ABANDONED
-from sandlot.trace import Attempt, Failed, Trace, TraceRow, row_of
+from sandlot.trace import Attempt, Cancelled, Failed, Trace, TraceRow, row_of
 from sandlot.types import Side
 from sandlot.wiring.parts import Parts
 
@@ -41,6 +42,8 @@ class Collection:
     """True if the run was judged bad, rather than interrupted."""
     num_cancelled: int = 0
     """Rollouts in flight when it stopped; they will be taken again."""
+    examples: tuple[Example, ...] = ()
+    """Failures that made the run bad."""
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     """Everything under way; cancelled when it stops."""
 
@@ -51,21 +54,21 @@ class Collection:
             self.scope.cancel()
 
 
-async def collect(
+async def collect(  # noqa: PLR0913 - what it takes from, where it puts it, and how, all by keyword
     plan: Plan,
     parts: Parts,
     store: RunDirectory,
     *,
+    collection: Collection,
     run: str,
     at_once: int,
     attempts: int,
     breaker: Breaker,
     watch: Callable[[TraceRow], None],
-) -> Collection:
-    """Take every rollout of the plan that is not stored yet."""
+) -> None:
+    """Take every rollout of the plan that is not stored yet, until there are none or `collection` is stopped."""
     done = store.done_keys()
     missing = ((task, rollout) for task, rollout in plan.each() if (task.id, rollout) not in done)
-    collection = Collection()
     in_flight: set[tuple[str, int]] = set()
 
     async def work(pending: Iterator[tuple[Task, int]]) -> None:
@@ -79,17 +82,31 @@ async def collect(
                 watch(row)
                 _judge(trace, breaker, collection)
 
-    with collection.scope:
-        async with anyio.create_task_group() as group:
-            group.start_soon(_listen, collection)
+    try:
+        with collection.scope:
             async with anyio.create_task_group() as workers:
                 for number in range(min(at_once, plan.num_rollouts - len(done))):
                     workers.start_soon(work, missing)
                     if number % STARTED_TOGETHER == 0:
                         await anyio.lowlevel.checkpoint()
-            group.cancel_scope.cancel()
+    except BaseExceptionGroup as failures:
+        raise unwrapped(failures) from failures  # a store that cannot be written fails for every rollout at once
     collection.num_cancelled = len(in_flight)
-    return collection
+
+
+@asynccontextmanager
+async def stopped_by_signals(collection: Collection) -> AsyncGenerator[None]:
+    """Ctrl-C and SIGTERM stop the run in order: what is finished is kept, every world is closed.
+
+    Hold it open until everything is closed: a second Ctrl-C must not break what the first one asked for.
+    """
+    try:
+        async with anyio.create_task_group() as group:
+            group.start_soon(_listen, collection)
+            yield
+            group.cancel_scope.cancel()
+    except BaseExceptionGroup as errors:
+        raise unwrapped(errors) from None
 
 
 async def _tried(parts: Parts, task: Task, rollout: int, *, run: str, blobs: Blobs, attempts: int) -> Trace:
@@ -106,7 +123,7 @@ async def _tried(parts: Parts, task: Task, rollout: int, *, run: str, blobs: Blo
             or len(earlier) + 1 >= attempts
         ):
             return trace
-        earlier = [*earlier, Attempt(outcome=outcome, seconds=math.fsum(trace.phases.values()))]
+        earlier = [*earlier, Attempt(outcome=outcome, seconds=math.fsum(trace.phases.values()), usage=trace.usage)]
 
 
 def _unpaid(trace: Trace, collection: Collection) -> bool:
@@ -119,12 +136,15 @@ def _unpaid(trace: Trace, collection: Collection) -> bool:
 
 def _judge(trace: Trace, breaker: Breaker, collection: Collection) -> None:
     """Feed the breaker every attempt, and look for threads that will not end."""
+    if isinstance(trace.outcome, Cancelled):
+        return  # an operator's decision says nothing about either side
     for attempt in trace.attempts:
         breaker.note(attempt.outcome.side, trace.task, trace.rollout, attempt.outcome.message)
     failed = trace.outcome if isinstance(trace.outcome, Failed) else None
     tripped = breaker.note(failed.side if failed else None, trace.task, trace.rollout, failed.message if failed else "")
     if tripped is not None:
         collection.stop(tripped.describe(), tripped=True)
+        collection.examples = tripped.examples
     if ABANDONED.total() > MAX_ABANDONED:
         name, count = ABANDONED.most_common(1)[0]
         collection.stop(
@@ -133,10 +153,8 @@ def _judge(trace: Trace, breaker: Breaker, collection: Collection) -> None:
 
 
 async def _listen(collection: Collection) -> None:
-    """Ctrl-C and SIGTERM stop the run in order: what is finished is kept, every world is closed."""
     if threading.current_thread() is not threading.main_thread():
         return
     with suppress(NotImplementedError), anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
         async for received in signals:
             collection.stop(f"interrupted by {signal.Signals(received).name}; repeat the command to continue")
-            return

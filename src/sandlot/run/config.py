@@ -95,7 +95,10 @@ def plan_run(env: Environment, config: RunConfig) -> Plan:
     if select.training:
         require_trainable(tasks)
     for task in tasks:
-        env.limits.but(task.limits)
+        try:
+            env.limits.but(task.limits)
+        except ConfigError as error:
+            raise ConfigError(f"task `{task.id}` of `{env.name}`: {error}") from error
     require_gradable(env, tasks, config.rubric)
     if needs_judge(env, tasks, config.rubric) and config.judge is None:
         raise ConfigError(

@@ -15,7 +15,6 @@ from sandlot.ports import ToolSpec
 from sandlot.run.config import Plan, RunConfig
 from sandlot.task import split_of
 from sandlot.types import Json, digest
-from sandlot.wiring.models import public_spec
 from sandlot.wiring.parts import ModelConfig, open_backend
 
 
@@ -25,7 +24,7 @@ class Fingerprints(msgspec.Struct, frozen=True, kw_only=True):
     environment: str
     setting: str
     tasks: str
-    """Of the chosen tasks' ids, splits and counts."""
+    """Of the chosen tasks, keys and all, their splits and how often each is taken."""
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,8 +34,12 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     run: str
     """The run's id: sampling seeds are derived from it."""
     config: RunConfig
+    digest: str
+    """Of everything that makes two runs the same one: config, environment, setting, tasks."""
     environment: str
     """The environment's name."""
+    seed: int
+    """The environment's: worlds and tasks are made from it."""
     source: str
     fingerprints: Fingerprints
     num_rollouts: int
@@ -48,23 +51,30 @@ async def fingerprints(env: Environment, config: RunConfig, plan: Plan) -> Finge
     """Of the environment, of the setting a model meets there, and of the chosen tasks."""
     written = environment_fingerprint(env)
     agent = config.agent
-    setting = {"harness": agent.harness, "calls": agent.calls, "reasoning": agent.reasoning, "rubric": config.rubric}
-    chosen = [[task.id, split_of(task).value, count] for task, count in zip(plan.tasks, plan.counts, strict=True)]
+    judge = config.judge.shown if config.judge else None
+    setting = {
+        "harness": agent.harness,
+        "calls": agent.calls,
+        "reasoning": agent.reasoning,
+        "rubric": config.rubric,
+        "judge": judge,
+    }
+    chosen = [[task, split_of(task).value, count] for task, count in zip(plan.tasks, plan.counts, strict=True)]
     return Fingerprints(
         environment=written,
-        setting=setting_fingerprint(written, env, await _tools_as_served(env, config, plan), setting),
-        tasks=digest(msgspec.json.encode(chosen)),
+        setting=setting_fingerprint(written, env, await _tools_as_served(env, plan, config.sandbox), setting),
+        # An author's own objects in `data` or `key` count by their type: what makes them is in the environment's files.
+        tasks=digest(msgspec.json.encode(chosen, enc_hook=lambda value: type(value).__qualname__, order="deterministic")),
     )
 
 
-async def _tools_as_served(env: Environment, config: RunConfig, plan: Plan) -> list[ToolSpec]:
+async def _tools_as_served(env: Environment, plan: Plan, sandbox: str) -> list[ToolSpec]:
     """Marked tools are known; what MCP servers offer is asked of them once, in a world that is thrown away."""
     if not env.parts.sources:
         return [tool.spec for tool in env.tools]
     async with AsyncExitStack() as stack:
-        backend = await stack.enter_async_context(open_backend(config.sandbox)) if env.image is not None else None
-        session = await stack.enter_async_context(open_session(env, plan.tasks[0], backend=backend))
-        return list(session.tools)
+        backend = await stack.enter_async_context(open_backend(sandbox)) if env.image is not None else None
+        return list((await stack.enter_async_context(open_session(env, plan.tasks[0], backend=backend))).tools)
 
 
 def run_digest(config: RunConfig, prints: Fingerprints) -> str:
@@ -85,8 +95,8 @@ def public(config: RunConfig) -> RunConfig:
     judge = config.judge
     return msgspec.structs.replace(
         config,
-        model=msgspec.structs.replace(config.model, spec=public_spec(config.model.spec)),
-        judge=msgspec.structs.replace(judge, spec=public_spec(judge.spec)) if judge else None,
+        model=msgspec.structs.replace(config.model, spec=config.model.shown),
+        judge=msgspec.structs.replace(judge, spec=judge.shown) if judge else None,
     )
 
 

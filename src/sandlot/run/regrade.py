@@ -1,18 +1,20 @@
 """Grading stored evidence again: the same function as the first time, so differences are the rubric's, not the world's."""
 
 from collections.abc import AsyncGenerator
+from pathlib import Path
 
 import msgspec
 
-from sandlot.env.environment import Environment
+from sandlot.env.fingerprint import environment_fingerprint
+from sandlot.env.load import load
 from sandlot.env.taskset import tasks_of
 from sandlot.errors import ConfigError
-from sandlot.ports import Backend, Judge
 from sandlot.rollout import grade_trace, recorded
 from sandlot.rubric import Score
 from sandlot.run.results import Run
-from sandlot.trace import Failed, Outcome, Scored, Trace
-from sandlot.wiring.parts import Grading
+from sandlot.run.run import JUDGE_CACHE
+from sandlot.trace import Failed, Outcome, Scored
+from sandlot.wiring.parts import Grading, judge_config, open_grading
 
 
 class Regraded(msgspec.Struct, frozen=True, kw_only=True):
@@ -25,8 +27,8 @@ class Regraded(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def same(self) -> bool:
-        """True if every check came out as it did, to the bit."""
-        return self.before == self.now
+        """True if every check came out as it did, to the bit. Whether a judge had to be asked anew makes no difference."""
+        return _settled(self.before) == _settled(self.now)
 
     @property
     def changed_checks(self) -> list[str]:
@@ -35,36 +37,79 @@ class Regraded(msgspec.Struct, frozen=True, kw_only=True):
         return sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name))
 
 
-async def regrade(
-    run: Run, env: Environment, *, judge: Judge | None = None, rubric: str | None = None, backend: Backend | None = None
-) -> AsyncGenerator[Regraded]:
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """What regrading a run found."""
+
+    run: str
+    same_environment: bool
+    """True if the environment is byte for byte the one the run was made with."""
+    regraded: int
+    same: int
+    changed: tuple[Regraded, ...]
+
+
+async def regrade_run(path: Path, env: str | None = None, judge: str | None = None, rubric: str | None = None) -> Report:
+    """Grade a run's evidence again with its environment as it is now; nothing is written."""
+    run = Run(path)
+    environment = load(env or run.manifest.source).in_image(run.manifest.config.image)
+    asked = run.manifest.config
+    async with open_grading(
+        environment,
+        judge=judge_config(judge),
+        rubric=rubric or asked.rubric,
+        sandbox=asked.sandbox,
+        cache=path.parent / JUDGE_CACHE,
+    ) as grading:
+        again = [item async for item in regrade(run, grading)]
+    return Report(
+        run=str(path),
+        same_environment=environment_fingerprint(environment) == run.manifest.fingerprints.environment,
+        regraded=len(again),
+        same=sum(item.same for item in again),
+        changed=tuple(item for item in again if not item.same),
+    )
+
+
+async def regrade(run: Run, grading: Grading) -> AsyncGenerator[Regraded]:
     """Every rollout that left evidence, graded again. Rollouts that broke before grading have nothing to grade."""
-    tasks = {task.id: task for task in tasks_of(env)}
-    grading = Grading(env=env, judge=judge, rubric=rubric or run.manifest.config.rubric, backend=backend)
+    tasks = {task.id: task for task in tasks_of(grading.env)}
     for trace in run:
         if trace.evidence is None or trace.outcome is None:
             continue
         if trace.task not in tasks:
             raise ConfigError(
-                f"environment `{env.name}` no longer has task `{trace.task}`; load the version the run was made with"
+                f"environment `{grading.env.name}` no longer has task `{trace.task}`; load the version the run was made with"
             )
-        again = Trace(
-            run=trace.run,
-            task=trace.task,
-            rollout=trace.rollout,
-            seed=trace.seed,
-            nodes=trace.nodes,
-            end=trace.end,
-            evidence=trace.evidence,
-        )
-        with recorded(again):
-            again.outcome = Scored(await grade_trace(grading, tasks[trace.task], again, run.reader.blobs))
-        assert again.outcome is not None
-        yield Regraded(task=trace.task, rollout=trace.rollout, before=trace.outcome, now=again.outcome)
+        before, trace.outcome = trace.outcome, None
+        with recorded(trace):
+            trace.outcome = Scored(await grade_trace(grading, tasks[trace.task], trace, run.reader.blobs))
+        yield Regraded(task=trace.task, rollout=trace.rollout, before=before, now=_given(trace.outcome))
 
 
-def _checks(outcome: Outcome) -> dict[str, float]:
-    score: Score | None = outcome.score if isinstance(outcome, Scored) else None
-    if score is None:
-        return {"": -1.0} if isinstance(outcome, Failed) else {}
-    return {check.id: check.value for check in score.checks}
+def word_for(outcome: Outcome) -> str:
+    """An outcome in a word or two."""
+    if isinstance(outcome, Scored):
+        return str(outcome.score)
+    return f"failed ({outcome.side}, {outcome.kind})" if isinstance(outcome, Failed) else "cancelled"
+
+
+def _given(outcome: Outcome | None) -> Outcome:
+    assert outcome is not None, "`recorded` leaves an outcome, whatever happens"
+    return outcome
+
+
+def _checks(outcome: Outcome) -> dict[str, float | str]:
+    if not isinstance(outcome, Scored):
+        return {"(outcome)": word_for(outcome)}
+    return {check.id: check.value for check in outcome.score.checks}
+
+
+def _settled(outcome: Outcome) -> Outcome | Score:
+    """The outcome without what only says how it was come by."""
+    if not isinstance(outcome, Scored):
+        return outcome
+    checks = tuple(
+        msgspec.structs.replace(check, judge=msgspec.structs.replace(check.judge, cached=False)) if check.judge else check
+        for check in outcome.score.checks
+    )
+    return msgspec.structs.replace(outcome.score, checks=checks)

@@ -11,11 +11,17 @@ from sandlot.run.results import Run
 from sandlot.store.blobs import MemoryBlobs
 from sandlot.trace import Trace
 from sandlot.wiring.models import open_policies
-from sandlot.wiring.parts import Grading, ModelConfig, Parts, open_backend, open_harness
+from sandlot.wiring.parts import ModelConfig, Parts, judge_config, open_grading, open_harness
 
 
 async def replay_trace(
-    path: Path, task: str, rollout: int, until: int | None = None, model: str | None = None, env: str | None = None
+    path: Path,
+    task: str,
+    rollout: int,
+    until: int | None = None,
+    model: str | None = None,
+    env: str | None = None,
+    judge: str | None = None,
 ) -> Trace:
     """The trace as it goes this time; where tools answer differently than they did, it says so in its events."""
     run = Run(path)
@@ -24,11 +30,10 @@ async def replay_trace(
     recorded = run.trace(task, rollout)
     async with AsyncExitStack() as stack:
         then = await stack.enter_async_context(open_policies(ModelConfig(spec=model), agent, environment)) if model else None
-        backend = (
-            await stack.enter_async_context(open_backend(run.manifest.config.sandbox)) if environment.image is not None else None
-        )
+        asked = run.manifest.config
+        opening = open_grading(environment, judge=judge_config(judge), rubric=asked.rubric, sandbox=asked.sandbox)
         parts = Parts(
-            grading=Grading(env=environment, rubric=run.manifest.config.rubric, backend=backend),
+            grading=await stack.enter_async_context(opening),
             policies=replayed(lambda _task, _rollout: recorded, until=until, then=then),
             harness=open_harness(agent),
         )

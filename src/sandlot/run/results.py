@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from sandlot.errors import ConfigError
+from sandlot.run.breaker import Example
 from sandlot.run.compare import Comparison, Sameness, compare
 from sandlot.run.manifest import Manifest
 from sandlot.run.summary import Summary, summarise
@@ -25,6 +26,8 @@ class Sitting(msgspec.Struct, frozen=True, kw_only=True):
     num_cancelled: int = 0
     lag_p99_s: float = 0.0
     blocked_by: tuple[str, ...] = ()
+    examples: tuple[Example, ...] = ()
+    """Failures that made the run bad, if it was judged so."""
 
 
 SITTINGS = "sittings.jsonl"
@@ -58,7 +61,7 @@ class Run:
         """What was written down before it began."""
         try:
             return msgspec.json.decode((self.path / "manifest.json").read_bytes(), type=Manifest)
-        except msgspec.MsgspecError as error:
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise ConfigError(f"`{self.path}/manifest.json`: {error}") from error
 
     @cached_property
@@ -84,7 +87,12 @@ class Run:
         """Every go at it so far."""
         path = self.path / SITTINGS
         lines = path.read_bytes().splitlines(keepends=True) if path.exists() else []
-        return [msgspec.json.decode(line, type=Sitting) for line in lines if line.endswith(b"\n")]  # a torn last line never was
+        try:
+            return [
+                msgspec.json.decode(line, type=Sitting) for line in lines if line.endswith(b"\n")
+            ]  # a torn last line never was
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            raise ConfigError(f"`{path}` is damaged: {error}; move it away to see the run without its times") from error
 
     @property
     def verdict(self) -> str:
@@ -106,7 +114,7 @@ class Run:
         return compare(self.rows, other.rows, settings=settings)
 
     def spent(self) -> Usage:
-        """What its stored rollouts have cost; a rollout that was cut off and will be taken again is not in it."""
+        """What its stored rollouts have cost, spoiled attempts included; what was cut off and will be taken again is not."""
         usages = (
             Usage(prompt_tokens=row.prompt_tokens, completion_tokens=row.completion_tokens, usd=row.usd) for row in self.rows
         )
@@ -115,11 +123,12 @@ class Run:
     def summary(self) -> Summary:
         """What came out, for people and machines."""
         sittings = self.sittings
+        num_missing = max(0, self.manifest.num_rollouts - len(self))
         return summarise(
             self.rows,
             run=str(self.path),
             verdict=self.verdict,
-            cancelled=sittings[-1].num_cancelled if sittings else 0,
+            cancelled=min(sittings[-1].num_cancelled, num_missing) if sittings else 0,
             cpu_s=sum(sitting.cpu_s for sitting in sittings),
             wall_s=sum(sitting.wall_s for sitting in sittings),
         )

@@ -17,14 +17,14 @@ from sandlot.env.load import load
 from sandlot.errors import ConfigError
 from sandlot.observe.lag import LagReport, LoopWatch
 from sandlot.run.breaker import Breaker
-from sandlot.run.collect import Collection, collect
+from sandlot.run.collect import Collection, collect, stopped_by_signals
 from sandlot.run.config import Plan, RunConfig, Selection, plan_run
 from sandlot.run.manifest import Fingerprints, Manifest, fingerprints, machine_facts, public, run_digest
 from sandlot.run.results import Run, Sitting, note_sitting
 from sandlot.store.directory import open_run
 from sandlot.store.reader import RunReader
-from sandlot.trace import TraceRow
-from sandlot.wiring.parts import AgentConfig, ModelConfig, open_parts
+from sandlot.trace import TraceRow, Usage
+from sandlot.wiring.parts import AgentConfig, ModelConfig, open_grading, open_parts
 
 POOL = 16
 """Sandboxes kept ready for the next rollouts."""
@@ -52,28 +52,30 @@ async def run_async(
     manifest = _manifest(path, environment, config, plan, prints)
     watcher = watch or Watcher()
     started_s, cpu_s = time.monotonic(), _cpu_s()
+    collection = Collection()
     async with (
-        open_parts(  # before the directory: a model that is refused leaves no empty run behind
+        stopped_by_signals(collection),
+        open_grading(
             environment,
-            config.model,
-            config.agent,
             judge=config.judge,
             rubric=config.rubric,
             sandbox=config.sandbox,
             pool=min(config.at_once, POOL),
             cache=path.parent / JUDGE_CACHE,
-            spent=Run(path).spent() if (path / "manifest.json").exists() else None,
-        ) as parts,
+        ) as grading,
+        # Before the directory: a model that is refused leaves no empty run behind.
+        open_parts(grading, config.model, config.agent, spent=_spent(path)) as parts,
         open_run(path, manifest=msgspec.json.format(msgspec.json.encode(manifest), indent=2)) as store,
         LoopWatch() as lag,
     ):
         watcher.begin(path, plan, len(store.done_keys()))
         breaker = Breaker()
         breaker.resume(RunReader(path).rows() if store.done_keys() else ())
-        collection = await collect(
+        await collect(
             plan,
             parts,
             store,
+            collection=collection,
             run=manifest.run,
             at_once=config.at_once,
             attempts=config.attempts,
@@ -146,20 +148,33 @@ def _manifest(path: Path, env: Environment, config: RunConfig, plan: Plan, print
     """A new run's manifest, or the one it began with, if that is still what would be run."""
     if (path / "manifest.json").exists():
         begun = Run(path).manifest
-        changed = [name for name in prints.__struct_fields__ if getattr(begun.fingerprints, name) != getattr(prints, name)]
-        if changed:
-            raise ConfigError(f"`{path}` was begun with another {' and '.join(changed)} (fingerprints differ); start a new run")
+        if begun.digest != run_digest(config, prints):
+            raise ConfigError(f"`{path}` was begun with another {_differences(begun, config, prints)}; start a new run")
         return begun
     return Manifest(
         run=path.name,
         config=public(config),
+        digest=run_digest(config, prints),
         environment=env.name,
+        seed=env.seed,
         source=str(env.source or ""),
         fingerprints=prints,
         num_rollouts=plan.num_rollouts,
         created=time.time(),
         machine=machine_facts(),
     )
+
+
+def _differences(begun: Manifest, config: RunConfig, prints: Fingerprints) -> str:
+    """What a command would change about a run that was begun."""
+    fields = [name for name in config.__struct_fields__ if getattr(begun.config, name) != getattr(public(config), name)]
+    changed = [name for name in prints.__struct_fields__ if getattr(begun.fingerprints, name) != getattr(prints, name)]
+    return " and ".join(dict.fromkeys([*fields, *(f"{name} (its fingerprint differs)" for name in changed)]))
+
+
+def _spent(path: Path) -> Usage | None:
+    """What earlier sittings of this run have cost."""
+    return Run(path).spent() if (path / "manifest.json").exists() else None
 
 
 def _sitting(collection: Collection, *, wall_s: float, cpu_s: float, lag: LagReport) -> Sitting:
@@ -169,6 +184,7 @@ def _sitting(collection: Collection, *, wall_s: float, cpu_s: float, lag: LagRep
         stopped=collection.stopped,
         tripped=collection.tripped,
         num_cancelled=collection.num_cancelled,
+        examples=collection.examples,
         lag_p99_s=lag.p99_s,
         blocked_by=lag.blocked_by(WORTH_TELLING_S),
     )

@@ -2,8 +2,8 @@
 
 `host` is the machine's own `/usr` under a made-up root: an `/etc` of copied, world-readable, harmless files and nothing else
 of the machine: no homes, no `/var`, no sockets, no secrets. It costs nothing to have and is not portable: its digest says what
-it was made from. A folder (an absolute path, or one that starts with `.`) is a root file system as it lies there; it must not
-change while it is used.
+it was made from. A path (absolute, or starting with `.`) is a folder that is a root file system as it lies there and must not
+change while it is used, or an archive that `docker save` and its kin write (`archive.py`).
 """
 
 import hashlib
@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sandlot.errors import ConfigError
+from sandlot.sandbox.archive import unpack
 from sandlot.sandbox.program import cache_folder
 
 FORMAT = "1"
@@ -50,6 +51,8 @@ class Image:
     trees: tuple[tuple[str, tuple[Path, ...]], ...]
     portable: bool
     """False if another machine would not have the same bytes."""
+    digest: str = ""
+    """Of its configuration, if it came with one; `image_digest` finds out the others'."""
 
 
 def find_image(name: str) -> Image:
@@ -58,15 +61,19 @@ def find_image(name: str) -> Image:
         return _host_image()
     if name.startswith(("/", ".")):
         folder = Path(name).resolve()
+        if folder.is_file():
+            return _archive_image(name, folder)
         if not folder.is_dir():
-            raise ConfigError(f"image {name!r}: no folder at {folder}")
+            raise ConfigError(f"image {name!r}: no folder or archive at {folder}")
         return Image(name=name, trees=(("/", (folder, _bare_skeleton())),), portable=True)
-    raise ConfigError(f"no image named {name!r}; there are: `host`, or a folder as `/path` or `./path`")
+    raise ConfigError(f"no image named {name!r}; there are: `host`, or a folder or archive as `/path` or `./path`")
 
 
 def image_digest(image: Image) -> str:
     """What it was made from, for the fingerprint. Reads every file of a folder; a package list stands for the host's `/usr`."""
     top = image.trees[0][1][0]
+    if image.digest:
+        return image.digest
     if image.portable:
         return folder_digest(top)
     packages = Path("/var/lib/dpkg/status")
@@ -122,6 +129,11 @@ def _host_image() -> Image:
     skeleton = _kept(f"host-{stamp.hexdigest()[:16]}", fill)
     trees = (("/", (skeleton,)), ("/usr", (Path("/usr"),)), *((str(top), (top,)) for top in real))
     return Image(name="host", trees=trees, portable=False)
+
+
+def _archive_image(name: str, archive: Path) -> Image:
+    unpacked = unpack(archive, cache_folder() / "images")
+    return Image(name=name, trees=(("/", (*unpacked.layers, _bare_skeleton())),), portable=True, digest=unpacked.digest)
 
 
 def _bare_skeleton() -> Path:

@@ -97,7 +97,7 @@ class Connection:
         step = await self._session.step(Message(role=Role.ASSISTANT, parts=(call,)))
         results = [result for message in step.messages for result in message.results]
         texts = [result.text for result in results] + [message.text for message in step.messages if message.text]
-        return _result(*texts, *self._noted(step), error=any(result.error for result in results))
+        return _result(*texts, *await self._noted(step), error=any(result.error for result in results))
 
     async def _finished(self, arguments: dict[str, Any]) -> mcp.CallToolResult:
         answer = arguments.get("answer")
@@ -107,16 +107,15 @@ class Connection:
         texts = [message.text for message in step.messages if message.text]
         if step.end is None:
             return _result(*texts, "The task goes on.")
-        noted = self._noted(step)
-        score = [await self._finish_text(self._session)] if self._finish_text else []
-        return _result(*texts, *noted, *score)
+        return _result(*texts, *await self._noted(step))
 
-    def _noted(self, step: Step) -> list[str]:
-        """Remember an end, and say it."""
+    async def _noted(self, step: Step) -> list[str]:
+        """Remember an end, whatever brought it, and say how it was graded."""
         if step.end is None:
             return []
         self._ended = f"the rollout has ended: {step.end}"
-        return [f"[{self._ended}]"]
+        score = [await self._finish_text(self._session)] if self._finish_text else []
+        return [f"[{self._ended}]", *score]
 
 
 def _free_name(name: str, taken: set[str]) -> str:

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 
 from sandlot.env.session import WorldSession, open_session, world_seed
 from sandlot.errors import ConfigError
-from sandlot.ports import Session, Step, ToolSpec
+from sandlot.ports import Blobs, Session, Step, ToolSpec
 from sandlot.rollout import grade_trace, recorded
 from sandlot.store.blobs import MemoryBlobs
 from sandlot.task import Task
@@ -20,8 +20,9 @@ from sandlot.wiring.parts import Grading
 class RecordedSession:
     """A session that keeps a trace of what passes through it."""
 
-    def __init__(self, session: WorldSession, trace: Trace) -> None:
+    def __init__(self, session: WorldSession, trace: Trace, blobs: Blobs) -> None:
         self.trace = trace
+        self.blobs = blobs
         self.inner = session
         self._leaf: int | None = None
 
@@ -57,15 +58,15 @@ class GradedTask:
     def __init__(self, grading: Grading, task: Task) -> None:
         self._grading = grading
         self._task = task
-        self._blobs = MemoryBlobs()
 
     @asynccontextmanager
     async def open(self) -> AsyncGenerator[Session]:
         """A fresh world for one client."""
         env = self._grading.env
         trace = Trace(run="served", task=self._task.id, rollout=0, seed=world_seed(env, self._task))
-        async with open_session(env, self._task, backend=self._grading.backend, blobs=self._blobs) as session:
-            yield RecordedSession(session, trace)
+        blobs = MemoryBlobs()
+        async with open_session(env, self._task, backend=self._grading.backend, blobs=blobs) as session:
+            yield RecordedSession(session, trace, blobs)
 
     async def finish_text(self, session: Session) -> str:
         """The score of a rollout that has ended, check by check; what broke, if grading did."""
@@ -74,7 +75,7 @@ class GradedTask:
         trace = session.trace
         with recorded(trace):
             trace.evidence = await session.inner.gather(trace.answer)
-            trace.outcome = Scored(await grade_trace(self._grading, self._task, trace, self._blobs))
+            trace.outcome = Scored(await grade_trace(self._grading, self._task, trace, session.blobs))
         return _told(trace.outcome)
 
 

@@ -79,7 +79,10 @@ def _make_place(path: Path, manifest: bytes | None, disk: Disk) -> None:
         foreign = [item.name for item in path.iterdir() if not _ours(item)] if path.is_dir() else []
         if foreign:
             raise ConfigError(f"`{path}` is not a run and not empty (it has `{foreign[0]}`); name a new directory")
-    make_folder(path, disk)
+    try:
+        make_folder(path, disk)
+    except (NotADirectoryError, FileExistsError) as error:
+        raise ConfigError(f"there can be no run at `{path}`: {error.strerror or error}; name another place") from error
 
 
 def _ours(item: Path) -> bool:

@@ -3,6 +3,7 @@
 Each scheme is one small function below; an installed one (entry point group `sandlot.models`) has the same shape.
 """
 
+import math
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from importlib import import_module
@@ -26,6 +27,9 @@ from sandlot.store.reader import RunReader
 from sandlot.trace import Usage
 from sandlot.wiring.parts import AgentConfig, ModelConfig, opener
 
+REQUEST_S = 300.0
+"""One request, from sending to the last byte."""
+
 LISTENER_S = 10.0
 """How long a model server may take to accept the first connection."""
 
@@ -47,19 +51,25 @@ async def open_judge(config: ModelConfig, cache: Path | None = None) -> AsyncGen
     """A grader model: any chat endpoint. Its verdicts are kept in the folder `cache`, if one is given."""
     scheme, _, rest = config.spec.partition(":")
     if scheme != "openai":
-        raise ConfigError(f"judge `{config.spec}`: a judge is a chat model, `openai:NAME@URL`")
+        raise ConfigError(f"judge `{config.shown}`: a judge is a chat model, `openai:NAME@URL`")
     async with open_chat(rest, config, Spend(_caps(config))) as chat:
-        yield ModelJudge(chat, FolderCache(cache) if cache else None)
+        yield ModelJudge(chat, FolderCache(cache) if cache else None, config.sampling)
 
 
 @asynccontextmanager
-async def open_chat(rest: str, config: ModelConfig, spend: Spend) -> AsyncGenerator[ChatModel]:
-    """A chat endpoint that pays from `spend`."""
+async def open_chat(rest: str, config: ModelConfig, spend: Spend, time_s: float = math.inf) -> AsyncGenerator[ChatModel]:
+    """A chat endpoint that pays from `spend`. One that hangs is found out before `time_s`: a hang is not a slow agent."""
     await anyio.to_thread.run_sync(import_module, "aiohttp")  # half a second: not on the loop, and not for those who need none
     from sandlot.model.openai import OpenAIConfig, open_openai, openai_config  # noqa: PLC0415 - as above
 
     named = openai_config(rest)
-    settings = OpenAIConfig(model=named.model, url=named.url, at_once=config.connections, patience_s=config.patience_s)
+    settings = OpenAIConfig(
+        model=named.model,
+        url=named.url,
+        at_once=config.connections,
+        patience_s=config.patience_s,
+        request_s=min(REQUEST_S, 0.9 * time_s),
+    )
     prices = Prices(prompt=config.usd_per_million_prompt, completion=config.usd_per_million_completion)
     await require_listener(settings.url)
     async with open_openai(settings) as chat:
@@ -83,8 +93,8 @@ async def require_listener(url: str) -> None:
 
 
 @asynccontextmanager
-async def _openai(rest: str, model: ModelConfig, agent: AgentConfig, _env: Environment, spend: Spend) -> AsyncGenerator[Policies]:
-    async with open_chat(rest, model, spend) as chat:
+async def _openai(rest: str, model: ModelConfig, agent: AgentConfig, env: Environment, spend: Spend) -> AsyncGenerator[Policies]:
+    async with open_chat(rest, model, spend, env.limits.time_s) as chat:
         yield spoken(chat, model.sampling, calls=agent.calls, reasoning=agent.reasoning)
 
 
@@ -105,12 +115,6 @@ async def _replay(
 
 
 SCHEMES: dict[str, Opener] = {"openai": _openai, "scripted": _scripted, "replay": _replay}
-
-
-def public_spec(spec: str) -> str:
-    """A model's spec without what is secret in its URL."""
-    model, mark, rest = spec.partition("@http")
-    return f"{model}@{shown_url('http' + rest)}" if mark else spec
 
 
 def prices(text: str | None) -> tuple[float, float]:

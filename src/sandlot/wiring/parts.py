@@ -18,6 +18,7 @@ import msgspec
 from sandlot.env.environment import Environment
 from sandlot.errors import ConfigError, boundary
 from sandlot.harness.tool_loop import ToolLoop
+from sandlot.model.secret import shown_url
 from sandlot.ports import Backend, Harness, Hook, Judge, Policies, Sampling
 from sandlot.trace import Usage
 
@@ -55,16 +56,27 @@ class ModelConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     usd_per_million_completion: float = 0.0
     """The price of completion tokens."""
 
+    @property
+    def shown(self) -> str:
+        """The spec without what is secret in its URL."""
+        model, mark, rest = self.spec.partition("@http")
+        return f"{model}@{shown_url('http' + rest)}" if mark else self.spec
+
     def __post_init__(self) -> None:
         least = {"connections": 1, "patience_s": 0, "max_total_tokens": 0, "max_usd": 0}
         least |= {"usd_per_million_prompt": 0, "usd_per_million_completion": 0}
         for name, low in least.items():
-            _require_number(f"{name} of model `{self.spec}`", getattr(self, name), low)
+            _require_number(f"{name} of model `{self.shown}`", getattr(self, name), low)
         _require_number("temperature", self.sampling.temperature, 0)
         _require_number("top_p", self.sampling.top_p, 0)
         _require_number("max_tokens", self.sampling.max_tokens, 1)
         if self.max_usd is not None and not (self.usd_per_million_prompt or self.usd_per_million_completion):
             raise ConfigError(f"max_usd is {self.max_usd:g} and nothing has a price; give `--price IN/OUT`, such as `0.5/1.5`")
+
+
+def judge_config(spec: str | None) -> ModelConfig | None:
+    """A judge as the command line names it: asked for its likeliest answer."""
+    return ModelConfig(spec=spec, sampling=Sampling(temperature=0.0)) if spec else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,10 +110,8 @@ def by_path(path: str, what: str) -> Any:
     module, _, attribute = path.partition(":")
     if not attribute:
         raise ConfigError(f"{what} `{path}`: write `module:attribute`")
-    try:
+    with boundary(ConfigError, f"{what} `{path}` (is its module on PYTHONPATH?)"):
         return getattr(import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
-        raise ConfigError(f"{what} `{path}`: {error}; is the module on PYTHONPATH?") from error
 
 
 def opener(group: str, ready: dict[str, Callable[..., Any]], spec: str) -> tuple[Callable[..., Any], str]:
@@ -113,7 +123,7 @@ def opener(group: str, ready: dict[str, Callable[..., Any]], spec: str) -> tuple
     if scheme in installed:
         return installed[scheme].load(), rest
     known = ", ".join(f"`{name}:`" for name in [*ready, *installed])
-    raise ConfigError(f"no {group.removesuffix('s')} scheme `{scheme}` in `{spec}`; there are: {known}")
+    raise ConfigError(f"no {group.removesuffix('s')} scheme `{scheme}`; there are: {known}")
 
 
 def open_harness(config: AgentConfig) -> Harness:
@@ -127,32 +137,33 @@ def open_harness(config: AgentConfig) -> Harness:
 
 
 @asynccontextmanager
-async def open_parts(  # noqa: PLR0913 - the parts of a run, each by keyword
+async def open_grading(
     env: Environment,
-    model: ModelConfig,
-    agent: AgentConfig,
     *,
     judge: ModelConfig | None = None,
     rubric: str | None = None,
     sandbox: str = "native",
     pool: int = 0,
     cache: Path | None = None,
-    spent: Usage | None = None,
-) -> AsyncGenerator[Parts]:
-    """All parts of a run, open for as long as it lasts.
-
-    `cache` is where a judge's verdicts are kept, `spent` what earlier sittings of the run have cost.
-    """
-    from sandlot.wiring.models import open_judge, open_policies  # noqa: PLC0415 - models import what only they need
+) -> AsyncGenerator[Grading]:
+    """What rollouts of an environment are graded with, and where their sandboxes come from; `cache` keeps a judge's verdicts."""
+    from sandlot.wiring.models import open_judge  # noqa: PLC0415 - models import what only they need
 
     async with AsyncExitStack() as stack:
         judging = await stack.enter_async_context(open_judge(judge, cache)) if judge else None
         backend = await stack.enter_async_context(open_backend(sandbox, pool)) if env.image is not None else None
-        yield Parts(
-            grading=Grading(env=env, judge=judging, rubric=rubric, backend=backend),
-            policies=await stack.enter_async_context(open_policies(model, agent, env, spent)),
-            harness=open_harness(agent),
-        )
+        yield Grading(env=env, judge=judging, rubric=rubric, backend=backend)
+
+
+@asynccontextmanager
+async def open_parts(
+    grading: Grading, model: ModelConfig, agent: AgentConfig, *, spent: Usage | None = None
+) -> AsyncGenerator[Parts]:
+    """All parts of a run, open for as long as it lasts; `spent` is what earlier sittings of the run have cost."""
+    from sandlot.wiring.models import open_policies  # noqa: PLC0415 - as above
+
+    async with open_policies(model, agent, grading.env, spent) as policies:
+        yield Parts(grading=grading, policies=policies, harness=open_harness(agent))
 
 
 @asynccontextmanager

@@ -240,7 +240,7 @@ async def test_render_shows_a_person_where_things_stand():
         await session.step(calling(add(2)))
         shown = await session.render()
     assert "user: Do it." in shown
-    assert "-> add({'amount': 2})" in shown
+    assert '-> add({"amount":2})' in shown
     assert "<- 2" in shown
     assert "turn 1 of 4" in shown
 
@@ -291,3 +291,48 @@ async def test_cancelling_still_closes_the_sandbox():
         async with open_session(Environment("boxed", image="host"), TASK, backend=machine):
             await anyio.sleep_forever()
     assert machine.closed
+
+
+async def test_of_several_rules_a_call_breaks_the_strictest_decides():
+    rules = [
+        Constraint(id="dear", tool="*", on_breach=OnBreach.PENALTY, points=1),
+        Constraint(id="never", tool="add", on_breach=OnBreach.REFUSE),
+    ]
+    [step], session = await stepped(shop(constraints=rules), calling(add(1)))
+    assert step.messages[0].results[0].error
+    assert session.world.state == {}
+    assert (await session.gather("")).penalties == {"dear": 1.0}
+
+
+async def test_a_sync_tool_is_not_charged_for_the_one_before_it():
+    import time
+
+    env = Environment("slow", limits=Limits(tool_s=0.3))
+
+    @env.tool
+    def nap() -> str:
+        """Nap."""
+        time.sleep(0.2)
+        return "rested"
+
+    [step], _ = await stepped(env, calling(ToolCall("a", "nap"), ToolCall("b", "nap")))
+    assert [result.text for result in step.messages[0].results] == ["rested", "rested"]
+
+
+async def test_a_session_in_other_hands_keeps_time_itself():
+    env = shop(limits=Limits(time_s=0.05))
+    async with open_session(env, TASK) as session:
+        await session.reset()
+        await anyio.sleep(0.1)
+        assert (await session.step(calling(add(1)))).end is End.TIME_LIMIT
+
+
+@pytest.mark.parametrize("name", ["../up", "", "a b", "x" * 65])
+def test_a_name_that_is_no_name_is_refused(name):
+    with pytest.raises(ConfigError, match="environment name"):
+        Environment(name)
+
+
+def test_a_network_there_is_not_is_refused():
+    with pytest.raises(ConfigError, match="intrenet"):
+        Environment("net", network="intrenet")

@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from fake_endpoint import Answer, FakeEndpoint, calls, completion, says, status
-from sandlot.clock import Clock, agent_time
+from sandlot.clock import Clock, time_limit
 from sandlot.errors import ConfigError, ModelError
 from sandlot.model.openai import OpenAIConfig, open_openai, openai_config
 from sandlot.model.retry import Patience, Retry, retries_told
@@ -360,7 +360,7 @@ async def test_waiting_for_a_retry_is_not_the_agent_s_time():
 
     patience = Patience(300.0, lambda low, high: high, sleep)
     async with FakeEndpoint([status(503)]) as endpoint, model(endpoint, patience=patience) as chat:
-        with agent_time(10.0) as scope:
+        with time_limit(10.0) as scope:
             before = scope.deadline
             await chat.chat(HELLO, (), Sampling())
     assert scope.deadline - before >= 0.2
@@ -368,7 +368,7 @@ async def test_waiting_for_a_retry_is_not_the_agent_s_time():
 
 async def test_a_failed_attempt_is_not_the_agent_s_time():
     async with FakeEndpoint([Answer(hang=True)]) as endpoint, model(endpoint, request_s=0.1) as chat:
-        with agent_time(10.0) as scope:
+        with time_limit(10.0) as scope:
             before = scope.deadline
             await chat.chat(HELLO, (), Sampling())
     assert 0.1 <= scope.deadline - before < 5
@@ -378,7 +378,7 @@ async def test_waiting_for_a_slot_is_not_the_agent_s_time():
     gained = []
 
     async def one(chat):
-        with agent_time(10.0) as scope:
+        with time_limit(10.0) as scope:
             before = scope.deadline
             await chat.chat(HELLO, (), Sampling())
             gained.append(scope.deadline - before)

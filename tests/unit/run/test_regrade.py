@@ -1,6 +1,7 @@
 import sandlot
 from sandlot.env.module import forget_modules
 from sandlot.run.regrade import regrade
+from sandlot.wiring.parts import Grading
 
 FILE = '''
 from sandlot import Environment, Task
@@ -28,7 +29,7 @@ async def solve(agent, task):
 
 
 async def again(run, path):
-    return [item async for item in regrade(run, sandlot.load(path))]
+    return [item async for item in regrade(run, Grading(env=sandlot.load(path)))]
 
 
 async def test_grading_again_gives_the_same_to_the_bit(tmp_path):
@@ -77,3 +78,11 @@ async def made(path, tmp_path):
     from sandlot.wiring.parts import ModelConfig
 
     return await run_async(RunConfig(env=str(path), model=ModelConfig(spec="scripted:golden")), runs=tmp_path / "runs")
+
+
+async def test_checks_see_the_whole_trace_again(tmp_path):
+    path = tmp_path / "notes.py"
+    path.write_text(FILE.replace("return evidence.read_text", "return len(evidence.trace.phases) > 2 and evidence.read_text"))
+    run = await made(path, tmp_path)
+    assert {trace.reward for trace in run} == {1.0}
+    assert all(item.same for item in await again(run, path))

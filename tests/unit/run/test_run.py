@@ -122,7 +122,7 @@ async def test_a_run_in_a_named_place_refuses_a_changed_environment(add, tmp_pat
     from sandlot.env.module import forget_modules
 
     forget_modules(tmp_path)
-    with pytest.raises(ConfigError, match="begun with another environment and setting"):
+    with pytest.raises(ConfigError, match="begun with another environment"):
         await run_async(config(add), place=place)
 
 
@@ -214,3 +214,43 @@ async def test_an_author_thread_that_never_returns_stops_the_run_by_name(tmp_pat
     finally:
         release.set()
         ABANDONED.clear()
+
+
+async def test_a_run_is_not_continued_with_another_model(add, tmp_path):
+    place = tmp_path / "here"
+    await run_async(config(add), place=place)
+    with pytest.raises(ConfigError, match="begun with another model"):
+        await run_async(config(add, model="scripted:noop"), place=place)
+
+
+def test_what_a_hook_cancelled_says_nothing_about_the_environment(add, tmp_path, monkeypatch):
+    hooks = tmp_path / "guard.py"
+    hooks.write_text(
+        "from sandlot.errors import StoppedByHook\n"
+        "class Guard:\n    async def after_turn(self, trace, node):\n        raise StoppedByHook('enough')\n"
+        "    async def after_step(self, trace, step):\n        pass\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    from sandlot.wiring.parts import AgentConfig
+
+    run = sandlot.run(add, "scripted:golden", agent=AgentConfig(hooks=("guard:Guard",)), runs=tmp_path)
+    assert run.verdict == "complete"
+    assert run.summary().cancelled == 10
+
+
+def test_a_changed_key_is_another_run(tmp_path):
+    from sandlot.run.manifest import fingerprints
+
+    path = tmp_path / "quiz.py"
+    path.write_text(
+        "from sandlot import *\nenv = Environment('quiz')\nenv.check()(lambda evidence: True)\n"
+        "env.tasks(lambda rng: tasks_from(__file__.replace('quiz.py', 'tasks.jsonl')))\n"
+    )
+    prints = []
+    for key in ("1", "2"):
+        (tmp_path / "tasks.jsonl").write_text('{"id": "a", "prompt": "?", "key": {"k": KEY}}\n'.replace("KEY", key))
+        env = sandlot.load(path)
+        import anyio
+
+        prints.append(anyio.run(fingerprints, env, config(path), plan_run(env, config(path))))
+    assert prints[0].tasks != prints[1].tasks

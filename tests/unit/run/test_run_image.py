@@ -6,7 +6,7 @@ import anyio
 import pytest
 
 from sandlot import Scored, load, run
-from sandlot.cli.regrading import regrade_run
+from sandlot.run.regrade import regrade_run
 from sandlot.run.replay import replay_trace
 
 SOURCE = '''

@@ -50,7 +50,7 @@ def test_only_what_everybody_may_read_was_copied(skeleton):
 
 
 def test_an_image_that_does_not_exist_is_refused_by_name(tmp_path):
-    with pytest.raises(ConfigError, match="no folder at"):
+    with pytest.raises(ConfigError, match="no folder or archive at"):
         find_image(str(tmp_path / "missing"))
     with pytest.raises(ConfigError, match="there are: `host`"):
         find_image("debian:12")
