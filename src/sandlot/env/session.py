@@ -20,11 +20,11 @@ from sandlot.env.environment import Environment, User
 from sandlot.env.image import image_of
 from sandlot.env.initial import initial_files
 from sandlot.env.opening import Keeper
-from sandlot.env.world import LiveWorld
+from sandlot.env.world import LiveWorld, sandbox_of
 from sandlot.errors import AuthorError, ConfigError, HarnessError, SandboxError, boundary
 from sandlot.grade.evidence import gather
 from sandlot.limits import Constraint, Limits, OnBreach
-from sandlot.ports import Backend, Blobs, Files, Sandbox, Snapshot, Step, Tool, ToolSpec, World
+from sandlot.ports import Backend, Blobs, Files, Snapshot, Step, Tool, ToolSpec, World
 from sandlot.sandbox.memory import MemoryFiles
 from sandlot.store.blobs import MemoryBlobs
 from sandlot.task import Task
@@ -70,16 +70,16 @@ async def open_session(
             with deadline(limits.setup_s, AuthorError, f"setup of task `{task.id}`"):
                 await author.call(env.parts.setup, world, world.task)
         with deadline(limits.setup_s, SandboxError, f"looking at what setup of task `{task.id}` left"):
-            initial = await _initial(world, limits.evidence_bytes)
+            untouched = env.image is not None and env.parts.setup is None and not env.parts.sources
+            initial: Snapshot | Mapping[str, FileRecord] = {} if untouched else await _initial(world, limits.evidence_bytes)
         yield WorldSession(env, task, world, _by_name(tools), limits, blobs or MemoryBlobs(), initial, keep_time=keep_time)
 
 
 async def _initial(world: LiveWorld, cap_bytes: int) -> Snapshot | Mapping[str, FileRecord]:
     """The files as the agent will find them."""
     written = world.stop_noting()
-    if isinstance(world.files, Sandbox):
-        return await initial_files(world.files, written, cap_bytes)
-    return await world.files.freeze()
+    sandbox = sandbox_of(world.files)
+    return await world.files.freeze() if sandbox is None else await initial_files(sandbox, written, cap_bytes)
 
 
 class WorldSession:
