@@ -70,9 +70,8 @@ async def test_a_change_that_keeps_size_and_time_is_seen(backend):
 
 async def test_what_setup_started_goes_on(backend):
     async def setup(world, task):
-        await world.exec(
-            "(while :; do date > /beat; sleep 0.01; done) > /dev/null 2>&1 & echo $! > /pid; until [ -s /beat ]; do sleep 0.01; done"
-        )
+        await world.exec("(while :; do date > /beat; sleep 0.01; done) > /dev/null 2>&1 & echo $! > /pid")
+        await world.exec("until [ -s /beat ]; do sleep 0.01; done")
 
     async def alive(world):
         assert (await world.exec("kill -0 $(cat /pid)")).code == 0
