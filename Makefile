@@ -26,8 +26,10 @@ demo: install
 test: install
 	@$(BIN)/pytest -n 2 -m "not system"
 
-# Longer proofs on the real machine: crashes, foreign servers, many connections.
+# Longer proofs on the real machine: crashes, foreign servers, many connections, a Docker engine (installed with apt-get if
+# there is none; the tests start their own in a temporary folder).
 test-system: install
+	@sh tests/install_docker.sh
 	@$(BIN)/pytest -m system --timeout 300
 
 # What a commit must pass besides the tests.

@@ -4,7 +4,8 @@
 
 All limits are on (memory, processor, processes, disk, open files, system calls). Every figure is of one sandbox after another
 unless it says otherwise. `mib_each` is the fall of MemAvailable with all of them held, so other work on the machine shows in it.
-Docker is driven over its Engine API, without its command line. Human lines go to stderr; the last line of stdout is JSON.
+Docker is driven over its Engine API, without its command line; `over_docker` is our docker backend on the same engine. Human
+lines go to stderr; the last line of stdout is JSON.
 """
 
 import argparse
@@ -207,13 +208,18 @@ def main() -> None:
     parser.add_argument(
         "--image", default="host", help="what our sandboxes start from; for a fair exec, the files of Docker's image"
     )
-    parser.add_argument("--docker", help="an engine's socket, to measure it in the same run")
+    parser.add_argument("--docker", help="an engine's socket, to measure it in the same run; `own` starts one")
     parser.add_argument("--docker-image", default="busybox", help="an image it has, with `sleep` and `true`")
     options = parser.parse_args()
     mine = anyio.run(lambda: ours(options.image, small=options.small))
     peers = {}
     if options.docker:
-        peers["docker"] = docker(options.docker, options.docker_image, 5 if options.small else 20)
+        from docker_peer import engine, over_docker
+
+        rounds = 5 if options.small else 20
+        with engine(options.docker, options.docker_image) as (path, image):
+            peers["docker"] = docker(path, image, rounds)
+            mine["over_docker"] = anyio.run(over_docker, path, image, rounds)
     compared = ratios(mine, peers["docker"]) if peers else {}
     report = Report(NAME, ours=mine, peers=peers, ratios=compared, rows=rows(mine, peers))
     publish(report, write_table=not options.small)

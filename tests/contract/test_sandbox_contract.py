@@ -5,10 +5,13 @@ import os
 import anyio
 import pytest
 
+from docker_engine import IMAGE as DOCKER_IMAGE
 from native_sandboxes import KINDS, backend_of, py, sh
 from sandlot.errors import ConfigError, SandboxError
 from sandlot.ports import Command
 from sandlot.sandbox.command import run_command
+from sandlot.sandbox.docker import open_docker
+from sandlot.sandbox.native import NativeBackend
 
 LISTEN = (
     "import socket,sys; s=socket.create_server(('127.0.0.1',8080)); print('ready',flush=True); c,_=s.accept()\n"
@@ -16,16 +19,27 @@ LISTEN = (
 )
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(params=[*KINDS, pytest.param("docker", marks=pytest.mark.system)])
 async def backend(request):
-    with anyio.fail_after(18):
-        async with backend_of(request.param) as opened:
+    with anyio.fail_after(18 if request.param in KINDS else 60):
+        async with _opened(request) as opened:
             yield opened
 
 
+def _opened(request):
+    if request.param in KINDS:
+        return backend_of(request.param)
+    return open_docker(request.getfixturevalue("docker_socket"))
+
+
 @pytest.fixture
-async def sandbox(backend):
-    async with backend.open("host") as opened:
+def image(backend):
+    return "host" if isinstance(backend, NativeBackend) else DOCKER_IMAGE
+
+
+@pytest.fixture
+async def sandbox(backend, image):
+    async with backend.open(image) as opened:
         yield opened
 
 
@@ -99,18 +113,18 @@ async def test_environment_and_folder_are_as_asked(sandbox):
     assert done.stdout == "blue /usr /root\n"
 
 
-async def test_every_sandbox_has_the_same_surroundings(backend):
+async def test_every_sandbox_has_the_same_surroundings(backend, image):
     seen = set()
     for _ in range(2):
-        async with backend.open("host") as sandbox:
+        async with backend.open(image) as sandbox:
             seen.add((await sh(sandbox, "env | sort; hostname; id; date +%Z; locale 2>/dev/null; cat /etc/hostname")).stdout)
     assert len(seen) == 1
     assert "sandbox\n" in next(iter(seen))
 
 
-async def test_nothing_of_our_own_environment_is_inside(backend, monkeypatch):
+async def test_nothing_of_our_own_environment_is_inside(backend, monkeypatch, image):
     monkeypatch.setenv("SECRET_TOKEN", "hunter2")
-    async with backend.open("host") as sandbox:
+    async with backend.open(image) as sandbox:
         done = await sh(sandbox, "env; cat /proc/1/environ /proc/*/environ /proc/1/cmdline")
     assert "hunter2" not in done.stdout
 
@@ -192,8 +206,8 @@ async def test_names_that_are_not_text_survive(sandbox):
     assert await sandbox.read(path) == b"hi"
 
 
-async def test_sandboxes_do_not_see_each_other(backend):
-    async with backend.open("host") as one, backend.open("host") as two:
+async def test_sandboxes_do_not_see_each_other(backend, image):
+    async with backend.open(image) as one, backend.open(image) as two:
         await one.write("/same/path", b"one")
         await two.write("/same/path", b"two")
         assert await one.read("/same/path") == b"one"
@@ -224,23 +238,23 @@ async def test_a_snapshot_lists_what_was_left_and_reads_the_image_too(sandbox):
 async def test_the_difference_names_what_was_added_changed_and_deleted(sandbox):
     await sh(
         sandbox,
-        "echo new > /new; echo more >> /etc/passwd; rm /etc/hosts; rm -r /etc/skel; mkdir /etc/skel; echo x > /etc/skel/x",
+        "echo new > /new; echo more >> /etc/passwd; rm /etc/group; rm -r /etc/skel; mkdir /etc/skel; echo x > /etc/skel/x",
     )
     changes = await (await sandbox.freeze()).diff()
     assert (changes["/new"].before, changes["/new"].after, changes["/new"].size) == ("nothing", "file", 4)
     assert changes["/etc/passwd"].size == changes["/etc/passwd"].size_before + 5
-    assert (changes["/etc/hosts"].before, changes["/etc/hosts"].after) == ("file", "nothing")
+    assert (changes["/etc/group"].before, changes["/etc/group"].after) == ("file", "nothing")
     assert changes["/etc/skel/x"].before == "nothing"
     assert changes["/etc/skel/.profile"].after == "nothing"
     assert "/etc/hostname" not in changes
 
 
 async def test_forks_go_on_from_one_moment_and_do_not_see_each_other(sandbox):
-    await sh(sandbox, "echo start > /f; rm /etc/hosts")
+    await sh(sandbox, "echo start > /f; rm /etc/group")
     snapshot = await sandbox.freeze()
     async with snapshot.fork() as one, snapshot.fork() as two:
         await sh(one, "echo one >> /f")
-        assert (await sh(two, "cat /f; ls /etc/hosts")).stdout == "start\n"
+        assert (await sh(two, "cat /f; ls /etc/group")).stdout == "start\n"
         assert await one.read("/f") == b"start\none\n"
         async with (await one.freeze()).fork() as grandchild:
             assert await grandchild.read("/f") == b"start\none\n"
@@ -297,8 +311,8 @@ async def test_many_commands_at_once_keep_their_own_output(sandbox):
     assert results == {number: f"{number}\n" for number in range(40)}
 
 
-async def test_closing_leaves_nothing(backend):
-    async with backend.open("host") as sandbox:
+async def test_closing_leaves_nothing(backend, image):
+    async with backend.open(image) as sandbox:
         await sh(sandbox, "setsid sleep 1000 &")
         await sandbox.freeze()
         await sandbox.write("/x", b"")
@@ -306,8 +320,8 @@ async def test_closing_leaves_nothing(backend):
     await backend.settle(0)
 
 
-async def test_a_closed_sandbox_says_so(backend):
-    async with backend.open("host") as sandbox:
+async def test_a_closed_sandbox_says_so(backend, image):
+    async with backend.open(image) as sandbox:
         process = await sandbox.spawn(Command(argv=("sleep", "1000")))
         snapshot = await sandbox.freeze()
     with pytest.raises(SandboxError, match="closed"):
@@ -315,12 +329,12 @@ async def test_a_closed_sandbox_says_so(backend):
     assert await process.wait() == -9
 
 
-async def test_an_unknown_image_or_network_is_refused_by_name(backend):
+async def test_an_unknown_image_or_network_is_refused_by_name(backend, image):
     with pytest.raises(ConfigError, match="no image named 'ubuntu'"):
         async with backend.open("ubuntu"):
             pass
     with pytest.raises(ConfigError, match="network 'all'"):
-        async with backend.open("host", "all"):
+        async with backend.open(image, "all"):
             pass
 
 

@@ -34,6 +34,7 @@ def examined() -> list[Finding]:
         _writable(Path.cwd()),
         _open_files(),
         *_sandboxes(),
+        _docker(),
         _package("duckdb", "SQL over runs; install `sandlot[sql]`"),
         Finding(
             what="model key",
@@ -62,6 +63,29 @@ def _sandboxes() -> list[Finding]:
 async def _probed() -> Mapping[str, str]:
     async with open_backend() as backend:
         return await backend.probe()
+
+
+def _docker() -> Finding:
+    """What a sandbox of the engine here would isolate; asked of the engine, nothing is made."""
+    try:
+        capabilities = anyio.run(_engine_probed)
+    except SandlotError as error:
+        return Finding(what="docker sandboxes", ok=False, detail=f"{error}; only `--sandbox docker` needs one", needed=False)
+    lacking = ", ".join(name for name, said in capabilities.items() if said.startswith("no"))
+    return Finding(
+        what="docker sandboxes",
+        ok=True,
+        detail=f"{capabilities['engine'][5:]}; not isolated: {lacking or 'nothing'}",
+        needed=False,
+    )
+
+
+async def _engine_probed() -> Mapping[str, str]:
+    from sandlot.sandbox.docker_probe import docker_capabilities  # noqa: PLC0415 - loads aiohttp
+    from sandlot.sandbox.engine import find_socket, open_engine  # noqa: PLC0415 - as above
+
+    async with open_engine(find_socket()) as engine:
+        return docker_capabilities(await engine.info(), engine.version)
 
 
 def _writable(folder: Path) -> Finding:

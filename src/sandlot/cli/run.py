@@ -39,7 +39,9 @@ def run(
     image: Annotated[
         str | None, Option("--image", help="Run in a sandbox of this image, `host`, instead of the environment's own or of none.")
     ] = None,
-    sandbox: Annotated[str, Option("--sandbox", help="The sandbox backend, for environments with an image.")] = "native",
+    sandbox: Annotated[
+        str, Option("--sandbox", help="`native`, `docker`, or `docker:SOCKET`; for environments with an image.")
+    ] = "native",
     at_once: Annotated[int, Option("--at-once", help="Rollouts in flight.")] = 64,
     judge: Judge = None,
     rubric: Rubric = None,

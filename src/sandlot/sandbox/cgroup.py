@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from sandlot.sandbox.owner import started
 from sandlot.sandbox.quota import Quota
 
 CONTROLLERS = ("memory", "cpu", "pids")
@@ -67,7 +68,7 @@ class Cgroups:
 
 def find_cgroups(proc: Path = Path("/proc")) -> Cgroups:
     """Make a folder for this process's sandboxes in every tree that allows it, and clear what dead processes left there."""
-    name = f"sandlot-{os.getpid()}-{_started(proc, os.getpid())}-{next(_NUMBERS)}"
+    name = f"sandlot-{os.getpid()}-{started(proc, os.getpid())}-{next(_NUMBERS)}"
     own = {key: path for _, keys, path in _lines(proc / "self" / "cgroup", ":", 3) for key in keys.split(",")}
     mounts = _mounts(proc)
     found = Cgroups(version=1)
@@ -113,7 +114,7 @@ def sweep(parent: Path) -> None:
     """Remove folders whose process is gone: what a killed Sandlot could not remove itself."""
     for folder in parent.glob("sandlot-*"):
         match = _NAME.match(folder.name)
-        if match and _started(Path("/proc"), int(match[1])) != match[2]:
+        if match and started(Path("/proc"), int(match[1])) != match[2]:
             _remove(folder)
 
 
@@ -136,14 +137,6 @@ def _remove(folder: Path) -> None:
             inner.rmdir()
     with suppress(OSError):
         folder.rmdir()
-
-
-def _started(proc: Path, pid: int) -> str:
-    """When a process started, in ticks: with its number, an identity that is never used again. Empty if it is gone."""
-    try:
-        return (proc / str(pid) / "stat").read_text().rpartition(")")[2].split()[19]
-    except (OSError, IndexError):
-        return ""
 
 
 def _mounts(proc: Path) -> list[tuple[Path, str, str]]:

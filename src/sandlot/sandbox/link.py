@@ -6,7 +6,7 @@ thousands of idle sandboxes cost a waiting task each. When the link breaks, ever
 
 import os
 import socket
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from typing import Protocol
 
@@ -30,11 +30,35 @@ class Listener(Protocol):
         ...
 
 
-class Link:
-    """One agent's socket. `run` must be running for anything to arrive."""
+class Connection(Protocol):
+    """The bytes to and from one agent, never waited for in here: a non-blocking socket, or what an engine makes look like one."""
 
-    def __init__(self, sock: socket.socket) -> None:
-        self._socket = sock
+    def fileno(self) -> int:
+        """What to wait on."""
+        ...
+
+    def recv(self, size: int, /) -> bytes:
+        """What is there; empty at the end, `BlockingIOError` if there is nothing yet."""
+        ...
+
+    def send(self, data: memoryview, /) -> int:
+        """How much was taken; `BlockingIOError` for nothing."""
+        ...
+
+    def shutdown(self, how: int, /) -> None:
+        """End it; whoever waits is woken."""
+        ...
+
+    def close(self) -> None:
+        """Give the descriptor back."""
+        ...
+
+
+class Link:
+    """One agent's connection. `run` must be running for anything to arrive."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
         self._reader = FrameReader()
         self._listeners: dict[int, Listener] = {}
         self._next_channel = 1
@@ -42,26 +66,47 @@ class Link:
         self._running = False
         self.broken: SandboxError | None = None
 
-    async def greet(self) -> int:
-        """Wait for the agent's first words; returns the descriptor of its upper layer. `SandboxError` if it could not start."""
-        while True:
-            try:
-                data, fds, _, _ = socket.recv_fds(self._socket, 4096, 1)
-                break
-            except BlockingIOError:
-                await anyio.wait_readable(self._socket)
-            except OSError as error:
-                raise SandboxError(f"the sandbox could not be reached: {error}", kind="start") from error
-        frames = self._reader.feed(data) if data else []
-        if not frames:
-            raise SandboxError("the sandbox died before it was ready", kind="start")
-        if frames[0].kind == Kind.FAILED:
-            raise SandboxError(f"the sandbox could not start: {take_failure(frames[0].payload)[1]}", kind="start")
-        if frames[0].kind != Kind.HELLO or frames[0].payload != b"\1\0\0\0" or len(fds) != 1:
+    async def greet(self, sock: socket.socket) -> int:
+        """Wait for the agent's first words on its socket, and the descriptor of its upper layer that comes with them."""
+        fds: list[int] = []
+
+        def receive() -> bytes:
+            data, received, _, _ = socket.recv_fds(sock, 4096, 1)
+            fds.extend(received)
+            return data
+
+        try:
+            await self._hear(receive)
+            if len(fds) != 1:
+                raise garbled("no greeting")
+        except SandboxError:
             for fd in fds:
                 os.close(fd)
-            raise garbled("no greeting")
+            raise
         return fds[0]
+
+    async def greet_plain(self) -> None:
+        """Wait for the first words of an agent that has no descriptor to send with them."""
+        await self._hear(lambda: self._connection.recv(4096))
+
+    async def _hear(self, receive: Callable[[], bytes]) -> None:
+        """The greeting; `SandboxError` if the agent could not start."""
+        frames: list[Frame] = []
+        while not frames:
+            try:
+                data = receive()
+            except BlockingIOError:
+                await anyio.wait_readable(self._connection)
+                continue
+            except OSError as error:
+                raise SandboxError(f"the sandbox could not be reached: {error}", kind="start") from error
+            if not data:
+                raise SandboxError("the sandbox died before it was ready", kind="start")
+            frames = self._reader.feed(data)
+        if frames[0].kind == Kind.FAILED:
+            raise SandboxError(f"the sandbox could not start: {take_failure(frames[0].payload)[1]}", kind="start")
+        if frames[0].kind != Kind.HELLO or frames[0].payload != b"\1\0\0\0":
+            raise garbled("no greeting")
 
     async def run(self) -> None:
         """Hand out what arrives until the link is closed or breaks; never raises.
@@ -76,13 +121,16 @@ class Link:
             if self._running:
                 with anyio.CancelScope(shield=True):
                     async with self._sending:
-                        self._socket.close()
+                        self._connection.close()
 
     async def _receive(self) -> None:
         try:
             while self.broken is None:
-                await anyio.wait_readable(self._socket)
-                data = self._socket.recv(_RECEIVE)
+                await anyio.wait_readable(self._connection)
+                try:
+                    data = self._connection.recv(_RECEIVE)
+                except BlockingIOError:
+                    continue
                 if not data:
                     self.fail(SandboxError("the sandbox died", kind="died"))
                 for item in self._reader.feed(data):
@@ -99,9 +147,9 @@ class Link:
         if self.broken is None:
             self.broken = error
             with suppress(OSError):
-                self._socket.shutdown(socket.SHUT_RDWR)  # wakes whoever waits, and process 1 dies of it
+                self._connection.shutdown(socket.SHUT_RDWR)  # wakes whoever waits, and process 1 dies of it
             if not self._running:
-                self._socket.close()
+                self._connection.close()
         listeners, self._listeners = self._listeners, {}
         for listener in listeners.values():
             listener.on_broken(self.broken)
@@ -141,11 +189,11 @@ class Link:
                 if self.broken is not None:
                     raise SandboxError(str(self.broken), kind=self.broken.kind)
                 try:
-                    data = data[self._socket.send(data) :]
+                    data = data[self._connection.send(data) :]
                 except BlockingIOError:
                     # Shielded: a frame half sent would garble every conversation on this link.
                     with anyio.CancelScope(shield=True):
-                        await anyio.wait_writable(self._socket)
+                        await anyio.wait_writable(self._connection)
                 except OSError as error:
                     self.fail(SandboxError(f"the sandbox died ({error})", kind="died"))
 

@@ -67,9 +67,10 @@ class Machine:
 
 async def start_machine(zygote: Zygote, tasks: TaskGroup, trees: Sequence[Tree], quota: Quota) -> Machine:
     """A fresh machine on these layers, ready for commands; its reader runs in `tasks` until it is closed."""
-    link = Link(await zygote.start(trees, quota))
+    sock = await zygote.start(trees, quota)
+    link = Link(sock)
     try:
-        upper = await link.greet()
+        upper = await link.greet(sock)
     except BaseException:
         link.close()
         raise

@@ -29,6 +29,18 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     mtime_ns: int
 
 
+def told(entry: Entry) -> Change:
+    """A line of a CHANGED listing as a person reads it."""
+    return Change(
+        before=_KINDS.get(entry.image_kind, "other"),
+        after=_KINDS.get(entry.kind, "other"),
+        size_before=entry.image_size,
+        size=entry.size,
+        mode=entry.mode & 0o7777,
+        mtime_ns=entry.mtime_ns,
+    )
+
+
 class Frozen:
     """A machine with its processes dead, and the layer made of what it wrote. Held by everyone who stands on it."""
 
@@ -75,17 +87,7 @@ class NativeSnapshot:
 
     async def diff(self) -> Mapping[str, Change]:
         """Everything that differs from the image, folders and deletions included."""
-        return {
-            entry.path: Change(
-                before=_KINDS[entry.image_kind],
-                after=_KINDS[entry.kind],
-                size_before=entry.image_size,
-                size=entry.size,
-                mode=entry.mode & 0o7777,
-                mtime_ns=entry.mtime_ns,
-            )
-            for entry in await self._changed()
-        }
+        return {entry.path: told(entry) for entry in await self._changed()}
 
     def fork(self) -> "AbstractAsyncContextManager[NativeSandbox]":
         """A sandbox that goes on from these files. Its processes start afresh; forks do not see each other."""

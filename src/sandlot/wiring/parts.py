@@ -184,7 +184,15 @@ async def _native(rest: str, *, pool: int) -> AsyncGenerator[Backend]:
         yield backend
 
 
-BACKENDS: dict[str, Callable[..., Any]] = {"native": _native}
+@asynccontextmanager
+async def _docker(rest: str, *, pool: int) -> AsyncGenerator[Backend]:
+    from sandlot.sandbox.docker import open_docker  # noqa: PLC0415 - only those who ask for it wait for aiohttp
+
+    async with open_docker(rest, pool=pool) as backend:
+        yield backend
+
+
+BACKENDS: dict[str, Callable[..., Any]] = {"native": _native, "docker": _docker}
 
 
 def _made(path: str, what: str, needs: tuple[str, ...]) -> Any:

@@ -1,7 +1,8 @@
-/* The agent: process 1 of a sandbox. It serves the host over one socket, and reaps what the commands leave behind.
+/* The agent: process 1 of a sandbox. It serves the host over one socket or a pair of pipes, and reaps what the commands leave
+ * behind.
  *
- * One thread, one poll. It holds no power that a command run as root does not have, keeps nothing secret, and dies with the
- * socket: when the host is gone the sandbox is gone. */
+ * One thread, one poll. It holds no power that a command run as root does not have, keeps nothing secret, and dies with its
+ * connection: when the host is gone the sandbox is gone. */
 #define _GNU_SOURCE
 #include "agent.h"
 
@@ -24,14 +25,13 @@ struct agent agent;
 void agent_flush(bool wait)
 {
     while (agent.out.end > agent.out.start) {
-        ssize_t count = send(agent.socket, agent.out.data + agent.out.start, agent.out.end - agent.out.start,
-                             MSG_NOSIGNAL | MSG_DONTWAIT);
+        ssize_t count = write(agent.sink, agent.out.data + agent.out.start, agent.out.end - agent.out.start);
         if (count >= 0) {
             buffer_drop(&agent.out, (size_t)count);
         } else if (errno == EAGAIN) {
             if (!wait)
                 return;
-            struct pollfd writable = {.fd = agent.socket, .events = POLLOUT};
+            struct pollfd writable = {.fd = agent.sink, .events = POLLOUT};
             poll(&writable, 1, -1);
         } else if (errno != EINTR) {
             _exit(0); /* the host is gone */
@@ -44,23 +44,20 @@ static void greet(void)
     size_t mark = frame_begin(&agent.out, HELLO, 0);
     put_u32(&agent.out, 1); /* version of this protocol */
     frame_end(&agent.out, mark);
+    if (agent.view->upper_mount < 0)
+        return; /* nothing to hand over with it: the first flush sends it */
     char space[CMSG_SPACE(sizeof(int))] = {0};
     struct iovec piece = {agent.out.data, agent.out.end};
-    struct msghdr message = {.msg_iov = &piece, .msg_iovlen = 1};
-    if (agent.view->upper_mount >= 0) {
-        message.msg_control = space;
-        message.msg_controllen = sizeof space;
-        struct cmsghdr *header = CMSG_FIRSTHDR(&message);
-        header->cmsg_level = SOL_SOCKET;
-        header->cmsg_type = SCM_RIGHTS;
-        header->cmsg_len = CMSG_LEN(sizeof(int));
-        memcpy(CMSG_DATA(header), &agent.view->upper_mount, sizeof(int));
-    }
-    if (sendmsg(agent.socket, &message, MSG_NOSIGNAL) != (ssize_t)agent.out.end)
+    struct msghdr message = {.msg_iov = &piece, .msg_iovlen = 1, .msg_control = space, .msg_controllen = sizeof space};
+    struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(sizeof(int));
+    memcpy(CMSG_DATA(header), &agent.view->upper_mount, sizeof(int));
+    if (sendmsg(agent.sink, &message, MSG_NOSIGNAL) != (ssize_t)agent.out.end)
         _exit(0);
     buffer_drop(&agent.out, agent.out.end);
-    if (agent.view->upper_mount >= 0)
-        close(agent.view->upper_mount);
+    close(agent.view->upper_mount);
 }
 
 static void freeze(uint32_t id, struct reader *in)
@@ -97,7 +94,7 @@ static void serve(uint8_t kind, uint32_t id, struct reader *in)
 static void receive(void)
 {
     buffer_room(&agent.in, CHUNK);
-    ssize_t count = recv(agent.socket, agent.in.data + agent.in.end, CHUNK, MSG_DONTWAIT);
+    ssize_t count = read(agent.source, agent.in.data + agent.in.end, CHUNK);
     if (count == 0 || (count < 0 && errno != EAGAIN && errno != EINTR))
         _exit(0); /* the host is gone, and with process 1 goes everything */
     if (count > 0)
@@ -157,14 +154,15 @@ static void loop(void)
     for (;;) {
         num_wanted = 0;
         bool unsent = agent.out.end > agent.out.start;
-        want(agent.socket, (short)(POLLIN | (unsent ? POLLOUT : 0)), NULL, 0);
+        want(agent.source, POLLIN, NULL, 0);
         want(agent.signals, POLLIN, NULL, 0);
+        want(unsent ? agent.sink : -1, POLLOUT, NULL, 0);
         want_channels();
         if (poll(wanted, num_wanted, -1) < 0 && errno != EINTR)
             _exit(72);
         size_t count = num_wanted;
         /* Output before exits, so that a command's last words come before the news of its end. */
-        for (size_t i = 2; i < count; i++) {
+        for (size_t i = 3; i < count; i++) {
             if (!wanted[i].revents)
                 continue;
             if (owners[i].which < 0)
@@ -182,7 +180,7 @@ static void loop(void)
     }
 }
 
-void agent_run(int socket, struct root_view *view, bool is_init)
+void agent_run(int source, int sink, struct root_view *view, bool is_init)
 {
     sigset_t child;
     sigemptyset(&child);
@@ -192,7 +190,7 @@ void agent_run(int socket, struct root_view *view, bool is_init)
     prctl(PR_SET_NAME, "init", 0, 0, 0);
     if (!is_init) /* injected into somebody else's container: orphans of commands still come to us */
         prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
-    agent = (struct agent){.socket = socket, .is_init = is_init, .view = view};
+    agent = (struct agent){.source = source, .sink = sink, .is_init = is_init, .view = view};
     agent.signals = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
     if (agent.signals < 0)
         _exit(72);
@@ -202,6 +200,9 @@ void agent_run(int socket, struct root_view *view, bool is_init)
         setrlimit(RLIMIT_NOFILE, &files);
     }
     greet();
+    if (fcntl(source, F_SETFL, fcntl(source, F_GETFL) | O_NONBLOCK) || fcntl(sink, F_SETFL, fcntl(sink, F_GETFL) | O_NONBLOCK))
+        _exit(72);
+    agent_flush(false);
     loop();
     _exit(0);
 }

@@ -1,4 +1,4 @@
-/* What the agent's files share: the socket to the host, and its channels. */
+/* What the agent's files share: the connection to the host, and its channels. */
 #ifndef SANDLOT_AGENT_H
 #define SANDLOT_AGENT_H
 
@@ -21,7 +21,7 @@ struct channel {
 };
 
 struct agent {
-    int socket, signals;
+    int source, sink, signals; /* where the host speaks and listens: one socket, or two pipes */
     bool is_init, frozen;
     struct buffer in, out;
     struct channel *channels;

@@ -66,6 +66,6 @@ void filter_prepare(void);
 const char *filter_install(void);
 
 int zygote_run(int control);
-void agent_run(int socket, struct root_view *view, bool is_init) __attribute__((noreturn));
+void agent_run(int source, int sink, struct root_view *view, bool is_init) __attribute__((noreturn));
 
 #endif

@@ -204,7 +204,7 @@ static void become_sandbox(const struct spec *spec, int slot, int socket)
         _exit(1);
     }
     close(4);
-    agent_run(3, &view, true);
+    agent_run(3, 3, &view, true);
 }
 
 static void start(struct reader *in, int socket)

@@ -1,0 +1,196 @@
+"""A machine made by a Docker engine: the agent as first process of what the engine made, and the link over its streams.
+
+The agent's program is mounted read-only at `/dev/init`, where it leaves no trace in the image or in what was written. It dies
+when its input closes, which the engine does when our connection ends, and the engine removes what has ended: so nothing outlives
+us, even when we are killed.
+"""
+
+import errno
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.to_thread
+from anyio.abc import TaskGroup
+
+from sandlot.clock import deadline
+from sandlot.errors import SandboxError
+from sandlot.sandbox.cgroup import PERIOD_US
+from sandlot.sandbox.engine import Engine
+from sandlot.sandbox.link import Link
+from sandlot.sandbox.machine import Machine
+from sandlot.sandbox.quota import Quota
+from sandlot.sandbox.zygote import HOSTNAME
+
+AGENT = "/dev/init"
+START_S = 120.0
+"""From asking the engine to the agent's first word, on a machine where many start at once."""
+
+CAPABILITIES = (*("CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID", "NET_BIND_SERVICE", "SYS_CHROOT"),)
+"""What a root user needs to install and run software; the same nine as in a native sandbox."""
+
+MOUNTED = {
+    "/etc/hostname": f"{HOSTNAME}\n".encode(),
+    "/etc/hosts": f"127.0.0.1 localhost {HOSTNAME}\n::1 localhost\n".encode(),
+    "/etc/resolv.conf": b"",
+}
+"""Files the engine mounts over every image's. They are no part of what it commits, and would say something about the host."""
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """What a machine starts from."""
+
+    image: str
+    """The engine's id."""
+    pristine: str
+    """The id of the image the user named: what changes are told against."""
+    env: Mapping[str, str]
+    """What the image wants every command to see."""
+    mounted: Mapping[str, bytes]
+    """What the files the engine mounts hold."""
+    changed: frozenset[str] = frozenset()
+    """Paths in which `image` already differs from `pristine`, as the engine shows them."""
+
+
+class DockerMachine:
+    """A live agent; `machine` is what it offers."""
+
+    def __init__(self, engine: Engine, number: str, machine: Machine, base: Base) -> None:
+        self._engine = engine
+        self.number = number
+        self.machine = machine
+        self.base = base
+
+    async def changed_paths(self) -> frozenset[str]:
+        """Every path that may differ from the pristine image, except for the mounted files; names as `shown` shows them.
+
+        Found in the folder the engine keeps for it, if we may look there: the engine itself compares every file of the image,
+        which took it a hundred times as long for a small one.
+        """
+        upper = await self._engine.upper(self.number)
+        try:
+            if upper is not None:
+                return self.base.changed | await anyio.to_thread.run_sync(paths_below, upper)
+        except OSError:
+            pass  # another user's, or another machine's
+        return self.base.changed | frozenset(await self._engine.changed_paths(self.number))
+
+    async def mounted(self) -> dict[str, bytes]:
+        """What the files the engine mounts hold now."""
+        return {path: await self.machine.read(path) for path in MOUNTED}
+
+    async def commit(self) -> Base:
+        """Its files as something others can start from. It must be frozen."""
+        return Base(
+            image=await self._engine.commit(self.number),
+            pristine=self.base.pristine,
+            env=self.base.env,
+            mounted=await self.mounted(),
+            changed=await self.changed_paths(),
+        )
+
+    async def close(self) -> None:
+        """End it; returns when the engine has removed it."""
+        self.machine.close()
+        await discard(self._engine, self.number)
+
+
+def shown(name: str) -> str:
+    """A name as the engine's JSON shows it: every byte that is not text became the same mark."""
+    return "".join("\ufffd" if "\udc80" <= letter <= "\udcff" else letter for letter in name)
+
+
+def paths_below(folder: str) -> frozenset[str]:
+    """Every path below a folder of the host, as seen from it. Nothing is opened but folders, no link is followed."""
+    found: list[str] = []
+    waiting = [folder]
+    while waiting:
+        try:
+            with os.scandir(waiting.pop()) as entries:
+                for entry in entries:
+                    found.append(shown(entry.path[len(folder) :]))
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append(entry.path)
+        except OSError as error:
+            if error.errno != errno.ENAMETOOLONG:  # deeper than anyone can name: the folder itself is in the list
+                raise
+    return frozenset(found)
+
+
+async def discard(engine: Engine, number: str) -> None:
+    """Wait for a machine whose agent was told to end; if it does not, end it."""
+    with anyio.move_on_after(5):
+        await engine.until_removed(number)
+        return
+    await engine.remove(number)
+
+
+async def start_docker_machine(
+    engine: Engine, tasks: TaskGroup, base: Base, quota: Quota, *, program: Path, labels: Mapping[str, str]
+) -> DockerMachine:
+    """A fresh machine, ready for commands; its reader runs in `tasks` until it is closed."""
+    number = ""
+    with deadline(START_S, SandboxError, "starting a sandbox"):
+        with anyio.CancelScope(shield=True):  # cancelled in between, it would be there and nobody would know its name
+            number = await engine.create(_config(base, quota, program, labels))
+        link: Link | None = None
+        try:
+            link = Link(await engine.attach(number))
+            await engine.start(number)
+            await link.greet_plain()
+            tasks.start_soon(link.run)
+            made = DockerMachine(engine, number, Machine(link, -1, quota), base)
+            await _put_mounted(made.machine, base.mounted)
+        except BaseException:
+            with anyio.move_on_after(10, shield=True):
+                if link is not None:
+                    link.close()
+                await engine.remove(number)
+            raise
+    return made
+
+
+async def _put_mounted(machine: Machine, mounted: Mapping[str, bytes]) -> None:
+    async with anyio.create_task_group() as group:
+        for path, data in mounted.items():
+            group.start_soon(machine.write, path, data)
+
+
+def _config(base: Base, quota: Quota, program: Path, labels: Mapping[str, str]) -> dict[str, Any]:
+    """What the engine is asked for. Whatever the image would run, check or log is replaced or switched off."""
+    limit = {"Soft": quota.open_files, "Hard": quota.open_files}
+    return {
+        "Image": base.image,
+        "Entrypoint": [AGENT],
+        "Cmd": ["agent"],
+        "User": "0:0",
+        "WorkingDir": "/",
+        "Hostname": HOSTNAME,
+        "OpenStdin": True,
+        "StdinOnce": True,
+        "AttachStdin": True,
+        "AttachStdout": True,
+        "AttachStderr": False,
+        "Healthcheck": {"Test": ["NONE"]},
+        "Labels": dict(labels),
+        "HostConfig": {
+            "AutoRemove": True,
+            "NetworkMode": "none",
+            "IpcMode": "private",
+            "LogConfig": {"Type": "none"},
+            "Mounts": [{"Type": "bind", "Source": str(program), "Target": AGENT, "ReadOnly": True}],
+            "CapDrop": ["ALL"],
+            "CapAdd": list(CAPABILITIES),
+            "SecurityOpt": ["no-new-privileges"],
+            "Memory": quota.memory_bytes,
+            "MemorySwap": quota.memory_bytes,
+            "CpuPeriod": PERIOD_US,
+            "CpuQuota": max(1000, int(quota.cpus * PERIOD_US)),
+            "PidsLimit": quota.pids,
+            "Ulimits": [{"Name": "nofile", **limit}, {"Name": "core", "Soft": 0, "Hard": 0}],
+        },
+    }

@@ -1,0 +1,183 @@
+"""Snapshots of a Docker sandbox: read, listed, compared with the image, and forked.
+
+The engine knows which paths were touched; what is there now is asked of the frozen machine, what was there before of a machine on
+the pristine image. So that knowledge is only where to look, and a name it cannot show as text is still found.
+"""
+
+import errno
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import anyio
+
+from sandlot.errors import SandboxError
+from sandlot.sandbox.docker_machine import MOUNTED, Base, DockerMachine, shown
+from sandlot.sandbox.engine import Engine
+from sandlot.sandbox.machine import Machine
+from sandlot.sandbox.snapshot import Change, told
+from sandlot.sandbox.wire import Entry, Listing
+
+if TYPE_CHECKING:
+    from sandlot.sandbox.docker import DockerSandbox
+
+_NOT_LISTED = frozenset({"proc", "dev", "sys"})
+
+
+class DockerFrozen:
+    """A machine with its processes dead, and the image made of what it wrote. Held by everyone who stands on it."""
+
+    def __init__(self, engine: Engine, machine: DockerMachine, below: "DockerFrozen | None") -> None:
+        self._engine = engine
+        self.machine = machine
+        self._below = below.hold() if below is not None else None  # the engine keeps no image whose parent is gone
+        self._base: Base | None = None
+        self._committing = anyio.Lock()
+        self._holders = 1
+
+    async def base(self) -> Base:
+        """What others can start from; committed when the first one asks."""
+        async with self._committing:
+            if self._base is None:
+                self._base = await self.machine.commit()
+            return self._base
+
+    def hold(self) -> "DockerFrozen":
+        """One more stands on it."""
+        self._holders += 1
+        return self
+
+    async def release(self) -> None:
+        """One less; the last one lets the image go."""
+        self._holders -= 1
+        if self._holders:
+            return
+        if self._base is not None:
+            await self._engine.remove_image(self._base.image)
+        if self._below is not None:
+            await self._below.release()
+
+
+class DockerSnapshot:
+    """Files frozen at one moment (port `Snapshot`); readable while its sandbox is open."""
+
+    def __init__(
+        self,
+        frozen: DockerFrozen,
+        fork: "Callable[[DockerFrozen], AbstractAsyncContextManager[DockerSandbox]]",
+        pristine: Callable[[Base], Awaitable[Machine]],
+    ) -> None:
+        self._frozen = frozen
+        self._fork = fork
+        self._pristine = pristine
+
+    async def list(self) -> Mapping[str, int]:
+        """Every file that is not the image's, by absolute path: size in bytes. The image's own files can be read, not listed."""
+        machine = self._frozen.machine
+        entries = await changed(machine.machine, None, await self._touched())
+        found = {entry.path: entry.size for entry in entries if entry.kind == "f"} | {
+            path: len(data) for path, data in (await machine.mounted()).items() if data != MOUNTED[path]
+        }
+        return dict(sorted(found.items()))
+
+    async def read(self, path: str) -> bytes:
+        """One file, the image's included; `FileNotFoundError` if it is not there."""
+        return await self._frozen.machine.machine.read(path)
+
+    async def diff(self) -> Mapping[str, Change]:
+        """Everything that differs from the image, folders and deletions included. The first starts a sandbox to compare with."""
+        machine = self._frozen.machine
+        before = await self._pristine(machine.base)
+        entries = await changed(machine.machine, before, await self._touched())
+        for path, data in (await machine.mounted()).items():
+            if data != MOUNTED[path]:
+                (now,) = await machine.machine.entries(Listing.ITSELF, path)
+                entries.append(replace(now, image_kind="f", image_size=len(MOUNTED[path])))
+        return {entry.path: told(entry) for entry in sorted(entries, key=lambda entry: entry.path)}
+
+    def fork(self) -> "AbstractAsyncContextManager[DockerSandbox]":
+        """A sandbox that goes on from these files. Its processes start afresh; forks do not see each other."""
+        return self._fork(self._frozen)
+
+    async def _touched(self) -> frozenset[str]:
+        machine = self._frozen.machine
+        try:
+            return await machine.changed_paths()
+        except SandboxError as error:
+            if error.kind != "engine":
+                raise
+        # One path too long for the engine ends its comparison. What an agent does must not leave it ungraded: compare ourselves.
+        return machine.base.changed | await differing(machine.machine, await self._pristine(machine.base))
+
+
+async def changed(now: Machine, before: Machine | None, paths: Iterable[str]) -> list[Entry]:
+    """What is at these paths now, and before if a machine is given for that; links are never followed.
+
+    Without `before`, what is gone is left out. A folder that was replaced whole is named once by the engine: what of the image
+    is missing in it is found by looking.
+    """
+    found: list[Entry] = []
+    waiting: deque[tuple[str, _Names, Machine | None]] = deque([("/", _tree(paths), before)])
+    while waiting:
+        folder, names, elder = waiting.popleft()
+        there = await _children(now, folder)
+        if there is None:
+            found.append(_too_deep(folder))
+            continue
+        past = (await _children(elder, folder) or {}) if elder is not None else {}
+        for name in sorted({*(name for name in (*there, *past) if shown(name) in names), *(past.keys() - there.keys())}):
+            entry, old = there.get(name), past.get(name)
+            path = f"{folder.rstrip('/')}/{name}"
+            if (folder == "/" and name in _NOT_LISTED) or path in MOUNTED:
+                continue
+            found.append(_joined(path, entry, old))
+            if entry is not None and entry.kind == "d" and shown(name) in names:
+                waiting.append((path, names[shown(name)], elder if old is not None and old.kind == "d" else None))
+    return found
+
+
+async def differing(now: Machine, before: Machine) -> frozenset[str]:
+    """Paths at which two machines differ by what a listing shows: kind, size, time, mode, owner."""
+    seen = [
+        {
+            (entry.path, entry.kind, entry.size, entry.mtime_ns, entry.mode, entry.uid, entry.gid)
+            for entry in await machine.entries(Listing.BELOW)
+            if entry.path.split("/", 2)[1] not in _NOT_LISTED
+        }
+        for machine in (now, before)
+    ]
+    return frozenset(shown(line[0]) for line in seen[0] ^ seen[1])
+
+
+class _Names(dict[str, "_Names"]):
+    """The names asked for in a folder, and in the folders below it."""
+
+
+def _tree(paths: Iterable[str]) -> _Names:
+    root = _Names()
+    for path in paths:
+        at = root
+        for name in filter(None, path.split("/")):
+            at = at.setdefault(name, _Names())
+    return root
+
+
+async def _children(machine: Machine, folder: str) -> dict[str, Entry] | None:
+    """By name; empty where there is no such folder, None where the path is too long to look."""
+    try:
+        entries = await machine.entries(Listing.CHILDREN, folder)
+    except OSError as error:
+        return None if error.errno == errno.ENAMETOOLONG else {}
+    return {entry.path.rpartition("/")[2]: entry for entry in entries}
+
+
+def _joined(path: str, now: Entry | None, before: Entry | None) -> Entry:
+    nothing = Entry(path, "-", "-", 0, 0, 0, 0, 0, 0)
+    entry = now or nothing
+    return replace(entry, image_kind=before.kind if before else "-", image_size=before.size if before else 0)
+
+
+def _too_deep(folder: str) -> Entry:
+    return Entry(folder, "t", "-", 0, 0, 0, 0, 0, 0)

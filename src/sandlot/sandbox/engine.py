@@ -1,0 +1,313 @@
+"""A Docker engine, spoken to over its unix socket: the few calls a sandbox needs, typed.
+
+No command-line program and no client library: each of those costs more than the call itself. Ordinary calls go through aiohttp;
+`attach` turns a connection of its own into the raw streams of a process. Every call has a deadline, and what the engine refuses
+is a `SandboxError` with the engine's own words.
+"""
+
+import errno
+import os
+import socket
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import AbstractContextManager, asynccontextmanager, suppress
+from typing import Any, TypeVar
+from urllib.parse import quote, urlencode
+
+import aiohttp
+import anyio
+import msgspec
+
+from sandlot.clock import deadline
+from sandlot.errors import ConfigError, SandboxError
+from sandlot.sandbox.attached import Attached
+
+DEFAULT_SOCKET = "/var/run/docker.sock"
+CALL_S = 60.0
+"""What one call may take; a busy engine starts a sandbox in a second or two."""
+
+_ANSWER_BYTES = 256 << 20
+_HEAD_BYTES = 64 << 10
+_CONNECTIONS = 128
+
+T = TypeVar("T")
+
+
+class _Said(msgspec.Struct, frozen=True, rename="pascal"):
+    """Something the engine says about itself; fields it leaves out are empty."""
+
+
+class Version(_Said, frozen=True):
+    """Which engine answers."""
+
+    api_version: str
+    version: str = ""
+    os: str = "linux"
+    arch: str = ""
+
+
+class Info(_Said, frozen=True):
+    """What the engine can do on its machine."""
+
+    driver: str = ""
+    driver_status: list[list[str]] | None = None
+    security_options: list[str] | None = None
+    memory_limit: bool = False
+    cpu_cfs_quota: bool = False
+    pids_limit: bool = False
+    cgroup_version: str = "1"
+    default_runtime: str = "runc"
+
+
+class ImageConfig(_Said, frozen=True):
+    """What an image asks for when it is run."""
+
+    env: list[str] | None = None
+    volumes: dict[str, Any] | None = None
+
+
+class EngineImage(_Said, frozen=True):
+    """An image as the engine keeps it."""
+
+    id: str
+    os: str = "linux"
+    architecture: str = ""
+    config: ImageConfig | None = None
+    repo_tags: list[str] | None = None
+    labels: dict[str, str] | None = None
+
+
+class Made(_Said, frozen=True):
+    """What the engine calls something it made."""
+
+    id: str
+    labels: dict[str, str] | None = None
+
+
+class _GraphDriver(_Said, frozen=True):
+    data: dict[str, str] | None = None
+
+
+class _Inspected(_Said, frozen=True):
+    graph_driver: _GraphDriver | None = None
+
+
+class _Changed(_Said, frozen=True):
+    path: str
+
+
+class _Refusal(msgspec.Struct, frozen=True):
+    message: str = ""
+
+
+class Engine:
+    """A running engine. Get one from `open_engine`."""
+
+    def __init__(self, session: aiohttp.ClientSession, path: str, version: Version) -> None:
+        self._session = session
+        self.path = path
+        self.version = version
+
+    async def info(self) -> Info:
+        """What it can do on its machine."""
+        return await self._get("/info", Info)
+
+    async def image(self, name: str) -> EngineImage | None:
+        """An image it has, by name or id."""
+        data = await self._call("GET", f"/images/{quote(name)}/json", fine=(404,))
+        return None if data is None else _decoded(data, EngineImage)
+
+    async def images(self, label: str | None = None) -> list[EngineImage]:
+        """The images it has; with a label, only those that carry it."""
+        return await self._get("/images/json", list[EngineImage], {"filters": _filters(label)})
+
+    async def create(self, config: Mapping[str, Any]) -> str:
+        """Make what a process will run in, and return its id."""
+        data = await self._call("POST", "/containers/create", body=config)
+        return _decoded(data or b"", Made).id
+
+    async def start(self, number: str) -> None:
+        """Start its process."""
+        await self._call("POST", f"/containers/{number}/start")
+
+    async def made(self, label: str) -> list[Made]:
+        """Everything made with a label, running or not."""
+        return await self._get("/containers/json", list[Made], {"all": "1", "filters": _filters(label)})
+
+    async def until_removed(self, number: str) -> None:
+        """Return when the engine has removed it, which it does by itself once the process has ended."""
+        await self._call("POST", f"/containers/{number}/wait", {"condition": "removed"}, fine=(404,))
+
+    async def remove(self, number: str) -> None:
+        """End it if it runs, and remove it with its files."""
+        await self._call("DELETE", f"/containers/{number}", {"force": "1", "v": "1"}, fine=(404, 409))
+
+    async def changed_paths(self, number: str) -> list[str]:
+        """Every path that was added, changed or deleted on top of its image, as the engine shows it: what is no text is lost."""
+        data = await self._call("GET", f"/containers/{number}/changes") or b""
+        return [change.path for change in _decoded(b"[]" if data.strip() == b"null" else data, list[_Changed])]
+
+    async def upper(self, number: str) -> str | None:
+        """The folder on the engine's machine that holds all it wrote, where the engine keeps such a thing and says so."""
+        driver = (await self._get(f"/containers/{number}/json", _Inspected)).graph_driver
+        return ((driver and driver.data) or {}).get("UpperDir")
+
+    async def commit(self, number: str) -> str:
+        """Its files as a new image, with its labels; returns the image's id."""
+        data = await self._call("POST", "/commit", {"container": number, "pause": "0"}, body={})
+        return _decoded(data or b"", Made).id
+
+    async def remove_image(self, number: str) -> None:
+        """Remove an image, if nothing stands on it."""
+        await self._call("DELETE", f"/images/{quote(number)}", {"force": "1"}, fine=(404, 409))
+
+    async def attach(self, number: str) -> Attached:
+        """Input and output of its process; before it is started, so that nothing is missed."""
+        path = self._url(f"/containers/{number}/attach", {"stream": "1", "stdin": "1", "stdout": "1"})
+        head = f"POST {path} HTTP/1.1\r\nHost: engine\r\nConnection: Upgrade\r\nUpgrade: tcp\r\nContent-Length: 0\r\n\r\n"
+        sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        sock.setblocking(False)  # noqa: FBT003 - the socket module's own signature
+        try:
+            with self._bounded("attach"):
+                await _connect(sock, self.path)
+                sock.send(head.encode())  # far smaller than a fresh socket's buffer
+                answer, rest = await _head(sock)
+        except BaseException:
+            sock.close()
+            raise
+        if answer.split(b" ", 2)[1:2] not in ([b"101"], [b"200"]):
+            sock.close()
+            raise SandboxError(f"the engine does not attach: {(answer + rest)[:500].decode(errors='replace')}", kind="start")
+        return Attached(sock, rest)
+
+    async def _get(self, path: str, kind: type[T], query: Mapping[str, str] | None = None) -> T:
+        return _decoded(await self._call("GET", path, query) or b"", kind)
+
+    async def _call(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None = None,
+        *,
+        body: Mapping[str, Any] | None = None,
+        fine: Sequence[int] = (),
+    ) -> bytes | None:
+        """The answer's bytes; None for a status that is `fine`."""
+        headers = {"Content-Type": "application/json"} if body is not None else {}
+        data = None if body is None else msgspec.json.encode(body)
+        url = "http://engine" + self._url(path, query or {})
+        with self._bounded(f"{method} {path}"):
+            async with self._session.request(method, url, data=data, headers=headers) as response:
+                answer = await _limited(response)
+        if response.status in fine:
+            return None
+        if response.status >= 400:
+            said = _refusal(answer)
+            raise SandboxError(f"the engine refused {method} {path} ({response.status}): {said}", kind="engine")
+        return answer
+
+    def _url(self, path: str, query: Mapping[str, str]) -> str:
+        asked = f"?{urlencode(query)}" if query else ""
+        return f"/v{self.version.api_version}{path}{asked}"
+
+    def _bounded(self, what: str) -> AbstractContextManager[Any]:
+        return deadline(CALL_S, SandboxError, f"the engine at {self.path}: {what}")
+
+
+def _decoded(data: bytes, kind: type[T]) -> T:
+    try:
+        return msgspec.json.decode(data, type=kind)
+    except msgspec.DecodeError as error:
+        raise SandboxError(f"the engine's answer is not as its API says: {error}", kind="engine") from error
+
+
+def _refusal(answer: bytes) -> str:
+    with suppress(msgspec.DecodeError):
+        return msgspec.json.decode(answer, type=_Refusal).message[:1000]
+    return answer[:500].decode(errors="replace")
+
+
+def _filters(label: str | None) -> str:
+    return msgspec.json.encode({} if label is None else {"label": [label]}).decode()
+
+
+async def _limited(response: aiohttp.ClientResponse) -> bytes:
+    """The whole body, if it is not more than anyone could have meant: what a sandbox wrote decides how long some answers are."""
+    pieces: list[bytes] = []
+    size = 0
+    async for piece in response.content.iter_any():
+        size += len(piece)
+        if size > _ANSWER_BYTES:
+            raise SandboxError(f"the engine's answer is longer than {_ANSWER_BYTES >> 20} MiB", kind="engine")
+        pieces.append(piece)
+    return b"".join(pieces)
+
+
+async def _connect(sock: socket.socket, path: str) -> None:
+    while True:
+        try:
+            sock.connect(path)
+        except BlockingIOError:  # the engine's queue of new connections is full; the kernel tells nobody when it is not
+            await anyio.sleep(0.01)
+        else:
+            return
+
+
+async def _head(sock: socket.socket) -> tuple[bytes, bytes]:
+    """The head of the engine's answer, and what came after it."""
+    data = b""
+    while b"\r\n\r\n" not in data:
+        await anyio.wait_readable(sock)
+        piece = sock.recv(4096)
+        data += piece
+        if not piece or len(data) > _HEAD_BYTES:
+            raise SandboxError("the engine closed the connection instead of attaching", kind="engine")
+    head, _, rest = data.partition(b"\r\n\r\n")
+    return head, rest
+
+
+def find_socket(given: str = "") -> str:
+    """The socket a user named, `$DOCKER_HOST`'s, or the usual one."""
+    named = given or os.environ.get("DOCKER_HOST", "") or DEFAULT_SOCKET
+    path = named.removeprefix("unix://")
+    if "://" in path or not path.startswith("/"):
+        raise ConfigError(
+            f"Docker engine `{named}`: only an engine on this machine can be used; give a socket, `docker:/run/x.sock`"
+        )
+    return path
+
+
+@asynccontextmanager
+async def open_engine(path: str) -> AsyncGenerator[Engine]:
+    """The engine behind a socket; `ConfigError` with the remedy if none answers there."""
+    _check_socket(path)
+    connector = aiohttp.UnixConnector(path=path, limit=_CONNECTIONS)
+    timeout = aiohttp.ClientTimeout(total=None)
+    async with aiohttp.ClientSession(connector=connector, timeout=timeout) as session:
+        try:
+            with anyio.fail_after(10):
+                async with session.get("http://engine/version") as response:
+                    version = _decoded(await _limited(response), Version)
+        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            raise ConfigError(
+                f"no Docker engine answers at {path} ({error or 'nothing came'}); is it a Docker engine's socket?"
+            ) from error
+        yield Engine(session, path, version)
+
+
+def _check_socket(path: str) -> None:
+    """Connect once by hand: the plain error number says what to do about it."""
+    remedies = {
+        errno.ENOENT: "there is no such socket",
+        errno.ECONNREFUSED: "nobody listens there any more",
+        errno.EACCES: f"user {os.getuid()} may not: join the group `docker`, or use a rootless engine",
+    }
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
+        sock.settimeout(5)
+        try:
+            sock.connect(path)
+        except OSError as error:
+            why = remedies.get(error.errno or 0, str(error))
+            raise ConfigError(
+                f"no Docker engine at {path}: {why}. Start one (`systemctl start docker`), name its socket"
+                " (`--sandbox docker:/path/to.sock`, or DOCKER_HOST), or use `--sandbox native`"
+            ) from error
