@@ -14,7 +14,7 @@ from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from sandlot.sandbox.image import find_image
+from sandlot.sandbox.images.spec import find_image
 
 IMAGE = "sandlot-test"
 EMPTY_IMAGE = "sandlot-test-empty"

@@ -118,6 +118,10 @@ class Sandbox(Files, Protocol):
         """Reach a port (number) or unix socket (path) inside, without opening the network."""
         ...
 
+    async def changed(self) -> Mapping[str, int]:
+        """Every file that is not the image's, by absolute path: size in bytes, as it is now. Nothing is stopped for it."""
+        ...
+
 
 class Backend(Protocol):
     """Makes sandboxes, and says what they isolate."""
@@ -153,6 +157,17 @@ class World(Protocol):
 
     async def exec(self, command: str, *, stdin: str = "", cwd: str = "/", env: Mapping[str, str] | None = None) -> Completed:
         """Run a shell command in the sandbox."""
+        ...
+
+    async def start(self, command: str, *, ready: int | str | None = None, timeout_s: float = 30.0) -> Process:
+        """Start a shell command in the sandbox and leave it running.
+
+        With `ready`, a port or the path of a unix socket, wait until it takes connections; one that ends or is late is an error.
+        """
+        ...
+
+    async def connect(self, where: int | str) -> Stream:
+        """Reach a port or a unix socket inside the sandbox, without opening the network."""
         ...
 
     async def read(self, path: str) -> bytes:

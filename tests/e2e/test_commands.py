@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from command_line import ENVIRONMENTS, NOTES, environ, refused, started
+from sandlot.store.disk import DRAFT
 
 ARITHMETIC = ENVIRONMENTS / "arithmetic"
 KEYS = {
@@ -189,7 +190,7 @@ def test_regrading_by_changed_checks_says_what_changed_and_exits_1(sandlot, made
 
 def test_a_trace_is_played_again(sandlot, made):
     again = sandlot("replay", "runs/golden/note-3/0", cwd=made)
-    assert (again.code, again.err) == (0, "")
+    assert (again.code, again.err) == (0, "the world answered as it did then\n")
     assert "end: done" in again.out
     assert "score: 4/4" in again.out
 
@@ -243,9 +244,12 @@ def test_a_rubric_is_linted_and_its_schema_printed(sandlot, tmp_path):
 
 
 def test_garbage_is_shown_and_then_collected(sandlot, made):
-    orphan = made / "runs/golden/segments/000099.parquet.draft"
+    orphan = made / f"runs/golden/segments/000099.parquet{DRAFT}"
+    orphan.write_bytes(b"left by a crash")
     shown = sandlot("gc", "--json", cwd=made).json
     assert shown["removed"] is False
+    assert any(item["path"].endswith(orphan.name) for item in shown["removable"])
+    assert orphan.exists()
     deleted = sandlot("gc", "--delete", cwd=made)
     assert deleted.code == 0
     assert not orphan.exists()

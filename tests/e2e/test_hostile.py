@@ -280,7 +280,7 @@ def test_a_damaged_run_is_told_in_a_sentence_and_never_read_wrongly(sandlot, tmp
 
 
 def test_a_blocking_async_tool_is_named_in_the_summary(sandlot, tmp_path):
-    changed(tmp_path, TOOL, f"import time; time.sleep(0.4); {TOOL}")
+    changed(tmp_path, TOOL, f"import time; time.sleep(1.2); {TOOL}")
     ran = sandlot("run", "changed.py", "--model", "scripted:golden", "--task", "note-0", "--run", "run", cwd=tmp_path)
     assert ran.code == 0
     assert re.search(r"the event loop was blocked by \S*changed\.write_note", ran.out), ran.out

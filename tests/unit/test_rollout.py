@@ -404,7 +404,13 @@ class Machine:
 
         files = MemoryFiles()
         if self.fail_freeze:
-            files.freeze = self.fail_freeze
+            first = files.freeze  # setup's files are looked at first; what hangs is the gathering
+
+            async def freeze():
+                files.freeze = self.fail_freeze
+                return await first()
+
+            files.freeze = freeze
         return files
 
     async def __aexit__(self, *error):

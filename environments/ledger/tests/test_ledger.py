@@ -6,7 +6,9 @@ import anyio
 import pytest
 
 from sandlot import Agent, Task, load
-from sandlot.env.taskset import tasks_of
+from sandlot.env.session import open_session
+from sandlot.env.taskset import task_named, tasks_of
+from sandlot.sandbox.native import open_native
 from sandlot.task import split_of
 from sandlot.trace import Message, ToolCall
 from sandlot.types import Role
@@ -193,19 +195,52 @@ def test_booking_against_equity_is_penalised_and_an_amount_of_3000_is_not(play):
     assert {str(score) for score in play(ENV, innocent, tasks=["vat-1"]).values()} == {"73/73"}
 
 
-def test_calls_made_at_once_all_take_effect():
-    async def post_three():
-        async with ENV.session("vat-1") as session:
-            await session.reset()
-            fields = {"date": f"{session.task.data['month']}-10", "party": "", "reference": "", "memo": "at once"}
-            lines = {"6100": 5, "1000": -5}
-            calls = tuple(ToolCall(f"call-{number}", "post_entry", fields | {"lines": lines}) for number in range(3))
-            await session.step(Message(role=Role.ASSISTANT, parts=calls))
-            sql = {"sql": "select count(*) from entries where memo = 'at once'"}
-            step = await session.step(Message(role=Role.ASSISTANT, parts=(ToolCall("count", "query", sql),)))
-            return json.loads(step.messages[0].results[0].text)["rows"]
+async def post_three(session) -> list:
+    """How many of three entries posted in one turn are in the books afterwards."""
+    await session.reset()
+    fields = {"date": f"{session.task.data['month']}-10", "party": "", "reference": "", "memo": "at once"}
+    lines = {"6100": 5, "1000": -5}
+    calls = tuple(ToolCall(f"call-{number}", "post_entry", fields | {"lines": lines}) for number in range(3))
+    await session.step(Message(role=Role.ASSISTANT, parts=calls))
+    sql = {"sql": "select count(*) from entries where memo = 'at once'"}
+    step = await session.step(Message(role=Role.ASSISTANT, parts=(ToolCall("count", "query", sql),)))
+    return json.loads(step.messages[0].results[0].text)["rows"]
 
-    assert anyio.run(post_three) == [[3]]
+
+def test_calls_made_at_once_all_take_effect():
+    async def in_memory():
+        async with ENV.session("vat-1") as session:
+            return await post_three(session)
+
+    assert anyio.run(in_memory) == [[3]]
+
+
+# -- the same in a sandbox ---------------------------------------------------------------------------------------------
+
+
+def test_in_a_sandbox_the_golden_solution_gets_full_marks_too(play):
+    scores = play(ENV.in_image("host"), tasks=[task.id for task in TASKS[::4]])
+    assert {str(score) for score in scores.values()} == {"73/73"}
+
+
+def test_in_a_sandbox_a_report_on_wrong_books_is_worth_as_little(play):
+    tasks = [task.id for task in TASKS[::8]]
+    assert play(ENV.in_image("host"), report_without_correcting, tasks=tasks) == play(ENV, report_without_correcting, tasks=tasks)
+
+
+def test_in_a_sandbox_the_agent_has_the_same_tools():
+    assert [tool.spec for tool in ENV.in_image("host").tools] == [tool.spec for tool in ENV.tools]
+
+
+def test_in_a_sandbox_calls_made_at_once_all_take_effect():
+    async def in_a_sandbox():
+        async with (
+            open_native() as backend,
+            open_session(ENV.in_image("host"), task_named(ENV, "vat-1"), backend=backend) as session,
+        ):
+            return await post_three(session)
+
+    assert anyio.run(in_a_sandbox) == [[3]]
 
 
 # -- what the query tool refuses ---------------------------------------------------------------------------------------

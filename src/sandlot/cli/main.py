@@ -10,8 +10,8 @@ from typing import Annotated
 
 import typer
 
-from sandlot.cli import compare, doctor, gc, logs, new, play, regrade, replay, rubric, run, serve, show
-from sandlot.errors import SandlotError, StoreError
+from sandlot.cli import compare, doctor, gc, images, logs, new, play, regrade, replay, rubric, run, serve, shell, show
+from sandlot.errors import SandlotError
 
 app = typer.Typer(
     name="sandlot",
@@ -38,7 +38,7 @@ def options(
     """Reinforcement-learning environments for language-model agents: write one, run it, grade it, look at why."""
 
 
-for module in (doctor, new, show, play, run, compare, regrade, replay, rubric, serve, gc):
+for module in (doctor, new, show, play, run, compare, regrade, replay, shell, rubric, serve, images, gc):
     module.add_to(app)
 
 
@@ -49,7 +49,7 @@ def main() -> None:
         app()
     except SandlotError as error:
         print(f"sandlot: {error}", file=sys.stderr)
-        sys.exit(3 if isinstance(error, StoreError) else 2)  # what was kept is kept; the rest is still to be done
+        sys.exit(2)
     except BrokenPipeError:
         # The reader of our output has gone, as in `sandlot show RUN --json | head`; that is its right.
         sys.stderr.close()

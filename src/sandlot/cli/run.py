@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from sandlot.cli.options import RUNS, Env, Json, Judge, Rubric, Runs, print_json
+from sandlot.errors import StoreError
 from sandlot.types import Split
 
 Option = typer.Option
@@ -35,6 +36,9 @@ def run(
     group: Annotated[int | None, Option("--group", "-g", help="Rollouts of each task.")] = None,
     task: Annotated[list[str] | None, Option("--task", help="Only this task; may be repeated.")] = None,
     split: Annotated[Split | None, Option("--split", help="Only tasks of this split.")] = None,
+    image: Annotated[
+        str | None, Option("--image", help="Run in a sandbox of this image, `host`, instead of the environment's own or of none.")
+    ] = None,
     sandbox: Annotated[
         str, Option("--sandbox", help="`native`, `docker`, or `docker:SOCKET`; for environments with an image.")
     ] = "native",
@@ -91,13 +95,18 @@ def run(
         agent=AgentConfig(harness=harness, calls="text" if calls is Calls.TEXT else "native", hooks=tuple(hook or ())),
         judge=judge_config(judge),
         rubric=rubric,
+        image=image,
         sandbox=sandbox,
         at_once=at_once,
     )
     if dry_run:
         show_forecast(config, runs=runs, json=json)
         return
-    finished = run_watched(config, runs=runs, place=place, quiet=json)
+    try:
+        finished = run_watched(config, runs=runs, place=place, quiet=json)
+    except StoreError as error:
+        typer.echo(f"sandlot: {error}; what was finished is kept, and the same command continues", err=True)
+        raise typer.Exit(3) from error
     if json:
         print_json(finished.machine)
     else:

@@ -106,7 +106,7 @@ def _said(reading: Reading) -> str:
 def show_forecast(config: RunConfig, *, runs: Path, json: bool) -> None:
     """What would be run, and what is known of its cost; runs nothing."""
     with authors_on_stderr():
-        env = load(config.env)
+        env = load(config.env).in_image(config.image)
         plan = plan_run(env, config)
     pilot = _pilot(env, config, runs)
     rows = pilot.rows if pilot else ()
@@ -121,7 +121,7 @@ def show_forecast(config: RunConfig, *, runs: Path, json: bool) -> None:
 
 def _pilot(env: Environment, config: RunConfig, runs: Path) -> Run | None:
     """The newest run of this very environment with this model: what is known about the next one."""
-    fingerprint = environment_fingerprint(env)
+    fingerprint = environment_fingerprint(env, build=False)
     for path in sorted(runs.glob("*/manifest.json"), key=lambda each: each.stat().st_mtime, reverse=True):
         run = Run(path.parent)
         if (

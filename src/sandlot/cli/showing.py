@@ -85,7 +85,7 @@ def environment_facts(env: Environment) -> dict[str, Any]:
         "name": env.name,
         "description": env.description,
         "source": str(env.source or ""),
-        "fingerprint": environment_fingerprint(env),
+        "fingerprint": environment_fingerprint(env, build=False),
         "system": env.system,
         "image": env.image,
         "network": env.network,

@@ -3,14 +3,17 @@
 The decorators only mark: they put the function, unchanged, where rollouts will look for it. Nothing runs until a task is opened.
 """
 
+import copy
+import difflib
 import inspect
+import math
 import re
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
-from typing import Any, Protocol, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Never, Protocol, TypeVar, overload
 
 from sandlot.author import name_of
 from sandlot.env.world import LiveWorld
@@ -22,8 +25,13 @@ from sandlot.task import Task
 from sandlot.tools.bash import BASH
 from sandlot.tools.function import FunctionTool
 from sandlot.tools.mcp import McpServer
+from sandlot.trace import FileRecord
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+T = TypeVar("T")
+
+MARKS = ("tasks", "setup", "tool", "check", "solution", "user", "mcp")
 
 NETWORKS = ("none",)
 """What a sandbox may reach."""
@@ -76,6 +84,7 @@ class Environment:
         limits: Limits | None = None,
         constraints: Sequence[Constraint] = (),
         state: Callable[[], Any] = dict,
+        concurrent: bool = True,
     ) -> None:
         if not _NAME.match(name):
             raise ConfigError(
@@ -83,16 +92,22 @@ class Environment:
             )
         if network not in NETWORKS:
             raise ConfigError(f"environment `{name}`: network {network!r}; there is: {', '.join(NETWORKS)}")
+        if not callable(state):
+            raise ConfigError(f"environment `{name}`: state={state!r} is one state; give what makes a fresh one, `state=State`")
         self.name = name
         self.description = description
         self.system = system
         """The system prompt, if there is one."""
         self.image = image
         """What the sandbox is made from; None for a world without one, which costs no process."""
+        self.bash = image is not None
+        """True if the agent has `bash`: where its author gave it a sandbox."""
+        self.concurrent = concurrent
+        """False if calls of one turn run one after the other: for tools that read, change and write back the same file."""
         self.network = network
         self.seed = seed
         self.limits = limits or Limits()
-        self.constraints = tuple(constraints)
+        self.constraints = _sequence(constraints, f"environment `{name}`: constraints", "(Constraint(...),)")
         self.state = state
         """Makes the fresh state of each rollout: a dataclass, a msgspec.Struct, or `dict`."""
         self.parts = Parts()
@@ -101,6 +116,13 @@ class Environment:
 
     def __repr__(self) -> str:
         return f"<Environment {self.name!r} from {self.source or 'this session'}>"
+
+    if not TYPE_CHECKING:  # a type checker knows what there is, and should go on saying so
+
+        def __getattr__(self, name: str) -> Never:
+            near = difflib.get_close_matches(name, MARKS, n=1, cutoff=0.5)
+            meant = f"did you mean `{near[0]}`?" if near else f"its marks are {', '.join(MARKS)}"
+            raise AttributeError(f"an environment has no `{name}`; {meant}")
 
     # -- marks -------------------------------------------------------------------------------------------------------
 
@@ -131,6 +153,7 @@ class Environment:
 
     def check(
         self,
+        function: None = None,
         *,
         points: float = 1.0,
         id: str | None = None,  # noqa: A002 - the field's name in the rubric
@@ -140,6 +163,13 @@ class Environment:
         isolate: bool = False,
     ) -> Callable[[F], F]:
         """Mark a check: `def right(evidence, task) -> bool | float | (value, why)`."""
+        if function is not None:
+            raise ConfigError(f"{where(function)}: a check says what it is worth: write `@env.check(points=1)`")
+        name_it = f"@env.check(points={points!r})"
+        if type(points) not in {int, float} or not math.isfinite(points):
+            raise ConfigError(f"{name_it}: points must be a number")
+        required = _sequence(requires, f"{name_it}: requires", '["other_check"]')
+        tagged = _sequence(tags, f"{name_it}: tags", '["style"]')
 
         def mark(marked: F) -> F:
             name = id or marked.__name__
@@ -148,9 +178,7 @@ class Environment:
                 raise ConfigError(f"{where(marked)}: two checks are called `{name}`; rename one or give it `id=`")
             self.parts.functions[ref] = marked
             self.parts.checks.append(
-                PythonCheck(
-                    id=name, ref=ref, points=points, tags=tuple(tags), requires=tuple(requires), gate=gate, isolate=isolate
-                )
+                PythonCheck(id=name, ref=ref, points=points, tags=tagged, requires=required, gate=gate, isolate=isolate)
             )
             return self._from(marked)
 
@@ -180,7 +208,15 @@ class Environment:
     def tools(self) -> list[Tool]:
         """What the agent may call, MCP servers' tools aside: the marked ones, and `bash` where there is a sandbox."""
         has_own = any(tool.spec.name == BASH.spec.name for tool in self.parts.tools)
-        return [*([BASH] if self.image is not None and not has_own else []), *self.parts.tools]
+        return [*([BASH] if self.bash and not has_own else []), *self.parts.tools]
+
+    def in_image(self, image: str | None) -> "Environment":
+        """The same environment in another image; None for its own. Tools and checks stay as they are: no `bash` comes with it."""
+        if image is None:
+            return self
+        other = copy.copy(self)
+        other.image = image
+        return other
 
     # -- use ---------------------------------------------------------------------------------------------------------
 
@@ -193,7 +229,8 @@ class Environment:
 
     def new_world(self, task: Task, files: Any, seed: int) -> LiveWorld:
         """A world's parts, fresh for one rollout."""
-        return LiveWorld(state=self.state(), task=task.public(), rng=Random(seed), files=files)  # noqa: S311 - seeded, not secret
+        noted: dict[str, FileRecord] | None = None if self.image is None else {}
+        return LiveWorld(state=self.state(), task=task.public(), rng=Random(seed), files=files, noted=noted)  # noqa: S311 - seeded, not secret
 
     def _from(self, function: F) -> F:
         if self.source is None:
@@ -205,6 +242,13 @@ class Environment:
             raise ConfigError(
                 f"{where(function)}: environment `{self.name}` has its `{what}` already; a second one is `{name_of(function)}`"
             )
+
+
+def _sequence(value: Sequence[T], what: str, fix: str) -> tuple[T, ...]:
+    """Several, as a tuple; one alone, or a text, which Python would take letter by letter, is refused."""
+    if isinstance(value, str) or not hasattr(value, "__iter__"):
+        raise ConfigError(f"{what} is {value!r}; give a list, `{fix}`")
+    return tuple(value)
 
 
 def where(function: Callable[..., Any]) -> str:

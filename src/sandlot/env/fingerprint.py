@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 
 from sandlot.env.environment import Environment
+from sandlot.env.image import digest_of_image, own_image_files
 from sandlot.errors import ConfigError
 from sandlot.ports import ToolSpec
 from sandlot.types import Json, digest
@@ -21,14 +22,12 @@ LEFT_OUT = {"README.md", "README.rst", "README.txt", "README", "docs", "tests", 
 ENTRY_NAMES = {"environment.toml", "environment.py"}
 
 
-def environment_fingerprint(env: Environment, image_digest: str = "") -> str:
-    """Of what the author wrote."""
+def environment_fingerprint(env: Environment, *, build: bool = True) -> str:
+    """Of what the author wrote. Without `build`, a package list that was never installed counts by its names alone."""
     if env.source is None or not env.source.exists():
         raise ConfigError(f"environment `{env.name}` was not loaded from a file, so it has no fingerprint; write it into one")
-    whole = msgspec.msgpack.encode(
-        [[name, _digest_of(path)] for name, path in _files(env.source)] + [["image", env.image or "", image_digest]]
-    )
-    return digest(whole)
+    files = [[name, _digest_of(path)] for name, path in _files(env.source, own_image_files(env))]
+    return digest(msgspec.msgpack.encode([*files, ["image", env.image or "", digest_of_image(env, build=build)]]))
 
 
 def setting_fingerprint(environment: str, env: Environment, tools: Sequence[ToolSpec], setting: Json) -> str:
@@ -43,7 +42,7 @@ def _digest_of(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _files(source: Path) -> Iterator[tuple[str, Path]]:
+def _files(source: Path, image: Path | None) -> Iterator[tuple[str, Path]]:
     """Relative name and place of every file that counts, in a stable order."""
     if source.is_file() and source.name not in ENTRY_NAMES:
         yield source.name, source
@@ -52,5 +51,7 @@ def _files(source: Path) -> Iterator[tuple[str, Path]]:
     for path in sorted(root.rglob("*")):
         pieces = path.relative_to(root).parts
         skipped = pieces[0] in LEFT_OUT or any(piece.startswith(".") or piece == "__pycache__" for piece in pieces)
+        if image is not None and image in (path.absolute(), *path.absolute().parents):
+            continue  # its digest speaks for it; a root file system has links that lead to the host's files
         if path.is_file() and not skipped:
             yield "/".join(pieces), path

@@ -1,6 +1,6 @@
 """The folder form: the same environment as files.
 
-environment.toml       name, description, system, image, network, seed, tools, [limits], [[constraints]], [[mcp]]
+environment.toml       name, description, system, image, network, seed, concurrent, tools, [limits], [[constraints]], [[mcp]]
 tasks/*.jsonl|parquet  one row a task; or tasks.py with `def tasks(rng)`
 world.py               optional: `def setup(world, task)` and a class `State`
 tools.py  checks.py    functions; rubrics name checks as `checks:function`
@@ -11,8 +11,9 @@ rubrics/<name>.json    `default` unless a task names another
 import functools
 import inspect
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from random import Random
 from types import ModuleType
 from typing import Any
 
@@ -25,7 +26,8 @@ from sandlot.errors import ConfigError
 from sandlot.grade.library import LIBRARY
 from sandlot.grade.lint import Finding, lint_file
 from sandlot.grade.loading import load_rubric
-from sandlot.limits import Constraint, Limits
+from sandlot.limits import Constraint, Limits, OnBreach
+from sandlot.task import Task
 from sandlot.tools.mcp import McpServer
 
 MANIFEST = "environment.toml"
@@ -42,6 +44,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """What the sandbox is made from; none for a world without one."""
     network: str = "none"
     seed: int = 0
+    concurrent: bool = True
+    """False if calls of one turn run one after the other: for tools that read, change and write back the same file."""
     tools: tuple[str, ...] | None = None
     """Functions of `tools.py`; if left out, every public function defined there."""
     limits: Limits = Limits()
@@ -63,6 +67,7 @@ def load_folder(folder: Path) -> Environment:
         image=manifest.image,
         network=manifest.network,
         seed=manifest.seed,
+        concurrent=manifest.concurrent,
         limits=manifest.limits,
         constraints=manifest.constraints,
         state=getattr(world, "State", dict),
@@ -114,7 +119,18 @@ def _manifest(path: Path) -> Manifest:
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from error
     except msgspec.ValidationError as error:
-        raise ConfigError(f"{path}: {error}; known keys: {', '.join(Manifest.__struct_fields__)}") from error
+        raise ConfigError(f"{path}: {error}{_known(str(error))}") from error
+
+
+def _known(error: str) -> str:
+    """What can be written in the table an error is about."""
+    if "enum" in error:
+        return f"; use {', '.join(OnBreach)}"
+    if "field" not in error:  # a value of the wrong type: the message says which is right
+        return ""
+    tables = {"$.limits": Limits, "$.constraints": Constraint, "$.mcp": McpServer}
+    table = next((fields for name, fields in tables.items() if f"`{name}" in error), Manifest)
+    return f"; known keys: {', '.join(field.name for field in msgspec.structs.fields(table))}"
 
 
 def _add_tasks(env: Environment, folder: Path) -> None:
@@ -125,9 +141,13 @@ def _add_tasks(env: Environment, folder: Path) -> None:
     if generator is not None:
         env.tasks(_function(generator, "tasks", folder / "tasks.py"))
     elif files:
-        env.parts.tasks = lambda _: tasks_from(*files)
+        env.parts.tasks = functools.partial(_from_files, files)
     else:
         raise ConfigError(f"{folder}: no tasks; write `tasks/train.jsonl` (one task a line) or `tasks.py` with `def tasks(rng)`")
+
+
+def _from_files(files: list[Path], _: Random) -> Iterator[Task]:
+    return tasks_from(*files)
 
 
 def _tool_functions(folder: Path, names: tuple[str, ...] | None) -> list[Callable[..., Any]]:

@@ -11,6 +11,7 @@ answers and keeps its `Score`s, so grading and re-grading are one function. If a
 asked, the environment is not deterministic and grading is refused.
 """
 
+import inspect
 import math
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
@@ -39,6 +40,12 @@ class Ask:
     prompt: str
     golden: str | None = None
 
+    def __post_init__(self) -> None:
+        for name in ("prompt", "golden"):
+            value = getattr(self, name)
+            if not isinstance(value, str) and (name == "prompt" or value is not None):
+                raise TypeError(f"Ask({name}={value!r}): a {type(value).__name__} is not text; write `{name}=str(...)`")
+
 
 @dataclass(frozen=True, slots=True)
 class Score:
@@ -63,10 +70,17 @@ def environment(
     tools: Sequence[Callable[..., Any]] = (),
 ) -> Callable[[Callable[[Random], Script]], Environment]:
     """Make an environment of `tasks` tasks from one generator function."""
-    if tasks < 1:
-        raise ConfigError(f"environment `{name}`: tasks={tasks}; give a positive number of tasks")
+    if type(tasks) is not int or tasks < 1:
+        raise ConfigError(f"environment `{name}`: tasks={tasks!r}; give a positive number of tasks")
+
+    if callable(tools):
+        raise ConfigError(
+            f"environment `{name}`: tools is one function; give a list, `tools=[{name_of(tools).rpartition('.')[2]}]`"
+        )
 
     def make(function: Callable[[Random], Script]) -> Environment:
+        if not inspect.isgeneratorfunction(function):
+            raise ConfigError(f"{where(function)}: `{function.__name__}` must `yield Ask(...)` and then `yield Score(...)`")
         env = Environment(name, description=(function.__doc__ or "").strip(), system=system, seed=seed, limits=limits)
         env.source = Path(function.__code__.co_filename)
         dialogue = Dialogue(env, function)

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from sandlot.env.environment import Environment
+from sandlot.env.image import image_of
 from sandlot.env.session import world_seed
 from sandlot.errors import ConfigError, GradeError
 from sandlot.grade import lint
@@ -42,7 +43,7 @@ async def load_evidence(env: Environment, task: Task, trace: Trace, blobs: Blobs
 @asynccontextmanager
 async def _grading_sandbox(env: Environment, task: Task, backend: Backend, files: Mapping[str, bytes]) -> AsyncGenerator[World]:
     """A machine of the pristine image that never met the agent, with some of its files put in."""
-    async with backend.open(env.image or "", "none", env.limits.but(task.limits)) as machine:
+    async with backend.open(image_of(env), "none", env.limits.but(task.limits)) as machine:
         for path, data in files.items():
             await machine.write(path, data)
         yield env.new_world(task, machine, world_seed(env, task))

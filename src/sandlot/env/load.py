@@ -75,7 +75,10 @@ def checked(env: Environment) -> Environment:
     tools = {tool.spec.name for tool in env.tools}
     for constraint in env.constraints:
         if constraint.tool != "*" and constraint.tool not in tools and not env.parts.sources:
-            raise ConfigError(f"{place}: constraint `{constraint.id}` is about a tool `{constraint.tool}` that does not exist")
+            raise ConfigError(
+                f"{place}: constraint `{constraint.id}` is about a tool `{constraint.tool}` that does not exist; "
+                f"there are: {', '.join(sorted(tools)) or 'none'}"
+            )
     return env
 
 

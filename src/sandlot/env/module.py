@@ -29,9 +29,12 @@ def load_module(path: Path) -> ModuleType:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
         del sys.modules[name]
+        place = _blamed(error, path)
         if isinstance(error, ConfigError):
-            raise
-        raise ConfigError(f"{_blamed(error, path)}: {type(error).__name__}: {error}") from error
+            if str(path.parent) in str(error):
+                raise
+            raise ConfigError(f"{place}: {error}") from error
+        raise ConfigError(f"{place}: {type(error).__name__}: {error}") from error
     return module
 
 

@@ -17,8 +17,10 @@ import anyio
 from sandlot import author
 from sandlot.clock import SYSTEM_CLOCK, deadline, excused, time_limit
 from sandlot.env.environment import Environment, User
+from sandlot.env.image import image_of
+from sandlot.env.initial import initial_files
 from sandlot.env.opening import Keeper
-from sandlot.env.world import LiveWorld
+from sandlot.env.world import LiveWorld, sandbox_of
 from sandlot.errors import AuthorError, ConfigError, HarnessError, SandboxError, boundary
 from sandlot.grade.evidence import gather
 from sandlot.limits import Constraint, Limits, OnBreach
@@ -26,7 +28,7 @@ from sandlot.ports import Backend, Blobs, Files, Snapshot, Step, Tool, ToolSpec,
 from sandlot.sandbox.memory import MemoryFiles
 from sandlot.store.blobs import MemoryBlobs
 from sandlot.task import Task
-from sandlot.trace import Event, EvidenceRecord, Message, ToolCall, ToolResult, said
+from sandlot.trace import Event, EvidenceRecord, FileRecord, Message, ToolCall, ToolResult, said
 from sandlot.types import End, Role, derive_seed
 
 STRICTNESS = (OnBreach.PENALTY, OnBreach.REFUSE, OnBreach.END)
@@ -57,7 +59,7 @@ async def open_session(
     async with Keeper(limits.teardown_s) as keeper:
         files: Files = MemoryFiles()
         if env.image is not None and backend is not None:
-            machine = backend.open(env.image, env.network, limits)
+            machine = backend.open(image_of(env), env.network, limits)
             files = await keeper.enter(machine, limits.provision_s, SandboxError, "opening the sandbox")
         with boundary(AuthorError, f"making the state of task `{task.id}`"):
             world = env.new_world(task, files, world_seed(env, task))
@@ -67,8 +69,17 @@ async def open_session(
         if env.parts.setup is not None:
             with deadline(limits.setup_s, AuthorError, f"setup of task `{task.id}`"):
                 await author.call(env.parts.setup, world, world.task)
-        initial = await files.freeze() if env.image is None else None
+        with deadline(limits.setup_s, SandboxError, f"looking at what setup of task `{task.id}` left"):
+            untouched = env.image is not None and env.parts.setup is None and not env.parts.sources
+            initial: Snapshot | Mapping[str, FileRecord] = {} if untouched else await _initial(world, limits.evidence_bytes)
         yield WorldSession(env, task, world, _by_name(tools), limits, blobs or MemoryBlobs(), initial, keep_time=keep_time)
+
+
+async def _initial(world: LiveWorld, cap_bytes: int) -> Snapshot | Mapping[str, FileRecord]:
+    """The files as the agent will find them."""
+    written = world.stop_noting()
+    sandbox = sandbox_of(world.files)
+    return await world.files.freeze() if sandbox is None else await initial_files(sandbox, written, cap_bytes)
 
 
 class WorldSession:
@@ -82,7 +93,7 @@ class WorldSession:
         tools: Mapping[str, Tool],
         limits: Limits,
         blobs: Blobs,
-        initial: Snapshot | None,
+        initial: Snapshot | Mapping[str, FileRecord],
         *,
         keep_time: bool,
     ) -> None:
@@ -195,8 +206,8 @@ class WorldSession:
         if tool is None:
             known = ", ".join(f"`{name}`" for name in self._tools) or "none"
             return ToolResult(call=call.id, text=f"There is no tool `{call.name[:200]}`. Tools: {known}.", error=True)
-        # Sync tools share the world's state: they take turns, in the order asked, and wait for it on nobody's time.
-        async with nullcontext() if tool.concurrent else self._turn_taking:
+        # What shares the world's state or files takes turns, in the order asked, and waits for it on nobody's time.
+        async with nullcontext() if tool.concurrent and self._env.concurrent else self._turn_taking:
             with time_limit(self.limits.tool_s):
                 return await self._cut(await tool.call(self.world, call), events)
         events.append(self._event("tool_timeout", tool=call.name, seconds=self.limits.tool_s))

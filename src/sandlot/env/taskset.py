@@ -24,17 +24,21 @@ def tasks_of(env: Environment, split: Split | None = None) -> list[Task]:
         raise ConfigError(
             f"environment `{env.name}` has no tasks; mark a generator with `@env.tasks`, or put rows into `tasks/*.jsonl`"
         )
-    with boundary(AuthorError, f"tasks of `{env.name}`"):
-        generated = iter(generate(Random(derive_seed("tasks", env.seed, env.name))))  # noqa: S311 - seeded, not secret
-        tasks: list[Any] = list(islice(generated, MAX_TASKS + 1))
+    place = where(generate) if hasattr(generate, "__code__") else str(env.source)
+    try:
+        with boundary(AuthorError, f"{place}: tasks of `{env.name}`"):
+            generated = iter(generate(Random(derive_seed("tasks", env.seed, env.name))))  # noqa: S311 - seeded, not secret
+            tasks: list[Any] = list(islice(generated, MAX_TASKS + 1))
+    except ConfigError as error:
+        raise ConfigError(str(error) if str(env.source) in str(error) else f"{place}: {error}") from error
     if len(tasks) > MAX_TASKS:
-        raise ConfigError(f"{where(generate)}: it yields more than {MAX_TASKS:,} tasks; does it ever end?")
+        raise ConfigError(f"{place}: it yields more than {MAX_TASKS:,} tasks; does it ever end?")
     seen: set[str] = set()
     for task in tasks:
         if not isinstance(task, Task):
-            raise ConfigError(f"{where(generate)}: tasks must yield `Task(...)`, not {type(task).__name__} {task!r}")
+            raise ConfigError(f"{place}: tasks must yield `Task(...)`, not {type(task).__name__} {task!r}")
         if task.id in seen:
-            raise ConfigError(f"{where(generate)}: two tasks are called `{task.id}`; ids are identities, make them differ")
+            raise ConfigError(f"{place}: two tasks are called `{task.id}`; ids are identities, make them differ")
         seen.add(task.id)
     if not tasks:
         raise ConfigError(f"environment `{env.name}` yields no tasks")

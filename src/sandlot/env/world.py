@@ -1,14 +1,29 @@
 """The live world: what setup, tools and solutions hold while a rollout runs."""
 
+import functools
+import posixpath
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import Any
+from typing import Any, cast
 
 from sandlot.errors import AuthorError
-from sandlot.ports import Command, Completed, Files, Sandbox
+from sandlot.ports import Command, Completed, Files, Process, Sandbox, Stream
 from sandlot.sandbox.command import run_command
+from sandlot.sandbox.service import start_service
 from sandlot.task import Task
+from sandlot.trace import FileRecord
+from sandlot.types import digest
+
+
+def sandbox_of(files: Files) -> Sandbox | None:
+    """The files as the machine they are on; None if they are on none."""
+    return cast("Sandbox", files) if _is_sandbox(type(files)) else None
+
+
+@functools.cache
+def _is_sandbox(kind: type) -> bool:
+    return issubclass(kind, Sandbox)  # asking a Protocol takes a tenth of a millisecond: once for each class is enough
 
 
 @dataclass(slots=True)
@@ -19,6 +34,8 @@ class LiveWorld:
     task: Task
     rng: Random
     files: Files
+    noted: dict[str, FileRecord] | None = None
+    """What was written into a sandbox, for as long as nothing but writing has happened; None after that, and without one."""
 
     async def read(self, path: str) -> bytes:
         """One file."""
@@ -26,7 +43,10 @@ class LiveWorld:
 
     async def write(self, path: str, data: bytes | str) -> None:
         """Put one file, with the folders above it; text is written as UTF-8."""
-        await self.files.write(path, data.encode() if isinstance(data, str) else data)
+        content = data.encode() if isinstance(data, str) else data
+        await self.files.write(path, content)
+        if self.noted is not None:
+            self.noted[posixpath.normpath(path)] = FileRecord(size=len(content), blob=digest(content))
 
     async def list(self, folder: str = "/") -> Sequence[str]:
         """Absolute paths of all files below a folder, sorted."""
@@ -34,9 +54,29 @@ class LiveWorld:
 
     async def exec(self, command: str, *, stdin: str = "", cwd: str = "/", env: Mapping[str, str] | None = None) -> Completed:
         """Run a shell command in the sandbox and wait for it."""
-        if not isinstance(self.files, Sandbox):
-            raise AuthorError(
-                '`world.exec`: this environment has no sandbox to run commands in; give it an image, `image="host"`'
-            )
         argv = ("/bin/sh", "-c", command)
-        return await run_command(self.files, Command(argv=argv, cwd=cwd, env=dict(env or {}), stdin=stdin.encode()))
+        sandbox = self.sandbox("exec")
+        return await run_command(sandbox, Command(argv=argv, cwd=cwd, env=dict(env or {}), stdin=stdin.encode()))
+
+    async def start(self, command: str, *, ready: int | str | None = None, timeout_s: float = 30.0) -> Process:
+        """Start a shell command and leave it running; with `ready`, wait until that port or unix socket takes connections."""
+        return await start_service(self.sandbox("start"), command, ready=ready, timeout_s=timeout_s)
+
+    async def connect(self, where: int | str) -> Stream:
+        """Reach a port or a unix socket inside the sandbox, without opening the network."""
+        return await self.sandbox("connect").connect(where)
+
+    def sandbox(self, what: str) -> Sandbox:
+        """The machine behind the files, to act in: from here on, writing is not all that happens."""
+        sandbox = sandbox_of(self.files)
+        if sandbox is None:
+            raise AuthorError(
+                f'`world.{what}`: this environment has no sandbox to run commands in; give it an image, `image="host"`'
+            )
+        self.noted = None
+        return sandbox
+
+    def stop_noting(self) -> Mapping[str, FileRecord] | None:
+        """What was written so far, if nothing else has happened; nothing is noted after this."""
+        noted, self.noted = self.noted, None
+        return noted

@@ -8,10 +8,11 @@ The size cap keeps small files first, so that one huge file never pushes out the
 """
 
 import posixpath
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Any
+from typing import Any, cast
 
+import anyio
 import msgspec
 
 from sandlot.errors import GradeError, NotInEvidence, SandboxError, boundary
@@ -23,6 +24,9 @@ from sandlot.types import digest
 
 PER_FILE_SHARE = 4
 """One file may take this fraction of the cap on all of them: a quarter."""
+BATCH_FILES = 32
+BATCH_BYTES = 2**20
+"""Files read and kept beside each other: so many at most, and so many bytes of them."""
 
 
 class StoredEvidence:
@@ -135,42 +139,81 @@ async def gather(
     blobs: Blobs,
     limits: Limits,
     *,
-    initial: Snapshot | None = None,
+    initial: Snapshot | Mapping[str, FileRecord] | None = None,
     state: Any = None,
     answer: str = "",
     penalties: Mapping[str, float] | None = None,
 ) -> EvidenceRecord:
     """What the agent left, as a record, with the bytes of its files in `blobs`.
 
-    `final` is None for a world that has no files. `initial` is the snapshot taken after setup; without it the diff shows every
-    file as new. State that is not plain data is the author's error, named by its path.
+    `final` is None for a world that has no files. `initial` is what was there after setup, as a snapshot or already as records;
+    without it the diff shows every file as new. State that is not plain data is the author's error, named by its path.
     """
     kept = plain(state)  # first: it is cheap, and wrong state would make all the reading vain
     files = await _keep(final, blobs, limits.evidence_bytes) if final is not None else {}
+    if initial is None or isinstance(initial, Mapping):
+        before = {readable(path): file for path, file in (initial or {}).items()}
+    else:
+        before = await _initial(initial, files, limits.evidence_bytes)
     return EvidenceRecord(
-        answer=readable(answer),
-        state=kept,
-        files=files,
-        initial=await _initial(initial, files, limits.evidence_bytes) if initial is not None else {},
-        penalties=dict(sorted((penalties or {}).items())),
+        answer=readable(answer), state=kept, files=files, initial=before, penalties=dict(sorted((penalties or {}).items()))
     )
 
 
 async def _keep(snapshot: Snapshot, blobs: Blobs, cap_bytes: int) -> dict[str, FileRecord]:
     """Every file's record; bytes are kept while they fit, smallest files first."""
-    sizes = await _listing(snapshot)
     left = cap_bytes
     files: dict[str, FileRecord] = {}
-    for path, size in sorted(sizes.items(), key=lambda item: (item[1], item[0])):
-        data = await _read(snapshot, path) if size <= min(left, cap_bytes // PER_FILE_SHARE) else None
-        if data is not None and len(data) > min(left, cap_bytes // PER_FILE_SHARE):
-            size, data = len(data), None  # noqa: PLW2901 - the listing was wrong; what was read is the truth
-        if data is None:
-            files[readable(path)] = FileRecord(size=size, blob=None)
-            continue
-        left -= len(data)
+
+    async def keep(path: str, size: int) -> None:
+        nonlocal left
+        data = await _read(snapshot, path)
+        if len(data) > size and len(data) - size > min(left, cap_bytes // PER_FILE_SHARE - size):
+            left += size
+            files[readable(path)] = FileRecord(size=len(data), blob=None)  # the listing was wrong; what was read is the truth
+            return
+        left += size - len(data)
         files[readable(path)] = FileRecord(size=len(data), blob=await blobs.put(data))
+
+    fitting: list[tuple[str, int]] = []
+    for path, size in sorted((await _listing(snapshot)).items(), key=lambda item: (item[1], item[0])):
+        if size <= min(left, cap_bytes // PER_FILE_SHARE):
+            left -= size
+            fitting.append((path, size))
+        else:
+            files[readable(path)] = FileRecord(size=size, blob=None)
+    await in_batches(fitting, keep)
     return dict(sorted(files.items()))
+
+
+async def in_batches(sized: Sequence[tuple[str, int]], act: Callable[[str, int], Coroutine[Any, Any, None]]) -> None:
+    """Small files beside each other, so that they share one sync; large ones alone, so that memory stays small."""
+    for batch in _batches(sized):
+        if len(batch) == 1:
+            await act(*batch[0])
+            continue
+        try:
+            async with anyio.create_task_group() as group:
+                for path, size in batch:
+                    group.start_soon(act, path, size)
+        except ExceptionGroup as errors:  # a sandbox that is gone fails every one of them, and is one failure
+            first: BaseException = errors
+            while isinstance(first, ExceptionGroup):
+                first = cast("tuple[Exception, ...]", first.exceptions)[0]
+            raise first from errors
+
+
+def _batches(sized: Sequence[tuple[str, int]]) -> Iterator[list[tuple[str, int]]]:
+    batch: list[tuple[str, int]] = []
+    total = 0
+    for path, size in sized:
+        if batch and (len(batch) == BATCH_FILES or total + size > BATCH_BYTES):
+            yield batch
+            batch, total = [], 0
+        batch.append((path, size))
+        total += size
+    if batch:
+        yield batch
 
 
 async def _initial(snapshot: Snapshot, after: Mapping[str, FileRecord], cap_bytes: int) -> dict[str, FileRecord]:

@@ -42,6 +42,8 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """The grader model for judge checks."""
     rubric: str | None = None
     """Grade every task by this rubric instead of its own."""
+    image: str | None = None
+    """Run in a sandbox of this image instead of the environment's own, or of none; part of the environment's fingerprint."""
     sandbox: str = "native"
     """The sandbox backend, for environments with an image."""
     at_once: int = 64

@@ -6,6 +6,7 @@ import sys
 from contextlib import AsyncExitStack
 from importlib.metadata import version
 
+import anyio.to_thread
 import msgspec
 
 from sandlot.env.environment import Environment
@@ -49,7 +50,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 
 async def fingerprints(env: Environment, config: RunConfig, plan: Plan) -> Fingerprints:
     """Of the environment, of the setting a model meets there, and of the chosen tasks."""
-    written = environment_fingerprint(env)
+    # In a thread, and before the first rollout: an image that does not exist yet is made here, under no rollout's deadline.
+    written = await anyio.to_thread.run_sync(environment_fingerprint, env)
     agent = config.agent
     judge = config.judge.shown if config.judge else None
     setting = {

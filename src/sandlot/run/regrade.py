@@ -51,7 +51,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 async def regrade_run(path: Path, env: str | None = None, judge: str | None = None, rubric: str | None = None) -> Report:
     """Grade a run's evidence again with its environment as it is now; nothing is written."""
     run = Run(path)
-    environment = load(env or run.manifest.source)
+    environment = load(env or run.manifest.source).in_image(run.manifest.config.image)
     asked = run.manifest.config
     async with open_grading(
         environment,
@@ -63,7 +63,7 @@ async def regrade_run(path: Path, env: str | None = None, judge: str | None = No
         again = [item async for item in regrade(run, grading)]
     return Report(
         run=str(path),
-        same_environment=environment_fingerprint(environment) == run.manifest.fingerprints.environment,
+        same_environment=environment_fingerprint(environment, build=False) == run.manifest.fingerprints.environment,
         regraded=len(again),
         same=sum(item.same for item in again),
         changed=tuple(item for item in again if not item.same),

@@ -25,7 +25,7 @@ async def replay_trace(
 ) -> Trace:
     """The trace as it goes this time; where tools answer differently than they did, it says so in its events."""
     run = Run(path)
-    environment = load(env or run.manifest.source)
+    environment = load(env or run.manifest.source).in_image(run.manifest.config.image)
     agent = run.manifest.config.agent
     recorded = run.trace(task, rollout)
     async with AsyncExitStack() as stack:

@@ -45,7 +45,7 @@ async def run_async(
     watch: "Watcher | None" = None,
 ) -> Run:
     """Take every rollout of a run that is not there yet, and give back the run."""
-    environment = env or load(config.env)
+    environment = (env or load(config.env)).in_image(config.image)
     plan = plan_run(environment, config)
     prints = await fingerprints(environment, config, plan)
     path = place or find_directory(runs, environment, config, prints)
@@ -105,6 +105,7 @@ def run(  # noqa: PLR0913 - the everyday fields of a run, all by keyword
     group: int | None = None,
     tasks: tuple[str, ...] = (),
     split: Any = None,
+    image: str | None = None,
     sandbox: str = "native",
     at_once: int = 64,
     judge: str | ModelConfig | None = None,
@@ -121,6 +122,7 @@ def run(  # noqa: PLR0913 - the everyday fields of a run, all by keyword
         agent=agent or AgentConfig(),
         judge=_model(judge) if judge else None,
         rubric=rubric,
+        image=image,
         sandbox=sandbox,
         at_once=at_once,
     )

@@ -20,7 +20,8 @@ from sandlot.errors import ConfigError, SandboxError, unwrapped
 from sandlot.limits import Limits
 from sandlot.ports import Command
 from sandlot.sandbox.cgroup import CONTROLLERS, Cgroups, find_cgroups
-from sandlot.sandbox.image import Image, find_image, image_digest
+from sandlot.sandbox.images.image import Image
+from sandlot.sandbox.images.spec import find_image, image_digest
 from sandlot.sandbox.machine import Machine, start_machine
 from sandlot.sandbox.probe import capabilities
 from sandlot.sandbox.process import NativeProcess, NativeStream, connect, spawn
@@ -78,6 +79,10 @@ class NativeSandbox:
     async def connect(self, where: int | str) -> NativeStream:
         """Reach a port (number) or unix socket (path) inside, without opening the network."""
         return await connect((await self._live()).link, where)
+
+    async def changed(self) -> Mapping[str, int]:
+        """Every file that is not the image's, by absolute path: size in bytes, as it is now. Nothing is stopped for it."""
+        return {entry.path: entry.size for entry in await self._reader().entries(Listing.CHANGED) if entry.kind == "f"}
 
     async def kill_all(self) -> int:
         """End every process; the files stay. Returns how many there were."""
@@ -184,8 +189,7 @@ class NativeBackend:
 
     async def digest(self, image: str) -> str:
         """What an image was made from, for the environment's fingerprint."""
-        found, _ = await self._image(image)
-        return await anyio.to_thread.run_sync(image_digest, found)
+        return await anyio.to_thread.run_sync(image_digest, image)
 
     async def count(self) -> int:
         """Machines alive, the pool's included. One that was closed a moment ago may still be dying; see `settle`."""

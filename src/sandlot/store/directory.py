@@ -51,7 +51,7 @@ async def open_run(
     path: Path, *, manifest: bytes | None = None, sealing: Sealing | None = None, disk: Disk = DISK
 ) -> AsyncGenerator[RunDirectory]:
     """Make the run directory, or go on with it. `manifest` is needed to make one; an existing one keeps its own."""
-    with boundary(ConfigError, f"there can be no run at `{path}`"):
+    with boundary(StoreError, f"run `{path}` cannot be written"):
         await anyio.to_thread.run_sync(_make_place, path, manifest, disk)
     with write_lock(path):
         with boundary(StoreError, f"run `{path}` cannot be written"):
@@ -79,7 +79,10 @@ def _make_place(path: Path, manifest: bytes | None, disk: Disk) -> None:
         foreign = [item.name for item in path.iterdir() if not _ours(item)] if path.is_dir() else []
         if foreign:
             raise ConfigError(f"`{path}` is not a run and not empty (it has `{foreign[0]}`); name a new directory")
-    make_folder(path, disk)
+    try:
+        make_folder(path, disk)
+    except (NotADirectoryError, FileExistsError) as error:
+        raise ConfigError(f"there can be no run at `{path}`: {error.strerror or error}; name another place") from error
 
 
 def _ours(item: Path) -> bool:

@@ -240,7 +240,7 @@ async def test_render_shows_a_person_where_things_stand():
         await session.step(calling(add(2)))
         shown = await session.render()
     assert "user: Do it." in shown
-    assert "-> add({'amount': 2})" in shown
+    assert '-> add({"amount":2})' in shown
     assert "<- 2" in shown
     assert "turn 1 of 4" in shown
 

@@ -194,3 +194,25 @@ async def test_state_nested_too_deep_is_the_authors_error():
 async def test_text_an_agent_put_into_the_state_can_always_be_written_down():
     record = await gather(Frozen({}), MemoryBlobs(), Limits(), state={"note\ud800": "a\udfffb"})
     assert record.state == {"note\\ud800": "a\\udfffb"}
+
+
+class Gone:
+    """A snapshot whose machine is lost after it has been listed."""
+
+    async def list(self):
+        return {f"/{number}": 1 for number in range(100)}
+
+    async def read(self, path):
+        raise SandboxError("the sandbox is gone", kind="gone")
+
+
+async def test_a_sandbox_that_is_gone_is_one_failure_of_its_own_side():
+    with pytest.raises(SandboxError, match="gone"):
+        await gather(Gone(), MemoryBlobs(), Limits())
+
+
+async def test_files_beyond_a_batch_are_all_kept_and_their_order_does_not_matter():
+    files = {f"/{number:03}": bytes([number % 250]) * (number % 7) for number in range(200)}
+    record = await gather(Frozen(files), MemoryBlobs(), Limits())
+    assert {path: file.size for path, file in record.files.items()} == {path: len(data) for path, data in files.items()}
+    assert list(record.files) == sorted(files)

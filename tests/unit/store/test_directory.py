@@ -90,7 +90,7 @@ async def test_a_manifest_without_format_1_is_refused(tmp_path, manifest):
 
 async def test_a_place_that_cannot_be_written_is_an_error_with_its_name(tmp_path):
     (tmp_path / "file").write_text("in the way")
-    with pytest.raises(StoreError, match="cannot be written"):
+    with pytest.raises(ConfigError, match="there can be no run at"):
         async with open_run(tmp_path / "file" / "r", manifest=MANIFEST):
             pass
 

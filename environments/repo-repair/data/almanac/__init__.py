@@ -1,0 +1,1 @@
+"""Days, months and moments."""

@@ -1,0 +1,1 @@
+"""Keeping things, and handing them out."""

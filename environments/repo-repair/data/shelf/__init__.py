@@ -1,0 +1,1 @@
+"""Small things one does to text."""

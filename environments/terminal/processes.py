@@ -1,0 +1,40 @@
+"""Running processes: what they were started with, and what they still hold."""
+
+from random import Random
+
+from .job import WORDS, Job, token
+
+PROMPT = """Several workers are running on this machine, each a `sleep` with its own variables and its own working directory.
+Two things are needed from them:
+
+1. The worker whose variable QUEUE is `{queue}` was started with a TOKEN. Write it to /out/token.txt.
+2. The worker whose working directory is /srv/work/{place} has a file open that was deleted. Write what was in it to
+   /out/recovered.txt."""
+WORKER = """mkdir -p /srv/work/{place}
+printf '%s\\n' '{first}' '{second}' > /srv/work/{place}/notes
+(cd /srv/work/{place} && exec 3<notes && rm notes && QUEUE={queue} TOKEN={token} exec sleep 86400) </dev/null >/dev/null 2>&1 &
+"""
+
+
+def running_workers(rng: Random) -> Job:
+    places, queues = rng.sample(WORDS, 8), rng.sample(WORDS, 8)
+    workers = [
+        {"place": place, "queue": queue, "token": token(rng), "first": token(rng, 30), "second": token(rng, 30)}
+        for place, queue in zip(places, queues, strict=True)
+    ]
+    asked, opened = rng.sample(workers, 2)
+    ready = f"for p in {' '.join(places)}; do while [ -e /srv/work/$p/notes ]; do sleep 0.01; done; done"
+    return Job(
+        prompt=PROMPT.format(queue=asked["queue"], place=opened["place"]),
+        script="".join(WORKER.format(**worker) for worker in workers) + ready,
+        wants=[
+            {"kind": "text", "path": "/out/token.txt", "value": asked["token"]},
+            {"kind": "text", "path": "/out/recovered.txt", "value": f"{opened['first']}\n{opened['second']}\n"},
+        ],
+        solution=[
+            f"mkdir -p /out; cd /proc; grep -lz '^QUEUE={asked['queue']}$' [0-9]*/environ 2>/dev/null | tee /tmp/which",
+            "cd /proc; tr '\\0' '\\n' < $(head -1 /tmp/which) | grep ^TOKEN= | cut -d= -f2 | tee /out/token.txt",
+            f"ls -l /proc/[0-9]*/cwd | grep /srv/work/{opened['place']}$ | tr ' ' '\\n' | grep ^/proc/ > /tmp/where",
+            "cat $(dirname $(cat /tmp/where))/fd/3 | tee /out/recovered.txt",
+        ],
+    )

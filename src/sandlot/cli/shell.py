@@ -1,0 +1,39 @@
+"""`sandlot shell`: step into a rollout's sandbox as it was at a turn."""
+
+from typing import Annotated
+
+import typer
+
+from sandlot.cli.options import RUNS, Runs, trace_place
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("shell")(shell)
+
+
+def shell(
+    trace: Annotated[str, typer.Argument(metavar="TRACE", help="RUN/TASK/ROLLOUT.")],
+    turn: Annotated[int | None, typer.Option("--turn", metavar="N", help="After this many turns. [default: all]")] = None,
+    env: Annotated[str | None, typer.Option("--env", help="The environment. [default: where the run found it]")] = None,
+    runs: Runs = RUNS,
+) -> None:
+    """Step into a rollout's sandbox as it was at a turn.
+
+    The recorded tool calls are replayed in a fresh sandbox, then you have a shell there. Files are as they were then; processes
+    are not carried over. Commands may come through a pipe. The exit code is the shell's.
+    """
+    import anyio  # noqa: PLC0415 - help does not need it
+
+    raise typer.Exit(anyio.run(_step_in, trace, runs, turn, env))
+
+
+async def _step_in(trace: str, runs: "Runs", turn: int | None, env: str | None) -> int:
+    from sandlot.run.moment import open_moment  # noqa: PLC0415 - help does not need it
+    from sandlot.sandbox.terminal import interact  # noqa: PLC0415 - as above
+
+    async with open_moment(*trace_place(trace, runs), turn, env) as moment:
+        typer.echo(f"{trace} after turn {moment.turn} of {moment.num_turns}; processes of then are not carried over.", err=True)
+        if moment.num_different:
+            typer.echo(f"{moment.num_different} tool results came out otherwise than they were recorded.", err=True)
+        return await interact(moment.sandbox)

@@ -1,0 +1,37 @@
+"""An environment's image: its paths begin at the environment's folder, and its digest is part of what the environment is."""
+
+from pathlib import Path
+
+from sandlot.env.environment import Environment
+
+BY_NAME_ONLY = "by name only"
+
+
+def image_of(env: Environment) -> str:
+    """The image to ask a backend for; empty for a world without one."""
+    from sandlot.sandbox.images.spec import located  # noqa: PLC0415 - only sandboxed environments need it
+
+    return located(env.image, _home(env)) if env.image else ""
+
+
+def digest_of_image(env: Environment, *, build: bool = True) -> str:
+    """What the image is made of; without `build`, a package list that was never installed has no versions yet."""
+    from sandlot.sandbox.images.spec import image_digest, is_known  # noqa: PLC0415 - as above
+
+    if not env.image:
+        return ""
+    # A name that only some other backend understands says all we know.
+    return image_digest(env.image, _home(env), build=build) if is_known(env.image) else BY_NAME_ONLY
+
+
+def own_image_files(env: Environment) -> Path | None:
+    """Where the image lies if it is a folder or an archive: its digest speaks for those files."""
+    from sandlot.sandbox.images.spec import image_path, is_known  # noqa: PLC0415 - as above
+
+    return image_path(env.image, _home(env)) if env.image and is_known(env.image) else None
+
+
+def _home(env: Environment) -> Path | None:
+    if env.source is None:
+        return None
+    return env.source if env.source.is_dir() else env.source.parent

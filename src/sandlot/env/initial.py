@@ -1,0 +1,41 @@
+"""What setup left in a sandbox, noted before the agent acts: what the diff is against.
+
+A freeze would tell, and end the processes setup started. So the files are listed while everything runs. Where setup only wrote
+files, what it wrote is known and nothing is read back; as soon as it ran something, every file is read for its hash.
+"""
+
+from collections.abc import Mapping
+
+from sandlot.errors import SandboxError, boundary
+from sandlot.grade.evidence import PER_FILE_SHARE, in_batches
+from sandlot.ports import Sandbox
+from sandlot.trace import FileRecord
+from sandlot.types import digest
+
+
+async def initial_files(sandbox: Sandbox, written: Mapping[str, FileRecord] | None, cap_bytes: int) -> dict[str, FileRecord]:
+    """Every file that is not the image's, by path. `written` is what was put there, if nothing else can have happened."""
+    with boundary(SandboxError, "listing what setup left"):
+        sizes = await sandbox.changed()
+    known: Mapping[str, FileRecord] = written if written is not None and written.keys() <= sizes.keys() else {}
+    files = {path: FileRecord(size=size, blob=None) for path, size in sizes.items()}
+    unread: list[tuple[str, int]] = []
+    left = cap_bytes
+    for path, size in sorted(sizes.items(), key=lambda item: (item[1], item[0])):
+        if path in known and known[path].size == size:
+            files[path] = known[path]
+        elif size <= min(left, cap_bytes // PER_FILE_SHARE):
+            left -= size
+            unread.append((path, size))
+
+    async def read(path: str, _size: int) -> None:
+        with boundary(SandboxError, f"reading `{path}`, which setup left"):
+            try:
+                data = await sandbox.read(path)
+            except FileNotFoundError:  # what setup started goes on: it may have taken the file away again
+                del files[path]
+                return
+        files[path] = FileRecord(size=len(data), blob=digest(data))
+
+    await in_batches(unread, read)
+    return dict(sorted(files.items()))

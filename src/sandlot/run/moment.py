@@ -1,0 +1,82 @@
+"""A recorded rollout's world as it was at a turn, made again by replaying the recorded tool calls in a fresh sandbox.
+
+Files come back as the calls leave them; processes that ran beside them then are not carried over, except those that setup or the
+replayed calls start again. Where a tool answers differently than it did, the moment says so.
+"""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from sandlot.env.load import load
+from sandlot.env.session import WorldSession, open_session
+from sandlot.env.taskset import task_named
+from sandlot.errors import ConfigError
+from sandlot.ports import Sandbox
+from sandlot.run.results import Run
+from sandlot.trace import Message, Trace
+from sandlot.types import Role
+from sandlot.wiring.parts import open_backend
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A world stepped into."""
+
+    sandbox: Sandbox
+    turn: int
+    """Turns that were replayed."""
+    num_turns: int
+    """Turns there are."""
+    num_different: int
+    """Results that came out otherwise than they were recorded."""
+
+
+@asynccontextmanager
+async def open_moment(
+    path: Path, task: str, rollout: int, turn: int | None = None, env: str | None = None
+) -> AsyncGenerator[Moment]:
+    """The sandbox of a rollout after its first `turn` turns (None: all); gone when the context ends."""
+    run = Run(path)
+    config = run.manifest.config
+    environment = load(env or run.manifest.source).in_image(config.image)
+    if environment.image is None:
+        raise ConfigError(
+            f"environment `{environment.name}` has no sandbox to step into; `sandlot run ... --image host` gives its rollouts one"
+        )
+    recorded = run.trace(task, rollout)
+    turns = _turns(recorded)
+    if turn is not None and not 0 <= turn <= len(turns):
+        raise ConfigError(f"rollout {task}/{rollout} has {len(turns)} turns; turn {turn} is none of them")
+    wanted = turns[:turn]
+    async with (
+        open_backend(config.sandbox) as backend,
+        open_session(environment, task_named(environment, task), backend=backend) as session,
+    ):
+        num_different = await _replay(session, wanted)
+        assert isinstance(session.world.files, Sandbox)
+        yield Moment(session.world.files, len(wanted), len(turns), num_different)
+
+
+def _turns(trace: Trace) -> list[tuple[Message, Message | None]]:
+    """Each message that was acted on, an intervention's included, and what the environment answered."""
+    messages = [node.message for node in trace.path()]
+    answers = [*messages[1:], None]
+    return [pair for pair in zip(messages, answers, strict=True) if pair[0].role is Role.ASSISTANT]
+
+
+async def _replay(session: WorldSession, turns: list[tuple[Message, Message | None]]) -> int:
+    """Act again; returns how many results differ from what was recorded."""
+    await session.reset()
+    different = 0
+    for action, answer in turns:
+        if answer is None and not action.calls:
+            break  # the last words: nothing came of them
+        step = await session.step(action)
+        then = [(result.text, result.error) for result in answer.results] if answer else []
+        now = [(result.text, result.error) for message in step.messages for result in message.results]
+        different += sum(was != got for was, got in zip(then, now, strict=False)) + abs(len(then) - len(now))
+        if step.end is not None:
+            break
+    return different

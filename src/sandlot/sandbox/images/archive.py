@@ -1,0 +1,206 @@
+"""Image archives: what `docker save` writes, and OCI layouts (a tar or a folder), packed with gzip or not.
+
+The image's digest is that of its configuration, which names every layer by the hash of its unpacked bytes; a layer is used only
+when its hash is right. So the digest is one of content: the same image saved twice, packed differently, is one image.
+"""
+
+import os
+import platform
+import posixpath
+import re
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from sandlot.errors import ConfigError, boundary
+from sandlot.sandbox.images.image import Image, require_mount_points
+from sandlot.sandbox.images.pieces import Pieces, blob_name, digest_of, open_archive, plain
+from sandlot.sandbox.images.skeleton import bare_skeleton
+from sandlot.sandbox.images.store import About, Lease, keep, key_for
+from sandlot.sandbox.images.stretch import Stretch, refused
+from sandlot.sandbox.images.unpack import Caps, Unpacking
+
+KIND = "archive"
+_HEX = re.compile(r"[0-9a-f]{64}")
+_MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
+
+
+class _Platform(msgspec.Struct, frozen=True):
+    os: str = ""
+    architecture: str = ""
+
+
+class _Descriptor(msgspec.Struct, frozen=True, rename="camel"):
+    digest: str
+    size: int
+    media_type: str = ""
+    platform: _Platform | None = None
+    annotations: dict[str, str] = {}
+
+
+class _Index(msgspec.Struct, frozen=True):
+    manifests: list[_Descriptor]
+
+
+class _OciManifest(msgspec.Struct, frozen=True):
+    config: _Descriptor
+    layers: list[_Descriptor]
+
+
+class _DockerManifest(msgspec.Struct, frozen=True, rename="pascal"):
+    config: str
+    layers: list[str]
+    repo_tags: list[str] | None = None
+
+
+class _RootFs(msgspec.Struct, frozen=True):
+    diff_ids: list[str]
+
+
+class _Config(msgspec.Struct, frozen=True):
+    rootfs: _RootFs
+    architecture: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """One layer as it lies in the archive."""
+
+    packed: Stretch
+    packed_digest: str | None
+    """What the manifest says of the packed bytes, where it says something."""
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """What an archive says it holds: nothing of it is unpacked yet."""
+
+    digest: str
+    layers: tuple[Layer, ...]
+    """Bottom first."""
+    diff_ids: tuple[str, ...]
+    """What the configuration says of each layer's unpacked bytes."""
+
+
+def archive_image(path: Path, tag: str = "", caps: Caps | None = None) -> Image:
+    """Unpack an archive into the store, or find it there."""
+    caps = caps or Caps()
+    with _blamed(path), open_archive(path, caps) as files:
+        contents = read_contents(files, tag)
+
+        def fill(lease: Lease) -> About:
+            with boundary(ConfigError, "unpacking it"):  # a full disk and a name no file can have are told apart by their words
+                left_out = _unpack(contents, lease.root, caps)
+            require_mount_points(lease.root)
+            notes = (f"{left_out} devices and pipes left out",) if left_out else ()
+            return About(kind=KIND, name=f"archive:{path.name}", digest=contents.digest, notes=notes)
+
+        lease = keep(key_for(KIND, contents.digest.removeprefix("sha256:")), fill)
+    bare = bare_skeleton()
+    trees = (("/", (lease.root, bare.root)),)
+    return Image(name=f"archive:{path}", trees=trees, portable=True, leases=(lease, bare))
+
+
+def archive_digest(path: Path, tag: str = "") -> str:
+    """The digest without unpacking anything."""
+    with _blamed(path), open_archive(path, Caps()) as files:
+        return read_contents(files, tag).digest
+
+
+@contextmanager
+def _blamed(path: Path) -> Generator[None]:
+    """Everything that is wrong with an archive is told with its path."""
+    try:
+        with boundary(ConfigError, "reading it"):
+            yield
+    except ConfigError as error:
+        raise ConfigError(f"image `archive:{path}`: {error}", kind=error.kind) from error
+
+
+# -- what it says --------------------------------------------------------------------------------------------------------------
+
+
+def read_contents(files: Pieces, tag: str = "") -> Contents:
+    """The one image of an archive, or the one with that tag."""
+    if files.find("manifest.json") is not None:
+        config, layers = _from_docker(files, tag)
+    elif files.find("index.json") is not None:
+        config, layers = _from_oci(files, tag)
+    else:
+        raise refused("neither `manifest.json` (as `docker save` writes) nor `index.json` (an OCI layout) is in it")
+    about = msgspec.json.decode(config, type=_Config)
+    diff_ids = about.rootfs.diff_ids
+    here = _machine()
+    if about.architecture not in {"", here}:
+        raise ConfigError(f"the image is for {about.architecture}, this machine is {here}; save the {here} variant")
+    if len(diff_ids) != len(layers) or not all(re.fullmatch(r"sha256:[0-9a-f]{64}", each) for each in diff_ids):
+        raise refused(f"its configuration names {len(diff_ids)} layers by sha256, the archive holds {len(layers)}")
+    return Contents(digest_of(config), tuple(layers), tuple(diff_ids))
+
+
+def _from_docker(files: Pieces, tag: str) -> tuple[bytes, list[Layer]]:
+    saved = msgspec.json.decode(files.json("manifest.json"), type=list[_DockerManifest])
+    tags = {name: one for one in saved for name in (one.repo_tags or ())}
+    one = _the_one(saved, tags, tag)
+    config = files.json(posixpath.normpath(one.config))
+    named = _HEX.search(one.config)
+    if named is not None and f"sha256:{named[0]}" != digest_of(config):
+        raise refused(f"the configuration is not what its name says: {one.config}")
+    return config, [Layer(files.get(posixpath.normpath(layer)), None) for layer in one.layers]
+
+
+def _from_oci(files: Pieces, tag: str) -> tuple[bytes, list[Layer]]:
+    index = msgspec.json.decode(files.json("index.json"), type=_Index)
+    one = None
+    while one is None or "index" in one.media_type or "manifest.list" in one.media_type:  # for each platform one of its own
+        index = index if one is None else msgspec.json.decode(files.blob(one.digest), type=_Index)
+        choices = [each for each in index.manifests if _runs_here(each)]
+        named = {each.annotations.get("org.opencontainers.image.ref.name", ""): each for each in choices}
+        one = _the_one(choices, named, tag if any(named) else "")
+    manifest = msgspec.json.decode(files.blob(one.digest), type=_OciManifest)
+    layers = [Layer(files.get(blob_name(layer.digest)), layer.digest) for layer in manifest.layers]
+    return files.blob(manifest.config.digest), layers
+
+
+_T = TypeVar("_T")
+
+
+def _the_one(choices: list[_T], named: Mapping[str, _T], tag: str) -> _T:
+    there = ", ".join(f"`{name}`" for name in named if name) or "none with a name"
+    if tag:
+        if tag not in named:
+            raise ConfigError(f"no image `{tag}` in the archive; there are: {there}")
+        return named[tag]
+    if len(choices) != 1:
+        raise ConfigError(f"the archive holds {len(choices)} images for this machine; name one as `archive:PATH#NAME`: {there}")
+    return choices[0]
+
+
+def _runs_here(each: _Descriptor) -> bool:
+    if "attestation-manifest" in each.annotations.get("vnd.docker.reference.type", ""):
+        return False
+    return each.platform is None or (each.platform.os, each.platform.architecture) in {("linux", _machine()), ("", "")}
+
+
+def _machine() -> str:
+    return _MACHINES.get(platform.machine(), platform.machine())
+
+
+# -- unpacking it --------------------------------------------------------------------------------------------------------------
+
+
+def _unpack(contents: Contents, root: Path, caps: Caps) -> int:
+    unpacking = Unpacking(root, caps, keep_owners=os.geteuid() == 0)
+    for layer, diff_id in zip(contents.layers, contents.diff_ids, strict=True):
+        if layer.packed_digest is not None and layer.packed.digest() != layer.packed_digest:
+            raise refused(f"a layer is damaged: its bytes are not those of {layer.packed_digest}")
+        with plain(layer.packed, caps) as tar:
+            if tar.digest() != diff_id:
+                raise refused(f"a layer is damaged: its unpacked bytes are not those of {diff_id}")
+            unpacking.add(tar)
+    unpacking.finish()
+    return unpacking.num_left_out

@@ -1,0 +1,205 @@
+"""A list of Debian packages as an image, installed by `debootstrap` and kept by what was asked for.
+
+`debian:bookworm?git,python3-minimal`, or `debian:bookworm?@packages.txt` with a file of names. The packages come from where this
+machine's apt gets them. A list is not bytes: another machine, or another day, may get newer versions, so the digest names the
+versions that were installed, and the image is not called portable.
+"""
+
+import hashlib
+import logging
+import os
+import re
+import shutil
+import signal
+import stat
+import subprocess
+from collections import deque
+from dataclasses import dataclass
+from pathlib import Path
+
+from sandlot.errors import ConfigError, SandboxError
+from sandlot.sandbox.images.image import Image
+from sandlot.sandbox.images.skeleton import bare_skeleton
+from sandlot.sandbox.images.store import About, Lease, hold, keep, key_for
+
+log = logging.getLogger(__name__)
+
+KIND = "debian"
+FORMAT = "1"
+"""Part of the recipe's hash: change it when what is done after installing changes."""
+VARIANT = "minbase"
+_SUITE = re.compile(r"[a-z][a-z0-9.-]*")
+_PACKAGE = re.compile(r"[a-z0-9][a-z0-9+.-]+")
+_EMPTIED = ("dev", "run", "tmp", "var/cache/apt/archives", "var/lib/apt/lists", "var/log", "var/tmp")
+_REWRITTEN = {
+    "etc/apt/sources.list": "",
+    "etc/hostname": "sandbox\n",
+    "etc/hosts": "127.0.0.1 localhost sandbox\n::1 localhost\n",
+    "etc/machine-id": "",
+    "etc/resolv.conf": "",
+}
+"""debootstrap copies the machine's own name, resolver and mirror into these."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """What was asked for."""
+
+    suite: str
+    packages: tuple[str, ...]
+    """Sorted, each once."""
+
+    @property
+    def name(self) -> str:
+        """As a spec."""
+        return f"debian:{self.suite}" + (f"?{','.join(self.packages)}" if self.packages else "")
+
+    @property
+    def key(self) -> str:
+        """The name it is kept by."""
+        text = "\n".join((FORMAT, VARIANT, os.uname().machine, self.suite, *self.packages))
+        return key_for(KIND, hashlib.sha256(text.encode()).hexdigest())
+
+
+def read_recipe(rest: str) -> Recipe:
+    """What follows `debian:`; a file of names is read here."""
+    suite, _, listed = rest.partition("?")
+    if listed.startswith("@"):
+        path = Path(listed[1:])
+        if not path.is_file():
+            raise ConfigError(f"image `debian:{rest}`: no file at {path}")
+        names = [line.partition("#")[0].strip() for line in path.read_text().splitlines()]
+    else:
+        names = [name.strip() for name in listed.split(",")]
+    packages = tuple(sorted({name for name in names if name}))
+    if not _SUITE.fullmatch(suite):
+        raise ConfigError(f"image `debian:{rest}`: `{suite}` is no Debian suite; write `debian:bookworm?git,python3-minimal`")
+    wrong = [name for name in packages if not _PACKAGE.fullmatch(name)]
+    if wrong:
+        raise ConfigError(f"image `debian:{rest}`: `{wrong[0]}` cannot be the name of a Debian package")
+    return Recipe(suite, packages)
+
+
+def debian_image(recipe: Recipe) -> Image:
+    """Install the packages, or find them installed."""
+    lease = _installed(recipe)
+    bare = bare_skeleton()
+    return Image(name=recipe.name, trees=(("/", (lease.root, bare.root)),), portable=False, leases=(lease, bare))
+
+
+def debian_digest(recipe: Recipe, *, build: bool) -> str:
+    """Of the names and versions installed; `unbuilt` in their place if nothing shall be built and nothing was."""
+    there = _installed(recipe) if build else hold(recipe.key)
+    return there.about().digest if there is not None else f"{recipe.name}:unbuilt"
+
+
+def _installed(recipe: Recipe) -> Lease:
+    def fill(lease: Lease) -> About:
+        _debootstrap(recipe, lease)
+        _clean(lease.root)
+        versions = installed_versions(lease.root)
+        digest = f"debian:sha256:{hashlib.sha256(versions.encode()).hexdigest()}"
+        return About(kind=KIND, name=recipe.name, digest=digest, notes=("not portable: versions are those of the day",))
+
+    return keep(recipe.key, fill)
+
+
+def _debootstrap(recipe: Recipe, lease: Lease) -> None:
+    program = shutil.which("debootstrap", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
+    if program is None:
+        raise SandboxError(f"image `{recipe.name}` is made by debootstrap: `apt-get install debootstrap`", kind="config")
+    if os.geteuid() != 0:
+        raise SandboxError(
+            f"image `{recipe.name}`: only root can install packages; make it as root and name it as a `folder:`",
+            kind="config",
+        )
+    include = [f"--include={','.join(recipe.packages)}"] if recipe.packages else []
+    # A private mount and process namespace: whatever way this ends, no mount and no process of it is left.
+    command = ["unshare", "--mount", "--propagation=private", "--pid", "--fork", "--kill-child=KILL", "--"]
+    command += [
+        program,
+        f"--variant={VARIANT}",
+        "--force-check-gpg",
+        *include,
+        recipe.suite,
+        str(lease.root),
+        *_mirror(recipe.suite),
+    ]
+    log.warning("installing Debian packages for an image: a minute or two, once", extra={"image": recipe.name})
+    last: deque[str] = deque(maxlen=20)
+    process = subprocess.Popen(  # noqa: S603 - names were checked
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C", "DEBIAN_FRONTEND": "noninteractive", **_proxies()},
+        pass_fds=(lease.lock,),  # if we are killed, the draft is held until it notices
+        start_new_session=True,
+    )
+    try:
+        assert process.stdout is not None
+        for line in process.stdout:
+            last.append(_without_password(line.strip()))
+            log.info("debootstrap", extra={"image": recipe.name, "line": last[-1]})
+        code = process.wait()
+    except BaseException:
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        raise
+    finally:
+        if process.stdout is not None:
+            process.stdout.close()
+    if code:
+        raise SandboxError(f"image `{recipe.name}`: debootstrap failed with code {code}\n" + "\n".join(last), kind="config")
+
+
+def _mirror(suite: str) -> list[str]:
+    """Where this machine's apt gets the suite; nothing if it does not, and then debootstrap knows a place."""
+    columns = "$(CREATED_BY) $(CODENAME) $(COMPONENT) $(REPO_URI)"
+    command = ["apt-get", "indextargets", "--format", columns]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)  # noqa: S603 - a fixed command
+    except FileNotFoundError:
+        return []
+    rows = [line.split(" ", 3) for line in done.stdout.splitlines()]
+    return [row[3] for row in rows if row[:3] == ["Packages", suite, "main"]][:1]
+
+
+def _proxies() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name.lower() in {"http_proxy", "https_proxy", "no_proxy"}}
+
+
+def _without_password(line: str) -> str:
+    return re.sub(r"//[^/@\s]*@", "//", line)
+
+
+def _clean(root: Path) -> None:
+    """Leave nothing of this machine and of the day, and no door for the host: see `unpack.py`."""
+    for name in _EMPTIED:
+        for path in (root / name).glob("*"):
+            shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+    for name, text in _REWRITTEN.items():
+        path = root / name
+        path.unlink(missing_ok=True)
+        path.write_text(text)
+        path.chmod(0o644)
+    for folder, folders, files in os.walk(os.fsencode(root)):
+        for name in (*folders, *files):
+            path = Path(os.fsdecode(folder), os.fsdecode(name))
+            mode = path.lstat().st_mode
+            if stat.S_ISREG(mode) and mode & (stat.S_ISUID | stat.S_ISGID):
+                path.chmod(stat.S_IMODE(mode) & 0o777)
+            elif not (stat.S_ISREG(mode) or stat.S_ISDIR(mode) or stat.S_ISLNK(mode)):
+                path.unlink()
+
+
+def installed_versions(root: Path) -> str:
+    """`name version architecture` of every package, a line each, sorted."""
+    lines: list[str] = []
+    for block in (root / "var/lib/dpkg/status").read_text(errors="replace").split("\n\n"):
+        fields = dict(re.findall(r"^(Package|Version|Architecture|Status): (.*)$", block, re.MULTILINE))
+        if fields.get("Status", "").endswith(" installed"):
+            lines.append(f"{fields['Package']} {fields['Version']} {fields['Architecture']}")
+    return "\n".join(sorted(lines)) + "\n"

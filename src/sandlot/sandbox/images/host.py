@@ -1,0 +1,115 @@
+"""The `host` image: the machine's own `/usr` under a made-up root.
+
+An `/etc` of copied, world-readable, harmless files and nothing else of the machine: no homes, no `/var`, no sockets, no secrets.
+It costs nothing to have and is not portable: its digest says so, and what it was made from.
+"""
+
+import hashlib
+import os
+import shutil
+import stat
+from pathlib import Path
+
+from sandlot.sandbox.images.folder import folder_digest, walk
+from sandlot.sandbox.images.image import Image
+from sandlot.sandbox.images.skeleton import FORMAT, fill_bare, plain_umask
+from sandlot.sandbox.images.store import About, Lease, keep, key_for
+
+ETC_KEPT = (
+    *("alternatives", "bash.bashrc", "ca-certificates.conf", "debian_version", "fonts", "inputrc", "java*", "ld.so.cache"),
+    *("ld.so.conf", "ld.so.conf.d", "libreoffice", "locale.alias", "locale.gen", "login.defs", "lsb-release", "magic"),
+    *("mime.types", "nsswitch.conf", "os-release", "perl", "profile", "protocols", "python3*", "rpc", "services", "shells"),
+    *("skel", "ssl/certs", "ssl/openssl.cnf", "terminfo"),
+)
+"""What of the machine's `/etc` programs need and nobody minds being read."""
+
+USERS = (
+    ("root", 0, "/root", "/bin/sh"),
+    ("agent", 1000, "/home/agent", "/bin/sh"),
+    ("nobody", 65534, "/nonexistent", "/usr/sbin/nologin"),
+)
+
+NOTE = "not portable: another machine has another `/usr`"
+
+
+def host_image() -> Image:
+    """The skeleton, and the machine's own folders in it."""
+    skeleton = _skeleton()
+    real = [top for top in _tops() if not top.is_symlink()]  # a machine without merged /usr has real folders here
+    trees = (("/", (skeleton.root,)), ("/usr", (Path("/usr"),)), *((str(top), (top,)) for top in real))
+    return Image(name="host", trees=trees, portable=False, leases=(skeleton,))
+
+
+def host_digest() -> str:
+    """Begins with `host:`. The list of installed packages stands for `/usr`, which is too large to be read each time."""
+    packages = Path("/var/lib/dpkg/status")
+    installed = hashlib.sha256(packages.read_bytes()).hexdigest() if packages.exists() else "unknown"
+    return f"{_skeleton().about().digest}:{installed}"
+
+
+def _tops() -> list[Path]:
+    return [Path(top) for top in ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32") if Path(top).exists()]
+
+
+def _skeleton() -> Lease:
+    sources = sorted({path for pattern in ETC_KEPT for path in Path("/etc").glob(pattern)})
+    stamp = hashlib.sha256(FORMAT.encode())
+    for source in sources:
+        for path in (source, *(walk(source) if source.is_dir() and not source.is_symlink() else ())):
+            about = path.lstat()
+            stamp.update(f"{path}\0{about.st_mode}\0{about.st_size}\0{about.st_mtime_ns}\n".encode("utf-8", "surrogateescape"))
+
+    def fill(lease: Lease) -> About:
+        root = lease.root
+        fill_bare(root)
+        with plain_umask():
+            for top in _tops():
+                if top.is_symlink():
+                    (root / top.name).symlink_to(top.readlink())
+                else:
+                    (root / top.name).mkdir()
+            for source in sources:
+                _copy(source, root / "etc" / source.relative_to("/etc"))
+            _fill_etc(root / "etc")
+        return About(kind="host", name="host", digest=f"host:{folder_digest(root)}", notes=(NOTE,))
+
+    return keep(key_for("host", stamp.hexdigest()), fill)
+
+
+def _fill_etc(etc: Path) -> None:
+    files = {
+        "group": "".join(f"{name}:x:{number}:\n" for name, number, _, _ in USERS) + "tty:x:5:\n",
+        "hostname": "sandbox\n",
+        "hosts": "127.0.0.1 localhost sandbox\n::1 localhost\n",
+        "machine-id": "",
+        "passwd": "".join(f"{name}:x:{number}:{number}::{home}:{shell}\n" for name, number, home, shell in USERS),
+        "resolv.conf": "",
+        "timezone": "Etc/UTC\n",
+    }
+    for name, content in files.items():
+        (etc / name).write_text(content)
+    (etc / "localtime").symlink_to("/usr/share/zoneinfo/UTC")
+    (etc / "mtab").symlink_to("/proc/self/mounts")
+    home = etc.parent / "home/agent"
+    home.mkdir(mode=0o755)
+    if os.geteuid() == 0:
+        os.chown(home, 1000, 1000)
+
+
+def _copy(source: Path, target: Path) -> None:
+    """Links as links, folders and files if everybody may read them; everything else is left behind."""
+    about = source.lstat()
+    if stat.S_ISLNK(about.st_mode):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.symlink_to(source.readlink())
+    elif not about.st_mode & stat.S_IROTH:
+        return
+    elif stat.S_ISDIR(about.st_mode):
+        target.mkdir(parents=True, exist_ok=True)
+        for inner in sorted(source.iterdir()):
+            _copy(inner, target / inner.name)
+    elif stat.S_ISREG(about.st_mode):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(source, target)
+        os.utime(target, ns=(about.st_mtime_ns, about.st_mtime_ns))  # compiled files elsewhere remember it
+        target.chmod(stat.S_IMODE(about.st_mode) & 0o755)

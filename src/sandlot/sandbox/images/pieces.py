@@ -1,0 +1,144 @@
+"""An image archive as files by name, wherever it keeps them: in a tar, in a tar packed with gzip, or in a folder."""
+
+import gzip
+import hashlib
+import os
+import posixpath
+import re
+import stat
+import tempfile
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from sandlot.errors import ConfigError
+from sandlot.sandbox.images.store import images_folder
+from sandlot.sandbox.images.stretch import Stretch, StretchFile, refused
+from sandlot.sandbox.images.tar import Kind, entries
+from sandlot.sandbox.images.unpack import Caps
+
+MAX_JSON = 16 << 20
+_PACKINGS = {b"\x28\xb5\x2f\xfd": "zstd", b"\xfd7zXZ": "xz", b"BZh": "bzip2"}
+
+
+class Pieces:
+    """The files of an archive by name, wherever it keeps them."""
+
+    def __init__(self, found: Mapping[str, Stretch], folder: Path | None, opened: list[int]) -> None:
+        self._found = found
+        self._folder = folder
+        self._opened = opened
+
+    def find(self, name: str) -> Stretch | None:
+        """One file of the archive. Of a folder, only plain files are opened, and only by names that cannot leave it."""
+        if self._folder is None:
+            return self._found.get(name)
+        if name not in {"index.json", "manifest.json"} and not re.fullmatch(r"blobs/sha256/[0-9a-f]{64}", name):
+            return None
+        try:
+            fd = os.open(self._folder / name, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        except FileNotFoundError:
+            return None
+        self._opened.append(fd)
+        return _whole(fd, name)
+
+    def get(self, name: str) -> Stretch:
+        """The same, or an error."""
+        piece = self.find(name)
+        if piece is None:
+            raise refused(f"the archive has no `{name}`; was it saved whole?")
+        return piece
+
+    def json(self, name: str) -> bytes:
+        """A small file, whole."""
+        piece = self.get(name)
+        if piece.size > MAX_JSON:
+            raise refused(f"`{name}` takes {piece.size} bytes; at most {MAX_JSON} are read")
+        return piece.read(0, piece.size)
+
+    def blob(self, digest: str) -> bytes:
+        """A small file by its hash, which is checked."""
+        data = self.json(blob_name(digest))
+        if digest_of(data) != digest:
+            raise refused(f"a blob is not what its name says: {digest}")
+        return data
+
+
+@contextmanager
+def open_archive(path: Path, caps: Caps) -> Generator[Pieces]:
+    """The pieces of a tar, of a tar packed with gzip, or of an OCI layout folder, open for as long as the context lasts."""
+    opened: list[int] = []
+    try:
+        if path.is_dir():
+            yield Pieces({}, path, opened)
+            return
+        try:
+            opened.append(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK))
+        except FileNotFoundError:
+            raise ConfigError(f"no file at {path}") from None
+        with plain(_whole(opened[0], path.name), caps) as tar:
+            yield Pieces(_named(tar), None, opened)
+    finally:
+        for fd in opened:
+            os.close(fd)
+
+
+def _whole(fd: int, name: str) -> Stretch:
+    about = os.fstat(fd)
+    if not stat.S_ISREG(about.st_mode):
+        raise refused(f"`{name}` is not a plain file")
+    return Stretch(fd, 0, about.st_size)
+
+
+def _named(tar: Stretch) -> dict[str, Stretch]:
+    """Files by name. Old `docker save` writes a layer once and links to it where it comes again."""
+    found: dict[str, Stretch] = {}
+    links: dict[str, str] = {}
+    for number, entry in enumerate(entries(tar)):
+        if number > 100_000:
+            raise refused("more than 100000 files in an image archive")
+        name = posixpath.normpath(entry.name.decode("utf-8", "surrogateescape"))
+        link = entry.link.decode("utf-8", "surrogateescape")
+        if entry.kind is Kind.FILE:
+            at = entry.segments[0].at if entry.segments else 0
+            if len(entry.segments) > 1 or entry.size != sum(segment.length for segment in entry.segments):
+                raise refused(f"`{name}` is a sparse file, which no image archive has")
+            found[name] = tar.within(at, entry.size)
+        elif entry.kind is Kind.LINK:
+            links[name] = posixpath.normpath(posixpath.join(posixpath.dirname(name), link))
+        elif entry.kind is Kind.HARD_LINK:
+            links[name] = posixpath.normpath(link)
+    return found | {name: found[target] for name, target in links.items() if target in found}
+
+
+@contextmanager
+def plain(packed: Stretch, caps: Caps) -> Generator[Stretch]:
+    """A tar as it is; unpacked into a nameless file first if it is packed."""
+    start = packed.read(0, min(6, packed.size))
+    unreadable = [name for magic, name in _PACKINGS.items() if start.startswith(magic)]
+    if unreadable:
+        raise ConfigError(f"a layer is packed with {unreadable[0]}; save the image with gzip or unpacked layers")
+    if not start.startswith(b"\x1f\x8b"):
+        yield packed
+        return
+    most = min(caps.size_bytes, caps.free_bytes + caps.ratio * packed.size)
+    images_folder().mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryFile(dir=images_folder()) as file, gzip.GzipFile(fileobj=StretchFile(packed)) as source:
+        while chunk := source.read(1 << 20):
+            file.write(chunk)
+            if file.tell() > most:
+                raise refused(f"{packed.size} packed bytes become more than {most}: taken for a bomb")
+        file.flush()
+        yield Stretch(file.fileno(), 0, file.tell())
+
+
+def digest_of(data: bytes) -> str:
+    """As images name their parts."""
+    return f"sha256:{hashlib.sha256(data).hexdigest()}"
+
+
+def blob_name(digest: str) -> str:
+    """Where an OCI layout keeps what has this digest."""
+    if not re.fullmatch(r"sha256:[0-9a-f]{64}", digest):
+        raise refused(f"a blob named {digest[:80]!r}; only sha256 is understood")
+    return f"blobs/sha256/{digest.removeprefix('sha256:')}"

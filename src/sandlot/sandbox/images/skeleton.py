@@ -1,0 +1,46 @@
+"""The folders every root file system has, whatever the image brings."""
+
+import os
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+from sandlot.sandbox.images.store import About, Lease, keep, key_for
+
+FORMAT = "2"
+"""Part of every skeleton's name: change it when what a skeleton holds changes."""
+
+FOLDERS = (
+    *("dev", "etc", "home", "media", "mnt", "opt", "proc", "root", "run", "srv", "sys", "tmp", "usr"),
+    *("var", "var/cache", "var/lib", "var/lock", "var/log", "var/tmp"),
+)
+
+
+def bare_skeleton() -> Lease:
+    """Nothing but the folders."""
+
+    def fill(lease: Lease) -> About:
+        fill_bare(lease.root)
+        return About(kind="bare", name="bare", digest=f"bare:{FORMAT}")
+
+    return keep(key_for("bare", FORMAT), fill)
+
+
+def fill_bare(root: Path) -> None:
+    """Put the folders into a fresh root."""
+    with plain_umask():
+        for folder in FOLDERS:
+            (root / folder).mkdir()
+    (root / "tmp").chmod(0o1777)
+    (root / "var/tmp").chmod(0o1777)
+    (root / "root").chmod(0o700)
+
+
+@contextmanager
+def plain_umask() -> Generator[None]:
+    """Modes as they are asked for, whatever the user's habit."""
+    old = os.umask(0o022)
+    try:
+        yield
+    finally:
+        os.umask(old)

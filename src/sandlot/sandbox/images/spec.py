@@ -1,0 +1,92 @@
+"""How an image is named, and which kind answers.
+
+    host                             the machine's own /usr; nothing to download, not portable
+    folder:PATH                      a root file system as it lies there
+    archive:PATH   archive:PATH#TAG  what `docker save` wrote, or an OCI layout
+    debian:SUITE?PACKAGE,PACKAGE     installed by debootstrap; `?@FILE` reads the names from a file
+
+A path that starts with `/` or `.` is a folder or an archive, whichever lies there. Paths begin at the environment's folder:
+whoever holds an environment calls `located` once, and everybody below speaks of absolute paths.
+"""
+
+from pathlib import Path
+
+from sandlot.errors import ConfigError
+from sandlot.sandbox.images.archive import archive_digest, archive_image
+from sandlot.sandbox.images.debian import debian_digest, debian_image, read_recipe
+from sandlot.sandbox.images.folder import folder_digest, folder_image
+from sandlot.sandbox.images.host import host_digest, host_image
+from sandlot.sandbox.images.image import Image
+
+KINDS = ("host", "folder:PATH", "archive:PATH", "debian:SUITE?PACKAGE,PACKAGE")
+
+
+def is_known(spec: str) -> bool:
+    """False for a name that only some backend may understand."""
+    return spec == "host" or spec.startswith(("/", ".")) or spec.partition(":")[0] in {"folder", "archive", "debian"}
+
+
+def located(spec: str, folder: Path | None = None) -> str:
+    """The same image with its path, if it has one, made absolute; relative ones begin at `folder`, else where we are."""
+    if not is_known(spec):
+        return spec
+    kind, rest = _split(spec)
+    base = (folder or Path.cwd()).absolute()
+    if kind == "path":
+        kind = "archive" if (base / rest).is_file() else "folder"
+    if kind in {"folder", "archive"}:
+        return f"{kind}:{base / rest}"
+    if kind == "debian":
+        suite, mark, path = rest.partition("?@")
+        return f"debian:{suite}?@{base / path}" if mark else spec
+    return spec
+
+
+def find_image(spec: str, folder: Path | None = None) -> Image:
+    """The image somebody named; makes what it needs in the store."""
+    kind, rest = _split(located(spec, folder))
+    if kind == "folder":
+        return folder_image(Path(rest).resolve())
+    if kind == "archive":
+        return archive_image(*_tagged(rest))
+    if kind == "debian":
+        return debian_image(read_recipe(rest))
+    return host_image()
+
+
+def image_digest(spec: str, folder: Path | None = None, *, build: bool = True) -> str:
+    """What an image is made of, for the environment's fingerprint. Only a package list has to be built for it, if at all."""
+    kind, rest = _split(located(spec, folder))
+    if kind == "folder":
+        return folder_digest(Path(rest).resolve())
+    if kind == "archive":
+        return archive_digest(*_tagged(rest))
+    if kind == "debian":
+        return debian_digest(read_recipe(rest), build=build)
+    return host_digest()
+
+
+def image_path(spec: str, folder: Path | None = None) -> Path | None:
+    """Where the image's bytes lie, if they are the author's own files."""
+    kind, rest = _split(located(spec, folder))
+    if kind == "archive":
+        return _tagged(rest)[0]
+    return Path(rest) if kind == "folder" else None
+
+
+def _split(spec: str) -> tuple[str, str]:
+    if spec == "host":
+        return "host", ""
+    if spec.startswith(("/", ".")):
+        return "path", spec
+    kind, _, rest = spec.partition(":")
+    if not is_known(spec) or not rest:
+        there = ", ".join(f"`{each}`" for each in KINDS)
+        raise ConfigError(f"no image named {spec!r}; there are: {there}")
+    return kind, rest
+
+
+def _tagged(rest: str) -> tuple[Path, str]:
+    """A path, and what follows its last `#` unless a file is called so."""
+    path, mark, tag = rest.rpartition("#")
+    return (Path(path), tag) if mark and not Path(rest).exists() else (Path(rest), "")

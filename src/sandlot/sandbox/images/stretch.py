@@ -1,0 +1,68 @@
+"""Bytes of an open file that are read by place, with every place checked: what archives and layers are read through."""
+
+import hashlib
+import io
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from sandlot.errors import ConfigError
+
+
+def refused(why: str) -> ConfigError:
+    """The archive is damaged, or would do harm."""
+    return ConfigError(why, kind="config")
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Some bytes of an open file; reading needs no position, so any number can read at once."""
+
+    fd: int
+    start: int
+    size: int
+
+    def read(self, at: int, length: int) -> bytes:
+        """Exactly these bytes, or `ConfigError`."""
+        if at < 0 or length < 0 or at + length > self.size:
+            raise refused(f"the archive ends at byte {self.size}, in the middle of something that ends at {at + length}")
+        data = os.pread(self.fd, length, self.start + at)
+        if len(data) != length:
+            raise refused(f"the archive became shorter while it was read, at byte {at}")
+        return data
+
+    def within(self, at: int, size: int) -> "Stretch":
+        """A part of it."""
+        self.read(at + size, 0)
+        return Stretch(self.fd, self.start + at, size)
+
+    def chunks(self) -> Iterator[bytes]:
+        """All of it, piece by piece."""
+        for at in range(0, self.size, 1 << 20):
+            yield self.read(at, min(1 << 20, self.size - at))
+
+    def digest(self) -> str:
+        """Of all of it."""
+        whole = hashlib.sha256()
+        for chunk in self.chunks():
+            whole.update(chunk)
+        return f"sha256:{whole.hexdigest()}"
+
+
+class StretchFile(io.RawIOBase):
+    """A stretch as a file, for decompressors."""
+
+    def __init__(self, stretch: Stretch) -> None:
+        self._stretch = stretch
+        self._at = 0
+
+    def readable(self) -> bool:
+        """Yes."""
+        return True
+
+    def readinto(self, buffer: "memoryview[int]") -> int:  # pyright: ignore[reportIncompatibleMethodOverride] - typeshed's Buffer is 3.12
+        """The next bytes."""
+        data = self._stretch.read(self._at, min(len(buffer), self._stretch.size - self._at))
+        buffer[: len(data)] = data
+        self._at += len(data)
+        return len(data)

@@ -1,0 +1,265 @@
+"""Reading tar archives that an enemy may have written.
+
+ustar, pax and GNU headers, long names, sparse files. Every number is checked before it is used, headers of headers are bounded,
+and each entry lies after the one before it, so reading always ends. The standard library's reader is not used: in Pythons that
+are in use a header can send it into an endless loop (CVE-2025-8194), let it fill the memory, and a damaged header in the middle
+ends an archive as if it were complete.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from sandlot.sandbox.images.stretch import Stretch, refused
+
+BLOCK = 512
+MAX_HEADERS_BYTES = 1 << 20
+"""Names, extended headers and sparse maps of one entry."""
+MAX_NAME = 4096
+
+
+class Kind(StrEnum):
+    """What an entry makes."""
+
+    FILE = "file"
+    FOLDER = "folder"
+    LINK = "link"
+    HARD_LINK = "hard link"
+    OTHER = "other"
+    """A device or a pipe."""
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Where a run of a file's bytes lies."""
+
+    offset: int
+    """In the file."""
+    at: int
+    """In the archive."""
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One thing an archive holds. Names are bytes: they need not be text."""
+
+    name: bytes
+    kind: Kind
+    mode: int
+    uid: int
+    gid: int
+    mtime_ns: int
+    size: int
+    """Of the file as it will be, holes included."""
+    link: bytes
+    segments: tuple[Segment, ...]
+
+
+_KINDS = {
+    **dict.fromkeys((b"0", b"\0", b"7", b"S"), Kind.FILE),
+    b"1": Kind.HARD_LINK,
+    b"2": Kind.LINK,
+    b"5": Kind.FOLDER,
+    **dict.fromkeys((b"3", b"4", b"6"), Kind.OTHER),
+}
+_END = bytes(BLOCK)
+
+
+class _Extras:
+    """What extension headers said about the entry that follows them."""
+
+    def __init__(self, common: dict[bytes, bytes]) -> None:
+        self.values = dict(common)
+        self.sparse: list[int] = []
+        self.bytes_left = MAX_HEADERS_BYTES
+
+    def take(self, size: int) -> int:
+        """Account for header bytes."""
+        if not 0 <= size <= self.bytes_left:
+            raise refused(f"headers of one entry take {size} bytes; at most {MAX_HEADERS_BYTES} are read")
+        self.bytes_left -= size
+        return size
+
+
+def entries(archive: Stretch) -> Iterator[Entry]:
+    """Everything in an archive, in its order; `ConfigError` where it cannot be understood."""
+    at = 0
+    common: dict[bytes, bytes] = {}
+    extras = _Extras(common)
+    while at < archive.size:
+        header = archive.read(at, BLOCK)
+        if header == _END:
+            break
+        _require_checksum(header, at)
+        kind, size, at = header[156:157], _number(header[124:136]), at + BLOCK
+        if kind in b"xgLKV":
+            extras.take(BLOCK)
+            body = archive.read(at, extras.take(size))
+            at += _padded(size)
+            if kind in b"LK":
+                extras.values[b"path" if kind == b"L" else b"linkpath"] = body.split(b"\0")[0]
+            elif kind == b"g":
+                common.update(_records(body))
+                extras.values = common | extras.values
+            elif kind == b"x":
+                records = _records(body)
+                extras.values.update(records)
+                extras.sparse += [_count(value) for key, value in records if key in _SPARSE_PAIRS]
+            continue
+        entry, at = _entry(archive, header, at, extras)
+        yield entry
+        extras = _Extras(common)
+    if extras.values != common:
+        raise refused("the archive ends after a header that speaks of an entry to come")
+
+
+_SPARSE_PAIRS = (b"GNU.sparse.offset", b"GNU.sparse.numbytes")
+
+
+def _entry(archive: Stretch, header: bytes, at: int, extras: _Extras) -> tuple[Entry, int]:
+    """The entry a header speaks of, and where the next header is."""
+    letter, values = header[156:157], extras.values
+    kind = _KINDS.get(letter)
+    if kind is None:
+        raise refused(f"an entry of an unknown type {letter!r} at byte {at - BLOCK}")
+    name = values.get(b"GNU.sparse.name") or values.get(b"path") or _name(header)
+    if kind is Kind.FILE and name.endswith(b"/"):
+        kind = Kind.FOLDER
+    stored = _count(values[b"size"]) if b"size" in values else _number(header[124:136])
+    stored = stored if kind is Kind.FILE else 0  # what is no file has no bytes, whatever its header says
+    end = at + _padded(stored)
+    size, segments = stored, (Segment(0, at, stored),) if stored else ()
+    if kind is Kind.FILE and (letter == b"S" or any(key.startswith(b"GNU.sparse.") for key in values)):
+        size, pairs, at, end = _sparse(archive, header, at, end, extras)
+        segments = _segments(pairs, size, at, end)
+    archive.read(at + sum(segment.length for segment in segments), 0)
+    entry = Entry(
+        name=_checked(name),
+        kind=kind,
+        mode=_number(header[100:108]) & 0o7777,
+        uid=_count(values[b"uid"]) if b"uid" in values else _number(header[108:116]),
+        gid=_count(values[b"gid"]) if b"gid" in values else _number(header[116:124]),
+        mtime_ns=_time_ns(values[b"mtime"]) if b"mtime" in values else _number(header[136:148], least=-(2**63)) * 10**9,
+        size=size,
+        link=_checked(values.get(b"linkpath") or header[157:257].split(b"\0")[0]),
+        segments=segments,
+    )
+    return entry, end
+
+
+def _sparse(archive: Stretch, header: bytes, at: int, end: int, extras: _Extras) -> tuple[int, list[int], int, int]:
+    """Real size, offset-length pairs, where the data begins, where the next header is."""
+    values = extras.values
+    if header[156:157] == b"S":
+        pairs = [_number(header[place : place + 12]) for place in range(386, 482, 12)]
+        more = header[482]
+        while more:
+            block = archive.read(at, extras.take(BLOCK))
+            pairs += [_number(block[place : place + 12]) for place in range(0, 504, 12)]
+            more, at, end = block[504], at + BLOCK, end + BLOCK
+        return _number(header[483:495]), pairs, at, end
+    size = _count(values.get(b"GNU.sparse.realsize") or values.get(b"GNU.sparse.size") or b"")
+    if values.get(b"GNU.sparse.major") == b"1":
+        pairs, used = _map_in_data(archive, at, end, extras)
+        return size, pairs, at + used, end
+    if b"GNU.sparse.map" in values:
+        return size, [_count(number) for number in values[b"GNU.sparse.map"].split(b",") if number], at, end
+    return size, extras.sparse, at, end
+
+
+def _map_in_data(archive: Stretch, at: int, end: int, extras: _Extras) -> tuple[list[int], int]:
+    """The map of sparse format 1.0: numbers on lines, the first says how many pairs follow, padded to whole blocks."""
+    text, used = b"", 0
+    while True:
+        if at + used >= end:
+            raise refused("a sparse file's map does not end")
+        text += archive.read(at + used, extras.take(BLOCK))
+        used += BLOCK
+        lines = text.split(b"\n")[:-1]
+        if lines and len(lines) > 2 * _count(lines[0]):
+            return [_count(line) for line in lines[1 : 1 + 2 * _count(lines[0])]], used
+
+
+def _segments(pairs: list[int], size: int, at: int, end: int) -> tuple[Segment, ...]:
+    if len(pairs) % 2:
+        raise refused("a sparse file's map has an offset without a length")
+    found: list[Segment] = []
+    past = 0
+    for offset, length in zip(pairs[::2], pairs[1::2], strict=True):
+        if length == 0:
+            continue
+        if offset < past or offset + length > size or at + length > end:
+            raise refused(f"a sparse file of {size} bytes has {length} bytes at {offset}")
+        found.append(Segment(offset, at, length))
+        past, at = offset + length, at + length
+    return tuple(found)
+
+
+def _records(body: bytes) -> list[tuple[bytes, bytes]]:
+    """The records of a pax header, each `LENGTH KEY=VALUE` and a line end."""
+    found: list[tuple[bytes, bytes]] = []
+    at = 0
+    while at < len(body):
+        space = body.find(b" ", at, at + 20)
+        length = _count(body[at:space]) if space > 0 else 0
+        record = body[space + 1 : at + length]
+        key, equals, value = record[:-1].partition(b"=")
+        if length <= space - at or at + length > len(body) or not record.endswith(b"\n") or not equals:
+            raise refused("a pax header that cannot be read")
+        found.append((key, value))
+        at += length
+    return found
+
+
+def _require_checksum(header: bytes, at: int) -> None:
+    wanted = header[148:156].strip(b"\0 ")
+    rest = header[:148] + b" " * 8 + header[156:]
+    is_number = re.fullmatch(rb"[0-7]+", wanted) is not None
+    # Old programs added signed bytes.
+    if not is_number or (int(wanted, 8) != sum(rest) and int(wanted, 8) != sum(rest) - 256 * sum(byte > 127 for byte in rest)):
+        raise refused(f"no tar header at byte {at}: its checksum is wrong")
+
+
+def _number(field: bytes, least: int = 0) -> int:
+    """An octal number, or a binary one as GNU writes large ones."""
+    if field[0] in {0x80, 0xFF}:
+        value = int.from_bytes(field[1:], "big") - (256 ** (len(field) - 1) if field[0] == 0xFF else 0)
+    else:
+        text = field.split(b"\0")[0].strip()
+        if text and not re.fullmatch(rb"[0-7]+", text):
+            raise refused(f"{field!r} where a tar header has a number")
+        value = int(text, 8) if text else 0
+    if not least <= value < 2**63:
+        raise refused(f"{value} where a tar header has a count")
+    return value
+
+
+def _count(text: bytes) -> int:
+    if not re.fullmatch(rb"[0-9]{1,19}", text):
+        raise refused(f"{text[:40]!r} where a pax header has a count")
+    return int(text)
+
+
+def _time_ns(text: bytes) -> int:
+    match = re.fullmatch(rb"(-?[0-9]{1,18})(?:\.([0-9]{1,30}))?", text)
+    if match is None:
+        raise refused(f"{text[:40]!r} where a pax header has a time")
+    return int(match[1]) * 10**9 + int((match[2] or b"")[:9].ljust(9, b"0"))
+
+
+def _name(header: bytes) -> bytes:
+    name = header[:100].split(b"\0")[0]
+    prefix = header[345:500].split(b"\0")[0] if header[257:263] == b"ustar\0" else b""
+    return prefix + b"/" + name if prefix else name
+
+
+def _checked(name: bytes) -> bytes:
+    if b"\0" in name or len(name) > MAX_NAME:
+        raise refused(f"a name no file can have: {name[:80]!r}")
+    return name
+
+
+def _padded(size: int) -> int:
+    return -(-size // BLOCK) * BLOCK

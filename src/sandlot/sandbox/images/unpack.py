@@ -1,0 +1,244 @@
+# ruff: noqa: PTH101, PTH102, PTH108, PTH115, PTH208, PTH211 - paths are bytes here: names in an archive need not be text
+"""Putting a root file system together from layers, as if an enemy had written them.
+
+Layers are laid one over the other into one folder, bottom first: a whiteout removes, an opaque folder empties, and a later file
+takes the place of an earlier one. (Stacking them unmerged would save disk where images share layers, and cost every start and
+lookup.) Nothing is ever written through a link that an archive made: names are resolved step by step, links as inside a chroot,
+and the last step never follows one. The draft belongs to us alone while this runs, so what was looked at stays so.
+
+Not taken over: devices and pipes (sandboxes have a `/dev` of their own), setuid and setgid of files (sandboxes ignore them, and
+the store must not hold a root shell for the host), extended attributes. As root, owners are kept; an ordinary user's
+image is theirs.
+"""
+
+import os
+import shutil
+import stat
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from sandlot.sandbox.images.stretch import Stretch, refused
+from sandlot.sandbox.images.tar import Entry, Kind, entries
+
+WHITEOUT = b".wh."
+OPAQUE = b".wh..wh..opq"
+AUFS = b".wh..wh."
+"""Book-keeping of an old file system; the opaque mark is the one that means something."""
+MAX_LINKS = 40
+MAX_DEPTH = 256
+MAX_ID = 65535
+NOBODY = 65534
+
+
+@dataclass(frozen=True, slots=True)
+class Caps:
+    """What an image may grow to; more is taken for a bomb."""
+
+    num_paths: int = 2_000_000
+    size_bytes: int = 32 << 30
+    """Of all files as they read, holes included."""
+    ratio: int = 200
+    """Unpacked bytes for each packed one, beyond the first `free_bytes`."""
+    free_bytes: int = 64 << 20
+
+
+class Unpacking:
+    """One image being put together in a fresh folder that nobody else can write to."""
+
+    def __init__(self, root: Path, caps: Caps | None = None, *, keep_owners: bool) -> None:
+        self._root = os.fsencode(root)
+        self._caps = caps or Caps()
+        self._keep_owners = keep_owners
+        self._num_paths = 0
+        self._size_bytes = 0
+        self._folders: dict[bytes, tuple[int, int]] = {}
+        """Mode and time of each folder: set at the end, since putting something in needs it writable and changes its time."""
+        self.num_left_out = 0
+        """Devices and pipes."""
+
+    def add(self, layer: Stretch) -> None:
+        """Lay one more layer over what is there. Its whiteouts speak of what is below it, wherever in it they stand."""
+        for entry in entries(layer):
+            self._count(entry)
+            *_, name = parts = _parts(entry.name) or [b""]
+            if name.startswith(WHITEOUT):
+                self._white_out(parts)
+        for entry in entries(layer):
+            parts = _parts(entry.name)
+            if not parts:
+                self._set_root(entry)
+            elif not parts[-1].startswith(WHITEOUT):
+                self._put(parts, entry, layer)
+
+    def finish(self) -> None:
+        """Give folders their modes and times, the innermost first.
+
+        The tree is walked, and not the names we remember: by now a link to the host may stand where one of them leads through.
+        """
+        for path, _, _ in os.walk(self._root, topdown=False):
+            if path in self._folders:
+                mode, mtime_ns = self._folders[path]
+                os.chmod(path, mode)
+                os.utime(path, ns=(mtime_ns, mtime_ns))
+
+    def _count(self, entry: Entry) -> None:
+        self._num_paths += 1
+        self._size_bytes += entry.size
+        self._require_small()
+
+    def _require_small(self) -> None:
+        if self._num_paths > self._caps.num_paths:
+            raise refused(f"more than {self._caps.num_paths} paths in one image")
+        if self._size_bytes > self._caps.size_bytes:
+            raise refused(f"more than {self._caps.size_bytes} bytes in one image")
+
+    # -- removing ----------------------------------------------------------------------------------------------------
+
+    def _white_out(self, parts: list[bytes]) -> None:
+        *above, name = parts
+        folder = self._resolve(above, make=False)
+        if folder is None:
+            return
+        if name == OPAQUE:
+            for inside in os.listdir(folder):
+                _remove(folder + b"/" + inside)
+        elif not name.startswith(AUFS):
+            hidden = name.removeprefix(WHITEOUT)
+            if hidden in {b"", b".", b".."}:
+                raise refused(f"a whiteout of nothing: {b'/'.join(parts)!r}")
+            _remove(folder + b"/" + hidden)
+
+    # -- making ------------------------------------------------------------------------------------------------------
+
+    def _set_root(self, entry: Entry) -> None:
+        if entry.kind is not Kind.FOLDER:
+            raise refused(f"the root of the image is a {entry.kind}")
+        self._folders[self._root] = entry.mode | stat.S_IRWXU, _sane_time(entry)
+
+    def _put(self, parts: list[bytes], entry: Entry, layer: Stretch) -> None:
+        folder = self._resolve(parts[:-1], make=True)
+        assert folder is not None
+        path = folder + b"/" + parts[-1]
+        if entry.kind is Kind.OTHER:
+            self.num_left_out += 1
+            _remove(path)
+        elif entry.kind is Kind.HARD_LINK:
+            self._link(path, entry)
+        elif entry.kind is Kind.FOLDER:
+            if not _is_folder(path):
+                _remove(path)
+                os.mkdir(path, 0o700)
+            self._own(path, entry)
+            self._folders[path] = entry.mode, _sane_time(entry)
+        else:
+            _remove(path)
+            self._write(path, entry, layer)
+
+    def _write(self, path: bytes, entry: Entry, layer: Stretch) -> None:
+        if entry.kind is Kind.LINK:
+            if not entry.link:
+                raise refused(f"a link that leads nowhere: {entry.name!r}")
+            os.symlink(entry.link, path)
+            self._own(path, entry)
+        else:
+            _write_file(path, entry, layer)
+            self._own(path, entry)
+            os.chmod(path, entry.mode & 0o777)  # after the owner: a change of owner may take bits away
+        os.utime(path, ns=(_sane_time(entry), _sane_time(entry)), follow_symlinks=False)
+
+    def _link(self, path: bytes, entry: Entry) -> None:
+        """A second name for a file of this image. Also for one of a lower layer, which is the same folder by now."""
+        *above, name = _parts(entry.link) or [b""]
+        folder = self._resolve(above, make=False)
+        target = folder + b"/" + name if folder is not None and name else b""
+        if target == path:
+            return
+        if not target or not os.path.lexists(target) or _is_folder(target):
+            raise refused(f"{entry.name!r} is a hard link to {entry.link!r}, and the image has no such file")
+        _remove(path)
+        os.link(target, path, follow_symlinks=False)
+
+    def _own(self, path: bytes, entry: Entry) -> None:
+        if self._keep_owners:
+            uid, gid = (number if number <= MAX_ID else NOBODY for number in (entry.uid, entry.gid))
+            os.chown(path, uid, gid, follow_symlinks=False)
+
+    def _resolve(self, parts: Sequence[bytes], *, make: bool) -> bytes | None:
+        """The real folder of that name, links followed as inside a chroot; None if it is not there and shall not be made."""
+        done: list[bytes] = []
+        todo = deque(parts)
+        num_links = 0
+        while todo:
+            part = todo.popleft()
+            if part in {b"", b"."}:
+                continue
+            if part == b"..":  # only from a link: names with it were refused
+                done = done[:-1]
+                continue
+            path = b"/".join((self._root, *done, part))
+            try:
+                mode = os.lstat(path).st_mode
+            except FileNotFoundError:
+                if not make:
+                    return None
+                self._make_folder(path)
+                mode = stat.S_IFDIR
+            if stat.S_ISLNK(mode):
+                num_links += 1
+                target = os.readlink(path)
+                done = [] if target.startswith(b"/") else done
+                todo.extendleft(reversed(target.split(b"/")))
+            elif stat.S_ISDIR(mode):
+                done.append(part)
+            elif make:
+                raise refused(f"{b'/'.join(parts)!r} goes through something that is not a folder")
+            else:
+                return None
+            if num_links > MAX_LINKS or len(done) > MAX_DEPTH:
+                raise refused(f"{b'/'.join(parts)[:200]!r} goes through more than {MAX_LINKS} links or {MAX_DEPTH} folders")
+        return b"/".join((self._root, *done))
+
+    def _make_folder(self, path: bytes) -> None:
+        self._num_paths += 1
+        self._require_small()
+        os.mkdir(path, 0o700)
+        self._folders[path] = 0o755, 0
+
+
+def _parts(name: bytes) -> list[bytes]:
+    """A name's steps from the root; a leading `/` means the image's root."""
+    parts = [part for part in name.split(b"/") if part not in {b"", b"."}]
+    if b".." in parts:
+        raise refused(f"{name!r} leads out of the image")
+    if any(part.startswith(WHITEOUT) for part in parts[:-1]):
+        raise refused(f"{name!r} is below a whiteout")
+    return parts
+
+
+def _write_file(path: bytes, entry: Entry, layer: Stretch) -> None:
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    with open(fd, "wb", buffering=0) as file:  # noqa: PTH123 - opened by descriptor
+        for segment in entry.segments:
+            file.seek(segment.offset)
+            file.writelines(layer.within(segment.at, segment.length).chunks())
+        file.truncate(entry.size)
+
+
+def _remove(path: bytes) -> None:
+    if _is_folder(path):
+        shutil.rmtree(path)
+    elif os.path.lexists(path):
+        os.unlink(path)
+
+
+def _is_folder(path: bytes) -> bool:
+    try:
+        return stat.S_ISDIR(os.lstat(path).st_mode)
+    except FileNotFoundError:
+        return False
+
+
+def _sane_time(entry: Entry) -> int:
+    return min(max(entry.mtime_ns, 0), 2**33 * 10**9)

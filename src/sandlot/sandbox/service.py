@@ -1,0 +1,59 @@
+"""Something that keeps running in a sandbox while others use it, and when it is ready to be used."""
+
+import anyio
+
+from sandlot.errors import AuthorError
+from sandlot.ports import Command, Process, Sandbox
+
+OUTPUT_BYTES = 64 << 10
+"""Kept of what a service says, for the message if it fails; the rest is dropped inside, so that it never waits for a reader."""
+_ASK_AGAIN_S = 0.02
+
+
+async def start_service(sandbox: Sandbox, command: str, *, ready: int | str | None = None, timeout_s: float = 30.0) -> Process:
+    """Start a shell command and leave it running; with `ready`, return when that port or unix socket takes connections.
+
+    To find out, connections are made and closed at once. A service that ends or does not come up in time is its author's error,
+    and the message has what it said.
+    """
+    if isinstance(ready, str) and not ready.startswith("/"):
+        raise AuthorError(
+            f"service `{command}`: ready={ready!r}; give a port as a number or the path of a unix socket", kind="config"
+        )
+    process = await sandbox.spawn(Command(argv=("/bin/sh", "-c", command), stdin=b"", output_bytes=OUTPUT_BYTES))
+    if ready is None:
+        return process
+    with anyio.move_on_after(timeout_s):
+        while not await _takes_connections(sandbox, ready):
+            await _require_running(process, command)
+        return process
+    with anyio.CancelScope(shield=True), anyio.move_on_after(5):
+        await process.kill()
+    raise AuthorError(
+        f"service `{command}` took no connections at {ready} within {timeout_s:g} s; {await _said(process)}", kind="timeout"
+    )
+
+
+async def _takes_connections(sandbox: Sandbox, where: int | str) -> bool:
+    try:
+        stream = await sandbox.connect(where)
+    except OSError:
+        return False
+    await stream.aclose()
+    return True
+
+
+async def _require_running(process: Process, command: str) -> None:
+    """Wait a moment; ending with 0 is allowed, for what puts itself into the background."""
+    code = 0
+    with anyio.move_on_after(_ASK_AGAIN_S) as scope:
+        code = await process.wait()
+    if code != 0:
+        raise AuthorError(f"service `{command}` ended with exit code {code}; {await _said(process)}", kind="server")
+    if not scope.cancelled_caught:
+        await anyio.sleep(_ASK_AGAIN_S)
+
+
+async def _said(process: Process) -> str:
+    said = b"".join([data async for _, data in process.output()]).decode(errors="replace").strip()
+    return f"it wrote: {said[-2000:]}" if said else "it wrote nothing"

@@ -1,0 +1,69 @@
+"""A person's terminal joined to a shell in a sandbox.
+
+At a terminal the shell gets a terminal of its own and ours passes every key on as it is, until the shell ends and ours is put
+back as it was. Without one (a pipe, a file) the shell reads commands from the stream, as any shell does.
+"""
+
+import os
+import shutil
+import termios
+import tty
+from collections.abc import Generator
+from contextlib import contextmanager
+
+import anyio
+import anyio.lowlevel
+
+from sandlot.ports import Command, Process, Sandbox
+
+_PIECE = 64 << 10
+_BEST_SHELL = "exec $(command -v bash || command -v sh) -i"
+
+
+async def interact(sandbox: Sandbox, *, stdin: int = 0, stdout: int = 1, stderr: int = 2, cwd: str = "/") -> int:
+    """Run a shell on these descriptors until it ends; returns its exit code."""
+    at_terminal = os.isatty(stdin)
+    size = shutil.get_terminal_size()
+    argv = ("/bin/sh", "-c", f"stty rows {size.lines} cols {size.columns} 2>/dev/null; {_BEST_SHELL}")
+    command = Command(argv=argv if at_terminal else ("/bin/sh",), cwd=cwd, pty=at_terminal, env={"PS1": "sandbox:\\w# "})
+    process = await sandbox.spawn(command)
+    places = {"stdout": stdout, "stderr": stderr}
+    with _raw(stdin, at_terminal):
+        async with anyio.create_task_group() as group:
+            group.start_soon(_feed, process, stdin)
+            async for name, data in process.output():
+                _write(places[name], data)
+            group.cancel_scope.cancel()
+    return await process.wait()
+
+
+async def _feed(process: Process, stdin: int) -> None:
+    """Pass on what is typed; the end of the stream is the end of the shell's input."""
+    while True:
+        try:
+            await anyio.wait_readable(stdin)
+        except PermissionError:  # a plain file: always readable, and nothing the kernel will wait for
+            await anyio.lowlevel.checkpoint()
+        data = os.read(stdin, _PIECE)
+        await process.send(data)
+        if not data:
+            return
+
+
+def _write(where: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(where, data) :]
+
+
+@contextmanager
+def _raw(terminal: int, at_terminal: bool) -> Generator[None]:  # noqa: FBT001 - the one thing it depends on
+    """Every key goes through, and afterwards the terminal is as it was."""
+    if not at_terminal:
+        yield
+        return
+    before = termios.tcgetattr(terminal)
+    try:
+        tty.setraw(terminal, termios.TCSADRAIN)  # what was typed ahead is kept
+        yield
+    finally:
+        termios.tcsetattr(terminal, termios.TCSADRAIN, before)

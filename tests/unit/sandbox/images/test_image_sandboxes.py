@@ -1,0 +1,113 @@
+"""Sandboxes on images from archives, for root and for an ordinary user: what the layers say is what a command sees."""
+
+import os
+import shutil
+import stat
+import subprocess
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from made_images import docker_archive, file, folder, hard_link, link, oci_blobs, tar_of
+from native_sandboxes import KINDS, NOBODY, backend_of, ordinary_cache, sh
+from sandlot.sandbox.images.spec import find_image, located
+
+PROGRAMS = ("sh", "cat", "ls", "stat", "rm", "touch", "chown")
+
+
+def programs() -> Iterator[tuple[tarfile.TarInfo, bytes]]:
+    """A few of this machine's programs with the libraries they name, where their loader looks for them."""
+    needed: set[str] = set()
+    for name in PROGRAMS:
+        path = shutil.which(name)
+        assert path is not None
+        yield file(f"bin/{name}", Path(path).read_bytes(), mode=0o4755)
+        said = subprocess.run(["ldd", path], capture_output=True, text=True, check=True).stdout
+        needed |= {word for word in said.split() if word.startswith("/")}
+    for library in sorted(needed):
+        yield file(library, Path(library).read_bytes(), mode=0o755)
+
+
+def layers() -> tuple[bytes, bytes]:
+    """A machine of a few programs, and a second layer that takes things away."""
+    low = tar_of(
+        folder("./"), *programs(), link("sbin", "bin"),
+        file("etc/gone", b"x"), file("etc/kept", b"low"), file("srv/a", b"x"), file("srv/deep/b", b"x"), file("one", b"same"),
+        file("home/agent/mine", b"x", uid=1000, gid=1000), folder("locked", mode=0o555), file("locked/in", b"x"),
+    )  # fmt: skip
+    high = tar_of(
+        file("etc/.wh.gone"), file("srv/.wh..wh..opq"), file("srv/new", b"high"), file("etc/kept", b"high"),
+        hard_link("two", "one"), file("sbin/extra", b"through a link"),
+    )  # fmt: skip
+    return low, high
+
+
+@pytest.fixture
+def archive(tmp_path):
+    """Where both kinds of user can read it."""
+    tmp_path.chmod(0o755)
+    path = tmp_path / "box.tar"
+    path.write_bytes(docker_archive(*layers(), packed=True))
+    return path
+
+
+def as_its_user(kind: str, spec: str) -> None:
+    """What an ordinary user unpacked belongs to them: done as root here, then given away, as `ordinary_cache` is."""
+    if kind == "root" or os.geteuid() != 0:
+        return
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(ordinary_cache()))
+        for lease in find_image(spec).leases:
+            for path in (lease.folder, *lease.folder.rglob("*")):
+                os.chown(path, NOBODY, NOBODY, follow_symlinks=False)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_command_sees_what_the_layers_say(kind, archive):
+    spec = located(f"archive:{archive}")
+    as_its_user(kind, spec)
+    async with backend_of(kind) as backend, backend.open(spec) as sandbox:
+        script = "cat /etc/kept /srv/new /one /two /bin/extra; ls /etc /srv; [ -d /tmp ] && [ -e /dev/null ] && [ -d /proc/self ]"
+        done = await sh(sandbox, script)
+        assert (done.code, done.stderr) == (0, "")
+        assert done.stdout == "highhighsamesamethrough a link/etc:\nkept\n\n/srv:\nnew\n"
+        assert (await sh(sandbox, "echo changed > /two; rm -r /srv /locked; touch /srv; cat /one")).code == 0
+        assert await sandbox.read("/two") == b"changed\n"
+        assert (await sandbox.stat("/bin/cat")).mode & stat.S_ISUID == 0
+    async with backend_of(kind) as backend, backend.open(spec) as sandbox:
+        assert await sandbox.read("/srv/new") == b"high"
+
+
+async def test_owners_inside_are_those_of_the_archive(archive):
+    async with backend_of("root") as backend, backend.open(f"archive:{archive}") as sandbox:
+        done = await sh(sandbox, "stat -c '%u:%g' /home/agent/mine /etc/kept; chown 33:33 /etc/kept && stat -c '%u:%g' /etc/kept")
+        assert done.stdout.split() == ["1000:1000", "0:0", "33:33"]
+
+
+async def test_the_backends_digest_is_the_images(archive, tmp_path):
+    layout = tmp_path / "layout"
+    for name, data in oci_blobs(*layers()).items():
+        (layout / name).parent.mkdir(parents=True, exist_ok=True)
+        (layout / name).write_bytes(data)
+    async with backend_of("root") as backend:
+        assert await backend.digest(f"archive:{archive}") == await backend.digest(f"archive:{layout}")
+
+
+async def test_an_image_in_use_is_not_collected(archive, tmp_path, monkeypatch):
+    from sandlot.sandbox.images.store import gc
+    from sandlot.sandbox.program import program
+
+    built = program()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (tmp_path / "cache" / "sandlot").mkdir(parents=True)
+    shutil.copy2(built, tmp_path / "cache" / "sandlot")
+    async with backend_of("root") as backend, backend.open(f"archive:{archive}") as sandbox:
+        assert gc() == []
+        assert (await sh(sandbox, "cat /etc/kept")).stdout == "high"
+    del backend, sandbox
+    import gc as collector
+
+    collector.collect()
+    assert {item.about.kind for item in gc()} == {"archive", "bare"}
