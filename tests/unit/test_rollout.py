@@ -390,8 +390,8 @@ async def test_waiting_for_a_thread_is_nobodys_fault(monkeypatch):
 class Machine:
     """A backend whose sandboxes fail where they are told to."""
 
-    def __init__(self, *, freeze=None, close=None):
-        self.fail_freeze, self.fail_close = freeze, close
+    def __init__(self, *, close=None):
+        self.fail_close = close
 
     def open(self, image, network, limits):
         return self
@@ -402,16 +402,8 @@ class Machine:
     async def __aenter__(self):
         from sandlot.sandbox.memory import MemoryFiles
 
-        files = MemoryFiles()
-        if self.fail_freeze:
-            first = files.freeze  # setup's files are looked at first; what hangs is the gathering
-
-            async def freeze():
-                files.freeze = self.fail_freeze
-                return await first()
-
-            files.freeze = freeze
-        return files
+        self.files = MemoryFiles()
+        return self.files
 
     async def __aexit__(self, *error):
         if self.fail_close:
@@ -425,7 +417,14 @@ async def in_a_machine(machine, policies, **limits):
 
 
 async def test_gathering_that_hangs_ends_at_its_deadline():
-    trace = await in_a_machine(Machine(freeze=forever), Turns("yes"), teardown_s=0.1)
+    machine = Machine()
+
+    class Breaks(Turns):
+        async def turn(self, trace, leaf, tools):
+            machine.files.freeze = forever  # after setup's files were looked at
+            return await super().turn(trace, leaf, tools)
+
+    trace = await in_a_machine(machine, Breaks("yes"), teardown_s=0.1)
     assert (trace.outcome.side, trace.outcome.kind) == (Side.SANDBOX, "timeout")
 
 

@@ -58,7 +58,7 @@ _MODEL_FAILURES = _kinds(
     "spend",
     "timeout",
 )
-_SANDBOX_FAILURES = _kinds(Side.SANDBOX, "closed", "config", "crash", "died", "protocol", "start", "timeout")
+_SANDBOX_FAILURES = _kinds(Side.SANDBOX, "closed", "config", "crash", "died", "engine", "protocol", "start", "timeout")
 _HARNESS_FAILURES = _kinds(Side.HARNESS, "crash", "timeout")
 
 LABELS = (
