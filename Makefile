@@ -24,6 +24,8 @@ demo: install
 	@$(BIN)/python recipes/tour.py
 
 test: install
+	@command -v cc >/dev/null || { echo "No C compiler for the sandbox program. Install one: sudo apt-get install gcc libc6-dev"; exit 1; }
+	@command -v git >/dev/null || { echo "The terminal environment needs git. Install it: sudo apt-get install git"; exit 1; }
 	@$(BIN)/pytest -n 2 -m "not system"
 
 # Longer proofs on the real machine: crashes, foreign servers, many connections, a Docker engine (installed with apt-get if

@@ -16,8 +16,7 @@ def main() -> None:
     for name, group in ENVIRONMENTS.items():
         run = sandlot.run(Path("environments") / name, "scripted:mixed:0.6", group=group)
         print_summary(run, run.summary())
-        worst = min((trace for trace in run if trace.reward is not None), key=lambda trace: trace.reward or 0.0)
-        print(f"the weakest rollout: sandlot show {run.path}/{worst.task}/{worst.rollout}\n")
+        print()
 
 
 if __name__ == "__main__":
