@@ -49,7 +49,7 @@ async def test_packages_are_installed_once_and_run_in_a_sandbox():
         done = await sh(
             sandbox, "python3 -c 'import os; print(os.getuid(), os.uname().nodename)'; dpkg -s python3-minimal | head -1"
         )
-        assert done.stdout == "sandbox\nPackage: python3-minimal\n"
+        assert done.stdout == "0 sandbox\nPackage: python3-minimal\n"
 
 
 def test_a_build_that_is_interrupted_leaves_nothing(cache):

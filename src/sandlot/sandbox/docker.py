@@ -23,7 +23,7 @@ from sandlot.ports import Command
 from sandlot.sandbox.docker_image import find_base
 from sandlot.sandbox.docker_machine import Base, DockerMachine, start_docker_machine
 from sandlot.sandbox.docker_probe import docker_capabilities
-from sandlot.sandbox.docker_snapshot import DockerFrozen, DockerSnapshot
+from sandlot.sandbox.docker_snapshot import DockerFrozen, DockerSnapshot, written
 from sandlot.sandbox.engine import Engine, find_socket, open_engine
 from sandlot.sandbox.machine import Machine
 from sandlot.sandbox.owner import is_gone, new_labels
@@ -81,6 +81,10 @@ class DockerSandbox:
     async def connect(self, where: int | str) -> NativeStream:
         """Reach a port (number) or unix socket (path) inside, without opening the network."""
         return await connect((await self._live()).machine.link, where)
+
+    async def changed(self) -> Mapping[str, int]:
+        """Every file that is not the image's, by absolute path: size in bytes, as it is now. Nothing is stopped for it."""
+        return await written(await self._live(), self._backend.pristine)
 
     async def kill_all(self) -> int:
         """End every process; the files stay. Returns how many there were."""

@@ -79,12 +79,7 @@ class DockerSnapshot:
 
     async def list(self) -> Mapping[str, int]:
         """Every file that is not the image's, by absolute path: size in bytes. The image's own files can be read, not listed."""
-        machine = self._frozen.machine
-        entries = await changed(machine.machine, None, await self._touched())
-        found = {entry.path: entry.size for entry in entries if entry.kind == "f"} | {
-            path: len(data) for path, data in (await machine.mounted()).items() if data != MOUNTED[path]
-        }
-        return dict(sorted(found.items()))
+        return await written(self._frozen.machine, self._pristine)
 
     async def read(self, path: str) -> bytes:
         """One file, the image's included; `FileNotFoundError` if it is not there."""
@@ -94,7 +89,7 @@ class DockerSnapshot:
         """Everything that differs from the image, folders and deletions included. The first starts a sandbox to compare with."""
         machine = self._frozen.machine
         before = await self._pristine(machine.base)
-        entries = await changed(machine.machine, before, await self._touched())
+        entries = await changed(machine.machine, before, await _touched(machine, self._pristine))
         for path, data in (await machine.mounted()).items():
             if data != MOUNTED[path]:
                 (now,) = await machine.machine.entries(Listing.ITSELF, path)
@@ -105,15 +100,24 @@ class DockerSnapshot:
         """A sandbox that goes on from these files. Its processes start afresh; forks do not see each other."""
         return self._fork(self._frozen)
 
-    async def _touched(self) -> frozenset[str]:
-        machine = self._frozen.machine
-        try:
-            return await machine.changed_paths()
-        except SandboxError as error:
-            if error.kind != "engine":
-                raise
-        # One path too long for the engine ends its comparison. What an agent does must not leave it ungraded: compare ourselves.
-        return machine.base.changed | await differing(machine.machine, await self._pristine(machine.base))
+
+async def written(machine: DockerMachine, pristine: Callable[[Base], Awaitable[Machine]]) -> Mapping[str, int]:
+    """Every file of a machine that is not the image's, by absolute path: size in bytes."""
+    entries = await changed(machine.machine, None, await _touched(machine, pristine))
+    found = {entry.path: entry.size for entry in entries if entry.kind == "f"} | {
+        path: len(data) for path, data in (await machine.mounted()).items() if data != MOUNTED[path]
+    }
+    return dict(sorted(found.items()))
+
+
+async def _touched(machine: DockerMachine, pristine: Callable[[Base], Awaitable[Machine]]) -> frozenset[str]:
+    try:
+        return await machine.changed_paths()
+    except SandboxError as error:
+        if error.kind != "engine":
+            raise
+    # One path too long for the engine ends its comparison. What an agent does must not leave it ungraded: compare ourselves.
+    return machine.base.changed | await differing(machine.machine, await pristine(machine.base))
 
 
 async def changed(now: Machine, before: Machine | None, paths: Iterable[str]) -> list[Entry]:
