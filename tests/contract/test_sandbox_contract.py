@@ -342,3 +342,9 @@ async def test_the_backend_says_what_it_isolates(backend):
     said = await backend.probe()
     assert {"processes", "files", "network", "memory", "cpu", "pids", "disk", "kernel"} <= set(said)
     assert all(text.startswith(("yes: ", "no: ")) for text in said.values())
+
+
+async def test_what_changed_is_told_while_it_runs(sandbox):
+    await sandbox.write("/out/a", b"12345")
+    assert (await sandbox.changed())["/out/a"] == 5
+    assert (await sh(sandbox, "echo still here")).stdout == "still here\n"
