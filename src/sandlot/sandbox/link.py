@@ -5,6 +5,7 @@ thousands of idle sandboxes cost a waiting task each. When the link breaks, ever
 """
 
 import os
+import select
 import socket
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
@@ -167,6 +168,15 @@ class Link:
             yield number
         finally:
             self.drop_channel(number)
+
+    @property
+    def gone(self) -> bool:
+        """True if the other side is no more, whether or not the news has been read yet."""
+        if self.broken is not None:
+            return True
+        poller = select.poll()
+        poller.register(self._connection, select.POLLRDHUP)
+        return any(event & (select.POLLHUP | select.POLLRDHUP | select.POLLERR) for _, event in poller.poll(0))
 
     def open_channel(self, listener: Listener) -> int:
         """A fresh channel number for a listener."""

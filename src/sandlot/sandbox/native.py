@@ -221,7 +221,7 @@ class NativeBackend:
         ready = self._ready.get(image)
         while ready:
             machine = ready.popleft()
-            if machine.link.broken is None:
+            if not machine.link.gone:
                 return machine
             machine.close()
         return None
