@@ -16,7 +16,7 @@ $(VENV)/installed: pyproject.toml
 	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { echo "Python's venv module is missing. Install it: sudo apt-get install python3-venv"; exit 1; }
 	@$(PYTHON) -m venv $(VENV)
 	@echo "installing into $(VENV) ..."
-	@$(BIN)/pip install --quiet --disable-pip-version-check uv && $(BIN)/uv pip install --quiet --python $(BIN)/python -e '.[dev]' \
+	@$(BIN)/pip install --quiet --disable-pip-version-check uv torch==2.13.0 && $(BIN)/uv pip install --quiet --python $(BIN)/python -e '.[dev]' \
 	  || $(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev]'
 	@touch $@
 

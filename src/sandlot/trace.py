@@ -147,7 +147,11 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     parent: int | None = None
     sampled: bool = False
     """True only if a policy produced it."""
+    context: bytes = b""
+    """int32 ids the model was given between the nearest sampled node above and this one: what the environment said, and template
+    glue. Never trained on. The prompt of a turn is its path's contexts and tokens, joined."""
     tokens: Tokens | None = None
+    """What was sampled, exactly."""
     usage: Usage | None = None
     stop: str | None = None
     """Why sampling stopped: `stop`, `length`, `calls`, `refusal`."""
