@@ -1,6 +1,6 @@
 """What one forward pass is given, and the KV it reads and writes.
 
-A batch is tokens of several sequences, laid end to end: whole prompts, chunks of prompts and single decoded tokens alike. KV lives
+A batch is tokens of several sequences, laid end to end: whole prompts, chunks of prompts, single decoded tokens. KV lives
 in blocks of `block_size` tokens; a sequence is a list of block numbers.
 """
 
