@@ -44,6 +44,11 @@ class Cache:
         self.keys = torch.zeros(size, device=device, dtype=dtype)
         self.values = torch.zeros(size, device=device, dtype=dtype)
 
+    def copy(self, source: int, target: int) -> None:
+        """Make one block the same as another, in all layers."""
+        self.keys[:, target] = self.keys[:, source]
+        self.values[:, target] = self.values[:, source]
+
 
 class Runner(Protocol):
     """Runs batches on one device."""
