@@ -1,4 +1,4 @@
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false - torch is half typed
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 """The CPU runner: the decoder in plain PyTorch over paged KV. It also runs in fp64, for tests.
 
 Heads that share a KV head lie beside each other as query rows, so nothing is repeated. Decoding sequences attend together in

@@ -1,4 +1,4 @@
-# pyright: reportUnknownMemberType=false - torch is half typed
+# pyright: reportUnknownMemberType=false
 """Drawing tokens: temperature, top-k, top-p, and the log-probability of what was drawn, for a whole batch at once.
 
 Each draw uses one uniform number, a hash of the request's seed and the token's position, against the cumulated distribution in
