@@ -39,7 +39,8 @@ def decoder(seed: int = 0, shape: Shape = SHAPE) -> Decoder:
 
 
 def engine(model: Decoder, *, blocks: int = 64, max_batch: int = 4, chunk: int = 16, **rest) -> Engine:
-    return Engine(PlainRunner(model, blocks=blocks, block_size=BLOCK), context=CONTEXT, max_batch=max_batch, chunk=chunk, **rest)
+    runner = PlainRunner(model, blocks=blocks, block_size=BLOCK)
+    return Engine(runner, blocks=blocks, context=CONTEXT, max_batch=max_batch, chunk=chunk, **rest)
 
 
 def prompt(seed: int, count: int) -> list[int]:

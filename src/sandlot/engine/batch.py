@@ -15,7 +15,7 @@ from sandlot.nn.shape import Shape
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Tokens to compute: N of them, of B sequences."""
+    """Tokens to compute: N of them, of B sequences, decoding ones first. The tensors are on the host, new for every batch."""
 
     ids: Tensor
     """`[N]` int64."""

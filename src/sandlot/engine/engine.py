@@ -37,6 +37,7 @@ class Engine:
         self,
         runner: Runner,
         *,
+        blocks: int,
         context: int,
         max_batch: int = 32,
         chunk: int = 512,
@@ -46,21 +47,23 @@ class Engine:
         decode: Decode | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`context` tokens at most a request, `chunk` tokens at most a step; `share=False` turns the prefix tree off."""
+        """`blocks` of the runner's cache are used; `context` tokens at most a request, `chunk` at most a step.
+
+        `share=False` turns the prefix tree off.
+        """
         if chunk <= max_batch:
             raise ValueError(f"chunk is {chunk}, which must be more than max_batch, {max_batch}: else prompts never get a turn")
         cache = runner.cache
-        num_blocks = cache.keys.shape[1]
-        self.context = min(context, num_blocks * cache.block_size)
+        self.context = min(context, blocks * cache.block_size)
         self.gauges = Gauges(clock)
         self._runner = runner
         self._clock = clock
         self._decode = decode
         self._old_kv: OldKv = old_kv
-        self._seats = Seats(max_batch, self.context, cache.block_size, chunk, cache.keys.device)
-        blocks = Blocks(num_blocks)
-        tree = Tree(blocks, cache.block_size, eviction or ByCost())
-        self._scheduler = Scheduler(cache, blocks, tree, self._seats, chunk=chunk, share=share)
+        self._seats = Seats(max_batch, self.context, cache.block_size)
+        pool = Blocks(blocks)
+        tree = Tree(pool, cache.block_size, eviction or ByCost())
+        self._scheduler = Scheduler(cache, pool, tree, self._seats, chunk=chunk, share=share)
         self._sequences: dict[int, Sequence] = {}
         self._deadlines: list[tuple[float, int]] = []
         self._ended: list[Sequence] = []

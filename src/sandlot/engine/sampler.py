@@ -66,28 +66,25 @@ def draw(logits: Tensor, settings: Settings) -> tuple[NDArray[np.int64], NDArray
     """
     greedy = settings.temperature < GREEDY_BELOW
     if greedy.all():
-        chosen = logits.argmax(-1)
-        logs = logits.log_softmax(-1)
+        chosen, probabilities = logits.argmax(-1), logits.softmax(-1)
     else:
         device = logits.device
-        scale = np.stack((np.where(greedy, 1.0, settings.temperature), settings.uniform()))
-        moved = torch.from_numpy(scale).to(device, non_blocking=True)
-        scores = _cut(logits / moved[0].to(logits.dtype)[:, None], settings, greedy)
-        logs = scores.log_softmax(-1)
-        chosen = _inverse(logs, moved[1])
+        moved = torch.from_numpy(np.stack((np.where(greedy, 1.0, settings.temperature), settings.uniform()))).to(device)
+        probabilities = _cut(logits / moved[0].to(logits.dtype)[:, None], settings, greedy).softmax(-1)
+        chosen = _inverse(probabilities, moved[1])
         if greedy.any():
             chosen = torch.where(torch.from_numpy(greedy).to(device), logits.argmax(-1), chosen)
-    taken = logs.gather(-1, chosen[:, None])[:, 0]
+    taken = probabilities.gather(-1, chosen[:, None])[:, 0].log()
     ids, logprobs = torch.stack((chosen.double(), taken.double())).cpu().numpy()
     return ids.astype(np.int64), logprobs
 
 
-def _inverse(logs: Tensor, uniform: Tensor) -> Tensor:
+def _inverse(probabilities: Tensor, uniform: Tensor) -> Tensor:
     """The first token at which the cumulated probability passes the number. Tokens of probability 0 are never it."""
-    total = logs.exp().cumsum(-1, dtype=torch.float64)
+    total = probabilities.cumsum(-1, dtype=torch.float64)
     last = total[:, -1:]
     target = torch.minimum(uniform[:, None] * last, torch.nextafter(last, torch.zeros_like(last)))
-    return torch.searchsorted(total, target, right=True)[:, 0].clamp_(max=logs.shape[-1] - 1)
+    return torch.searchsorted(total, target, right=True)[:, 0].clamp_(max=probabilities.shape[-1] - 1)
 
 
 def _cut(scores: Tensor, settings: Settings, greedy: NDArray[np.bool_]) -> Tensor:

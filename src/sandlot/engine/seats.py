@@ -1,3 +1,4 @@
+# pyright: reportUnknownMemberType=false
 """One row of arrays for every running sequence: a step over hundreds of them is a handful of numpy calls.
 
 A row knows its ids, its blocks, and two lengths: `totals` tokens are known, `lengths` of them are in KV. What is to be computed
@@ -23,7 +24,7 @@ NO_ID = -1
 class Seats:
     """Rows for `count` sequences of up to `context` tokens."""
 
-    def __init__(self, count: int, context: int, block_size: int, most_tokens: int, device: torch.device) -> None:
+    def __init__(self, count: int, context: int, block_size: int) -> None:
         self.block_size = block_size
         self.context = context
         self.taken = np.zeros(count, bool)
@@ -42,9 +43,6 @@ class Seats:
         self._settings = Settings.empty(count)
         self._sequences: list[Sequence | None] = [None] * count
         self._free = list(range(count - 1, -1, -1))
-        self._device = device
-        size = 3 * most_tokens + count + (count * (self.tables.shape[1] + 2) + 2) // 2 + 1
-        self._packed = torch.empty(size, dtype=torch.int64, pin_memory=device.type == "cuda")
 
     @property
     def num_free(self) -> int:
@@ -102,37 +100,26 @@ class Seats:
         self.num_blocks[row] += 1
 
     def batch(self, rows: Rows, counts: Rows) -> Batch:
-        """The next `counts[i]` tokens of each row, on the device by one copy; those whose last known token is in it are wanted.
-
-        The tensors lie in one buffer that the next batch overwrites.
-        """
-        lengths, num_rows, num_tokens = self.lengths[rows], len(rows), int(counts.sum())
-        starts = np.zeros(num_rows + 1, np.int64)
+        """The next `counts[i]` tokens of each row, in the host's memory; those whose last known token is in it are wanted."""
+        lengths, num_tokens = self.lengths[rows], int(counts.sum())
+        starts = np.zeros(len(rows) + 1, np.int64)
         np.cumsum(counts, out=starts[1:])
-        owners = np.repeat(rows, counts)
-        positions = np.arange(num_tokens) + np.repeat(lengths - starts[:-1], counts)
+        if num_tokens == len(rows):
+            owners, positions = rows, lengths
+        else:
+            owners = np.repeat(rows, counts)
+            positions = np.arange(num_tokens) + np.repeat(lengths - starts[:-1], counts)
         blocks, offsets = np.divmod(positions, self.block_size)
         after = lengths + counts
-        wanted = starts[1:][after == self.totals[rows]] - 1
         widest = -(-int(after.max()) // self.block_size)
-        wide = np.concatenate(
-            (
-                self.ids[owners, positions].astype(np.int64),
-                positions,
-                self.tables[owners, blocks].astype(np.int64) * self.block_size + offsets,
-                wanted,
-            )
-        )
-        narrow = np.concatenate((starts, after, self.tables[rows, :widest].ravel())).astype(np.int32)
-        long, short = self._moved(wide, narrow)
         return Batch(
-            ids=long[:num_tokens],
-            positions=long[num_tokens : 2 * num_tokens],
-            slots=long[2 * num_tokens : 3 * num_tokens],
-            wanted=long[3 * num_tokens :],
-            starts=short[: num_rows + 1],
-            lengths=short[num_rows + 1 : 2 * num_rows + 1],
-            tables=short[2 * num_rows + 1 :].view(num_rows, widest),
+            ids=torch.from_numpy(self.ids[owners, positions].astype(np.int64)),
+            positions=torch.from_numpy(positions),
+            slots=torch.from_numpy(self.tables[owners, blocks] * np.int64(self.block_size) + offsets),
+            starts=torch.from_numpy(starts.astype(np.int32)),
+            lengths=torch.from_numpy(after.astype(np.int32)),
+            tables=torch.from_numpy(self.tables[rows, :widest]),
+            wanted=torch.from_numpy(starts[1:][after == self.totals[rows]] - 1),
             longest=int(counts.max()),
         )
 
@@ -147,14 +134,6 @@ class Seats:
         self.logprobs[rows, at] = logprobs
         self.versions[rows, at] = version
         self.totals[rows] += 1
-
-    def _moved(self, wide: NDArray[np.int64], narrow: NDArray[np.int32]) -> tuple[torch.Tensor, torch.Tensor]:
-        size = len(wide) + (len(narrow) + 1) // 2
-        host = self._packed[:size].numpy()
-        host[: len(wide)] = wide
-        host[len(wide) :].view(np.int32)[: len(narrow)] = narrow
-        device = self._packed[:size].to(self._device, non_blocking=True)
-        return device[: len(wide)], device[len(wide) :].view(torch.int32)[: len(narrow)]
 
     def _put_stop_ids(self, row: int, stop_ids: tuple[int, ...]) -> None:
         short = len(stop_ids) - self.stop_ids.shape[1]
