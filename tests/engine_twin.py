@@ -85,8 +85,7 @@ def twin(model: Decoder, request: Request) -> tuple[list[int], list[float]]:
 def drawn(logits: torch.Tensor, request: Request, position: int) -> tuple[int, float]:
     """One token, token by token: the sampler's rule spelled out."""
     if request.temperature == 0:
-        best = int(logits.argmax())
-        return best, float(logits.log_softmax(-1)[best])
+        return int(logits.argmax()), 0.0
     scaled = (logits / request.temperature).tolist()
     order = sorted(range(len(scaled)), key=lambda token: -scaled[token])
     kept = order[: request.top_k] if request.top_k else order

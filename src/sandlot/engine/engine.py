@@ -18,7 +18,7 @@ from sandlot.engine.blocks import Blocks
 from sandlot.engine.evict import ByCost, Eviction
 from sandlot.engine.gauges import Gauges
 from sandlot.engine.request import Finished, Request, Sequence
-from sandlot.engine.sampler import draw
+from sandlot.engine.sampler import Pick, draw, inverse
 from sandlot.engine.scheduler import Plan, Scheduler
 from sandlot.engine.seats import Rows, Seats
 from sandlot.engine.tree import Tree
@@ -42,6 +42,7 @@ class Engine:
         max_batch: int = 32,
         chunk: int = 512,
         eviction: Eviction | None = None,
+        pick: Pick = inverse,
         share: bool = True,
         old_kv: OldKv = "recompute",
         decode: Decode | None = None,
@@ -59,6 +60,7 @@ class Engine:
         self._runner = runner
         self._clock = clock
         self._decode = decode
+        self._pick = pick
         self._old_kv: OldKv = old_kv
         self._seats = Seats(max_batch, self.context, cache.block_size)
         pool = Blocks(blocks)
@@ -89,6 +91,11 @@ class Engine:
         if len(request.ids) + request.max_tokens > self.context:
             raise ValueError(
                 f"{len(request.ids)} tokens and {request.max_tokens} more are over the context of {self.context}; shorten one"
+            )
+        if not (0 <= request.temperature < float("inf") and 0 < request.top_p <= 1 and request.top_k >= 0):
+            raise ValueError(
+                f"temperature {request.temperature}, top_p {request.top_p}, top_k {request.top_k}: they must be at least 0, "
+                "in (0, 1], and at least 0"
             )
         if request.stop and self._decode is None:
             raise ValueError("stop texts need a tokenizer, and this engine was given none; use stop_ids")
@@ -134,9 +141,9 @@ class Engine:
         if len(plan.rows):
             logits = self._runner.forward(self._seats.batch(plan.rows, plan.counts))
             rows = self._computed(plan)
-            ids, logprobs = draw(logits, self._seats.settings(rows)) if len(rows) else (rows, np.empty(0))
+            ids, logprobs = draw(logits, self._seats.settings(rows), self._pick) if len(rows) else (rows, np.empty(0))
             self._seats.append(rows, ids, logprobs, self.version)
-            self._end(rows, ids, logprobs)
+            self._end(rows, ids, logprobs, broken=~np.isfinite(logprobs) | (ids >= logits.shape[-1]))
             self.gauges.stepped(len(rows), int(plan.counts.sum()), len(plan.rows))
         return self._retire()
 
@@ -165,10 +172,9 @@ class Engine:
             self._scheduler.keep(seats[row], whole=whole)
         return plan.rows[done]
 
-    def _end(self, rows: Rows, ids: NDArray[np.int64], logprobs: NDArray[np.float64]) -> None:
+    def _end(self, rows: Rows, ids: NDArray[np.int64], logprobs: NDArray[np.float64], broken: NDArray[np.bool_]) -> None:
         """Find who is done."""
         seats = self._seats
-        broken = ~np.isfinite(logprobs)
         stopped = (ids[:, None] == seats.stop_ids[rows]).any(1)
         for index in np.flatnonzero(seats.has_stop_text[rows] & ~stopped).tolist():
             stopped[index] = self._has_stop_text(int(rows[index]))

@@ -5,6 +5,7 @@ Each draw uses one uniform number, a hash of the request's seed and the token's 
 the vocabulary's order. So a request's tokens do not depend on which others run beside it, nor on the device.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -58,56 +59,60 @@ def _mixed(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
     return x ^ (x >> np.uint64(31))
 
 
-def draw(logits: Tensor, settings: Settings) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+Pick = Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
+"""(scores `[W, vocabulary]`, temperatures `[W]` fp32, numbers `[W]` fp64 in [0, 1)) -> (tokens, log-probabilities)."""
+
+
+def draw(logits: Tensor, settings: Settings, pick: Pick) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """A token for every row of `[W, vocabulary]`, and its log-probability under the distribution it was drawn from.
 
-    At temperature 0 it is the likeliest token, and the log-probability the model's own: that of a certainty would say nothing.
-    Scores that are not numbers give a log-probability that is not one either. One copy from the device.
+    At temperature 0 that is a certainty. Scores that are not numbers give log-probabilities that are not. One copy to the host.
     """
-    greedy = settings.temperature < GREEDY_BELOW
-    if greedy.all():
-        chosen, probabilities = logits.argmax(-1), logits.softmax(-1)
-    else:
-        device = logits.device
-        moved = torch.from_numpy(np.stack((np.where(greedy, 1.0, settings.temperature), settings.uniform()))).to(device)
-        probabilities = _cut(logits / moved[0].to(logits.dtype)[:, None], settings, greedy).softmax(-1)
-        chosen = _inverse(probabilities, moved[1])
-        if greedy.any():
-            chosen = torch.where(torch.from_numpy(greedy).to(device), logits.argmax(-1), chosen)
-    taken = probabilities.gather(-1, chosen[:, None])[:, 0].log()
-    ids, logprobs = torch.stack((chosen.double(), taken.double())).cpu().numpy()
-    return ids.astype(np.int64), logprobs
+    heat = np.where(settings.temperature < GREEDY_BELOW, 0.0, settings.temperature)
+    moved = torch.from_numpy(np.stack((heat, settings.uniform()))).to(logits.device, non_blocking=True)
+    temperature = moved[0].float()
+    ids, logprobs = pick(_cut(logits, temperature, settings), temperature, moved[1])
+    both = torch.stack((ids.double(), logprobs.double())).cpu().numpy()
+    return both[0].astype(np.int64), both[1]
 
 
-def _inverse(probabilities: Tensor, uniform: Tensor) -> Tensor:
-    """The first token at which the cumulated probability passes the number. Tokens of probability 0 are never it."""
+def inverse(logits: Tensor, temperature: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor]:
+    """`Pick` in plain PyTorch: the first token at which the cumulated probability passes the number."""
+    greedy = temperature == 0
+    probabilities = (logits / temperature.masked_fill(greedy, 1.0).to(logits.dtype)[:, None]).softmax(-1)
     total = probabilities.cumsum(-1, dtype=torch.float64)
     last = total[:, -1:]
     target = torch.minimum(uniform[:, None] * last, torch.nextafter(last, torch.zeros_like(last)))
-    return torch.searchsorted(total, target, right=True)[:, 0].clamp_(max=probabilities.shape[-1] - 1)
+    drawn = torch.searchsorted(total, target, right=True)[:, 0].clamp_(max=logits.shape[-1] - 1)
+    most, best = logits.max(-1)
+    chosen = torch.where(greedy, best, drawn)
+    certain = most - most  # 0, or not a number where the scores are not
+    return chosen, torch.where(greedy, certain, probabilities.gather(-1, chosen[:, None])[:, 0].log())
 
 
-def _cut(scores: Tensor, settings: Settings, greedy: NDArray[np.bool_]) -> Tensor:
+def _cut(logits: Tensor, temperature: Tensor, settings: Settings) -> Tensor:
     """Scores outside top-k and top-p become minus infinity. Ties at the edge stay in."""
-    vocabulary = scores.shape[-1]
+    greedy, vocabulary, device = settings.temperature < GREEDY_BELOW, logits.shape[-1], logits.device
     by_k = np.flatnonzero((settings.top_k > 0) & (settings.top_k < vocabulary) & ~greedy)
-    if len(by_k):
-        rows, k = _moved(by_k, scores.device), _moved(settings.top_k[by_k], scores.device)
-        best = scores[rows].topk(int(settings.top_k[by_k].max()), dim=-1).values
-        edge = best.gather(-1, k[:, None] - 1)
-        scores[rows] = scores[rows].masked_fill(scores[rows] < edge, -torch.inf)
     by_p = np.flatnonzero((settings.top_p < 1.0) & ~greedy)
+    if len(by_k) or len(by_p):
+        logits = logits.clone()
+    if len(by_k):
+        rows, k = _moved(by_k, device), _moved(settings.top_k[by_k], device)
+        scores = logits[rows]
+        best = scores.topk(int(settings.top_k[by_k].max()), dim=-1).values
+        logits[rows] = scores.masked_fill(scores < best.gather(-1, k[:, None] - 1), -torch.inf)
     if len(by_p):
-        rows = _moved(by_p, scores.device)
-        best = scores[rows].sort(-1, descending=True).values
-        before = best.softmax(-1).cumsum(-1, dtype=torch.float64).roll(1, -1)
+        rows = _moved(by_p, device)
+        scores = logits[rows]
+        best = scores.sort(-1, descending=True).values
+        before = (best / temperature[rows].to(best.dtype)[:, None]).softmax(-1).cumsum(-1, dtype=torch.float64).roll(1, -1)
         before[:, 0] = 0.0
-        top_p = torch.from_numpy(settings.top_p[by_p]).to(scores.device)
+        top_p = torch.from_numpy(settings.top_p[by_p]).to(device)
         # Kept are the tokens before which less than top_p has been cumulated: the smallest set that reaches it.
         num_kept = (before < top_p[:, None]).sum(-1, keepdim=True).clamp_(min=1)
-        edge = best.gather(-1, num_kept - 1)
-        scores[rows] = scores[rows].masked_fill(scores[rows] < edge, -torch.inf)
-    return scores
+        logits[rows] = scores.masked_fill(scores < best.gather(-1, num_kept - 1), -torch.inf)
+    return logits
 
 
 def _moved(values: NDArray[np.int64], device: torch.device) -> Tensor:
