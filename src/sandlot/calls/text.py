@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, cast
 
 import msgspec
 
-from sandlot.model.arguments import MAX_CHARS, malformed_call, short_name, storable, tool_call
+from sandlot.calls.arguments import MAX_CHARS, malformed_call, short_name, storable, tool_call
 from sandlot.ports import ToolSpec
 from sandlot.trace import Message, Part, Text, ToolCall, ToolResult
 from sandlot.types import Json, Role
