@@ -72,6 +72,13 @@ def _block(text: str, opening: re.Match[str], call_id: str) -> tuple[list[ToolCa
     return [malformed_call(call_id, _name_in(body), body)], after
 
 
+def block_calls(body: str, call_id: str) -> list[ToolCall]:
+    """The calls in a block whose edges are known already, since control tokens enclose it; one malformed call if it is none."""
+    value, end = _json_at(body[:MAX_TEXT], 0)
+    calls = _calls_in(value, body[:end], call_id, name=None, strict=False) if not body[end:].strip() else []
+    return calls or [malformed_call(call_id, _name_in(body), body.strip())]
+
+
 def _json_at(text: str, start: int) -> tuple[Any, int]:
     """One JSON value and where it ends: a `</tool_call>` or a fence inside a string does not end it. None if there is none."""
     begin = cast("re.Match[str]", _SPACE.match(text, start)).end()

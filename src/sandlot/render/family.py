@@ -43,8 +43,6 @@ class Family:
     """What the template puts between a turn's end and the next opening. Nobody samples it."""
     joined_results: bool = False
     """True if results that follow each other share one turn."""
-    stable: Callable[[Sequence[Message]], bool] = lambda _messages: True
-    """False for conversations in which rendering the whole rewrites what was said earlier, as templates that drop thoughts do."""
     marks: tuple[str, ...] = ()
     """Further control tokens without which the family cannot be spoken."""
 

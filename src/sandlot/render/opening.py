@@ -4,12 +4,15 @@ The family is named by `tokenizer_config.json` (`sandlot_family`), or else known
 template that goes with them. What varies inside a family, such as a default system prompt, is read off the folder's template.
 """
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
 import msgspec
 
 from sandlot.errors import ConfigError
+from sandlot.render.families.chatml import chatml
+from sandlot.render.families.llama3 import llama3
 from sandlot.render.families.rookie import rookie
 from sandlot.render.family import Family
 from sandlot.render.renderer import TokenRenderer
@@ -26,7 +29,7 @@ def open_renderer(folder: Path) -> TokenRenderer:
     tokenizer = Tokenizer(folder / "tokenizer.json")
     config = _json(folder / "tokenizer_config.json")
     template = chat_template(folder, config)
-    family = family_of(config, str(folder))
+    family = family_of(tokenizer, template, config, str(folder))
     missing = sorted(family.required - tokenizer.control.keys())
     if missing:
         raise ConfigError(f"`{folder}`: family `{family.name}` needs control tokens the tokenizer lacks: {', '.join(missing)}")
@@ -43,12 +46,30 @@ def open_renderer(folder: Path) -> TokenRenderer:
     return renderer
 
 
-def family_of(config: Json, where: str) -> Family:
+def family_of(tokenizer: Tokenizer, template: ChatTemplate | None, config: Json, where: str) -> Family:
     """The family a tokenizer speaks; the error lists those there are."""
-    named = config.get("sandlot_family")
-    if named == "rookie":
-        return rookie()
-    raise ConfigError(f"`{where}`: no family named `{named}`; there are: rookie")
+    named: object = config.get("sandlot_family") or _recognised(tokenizer, template)
+    families: dict[object, Callable[[], Family]] = {
+        "rookie": rookie,
+        "chatml": lambda: chatml(tokenizer, template),
+        "qwen3": lambda: chatml(tokenizer, template, thinks=True),
+        "llama3": lambda: llama3(template),
+    }
+    if named not in families:
+        raise ConfigError(
+            f"`{where}`: no family for these control tokens: {', '.join(sorted(tokenizer.control)[:20]) or 'none'}; "
+            f"there are: {', '.join(map(str, families))} (name one as `sandlot_family` in tokenizer_config.json)"
+        )
+    return families[named]()
+
+
+def _recognised(tokenizer: Tokenizer, template: ChatTemplate | None) -> str | None:
+    if {"<|start_header_id|>", "<|eot_id|>"} <= tokenizer.control.keys():
+        return "llama3"
+    if {"<|im_start|>", "<|im_end|>"} <= tokenizer.control.keys():
+        thinks = "<think>" in tokenizer.control and template is not None and "<think>" in template.source
+        return "qwen3" if thinks else "chatml"
+    return None
 
 
 def chat_template(folder: Path, config: Json) -> ChatTemplate | None:

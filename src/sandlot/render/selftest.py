@@ -82,10 +82,9 @@ def _stability_faults(renderer: TokenRenderer, probe: Probe) -> Iterator[str]:
     """A longer conversation begins with the shorter one: for our spelling of every step from role to role."""
     opening = len(renderer.tokenizer.encode(renderer.family.openings[Role.ASSISTANT]))
     before: list[int] = []
-    for end in range(1, len(probe.messages) + 1):
+    first = next(at for at, message in enumerate(probe.messages) if message.role is Role.USER)  # no prompt ends before a question
+    for end in range(first + 1, len(probe.messages) + 1):
         ids = renderer.render(probe.messages[:end], probe.tools)
-        if not renderer.family.stable(probe.messages[:end]):
-            return
         if ids[: len(before)] != before and not _joins(renderer, probe.messages, end):
             yield f"probe `prefix stability`, {probe.what}, message {end}: {_difference(renderer, before, ids)}"
         before = ids[: len(ids) - opening]
@@ -98,8 +97,6 @@ def _joins(renderer: TokenRenderer, messages: Sequence[Message], end: int) -> bo
 
 def _bridge_faults(renderer: TokenRenderer, probe: Probe) -> Iterator[str]:
     """What a rollout appends turn by turn is what rendering the whole would have given."""
-    if not renderer.family.stable(probe.messages):
-        return
     for at, message in enumerate(probe.messages):
         if message.role is Role.ASSISTANT:
             held = [*renderer.render(probe.messages[:at], probe.tools), *renderer.turn(message)]
@@ -116,11 +113,16 @@ def _template_faults(renderer: TokenRenderer, template: ChatTemplate, probe: Pro
     if with_calls and not template.tells_tools:
         return
     text = template.render(probe.messages, probe.tools)
-    if text is None:
-        return
+    if text is None or not all(words in text for words in _words(probe)):
+        return  # it refuses such a conversation, or drops some of what was said
     expected, ids = renderer.tokenizer.encode_template(text), renderer.render(probe.messages, probe.tools)
     if ids != expected:
         yield f"probe `chat template`, {probe.what}: {_difference(renderer, ids, expected, 'renderer', 'template')}"
+
+
+def _words(probe: Probe) -> list[str]:
+    parts = [part for message in probe.messages for part in message.parts]
+    return [part.text for part in parts if isinstance(part, Text | Reasoning)]
 
 
 def _parse_faults(renderer: TokenRenderer) -> Iterator[str]:

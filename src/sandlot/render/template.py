@@ -6,7 +6,7 @@ which is why nothing here is used for a prompt.
 
 import json
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import jinja2
 import jinja2.sandbox
@@ -26,7 +26,7 @@ class ChatTemplate:
             trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"]
         )
         sandbox.filters["tojson"] = _to_json
-        sandbox.globals.update(raise_exception=_refuse)
+        cast("Json", sandbox.globals)["raise_exception"] = _refuse
         try:
             self._template = sandbox.from_string(source)
         except jinja2.TemplateError as error:
