@@ -10,7 +10,7 @@ ROOT = Path(__file__).parent.parent / "src" / "sandlot"
 FLOORS = [
     [["nn"], ["types"], ["errors"], ["clock"], ["threads"], ["author"], ["isolate"], ["stats"]],
     [["limits"], ["rubric"], ["task"], ["trace"]],
-    [["ports"]],
+    [["ports"], ["calls"]],
     [["sandbox", "tools", "grade", "model", "render", "harness", "store", "observe", "engine"]],
     [["env"]],
     [["wiring"], ["rollout"]],
