@@ -2,7 +2,8 @@
 
 import functools
 import posixpath
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from random import Random
 from typing import Any, cast
@@ -65,6 +66,10 @@ class LiveWorld:
     async def connect(self, where: int | str) -> Stream:
         """Reach a port or a unix socket inside the sandbox, without opening the network."""
         return await self.sandbox("connect").connect(where)
+
+    def listen(self, port: int) -> AbstractAsyncContextManager[AsyncIterator[Stream]]:
+        """Stand behind a port of the sandbox's loopback: what programs inside connect to, the host answers."""
+        return self.sandbox("listen").listen(port)
 
     def sandbox(self, what: str) -> Sandbox:
         """The machine behind the files, to act in: from here on, writing is not all that happens."""
