@@ -167,6 +167,10 @@ class World(Protocol):
         """Run a shell command in the sandbox."""
         ...
 
+    async def spawn(self, command: Command) -> Process:
+        """Start a command in the sandbox, and hold its streams."""
+        ...
+
     async def start(self, command: str, *, ready: int | str | None = None, timeout_s: float = 30.0) -> Process:
         """Start a shell command in the sandbox and leave it running.
 

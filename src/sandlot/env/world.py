@@ -59,6 +59,10 @@ class LiveWorld:
         sandbox = self.sandbox("exec")
         return await run_command(sandbox, Command(argv=argv, cwd=cwd, env=dict(env or {}), stdin=stdin.encode()))
 
+    async def spawn(self, command: Command) -> Process:
+        """Start a command in the sandbox, and hold its streams."""
+        return await self.sandbox("spawn").spawn(command)
+
     async def start(self, command: str, *, ready: int | str | None = None, timeout_s: float = 30.0) -> Process:
         """Start a shell command and leave it running; with `ready`, wait until that port or unix socket takes connections."""
         return await start_service(self.sandbox("start"), command, ready=ready, timeout_s=timeout_s)
