@@ -63,12 +63,12 @@ async def open_session(
             files = await keeper.enter(machine, limits.provision_s, SandboxError, "opening the sandbox")
         with boundary(AuthorError, f"making the state of task `{task.id}`"):
             world = env.new_world(task, files, world_seed(env, task))
-        tools = list(env.tools)
-        for source in env.parts.sources:
-            tools += await keeper.enter(source.open(world), limits.provision_s, AuthorError, f"starting {source!r}")
         if env.parts.setup is not None:
             with deadline(limits.setup_s, AuthorError, f"setup of task `{task.id}`"):
                 await author.call(env.parts.setup, world, world.task)
+        tools = list(env.tools)
+        for source in env.parts.sources:  # after setup: a server inside the sandbox finds what it made
+            tools += await keeper.enter(source.open(world), limits.provision_s, AuthorError, f"starting {source!r}")
         with deadline(limits.setup_s, SandboxError, f"looking at what setup of task `{task.id}` left"):
             untouched = env.image is not None and env.parts.setup is None and not env.parts.sources
             initial: Snapshot | Mapping[str, FileRecord] = {} if untouched else await _initial(world, limits.evidence_bytes)
