@@ -189,7 +189,7 @@ def draw(logits: Tensor, temperature: Tensor, uniform: Tensor) -> tuple[Tensor, 
     ids = torch.empty(rows, device=logits.device, dtype=torch.int32)
     logprobs = torch.empty(rows, device=logits.device, dtype=torch.float32)
     _survey[(rows, chunks)](logits, temperature, most, total, best, vocabulary, CHUNK=chunk, CHUNKS=chunks)
-    _draw[(rows,)](logits, temperature, uniform, most, total, best, ids, logprobs, vocabulary, CHUNK=chunk, CHUNKS=chunks,
+    _draw[(rows,)](logits, temperature, uniform.float(), most, total, best, ids, logprobs, vocabulary, CHUNK=chunk, CHUNKS=chunks,
                    CHUNKS_UP=triton.next_power_of_2(chunks))  # fmt: skip
     return ids, logprobs
 

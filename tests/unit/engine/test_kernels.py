@@ -1,9 +1,5 @@
 """The Triton kernels, interpreted: the same code a GPU compiles, against the obvious way."""
 
-import os
-
-os.environ["TRITON_INTERPRET"] = "1"  # read when a kernel is defined
-
 import pytest
 import torch
 from hypothesis import given, settings
