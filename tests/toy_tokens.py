@@ -55,7 +55,10 @@ class ToyRenderer:
     def bridge(self, ids, messages) -> list[int] | None:
         if ids[-1] != END:
             return None
-        return [id for message in messages for id in self._turn(message.role.value, spelled(message))] + [START, *b"assistant\n"]
+        return [each for message in messages for each in self._turn(message.role.value, spelled(message))] + [
+            START,
+            *b"assistant\n",
+        ]
 
     def _turn(self, role: str, text: str) -> list[int]:
         return [START, *role.encode(), 10, *text.encode(), END]

@@ -43,7 +43,7 @@ def refused(field: str, why: str) -> HTTPException:
 
 
 def call_from(call_id: str, name: str, arguments: object) -> ToolCall:
-    """A call out of a history: arguments are an object or JSON text of one; anything else is kept as text that could not be read."""
+    """A call out of a history: its arguments an object or JSON text of one; anything else is kept as text."""
     name = name[:MAX_NAME]
     if isinstance(arguments, dict):
         return ToolCall(call_id, name, cast("Json", arguments))
