@@ -117,8 +117,7 @@ class ScriptedTokens:
             if isinstance(reply, Exception):
                 raise reply
             reply = reply if isinstance(reply, Sampled) else sampled(reply)
-            most = sampling.max_tokens or self.context - len(ids)
-            return reply if len(reply.ids) // 4 <= most else cut(reply, most)
+            return ended(reply, min(sampling.max_tokens or self.context, self.context - len(ids)), stop_ids)
         except anyio.get_cancelled_exc_class():
             self.cancelled += 1
             self.freed.set()
@@ -130,9 +129,19 @@ class ScriptedTokens:
         self.released.append(session)
 
 
-def cut(reply: Sampled, most: int) -> Sampled:
+def ended(reply: Sampled, most: int, stop_ids) -> Sampled:
+    """As an engine would: up to the first stop token, or as far as it may; the last token is said again until then."""
+    ids = struct.unpack(f"<{len(reply.ids) // 4}i", reply.ids)
+    stops = [place for place, each in enumerate(ids) if each in stop_ids]
+    num = min(stops[0] + 1 if stops else most, most)
+    logprobs = struct.unpack(f"<{len(ids)}f", reply.logprobs)
+    whole = [(*ids, *[ids[-1]] * most)[:num], (*logprobs, *[logprobs[-1]] * most)[:num]]
     return Sampled(
-        ids=reply.ids[: most * 4], logprobs=reply.logprobs[: most * 4], versions=((most, reply.versions[0][1]),), stop="length"
+        ids=struct.pack(f"<{num}i", *whole[0]),
+        logprobs=struct.pack(f"<{num}f", *whole[1]),
+        versions=((num, reply.versions[0][1]),),
+        stop="stop" if whole[0][-1] in stop_ids else "length",
+        cached=reply.cached,
     )
 
 
