@@ -185,7 +185,7 @@ def _end(trace: Trace, conversation: Conversation, said: Said) -> End:
     killed = conversation.over.is_set()
     crashed = said.code != 0 and not killed
     trace.events.append(Event(kind="agent_crashed" if crashed else "agent_ended", turn=trace.num_turns, detail=detail))
-    if conversation.end in {End.TURN_LIMIT, End.TOKEN_LIMIT, End.TIME_LIMIT}:
+    if conversation.end is not None and conversation.end is not End.REFUSED:
         trace.events.append(Event(kind="limit", turn=trace.num_turns, detail={"limit": conversation.end.value}))
     if not trace.num_turns:
         why = said.text("stderr").strip()[-2000:] or said.text("stdout").strip()[-2000:] or "it wrote nothing"
