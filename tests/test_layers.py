@@ -11,7 +11,7 @@ FLOORS = [
     [["nn"], ["types"], ["errors"], ["clock"], ["threads"], ["author"], ["isolate"], ["stats"]],
     [["limits"], ["rubric"], ["task"], ["trace"]],
     [["ports"], ["calls"]],
-    [["sandbox", "tools", "grade", "model", "render", "harness", "store", "observe", "engine"]],
+    [["sandbox", "tools", "grade", "model", "render", "harness", "capture", "store", "observe", "engine"]],
     [["env"]],
     [["wiring"], ["rollout"]],
     [["run"]],

@@ -292,6 +292,24 @@ class Session(Protocol):
         ...
 
 
+@runtime_checkable
+class Workplace(Session, Protocol):
+    """A session whose machine a harness may put an agent of its own into; the limits of the task hold there too."""
+
+    @property
+    def limits(self) -> Limits:
+        """What the rollout may use."""
+        ...
+
+    def machine(self) -> Sandbox:
+        """The sandbox; `ConfigError` if the environment has none."""
+        ...
+
+    def turn_taken(self, num_tokens: int) -> End | None:
+        """Count a turn that was taken beside `step`; the limit that is reached with it, if one is."""
+        ...
+
+
 class Policy(Protocol):
     """A model at a weight version with its sampling settings, able to take a turn."""
 
