@@ -4,7 +4,7 @@ Skills are of graded difficulty for who types the result: copying three words is
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from random import Random
 
 WORDS = (
@@ -76,17 +76,11 @@ class Chore:
         return [self.filled(self.command)]
 
     def by_reading(self) -> list[str]:
-        typed = "\\n".join(self.result)
-        return [
-            f"cat {self.source}",
-            f"printf '{typed}' > {self.target}" if len(self.result) > 1 else f"echo {typed} > {self.target}",
-        ]
+        write = "echo" if len(self.result) == 1 else r"printf '%s\n'"
+        return [f"cat {self.source}", f"{write} {' '.join(self.result)} > {self.target}"]
 
     def filled(self, text: str) -> str:
         return text.replace("{source}", self.source).replace("{target}", self.target)
-
-    def renamed(self, ending: str) -> "Chore":
-        return replace(self, source=self.source + ending, target=self.target + ending)
 
 
 def chore(rng: Random, asks: tuple[str, ...], lines: list[str], result: list[str], command: str) -> Chore:

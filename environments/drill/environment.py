@@ -32,14 +32,10 @@ def tasks(rng: Random):
             yield one_task(f"{skill}-{number:02}", [make(rng)], (skill, "single"), rng)
     for number in range(1, EACH * len(SKILLS) // 4 + 1):
         first, second = rng.sample(list(SKILLS), 2)
-        yield one_task(f"pair-{number:03}", [SKILLS[first](rng), SKILLS[second](rng)], (first, second, "pair"), rng)
+        yield one_task(f"pair-{number:03}", pair_of(first, second, rng), (first, second, "pair"), rng)
 
 
 def one_task(name: str, chores: list[Chore], tags: tuple[str, ...], rng: Random) -> Task:
-    """A task of one chore, or of two over files with different names."""
-    used = [path for chore in chores for path in (chore.source, chore.target)]
-    if len(set(used)) < len(used):
-        chores = [chore.renamed(f"{index}") for index, chore in enumerate(chores, 1)]
     return Task(
         name,
         prompt=" Then: ".join(chore.asked for chore in chores),
@@ -52,6 +48,15 @@ def one_task(name: str, chores: list[Chore], tags: tuple[str, ...], rng: Random)
         },
         tags=tags,
     )
+
+
+def pair_of(first: str, second: str, rng: Random) -> list[Chore]:
+    """Two chores that share no file."""
+    one = SKILLS[first](rng)
+    while True:
+        other = SKILLS[second](rng)
+        if {one.source, one.target}.isdisjoint({other.source, other.target}):
+            return [one, other]
 
 
 @env.setup
