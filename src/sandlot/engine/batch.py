@@ -44,6 +44,11 @@ class Cache:
         self.keys = torch.zeros(size, device=device, dtype=dtype)
         self.values = torch.zeros(size, device=device, dtype=dtype)
 
+    @staticmethod
+    def block_bytes(shape: Shape, block_size: int, dtype: torch.dtype) -> int:
+        """Memory of one block, in all layers."""
+        return 2 * shape.layers * shape.kv_heads * block_size * shape.head * dtype.itemsize
+
     def copy(self, source: int, target: int) -> None:
         """Make one block the same as another, in all layers."""
         self.keys[:, target] = self.keys[:, source]
