@@ -97,6 +97,8 @@ class Engine:
                 f"temperature {request.temperature}, top_p {request.top_p}, top_k {request.top_k}: they must be at least 0, "
                 "in (0, 1], and at least 0"
             )
+        if "" in request.stop:
+            raise ValueError("a stop text is empty, which every output has; leave it out")
         if request.stop and self._decode is None:
             raise ValueError("stop texts need a tokenizer, and this engine was given none; use stop_ids")
         seed = int(self._seeds.integers(2**63)) if request.seed is None else request.seed
