@@ -6,19 +6,23 @@ import anyio
 import msgspec
 import numpy as np
 import pytest
+import torch
 
 from fake_engines import FakeEngine
 from sandlot.capture.listening import listening
+from sandlot.engine.local import LocalConfig, open_local
 from sandlot.errors import ModelError
 from sandlot.model.remote import RemoteConfig, open_remote
 from sandlot.model.retry import Patience
+from sandlot.nn.decoder import Decoder
 from sandlot.ports import Sampled, Sampling
 from sandlot.serve.model import ModelServer
 from sandlot.serve.routes import model_app
+from tiny_models import VOCABULARY, tiny_shape
 from toy_tokens import ScriptedTokens, ToyRenderer, ToyWords
 
 PROMPT = [1, 2, 3]
-EVERY_ID = range(258)
+EVERY_ID = range(512)
 
 
 @asynccontextmanager
@@ -26,12 +30,20 @@ async def scripted():
     yield ScriptedTokens(context=512)
 
 
+class Words(ToyWords):
+    size = VOCABULARY
+
+    def decode(self, ids) -> str:
+        return super().decode([each for each in ids if each < ToyWords.size])
+
+
 @asynccontextmanager
-async def over_our_server(tmp_path):
-    server = ModelServer(ScriptedTokens(context=512), ToyRenderer(), ToyWords())
+async def behind_our_server(opening, tmp_path):
     path = tmp_path / "m.sock"
-    async with listening(model_app(server), unix=path, drain_s=5), open_remote(RemoteConfig(unix=path, name="toy")) as model:
-        yield model
+    async with opening as inner:
+        app = model_app(ModelServer(inner, ToyRenderer(), Words()))
+        async with listening(app, unix=path, drain_s=5), open_remote(RemoteConfig(unix=path, name="toy")) as model:
+            yield model
 
 
 @asynccontextmanager
@@ -42,9 +54,16 @@ async def over(dialect):
             yield model
 
 
+def local():
+    torch.manual_seed(7)
+    return open_local(Decoder(tiny_shape()), name="tiny", config=LocalConfig(kv_bytes=2**20, max_batch=4, chunk=64))
+
+
 OPENED = {
+    "local engine": lambda tmp_path: local(),
+    "local engine behind our server": lambda tmp_path: behind_our_server(local(), tmp_path),
     "scripted": lambda tmp_path: scripted(),
-    "our server": over_our_server,
+    "our server": lambda tmp_path: behind_our_server(scripted(), tmp_path),
     "vllm": lambda tmp_path: over("vllm"),
     "sglang": lambda tmp_path: over("sglang"),
 }

@@ -2,18 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 from starlette.exceptions import HTTPException
 
+from sandlot.calls.arguments import MAX_NAME, tool_call
 from sandlot.ports import ToolSpec
 from sandlot.trace import Message, Text, ToolCall, ToolResult, Usage
 from sandlot.types import Json, Role
-
-MAX_ARGUMENTS = 2**20
-"""Characters of one call's arguments; longer ones are kept as text that could not be read."""
-MAX_NAME = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,19 +41,9 @@ def refused(field: str, why: str) -> HTTPException:
 
 def call_from(call_id: str, name: str, arguments: object) -> ToolCall:
     """A call out of a history: its arguments an object or JSON text of one; anything else is kept as text."""
-    name = name[:MAX_NAME]
-    if isinstance(arguments, dict):
-        return ToolCall(call_id, name, cast("Json", arguments))
-    text = arguments if isinstance(arguments, str) else msgspec.json.encode(arguments).decode()
-    if not text.strip():
-        return ToolCall(call_id, name)
-    try:
-        value = msgspec.json.decode(text) if len(text) <= MAX_ARGUMENTS else None
-    except (ValueError, RecursionError, OverflowError):
-        value = None
-    if isinstance(value, dict):
-        return ToolCall(call_id, name, cast("Json", value))
-    return ToolCall(call_id, name, malformed=text[:MAX_ARGUMENTS])
+    return tool_call(
+        call_id[:MAX_NAME], name, arguments if isinstance(arguments, str) else msgspec.json.encode(arguments).decode()
+    )
 
 
 def arguments_text(call: ToolCall) -> str:

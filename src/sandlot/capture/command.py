@@ -135,7 +135,7 @@ async def _answering(sandbox: Sandbox, conversation: Conversation) -> AsyncGener
         path = Path(folder) / "agent.sock"
         try:
             async with (
-                listening(capture_app(conversation), unix=path, drain_s=1.0),
+                listening(capture_app(conversation), unix=path, drain_s=0.0),
                 sandbox.listen(PORT) as connections,
                 anyio.create_task_group() as relays,
             ):
@@ -187,7 +187,7 @@ def _end(trace: Trace, conversation: Conversation, said: Said) -> End:
     trace.events.append(Event(kind="agent_crashed" if crashed else "agent_ended", turn=trace.num_turns, detail=detail))
     if conversation.end is not None and conversation.end is not End.REFUSED:
         trace.events.append(Event(kind="limit", turn=trace.num_turns, detail={"limit": conversation.end.value}))
-    if not trace.num_turns:
+    if not conversation.history.drifts:
         why = said.text("stderr").strip()[-2000:] or said.text("stdout").strip()[-2000:] or "it wrote nothing"
         raise HarnessError(f"the agent ended with code {said.code} and never asked the model: {why}", kind="agent")
     return conversation.end or End.DONE

@@ -48,28 +48,37 @@ async def listening(
     """Serve the application; gives its base address, `http://HOST:PORT` or `unix:PATH`. Port 0 takes any free one."""
     config = uvicorn.Config(
         app, lifespan="off", log_level="error", access_log=False, date_header=False, server_header=False,
-        timeout_graceful_shutdown=max(1, round(drain_s)), timeout_keep_alive=75, ws="none",
+        timeout_keep_alive=75, ws="none",
     )  # fmt: skip
+    config.timeout_graceful_shutdown = drain_s  # pyright: ignore[reportAttributeAccessIssue] - whole seconds by its type, a deadline by its use
     taken = _at_path(unix) if unix is not None else _at_port(host, port)
     with taken as (listener, address):
         server = _Server(config)
+        life, ended = anyio.CancelScope(shield=True), anyio.Event()  # it ends by draining, also when we are cancelled
+
+        async def serve() -> None:
+            with life:
+                await server.serve([listener])
+                await _idle(server)
+            ended.set()
+
         try:
             async with anyio.create_task_group() as serving:
-                serving.start_soon(server.serve, [listener])
+                serving.start_soon(serve)
                 try:
                     yield address
                 finally:
                     server.stopped.set()
                     with anyio.move_on_after(drain_s + CLOSING_S, shield=True):
-                        await _ended(server)
-                    serving.cancel_scope.cancel()
+                        await ended.wait()
+                    life.cancel()
         except BaseExceptionGroup as group:  # the server raises nothing of its own: the one error in it is the caller's
             raise unwrapped(group) from None
 
 
-async def _ended(server: _Server) -> None:
-    """Uvicorn says nothing when it is done; its connections do."""
-    while server.started and (server.server_state.tasks or any(each.is_serving() for each in server.servers)):  # noqa: ASYNC110 - as said
+async def _idle(server: _Server) -> None:
+    """Uvicorn cancels what outlived the drain and does not wait for it."""
+    while server.server_state.tasks:  # noqa: ASYNC110 - nobody would set an event
         await anyio.sleep(0.005)
 
 

@@ -33,6 +33,7 @@ class Metrics:
             yield f"# TYPE sandlot_{name}_total counter"
             yield f"sandlot_{name}_total {getattr(self, name)}"
         hit_rate = self.cached_tokens / self.prompt_tokens if self.prompt_tokens else 0.0
-        for name, value in {"running": self.running, "prefix_hit_rate": hit_rate, **self._gauges()}.items():
+        engine = {f"engine_{name}": value for name, value in self._gauges().items()}
+        for name, value in {"running": self.running, "prefix_hit_rate": hit_rate, **engine}.items():
             yield f"# TYPE sandlot_{name} gauge"
             yield f"sandlot_{name} {value:g}"

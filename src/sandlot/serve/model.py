@@ -25,7 +25,7 @@ AT_ONCE = 1024
 REQUEST_S = 3600.0
 """The longest one request may take."""
 MAX_SESSION = 256
-STATUS = {"context": 400, "bad_request": 400, "rate_limit": 429, "timeout": 504}
+STATUS = {"context": 400, "bad_request": 400, "request": 400, "rate_limit": 429, "timeout": 504}
 """The HTTP status of a model's failure, by kind; 500 for the others."""
 
 
@@ -34,7 +34,7 @@ class Words(Protocol):
 
     @property
     def size(self) -> int:
-        """How many ids there are."""
+        """How many ids the model has."""
         ...
 
     def encode(self, text: str) -> list[int]:

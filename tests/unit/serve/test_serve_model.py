@@ -275,7 +275,7 @@ async def test_metrics_are_prometheus_text():
         await post(client, "/v1/completions", {})
         text = await (await client.get("/metrics")).text()
     lines = dict(line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
-    assert lines["sandlot_kv_use"] == "0.25"
+    assert lines["sandlot_engine_kv_use"] == "0.25"
     assert lines["sandlot_prefix_hit_rate"] == "0.5"
     assert lines["sandlot_sampled_tokens_total"] == "2"
     assert lines['sandlot_requests_total{route="/v1/completions",status="200"}'] == "1"
