@@ -79,7 +79,7 @@ def audit_tokens(
     tally = _Tally()
     for trace in traces:
         faults = structure_faults(trace)
-        if renderer is not None:
+        if renderer is not None and not any(fault.code is FaultCode.TORN for fault in faults):
             faults += spelling_faults(trace, renderer, decode, stop_texts)
         tally.add(trace, faults)
         if logprobs is not None and not _lengths_broken(faults):

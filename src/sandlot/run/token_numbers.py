@@ -42,6 +42,10 @@ EVERYWHERE = 0.9
 """Numbers that are off in this share of turns are off everywhere."""
 
 
+EDGE = 3.0
+"""First tokens that are off by this many times what the others are point at what stands before them."""
+
+
 class Differences(msgspec.Struct, frozen=True, kw_only=True):
     """Differences of log-probabilities at one kind of place, recomputed less recorded."""
 
@@ -146,12 +150,18 @@ def number_faults(paths: Sequence[MeasuredPath], gate: Gate) -> list[tuple[Measu
     num_off = sum(bool(turn.off(gate).any()) for turn in turns)
     if num_off == 0 and _passes(all_of, gate):
         return []
-    if num_off == 0 or (num_off >= EVERYWHERE * len(turns) and len(turns) > 1 and paths[0].turns[0].off(gate)[0]):
+    if num_off == 0 or (num_off >= EVERYWHERE * len(turns) and not _at_edges(paths)):
         first = next(path for path in paths if path.turns)
         detail = f"mean {all_of.mean:.2g}, largest {all_of.largest:.2g}, mean k3 {all_of.mean_k3:.2g} over {all_of.tokens} tokens"
         told = f"{num_off} of {len(turns)} turns are off: {detail}"
         return [(first, TokenFault(code=FaultCode.NUMERICS, node=first.turns[0].node, detail=told))]
     return [(path, fault) for path in paths if (fault := _first_off(path, gate)) is not None]
+
+
+def _at_edges(paths: Sequence[MeasuredPath]) -> bool:
+    """True if differences are largest where contexts meet turns, or only one turn is there to look at."""
+    places = positions(paths)
+    return sum(len(path.turns) for path in paths) == 1 or places["first"].mean > EDGE * places["inside"].mean
 
 
 def _first_off(path: MeasuredPath, gate: Gate) -> TokenFault | None:

@@ -18,10 +18,10 @@ Decode = Callable[[Sequence[int]], str]
 
 
 def spelling_faults(trace: Trace, renderer: Renderer, decode: Decode, stop_texts: Sequence[str] = ()) -> list[TokenFault]:
-    """Every exact turn as the renderer sees it; `stop_texts` are those the run was told to stop at."""
+    """Every exact turn of a trace that is not torn, as the renderer sees it; `stop_texts` are those the run stopped at."""
     found: list[TokenFault] = []
     for index, node in enumerate(trace.nodes):
-        if node.sampled and node.tokens is not None and len(node.tokens.ids) % 4 == len(node.context) % 4 == 0:
+        if node.sampled and node.tokens is not None:
             told = (
                 *_turn_faults(node, node.tokens, renderer, decode, stop_texts),
                 *_context_faults(trace, node, renderer, decode),
