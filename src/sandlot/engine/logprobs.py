@@ -1,6 +1,7 @@
 """Log-probabilities of tokens that are already there, by the trainer's own forward, under the settings they were sampled with."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -9,6 +10,7 @@ from torch import Tensor
 from sandlot.engine.sampler import GREEDY_BELOW, Settings, cut
 from sandlot.nn.attention import causal
 from sandlot.nn.decoder import Decoder
+from sandlot.nn.folder import load_folder
 
 AT_ONCE = 512
 """Tokens whose scores over the whole vocabulary are held at the same time."""
@@ -43,3 +45,17 @@ def distribution(logits: Tensor, temperature: float, top_p: float = 1.0, top_k: 
     settings = Settings(np.full(num, temperature), np.full(num, top_p), np.full(num, top_k), unused.astype(np.uint64), unused)
     heat = torch.full((num,), temperature, device=logits.device)
     return (cut(logits, heat, settings) / temperature).log_softmax(-1)
+
+
+def folder_logprobs(
+    folder: Path, *, temperature: float = 1.0, top_p: float = 1.0, top_k: int = 0
+) -> Callable[[Sequence[int]], list[float]]:
+    """`token_logprobs` of the model in a folder, in fp32; `ValueError` if it holds none, or ids are another model's."""
+    decoder = load_folder(folder, dtype=torch.float32).eval()
+
+    def logprobs(ids: Sequence[int]) -> list[float]:
+        if max(ids, default=0) >= decoder.shape.vocabulary:
+            raise ValueError(f"token {max(ids)} is none of {folder}, which has {decoder.shape.vocabulary}")
+        return token_logprobs(decoder, ids, temperature=temperature, top_p=top_p, top_k=top_k)
+
+    return logprobs

@@ -9,12 +9,26 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
+from sandlot.errors import ConfigError, boundary
 from sandlot.ports import Renderer
-from sandlot.run.token_numbers import SAME_CODE, Differences, Gate, Logprobs, MeasuredPath, measured, number_faults, positions
+from sandlot.run.results import Run
+from sandlot.run.token_numbers import (
+    OTHER_KERNELS,
+    SAME_CODE,
+    Differences,
+    Gate,
+    Logprobs,
+    MeasuredPath,
+    measured,
+    number_faults,
+    positions,
+)
 from sandlot.run.token_spelling import Decode, spelling_faults
 from sandlot.token_faults import FaultClass, FaultCode, TokenFault, structure_faults
 from sandlot.tokens import leaves
 from sandlot.trace import Trace
+
+GATES = {gate.name: gate for gate in (SAME_CODE, OTHER_KERNELS)}
 
 
 class FoundFault(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,6 +99,34 @@ def audit_tokens(
         if logprobs is not None and not _lengths_broken(faults):
             tally.paths += measured(trace, logprobs)
     return tally.audit(gate if logprobs is not None else None)
+
+
+def audit_run(run: Run, model: str | None = None, *, gate: str = SAME_CODE.name) -> TokenAudit:
+    """Look at every trace of a run; with a model that lies on this machine, such as `hf:FOLDER`, by all means there are.
+
+    `gate` is `fp32` for a run sampled by the same code in fp32, `bf16` for one sampled by other kernels or in bf16.
+    """
+    if gate not in GATES:
+        raise ConfigError(f"no gate `{gate}`; there are: {', '.join(GATES)}")
+    if model is None:
+        return audit_tokens(run)
+    from sandlot.engine.logprobs import folder_logprobs  # noqa: PLC0415 - torch is not paid for by those who only look
+    from sandlot.engine.weights import folder_of  # noqa: PLC0415 - as above
+    from sandlot.render.opening import open_renderer  # noqa: PLC0415 - as above
+
+    sampling = run.manifest.config.model.sampling
+    folder = folder_of(model)
+    renderer = open_renderer(folder)
+    with boundary(ConfigError, f"the tokens of {run.path} with model `{model}`"):
+        logprobs = folder_logprobs(folder, temperature=sampling.temperature, top_p=sampling.top_p, top_k=sampling.top_k)
+        return audit_tokens(
+            run,
+            renderer=renderer,
+            decode=renderer.tokenizer.decode,
+            stop_texts=sampling.stop,
+            logprobs=logprobs,
+            gate=GATES[gate],
+        )
 
 
 def _lengths_broken(faults: Sequence[TokenFault]) -> bool:
