@@ -1,4 +1,4 @@
-"""The forest gives the loss and the gradients of the flat batch, in fp64, for every component; and both agree with differences."""
+"""The forest gives the loss and the gradients of the flat batch, in fp64, for every component."""
 
 from dataclasses import replace
 
@@ -86,6 +86,8 @@ def examples(component, seed=0):
         sign = 1.0 if number % 2 == 0 else -1.0
         signal = np.full(len(row), sign) if isinstance(component, Dpo) else rng.normal(0, 1, len(row))
         weight = rng.uniform(0.5, 1.5, len(row)) * row.trained
+        if isinstance(component, Gspo):  # its gradient is that of its value where a row's tokens count alike
+            signal, weight = np.full(len(row), signal[0]), weight.max() * row.trained
         partner = (number ^ 1) if isinstance(component, Dpo) else None
         made.append(Example(row, (Stream(component, signal.astype(np.float32), weight.astype(np.float32)),), partner))
     return made
@@ -156,3 +158,50 @@ def test_loss_and_gradients_are_those_of_the_flat_batch(component, recompute):
         assert (own is None) == (other is None)
         if own is not None:
             torch.testing.assert_close(own, other, atol=1e-10, rtol=1e-9)
+
+
+@pytest.mark.parametrize("component", [Clip(0.2, 0.28), Gspo(), Kl("k2"), Entropy(), Value(), Dpo()], ids=str)
+def test_gradients_agree_with_finite_differences(component):
+    trainer, batch = trainer_of(), examples(component, seed=4)
+    _, gradients = forest_gradients(trainer, batch)
+    rng = np.random.default_rng(0)
+    for parameter, gradient in zip(trainer.parameters, gradients, strict=True):
+        if gradient is None:
+            continue
+        place = tuple(int(rng.integers(size)) for size in parameter.shape)
+        step = 1e-6
+        losses = []
+        for sign in (1, -1):
+            with torch.no_grad():
+                parameter[place] += sign * step
+            losses.append(forest_gradients(trainer, batch)[0].item())
+            with torch.no_grad():
+                parameter[place] -= sign * step
+        assert (losses[0] - losses[1]) / (2 * step) == pytest.approx(gradient[place].item(), abs=1e-6, rel=1e-5)
+
+
+def test_splitting_a_batch_does_not_change_its_gradient():
+    groups = [examples(Clip(), seed) for seed in range(5)]
+    norms = [trainer_of(tokens).update(groups).norm for tokens in (1, 60, 200, 10_000)]
+    assert norms == pytest.approx([norms[0]] * 4, abs=1e-9)
+
+
+def test_a_gradient_that_is_not_a_number_leaves_the_weights_alone():
+    trainer, batch = trainer_of(), examples(Clip())
+    before = [parameter.clone() for parameter in trainer.parameters]
+    batch[0].streams[0].signal[:] = np.nan
+    with pytest.raises(FloatingPointError, match="weights were not changed"):
+        trainer.update([batch])
+    assert all(torch.equal(old, new) for old, new in zip(before, trainer.parameters, strict=True))
+
+
+def test_a_trainer_goes_on_from_its_state_as_if_nothing_had_happened():
+    batches = [[examples(Clip(), seed)] for seed in range(4)]
+    straight = trainer_of()
+    expected = [straight.update(batch).loss for batch in batches]
+    first = trainer_of()
+    losses = [first.update(batch).loss for batch in batches[:2]]
+    second = trainer_of()
+    second.decoder.load_state_dict(first.decoder.state_dict())
+    second.restore(first.state())
+    assert losses + [second.update(batch).loss for batch in batches[2:]] == expected
