@@ -10,8 +10,8 @@ ROOT = Path(__file__).parent.parent / "src" / "sandlot"
 FLOORS = [
     [["nn"], ["types"], ["errors"], ["clock"], ["threads"], ["author"], ["isolate"], ["stats"]],
     [["limits"], ["rubric"], ["task"], ["trace"]],
-    [["ports"]],
-    [["sandbox", "tools", "grade", "model", "render", "harness", "store", "observe", "engine"]],
+    [["ports"], ["calls"]],
+    [["sandbox", "tools", "grade", "model", "render", "harness", "capture", "store", "observe", "engine"]],
     [["env"]],
     [["wiring"], ["rollout"]],
     [["run"]],

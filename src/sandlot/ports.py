@@ -118,6 +118,14 @@ class Sandbox(Files, Protocol):
         """Reach a port (number) or unix socket (path) inside, without opening the network."""
         ...
 
+    def listen(self, port: int) -> AbstractAsyncContextManager[AsyncIterator[Stream]]:
+        """Stand behind a port of its loopback: every connection a program inside makes to 127.0.0.1:`port` comes out here.
+
+        Close each when it is done: some hundreds are open at once, the next wait inside. Leaving the context closes the port and
+        its connections; a port taken inside is an `OSError`. A freeze ends the iteration: nobody is left to connect.
+        """
+        ...
+
     async def changed(self) -> Mapping[str, int]:
         """Every file that is not the image's, by absolute path: size in bytes, as it is now. Nothing is stopped for it."""
         ...
@@ -159,6 +167,10 @@ class World(Protocol):
         """Run a shell command in the sandbox."""
         ...
 
+    async def spawn(self, command: Command) -> Process:
+        """Start a command in the sandbox, and hold its streams."""
+        ...
+
     async def start(self, command: str, *, ready: int | str | None = None, timeout_s: float = 30.0) -> Process:
         """Start a shell command in the sandbox and leave it running.
 
@@ -168,6 +180,10 @@ class World(Protocol):
 
     async def connect(self, where: int | str) -> Stream:
         """Reach a port or a unix socket inside the sandbox, without opening the network."""
+        ...
+
+    def listen(self, port: int) -> AbstractAsyncContextManager[AsyncIterator[Stream]]:
+        """Stand behind a port of the sandbox's loopback: what programs inside connect to, the host answers."""
         ...
 
     async def read(self, path: str) -> bytes:
@@ -273,6 +289,24 @@ class Session(Protocol):
 
     async def render(self) -> str:
         """The present situation for a person."""
+        ...
+
+
+@runtime_checkable
+class Workplace(Session, Protocol):
+    """A session whose machine a harness may put an agent of its own into; the limits of the task hold there too."""
+
+    @property
+    def limits(self) -> Limits:
+        """What the rollout may use."""
+        ...
+
+    def machine(self) -> Sandbox:
+        """The sandbox; `ConfigError` if the environment has none."""
+        ...
+
+    def turn_taken(self, num_tokens: int) -> End | None:
+        """Count a turn that was taken beside `step`; the limit that is reached with it, if one is."""
         ...
 
 

@@ -15,7 +15,7 @@ from sandlot.nn.shape import Shape
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Tokens to compute: N of them, of B sequences."""
+    """Tokens to compute: N of them, of B sequences, decoding ones first. The tensors are on the host, new for every batch."""
 
     ids: Tensor
     """`[N]` int64."""
@@ -43,6 +43,16 @@ class Cache:
         size = (shape.layers, blocks, shape.kv_heads, block_size, shape.head)
         self.keys = torch.zeros(size, device=device, dtype=dtype)
         self.values = torch.zeros(size, device=device, dtype=dtype)
+
+    @staticmethod
+    def block_bytes(shape: Shape, block_size: int, dtype: torch.dtype) -> int:
+        """Memory of one block, in all layers."""
+        return 2 * shape.layers * shape.kv_heads * block_size * shape.head * dtype.itemsize
+
+    def copy(self, source: int, target: int) -> None:
+        """Make one block the same as another, in all layers."""
+        self.keys[:, target] = self.keys[:, source]
+        self.values[:, target] = self.values[:, source]
 
 
 class Runner(Protocol):

@@ -11,7 +11,7 @@ from sandlot.nn.shape import Rope, Shape
 def frequencies(shape: Shape) -> tuple[Tensor, float]:
     """Inverse frequencies of one head's pairs (fp32), and the factor its cosines and sines carry."""
     rope, width = shape.rope, shape.head
-    inverse = rope.theta ** -(torch.arange(0, width, 2, dtype=torch.float32) / width)
+    inverse = rope.theta ** -(torch.arange(0, width, 2, dtype=torch.float32, device="cpu") / width)
     match rope.kind:
         case "linear":
             return inverse / rope.factor, 1.0
@@ -39,7 +39,7 @@ def _yarn(inverse: Tensor, rope: Rope, width: int) -> Tensor:
 
     low = max(math.floor(turning(rope.beta_fast)), 0)
     high = min(math.ceil(turning(rope.beta_slow)), width - 1)
-    kept = 1 - ((torch.arange(width // 2, dtype=torch.float32) - low) / max(high - low, 0.001)).clamp(0, 1)
+    kept = 1 - ((torch.arange(width // 2, dtype=torch.float32, device="cpu") - low) / max(high - low, 0.001)).clamp(0, 1)
     return inverse / rope.factor * (1 - kept) + inverse * kept
 
 

@@ -1,7 +1,10 @@
 """A decoder's shape: the numbers that make a Llama, a Qwen2 or a Qwen3, as their `config.json` spells them."""
 
+import json
+import math
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import Any, NoReturn, cast
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,56 +60,97 @@ class Shape:
 
 
 FAMILIES = ("llama", "qwen2", "qwen3")
+_LARGEST_JSON = 64 << 20
+ROPES = ("default", "linear", "llama3", "yarn")
+_ROPE_KEYS = {
+    "rope_theta", "rope_type", "type", "factor", "original_max_position_embeddings", "low_freq_factor", "high_freq_factor",
+    "beta_fast", "beta_slow", "attention_factor", "partial_rotary_factor",
+}  # fmt: skip
 
 
 def shape_of(config: dict[str, Any]) -> Shape:
-    """The shape a Hugging Face `config.json` describes; `ValueError` names what is not supported."""
+    """The shape a Hugging Face `config.json` describes; `ValueError` names what is wrong or not supported."""
     family = str(config.get("model_type"))
+    _refuse_unsupported(config, family)
+    heads = _count(config, "num_attention_heads")
+    hidden = _count(config, "hidden_size")
+    bias = _flag(config, "attention_bias", default=family == "qwen2")
+    return Shape(
+        family=family,
+        vocabulary=_count(config, "vocab_size"),
+        hidden=hidden,
+        layers=_count(config, "num_hidden_layers", most=1024),
+        heads=heads,
+        kv_heads=_count(config, "num_key_value_heads", heads),
+        head=_count(config, "head_dim", hidden // heads),
+        mlp=_count(config, "intermediate_size"),
+        context=_count(config, "max_position_embeddings", 2048),
+        norm_eps=_size(config, "rms_norm_eps", 1e-6),
+        rope=_rope_of(config),
+        tied=_flag(config, "tie_word_embeddings"),
+        qkv_bias=bias or family == "qwen2",
+        output_bias=bias and family != "qwen2",
+        mlp_bias=_flag(config, "mlp_bias"),
+        qk_norm=family == "qwen3",
+    )
+
+
+def _refuse_unsupported(config: dict[str, Any], family: str) -> None:
     if family not in FAMILIES:
         raise ValueError(f"model_type `{family}` is not supported; there are: {', '.join(FAMILIES)}")
     if config.get("hidden_act", "silu") != "silu":
         raise ValueError(f"hidden_act `{config['hidden_act']}` is not supported; there is: silu")
-    if config.get("use_sliding_window"):
-        raise ValueError("use_sliding_window is true, which is not supported; every layer sees all of the past")
-    heads = int(config["num_attention_heads"])
-    bias = bool(config.get("attention_bias", family == "qwen2"))
-    return Shape(
-        family=family,
-        vocabulary=int(config["vocab_size"]),
-        hidden=int(config["hidden_size"]),
-        layers=int(config["num_hidden_layers"]),
-        heads=heads,
-        kv_heads=int(config.get("num_key_value_heads") or heads),
-        head=int(config.get("head_dim") or config["hidden_size"] // heads),
-        mlp=int(config["intermediate_size"]),
-        context=int(config.get("max_position_embeddings", 2048)),
-        norm_eps=float(config.get("rms_norm_eps", 1e-6)),
-        rope=_rope_of(config),
-        tied=bool(config.get("tie_word_embeddings", False)),
-        qkv_bias=bias or family == "qwen2",
-        output_bias=bias and family != "qwen2",
-        mlp_bias=bool(config.get("mlp_bias", False)),
-        qk_norm=family == "qwen3",
-    )
+    if config.get("use_sliding_window") or set(config.get("layer_types") or ()) - {"full_attention"}:
+        raise ValueError("sliding windows are not supported; every layer sees all of the past")
+    if config.get("quantization_config"):
+        raise ValueError("quantization_config is set, which is not supported; give a folder with plain floating-point weights")
 
 
 def _rope_of(config: dict[str, Any]) -> Rope:
     # Newer files keep everything in `rope_parameters`; older ones have the base outside and the stretch in `rope_scaling`.
     written: dict[str, Any] = {**(config.get("rope_scaling") or {}), **(config.get("rope_parameters") or {})}
     kind = str(written.get("rope_type", written.get("type", "default")))
-    if kind not in {"default", "linear", "llama3", "yarn"}:
-        raise ValueError(f"rope type `{kind}` is not supported; there are: default, linear, llama3, yarn")
+    if kind not in ROPES:
+        raise ValueError(f"rope type `{kind}` is not supported; there are: {', '.join(ROPES)}")
+    unknown = set(written) - _ROPE_KEYS
+    if unknown or written.get("partial_rotary_factor", 1) != 1 or config.get("partial_rotary_factor", 1) != 1:
+        raise ValueError(f"rope setting `{min(unknown, default='partial_rotary_factor')}` is not supported")
+    factor = written.get("attention_factor")
+    context = _count(written, "original_max_position_embeddings", _count(config, "max_position_embeddings", 2048))
     return Rope(
-        theta=float(written.get("rope_theta", config.get("rope_theta", 10000.0))),
+        theta=_size(written, "rope_theta", _size(config, "rope_theta", 10000.0)),
         kind=kind,
-        factor=float(written.get("factor", 1.0)),
-        original_context=int(written.get("original_max_position_embeddings") or config.get("max_position_embeddings", 2048)),
-        low_factor=float(written.get("low_freq_factor", 1.0)),
-        high_factor=float(written.get("high_freq_factor", 4.0)),
-        beta_fast=float(written.get("beta_fast") or 32.0),
-        beta_slow=float(written.get("beta_slow") or 1.0),
-        attention_factor=written.get("attention_factor"),
+        factor=_size(written, "factor", 1.0),
+        original_context=context if kind in {"llama3", "yarn"} else 0,
+        low_factor=_size(written, "low_freq_factor", 1.0),
+        high_factor=_size(written, "high_freq_factor", 4.0),
+        beta_fast=_size(written, "beta_fast", 32.0),
+        beta_slow=_size(written, "beta_slow", 1.0),
+        attention_factor=None if factor is None else _size(written, "attention_factor", 1.0),
     )
+
+
+def _count(config: dict[str, Any], key: str, default: int | None = None, most: int = 2**24) -> int:
+    value = config.get(key)
+    value = default if value is None else value
+    if type(value) is not int or not 0 < value <= most:
+        raise ValueError(f"`{key}` is {value!r}; it must be a whole number from 1 to {most}")
+    return value
+
+
+def _size(config: dict[str, Any], key: str, default: float) -> float:
+    value = config.get(key)
+    value = default if value is None else value
+    if type(value) not in {int, float} or not 0 < value < math.inf:
+        raise ValueError(f"`{key}` is {value!r}; it must be a number above 0")
+    return float(value)
+
+
+def _flag(config: dict[str, Any], key: str, *, default: bool = False) -> bool:
+    value = config.get(key)
+    if value is not None and type(value) is not bool:
+        raise ValueError(f"`{key}` is {value!r}; it must be true or false")
+    return default if value is None else value
 
 
 def config_of(shape: Shape) -> dict[str, Any]:
@@ -131,14 +175,46 @@ def config_of(shape: Shape) -> dict[str, Any]:
         "rope_theta": shape.rope.theta,
     }
     if shape.rope.kind != "default":
-        config["rope_scaling"] = {
-            "rope_type": shape.rope.kind,
-            "factor": shape.rope.factor,
-            "original_max_position_embeddings": shape.rope.original_context,
-            "low_freq_factor": shape.rope.low_factor,
-            "high_freq_factor": shape.rope.high_factor,
-            "beta_fast": shape.rope.beta_fast,
-            "beta_slow": shape.rope.beta_slow,
-            "attention_factor": shape.rope.attention_factor,
-        }
+        config["rope_scaling"] = _rope_scaling(shape.rope)
     return config
+
+
+def _rope_scaling(rope: Rope) -> dict[str, Any]:
+    """Only what the kind knows: `transformers` warns of anything more."""
+    scaling: dict[str, Any] = {"rope_type": rope.kind, "factor": rope.factor}
+    if rope.kind in {"llama3", "yarn"}:
+        scaling["original_max_position_embeddings"] = rope.original_context
+    if rope.kind == "llama3":
+        scaling |= {"low_freq_factor": rope.low_factor, "high_freq_factor": rope.high_factor}
+    if rope.kind == "yarn":
+        scaling |= {"beta_fast": rope.beta_fast, "beta_slow": rope.beta_slow}
+        scaling |= {} if rope.attention_factor is None else {"attention_factor": rope.attention_factor}
+    return scaling
+
+
+def read_shape(folder: Path) -> Shape:
+    """The shape in a folder's `config.json`; `ValueError` names the file."""
+    config = read_json(folder / "config.json")
+    try:
+        return shape_of(config)
+    except ValueError as error:
+        raise ValueError(f"{folder / 'config.json'}: {error}") from error
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """A JSON object from a file of reasonable size, without `NaN` and `Infinity`; `ValueError` says what is wrong."""
+    if not path.is_file():
+        raise ValueError(f"there is no file {path}")
+    if (size := path.stat().st_size) > _LARGEST_JSON:
+        raise ValueError(f"{path} has {size} bytes; the most is {_LARGEST_JSON}")
+
+    def refuse(constant: str) -> NoReturn:
+        raise ValueError(f"{constant} is not a number")
+
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"), parse_constant=refuse)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path} is not JSON: {error}") from error
+    if not isinstance(content, dict):
+        raise ValueError(f"{path} is not a JSON object")  # noqa: TRY004 - the file's fault, not a caller's
+    return cast("dict[str, Any]", content)

@@ -8,7 +8,7 @@ second, and room on its disk until the sandbox is closed.
 
 import logging
 from collections import Counter, deque
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -27,9 +27,10 @@ from sandlot.sandbox.docker_snapshot import DockerFrozen, DockerSnapshot, writte
 from sandlot.sandbox.engine import Engine, find_socket, open_engine
 from sandlot.sandbox.machine import Machine
 from sandlot.sandbox.owner import is_gone, new_labels
-from sandlot.sandbox.process import NativeProcess, NativeStream, connect, spawn
+from sandlot.sandbox.process import NativeProcess, spawn
 from sandlot.sandbox.program import program
 from sandlot.sandbox.quota import Quota
+from sandlot.sandbox.stream import NativeStream, connect, listen
 from sandlot.sandbox.wire import Entry, Listing
 
 log = logging.getLogger(__name__)
@@ -81,6 +82,12 @@ class DockerSandbox:
     async def connect(self, where: int | str) -> NativeStream:
         """Reach a port (number) or unix socket (path) inside, without opening the network."""
         return await connect((await self._live()).machine.link, where)
+
+    @asynccontextmanager
+    async def listen(self, port: int) -> AsyncGenerator[AsyncIterator[NativeStream]]:
+        """Stand behind a port of the loopback inside; every connection a program makes to it comes out here."""
+        async with listen((await self._live()).machine.link, port) as connections:
+            yield connections
 
     async def changed(self) -> Mapping[str, int]:
         """Every file that is not the image's, by absolute path: size in bytes, as it is now. Nothing is stopped for it."""

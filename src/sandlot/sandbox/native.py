@@ -9,7 +9,7 @@ of times. Processes and `/dev/shm` are not carried over.
 import logging
 import resource
 from collections import Counter, deque
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 
 import anyio
@@ -24,10 +24,11 @@ from sandlot.sandbox.images.image import Image
 from sandlot.sandbox.images.spec import find_image, image_digest
 from sandlot.sandbox.machine import Machine, start_machine
 from sandlot.sandbox.probe import capabilities
-from sandlot.sandbox.process import NativeProcess, NativeStream, connect, spawn
+from sandlot.sandbox.process import NativeProcess, spawn
 from sandlot.sandbox.program import program
 from sandlot.sandbox.quota import Quota
 from sandlot.sandbox.snapshot import Frozen, NativeSnapshot
+from sandlot.sandbox.stream import NativeStream, connect, listen
 from sandlot.sandbox.wire import Entry, Listing
 from sandlot.sandbox.zygote import Tree, Zygote, open_zygote
 
@@ -79,6 +80,12 @@ class NativeSandbox:
     async def connect(self, where: int | str) -> NativeStream:
         """Reach a port (number) or unix socket (path) inside, without opening the network."""
         return await connect((await self._live()).link, where)
+
+    @asynccontextmanager
+    async def listen(self, port: int) -> AsyncGenerator[AsyncIterator[NativeStream]]:
+        """Stand behind a port of the loopback inside; every connection a program makes to it comes out here."""
+        async with listen((await self._live()).link, port) as connections:
+            yield connections
 
     async def changed(self) -> Mapping[str, int]:
         """Every file that is not the image's, by absolute path: size in bytes, as it is now. Nothing is stopped for it."""

@@ -1,4 +1,4 @@
-"""A command running in a sandbox, as the host sees it, and a connection into one: streams over a link."""
+"""A command running in a sandbox, as the host sees it: streams over a link."""
 
 from collections import deque
 from collections.abc import AsyncIterator
@@ -36,7 +36,7 @@ class Channel:
 
     def __init__(self, link: Link) -> None:
         self._link = link
-        self._number = link.open_channel(self)
+        self.number = link.open_channel(self)
         self._pieces: deque[tuple[int, bytes]] = deque()
         self._changed = anyio.Event()
         self._untaken = 0
@@ -44,6 +44,7 @@ class Channel:
         self._feed = b""
         self.code: int | None = None
         self.dropped = 0
+        self._ended = False
         self._closed = False
         self._accepted = False
         self._error: Exception | None = None
@@ -54,10 +55,7 @@ class Channel:
             case Kind.OUTPUT:
                 if not frame.payload or frame.payload[0] >= len(_NAMES):
                     raise garbled("output of no stream")
-                self._pieces.append((frame.payload[0], frame.payload[1:]))
-                self._ungranted += len(frame.payload) - 1
-                if self._ungranted > WINDOW + _FINAL:
-                    raise garbled("output beyond its window")
+                self._keep(frame.payload[0], frame.payload[1:])
             case Kind.TAKEN:
                 self._untaken -= take_number(frame.payload)
             case Kind.EXITED:
@@ -74,6 +72,17 @@ class Channel:
                 raise garbled(f"a frame of kind {frame.kind} on a stream")
         self._wake()
 
+    def _keep(self, which: int, data: bytes) -> None:
+        if self._ended:
+            raise garbled("output after its end")
+        if not data:
+            self._ended = True
+            return
+        self._pieces.append((which, data))
+        self._ungranted += len(data)
+        if self._ungranted > WINDOW + _FINAL:
+            raise garbled("output beyond its window")
+
     def on_broken(self, error: SandboxError) -> None:
         """Everybody who waits hears it."""
         self._fail(SandboxError(str(error), kind=error.kind))
@@ -85,7 +94,7 @@ class Channel:
 
     def _close(self) -> None:
         self._closed = True
-        self._link.drop_channel(self._number)
+        self._link.drop_channel(self.number)
 
     def _wake(self) -> None:
         self._changed.set()
@@ -93,21 +102,32 @@ class Channel:
 
     async def request(self, kind: Kind, payload: bytes = b"") -> None:
         """Send a frame about this channel."""
-        await self._link.send(kind, self._number, payload)
+        await self._link.send(kind, self.number, payload)
 
-    async def accepted(self) -> None:
-        """Wait until the agent has agreed to a connection."""
-        while not self._accepted and self._error is None:
+    async def accepted(self) -> bool:
+        """Wait until the agent has agreed to a connection; False if there will be none."""
+        while not self._accepted and not self._closed:
             await self._changed.wait()
         if self._error is not None:
             raise self._error
+        return self._accepted
+
+    async def drained(self) -> None:
+        """Wait until the agent has passed on all input, or nobody is there to take it."""
+        while self._untaken > 0 and not self.over():
+            await self._changed.wait()
+
+    def abandon(self) -> None:
+        """Listen no longer: whoever waits hears the end."""
+        self._close()
+        self._wake()
 
     async def piece(self) -> tuple[int, bytes] | None:
         """The next piece of output; None at the end."""
         while not self._pieces:
             if self._error is not None:
                 raise self._error
-            if self._closed:
+            if self._closed or self._ended:
                 return None
             await self._wait()
         which, data = self._pieces.popleft()
@@ -204,32 +224,6 @@ class NativeProcess:
             await self._channel.exit_code()
 
 
-class NativeStream:
-    """A connection into a native sandbox (port `Stream`)."""
-
-    def __init__(self, channel: Channel) -> None:
-        self._channel = channel
-        self._rest = b""
-
-    async def send(self, data: bytes) -> None:
-        """Write all of it."""
-        if data:
-            await self._channel.give(data)
-
-    async def receive(self, max_bytes: int = 65536) -> bytes:
-        """What is there; empty at the end."""
-        if not self._rest:
-            piece = await self._channel.piece()
-            self._rest = piece[1] if piece is not None else b""
-        data, self._rest = self._rest[:max_bytes], self._rest[max_bytes:]
-        return data
-
-    async def aclose(self) -> None:
-        """Close both ways."""
-        if not self._channel.over():
-            await self._channel.request(Kind.CLOSE)
-
-
 async def spawn(link: Link, command: Command) -> NativeProcess:
     """Start a command over a link. One that cannot even be said is answered like one that cannot be started."""
     stdin = command.stdin or b""
@@ -268,12 +262,3 @@ def _packed(command: Command, first: bytes, *, stays_open: bool) -> bytes:
     if len(payload) > FRAME_MAX - 5:
         raise ValueError(f"its words take {len(payload)} bytes; write them to a file")
     return payload
-
-
-async def connect(link: Link, where: int | str) -> NativeStream:
-    """Reach a port or unix socket inside; `ConnectionRefusedError` and its kin if nobody listens."""
-    channel = Channel(link)
-    port, path = (where, "") if isinstance(where, int) else (0, where)
-    await channel.request(Kind.CONNECT, port.to_bytes(4, "little") + text(path))
-    await channel.accepted()
-    return NativeStream(channel)

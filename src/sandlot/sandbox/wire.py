@@ -40,6 +40,8 @@ class Kind(IntEnum):
     CONNECT = 23
     FREEZE = 24
     CLOSE = 25
+    LISTEN = 26
+    ACCEPT = 27
     HELLO = 64
     OUTPUT = 65
     EXITED = 66

@@ -12,6 +12,7 @@ import pytest
 
 from native_sandboxes import KINDS, backend_of, sh
 from sandlot.errors import ConfigError, SandboxError
+from sandlot.ports import Command
 from sandlot.sandbox import program as program_module
 from sandlot.sandbox.native import open_native
 from sandlot.sandbox.program import program
@@ -84,6 +85,17 @@ async def test_killing_the_zygote_ends_every_sandbox_and_is_told():
         with pytest.raises(SandboxError, match="zygote died"):
             async with backend.open("host"):
                 pass
+
+
+async def test_a_dead_process_1_ends_the_wait_for_connections():
+    async with open_native() as backend, backend.open("host") as sandbox, sandbox.listen(80) as connections:
+        process = await sandbox.spawn(Command(argv=("bash", "-c", "exec 3<>/dev/tcp/127.0.0.1/80; cat <&3"), stdin=b""))
+        stream = await anext(connections)
+        os.kill(children_of(backend.zygote.pid)[0], signal.SIGKILL)
+        for wait in (connections.__anext__, stream.receive, process.wait):
+            with pytest.raises(SandboxError, match="died"):
+                await wait()
+        await stream.aclose()
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -1,0 +1,79 @@
+"""The pool of KV blocks: who holds what.
+
+A block is held by the running sequences whose table names it, and by the prefix tree if a node owns it. It is free when nobody
+holds it, *idle* when only the tree does: then it may be evicted. `free + held` is the whole pool at every moment.
+"""
+
+
+class Blocks:
+    """Reference counts over `total` block numbers."""
+
+    def __init__(self, total: int) -> None:
+        self.total = total
+        self._free = list(range(total - 1, -1, -1))
+        self._counts = [0] * total
+        self._in_tree = [False] * total
+        self._num_idle = 0
+        self.idled: set[int] = set()
+        """Blocks that became idle since the tree last looked; some may be in use again."""
+
+    @property
+    def num_free(self) -> int:
+        """Blocks nobody holds."""
+        return len(self._free)
+
+    @property
+    def num_idle(self) -> int:
+        """Blocks that only the tree holds."""
+        return self._num_idle
+
+    @property
+    def num_running(self) -> int:
+        """Blocks that sequences hold."""
+        return self.total - len(self._free) - self._num_idle
+
+    def is_idle(self, block: int) -> bool:
+        """True if only the tree holds it."""
+        return self._in_tree[block] and self._counts[block] == 1
+
+    def take(self) -> int:
+        """A free block, held once. There must be one."""
+        block = self._free.pop()
+        self._counts[block] = 1
+        return block
+
+    def hold(self, block: int) -> None:
+        """One more sequence reads it."""
+        if self.is_idle(block):
+            self._num_idle -= 1
+        self._counts[block] += 1
+
+    def drop(self, block: int) -> None:
+        """One sequence less reads it; the last one frees it."""
+        self._counts[block] -= 1
+        if self._counts[block] == 0:
+            self._free.append(block)
+        elif self.is_idle(block):
+            self._num_idle += 1
+            self.idled.add(block)
+
+    def adopt(self, block: int) -> None:
+        """The tree holds it too; a sequence must be holding it."""
+        assert not self._in_tree[block], f"block {block} already has a node"
+        self._in_tree[block] = True
+        self._counts[block] += 1
+
+    def disown(self, block: int) -> None:
+        """The tree lets go of it."""
+        if self.is_idle(block):
+            self._num_idle -= 1
+        self._in_tree[block] = False
+        self.drop(block)
+
+    def check(self) -> None:
+        """Raise if the books do not balance: for tests."""
+        held = sum(count > 0 for count in self._counts)
+        idle = sum(self.is_idle(block) for block in range(self.total))
+        assert held + len(self._free) == self.total, f"{held} held + {len(self._free)} free is not {self.total}"
+        assert len(set(self._free)) == len(self._free), "a block is free twice"
+        assert idle == self._num_idle, f"{idle} blocks are idle, {self._num_idle} were counted"

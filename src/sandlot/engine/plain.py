@@ -1,0 +1,110 @@
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+"""The CPU runner: the decoder in plain PyTorch over paged KV. It also runs in fp64, for tests.
+
+Heads that share a KV head lie beside each other as query rows, so nothing is repeated. Decoding sequences attend together in
+groups of like length, prompts one by one.
+"""
+
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F  # noqa: N812 - the name everyone knows
+from torch import Tensor
+
+from sandlot.engine.batch import Batch, Cache
+from sandlot.nn.decoder import Attend, Decoder
+
+Part = Callable[[Tensor, Tensor, Tensor, Tensor], None]
+"""(queries of all tokens, one layer's keys, its values, output to write to)."""
+
+BUCKET = 1.5
+"""Sequences attend together while the longest is at most this many times the shortest."""
+
+
+class PlainRunner:
+    """Runs batches of one decoder where its weights lie."""
+
+    def __init__(self, decoder: Decoder, *, blocks: int, block_size: int = 16) -> None:
+        weight = decoder.embedding.weight
+        self._decoder = decoder.eval()
+        self._cache = Cache(decoder.shape, blocks, block_size, weight.device, weight.dtype)
+
+    @property
+    def cache(self) -> Cache:
+        """The KV it reads and writes."""
+        return self._cache
+
+    @torch.inference_mode()
+    def forward(self, batch: Batch) -> Tensor:
+        """Logits of the wanted tokens, in fp32 or better."""
+        hidden = self._decoder(batch.ids, batch.positions, self._attend(batch))
+        logits = self._decoder.logits(hidden[batch.wanted])
+        return logits if logits.dtype is torch.float64 else logits.float()
+
+    def _attend(self, batch: Batch) -> Attend:
+        parts = self._parts(batch)
+        where, offsets = batch.slots // self._cache.block_size, batch.slots % self._cache.block_size
+
+        def attend(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+            keys, values = self._cache.keys[layer], self._cache.values[layer]
+            keys[where, :, offsets] = k
+            values[where, :, offsets] = v
+            out = torch.empty_like(q)
+            for part in parts:
+                part(q, keys, values, out)
+            return out
+
+        return attend
+
+    def _parts(self, batch: Batch) -> list[Part]:
+        """Who attends with whom."""
+        starts, lengths = batch.starts.tolist(), batch.lengths.tolist()
+        parts: list[Part] = []
+        single: list[int] = []
+        for index, length in enumerate(lengths):
+            if starts[index + 1] - starts[index] == 1:
+                single.append(index)
+            else:
+                parts.append(self._prompt(starts[index], starts[index + 1], length, batch.tables[index]))
+        single.sort(key=lengths.__getitem__)
+        while single:
+            shortest = lengths[single[0]]
+            group = [index for index in single if lengths[index] <= max(BUCKET * shortest, shortest + self._cache.block_size)]
+            single = single[len(group) :]
+            parts.append(
+                self._decoding([starts[index] for index in group], [lengths[index] for index in group], batch.tables[group])
+            )
+        return parts
+
+    def _prompt(self, start: int, end: int, length: int, table: Tensor) -> Part:
+        """A chunk of one sequence: its queries see all before it, and what is not after them."""
+        table = table[: -(-length // self._cache.block_size)].long()
+        count = end - start
+        mask = torch.ones(count, length, dtype=torch.bool, device=table.device).tril(length - count)
+
+        def part(q: Tensor, keys: Tensor, values: Tensor, out: Tensor) -> None:
+            k, v = (x[table].transpose(0, 1).flatten(1, 2)[:, :length] for x in (keys, values))
+            group = q.shape[1] // k.shape[0]
+            queries = q[start:end].unflatten(1, (k.shape[0], group)).permute(1, 2, 0, 3)
+            seen = F.scaled_dot_product_attention(
+                queries, k[:, None].expand(-1, group, -1, -1), v[:, None].expand(-1, group, -1, -1), mask
+            )
+            out[start:end] = seen.permute(2, 0, 1, 3).flatten(1, 2)
+
+        return part
+
+    def _decoding(self, at: list[int], lengths: list[int], tables: Tensor) -> Part:
+        """One query of each of several sequences."""
+        longest = max(lengths)
+        tables = tables[:, : -(-longest // self._cache.block_size)].long()
+        where, ends = torch.tensor(at, device=tables.device), torch.tensor(lengths, device=tables.device)
+        seen = torch.arange(longest, device=tables.device) < ends[:, None]
+        mask = None if min(lengths) == longest else seen[:, None, None, :]
+        # Blocks beyond a sequence's length may be anyone's; their numbers in its table may be stale, but are in range.
+
+        def part(q: Tensor, keys: Tensor, values: Tensor, out: Tensor) -> None:
+            k, v = (x[tables].transpose(1, 2).flatten(2, 3)[:, :, :longest] for x in (keys, values))
+            queries = q[where].unflatten(1, (k.shape[1], -1))
+            out[where] = F.scaled_dot_product_attention(queries, k, v, mask).flatten(1, 2)
+
+        return part

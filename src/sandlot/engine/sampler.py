@@ -1,0 +1,119 @@
+# pyright: reportUnknownMemberType=false
+"""Drawing tokens: temperature, top-k, top-p, and the log-probability of what was drawn, for a whole batch at once.
+
+Each draw uses one uniform number, a hash of the request's seed and the token's position, against the cumulated distribution in
+the vocabulary's order. So a request's tokens do not depend on which others run beside it, nor on the device.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+GREEDY_BELOW = 1e-5
+"""Temperatures under this are 0: scores divided by them would overflow."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Arrays, one entry a draw."""
+
+    temperature: NDArray[np.float64]
+    top_p: NDArray[np.float64]
+    top_k: NDArray[np.int64]
+    seed: NDArray[np.uint64]
+    position: NDArray[np.int64]
+
+    @staticmethod
+    def empty(count: int) -> "Settings":
+        """Room for `count`."""
+        return Settings(
+            np.ones(count), np.ones(count), np.zeros(count, np.int64), np.zeros(count, np.uint64), np.zeros(count, np.int64)
+        )
+
+    def put(self, row: int, temperature: float, top_p: float, top_k: int, seed: int) -> None:
+        """Set one entry."""
+        self.temperature[row] = temperature
+        self.top_p[row] = top_p
+        self.top_k[row] = top_k
+        self.seed[row] = seed % 2**64
+
+    def of(self, rows: NDArray[np.int64], position: NDArray[np.int64]) -> "Settings":
+        """Those entries, at these positions."""
+        return Settings(self.temperature[rows], self.top_p[rows], self.top_k[rows], self.seed[rows], position)
+
+    def uniform(self) -> NDArray[np.float64]:
+        """A number in [0, 1) for each, by seed and position alone."""
+        mixed = _mixed(_mixed(self.seed) + self.position.astype(np.uint64))
+        return (mixed >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+
+def _mixed(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """splitmix64: every bit of the input moves every bit of the output."""
+    x = x + np.uint64(0x9E3779B97F4A7C15)
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
+
+
+Pick = Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
+"""(scores `[W, vocabulary]`, temperatures `[W]` fp32, numbers `[W]` fp64 in [0, 1)) -> (tokens, log-probabilities)."""
+
+
+def draw(logits: Tensor, settings: Settings, pick: Pick) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """A token for every row of `[W, vocabulary]`, and its log-probability under the distribution it was drawn from.
+
+    At temperature 0 that is a certainty. Scores that are not numbers give log-probabilities that are not. One copy to the host.
+    """
+    heat = np.where(settings.temperature < GREEDY_BELOW, 0.0, settings.temperature)
+    moved = torch.from_numpy(np.stack((heat, settings.uniform()))).to(logits.device, non_blocking=True)
+    temperature = moved[0].float()
+    ids, logprobs = pick(_cut(logits, temperature, settings), temperature, moved[1])
+    both = torch.stack((ids.double(), logprobs.double())).cpu().numpy()
+    return both[0].astype(np.int64), both[1]
+
+
+def inverse(logits: Tensor, temperature: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor]:
+    """`Pick` in plain PyTorch: the first token at which the cumulated probability passes the number."""
+    greedy = temperature == 0
+    probabilities = (logits / temperature.masked_fill(greedy, 1.0).to(logits.dtype)[:, None]).softmax(-1)
+    total = probabilities.cumsum(-1, dtype=torch.float64)
+    last = total[:, -1:]
+    target = torch.minimum(uniform[:, None] * last, torch.nextafter(last, torch.zeros_like(last)))
+    drawn = torch.searchsorted(total, target, right=True)[:, 0].clamp_(max=logits.shape[-1] - 1)
+    most, best = logits.max(-1)
+    chosen = torch.where(greedy, best, drawn)
+    certain = most - most  # 0, or not a number where the scores are not
+    return chosen, torch.where(greedy, certain, probabilities.gather(-1, chosen[:, None])[:, 0].log())
+
+
+def _cut(logits: Tensor, temperature: Tensor, settings: Settings) -> Tensor:
+    """Scores outside top-k and top-p become minus infinity. Ties at the edge stay in."""
+    greedy, vocabulary, device = settings.temperature < GREEDY_BELOW, logits.shape[-1], logits.device
+    by_k = np.flatnonzero((settings.top_k > 0) & (settings.top_k < vocabulary) & ~greedy)
+    by_p = np.flatnonzero((settings.top_p < 1.0) & ~greedy)
+    if len(by_k) or len(by_p):
+        logits = logits.clone()
+    if len(by_k):
+        rows, k = _moved(by_k, device), _moved(settings.top_k[by_k], device)
+        scores = logits[rows]
+        best = scores.topk(int(settings.top_k[by_k].max()), dim=-1).values
+        logits[rows] = scores.masked_fill(scores < best.gather(-1, k[:, None] - 1), -torch.inf)
+    if len(by_p):
+        rows = _moved(by_p, device)
+        scores = logits[rows]
+        best = scores.sort(-1, descending=True).values
+        before = (best / temperature[rows].to(best.dtype)[:, None]).softmax(-1).cumsum(-1, dtype=torch.float64).roll(1, -1)
+        before[:, 0] = 0.0
+        top_p = torch.from_numpy(settings.top_p[by_p]).to(device)
+        # Kept are the tokens before which less than top_p has been cumulated: the smallest set that reaches it.
+        num_kept = (before < top_p[:, None]).sum(-1, keepdim=True).clamp_(min=1)
+        logits[rows] = scores.masked_fill(scores < best.gather(-1, num_kept - 1), -torch.inf)
+    return logits
+
+
+def _moved(values: NDArray[np.int64], device: torch.device) -> Tensor:
+    return torch.from_numpy(values).to(device, non_blocking=True)

@@ -1,0 +1,116 @@
+"""Weights that change under load: nobody is lost, and every token is what its version would have sampled."""
+
+import copy
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+
+from engine_twin import decoder, drawn, engine, prompt, scores
+from sandlot.engine.request import Finished, Request
+
+VERSIONS = {version: decoder(version) for version in range(4)}
+
+
+def loaded(model, version: int):
+    def put() -> None:
+        with torch.no_grad():
+            for weight, new in zip(model.parameters(), VERSIONS[version].parameters(), strict=True):
+                weight.copy_(new)
+
+    return put
+
+
+def expected(request: Request, versions: list[int]) -> tuple[list[int], list[float]]:
+    """Each token by a whole forward pass with the weights that are said to have sampled it."""
+    known, logprobs = list(request.ids), []
+    for version in versions:
+        token, logprob = drawn(scores(VERSIONS[version], known), request, len(known))
+        known.append(token)
+        logprobs.append(logprob)
+    return known[len(request.ids) :], logprobs
+
+
+def run(it, model, requests: list[Request], at: list[int]) -> tuple[dict[int, Finished], dict[int, Request]]:
+    """Everything submitted, with an update after each of these steps."""
+    asked = {it.submit(request): request for request in requests}
+    finished: dict[int, Finished] = {}
+    for step in range(1000):
+        if it.is_idle:
+            break
+        if step in at:
+            version = it.version + 1
+            it.update(version, loaded(model, version))
+            it._scheduler.blocks.check()
+        finished |= {answer.id: answer for answer in it.step()}
+    return finished, asked
+
+
+requests = st.lists(
+    st.builds(
+        lambda seed, count, most, heat: Request(ids=prompt(seed % 3, count), max_tokens=most, seed=seed, temperature=heat),
+        st.integers(0, 9),
+        st.integers(1, 20),
+        st.integers(1, 12),
+        st.sampled_from([0.0, 1.0]),
+    ),
+    min_size=1,
+    max_size=8,
+)
+
+
+@given(requests, st.lists(st.integers(0, 14), max_size=3, unique=True), st.integers(9, 30))
+@settings(max_examples=30, deadline=None)
+def test_every_token_is_what_its_version_would_have_sampled(asked, at, blocks):
+    model = copy.deepcopy(VERSIONS[0])
+    it = engine(model, blocks=blocks, max_batch=4, chunk=14)
+    finished, by_number = run(it, model, asked, at)
+    assert finished.keys() == by_number.keys()
+    for number, request in by_number.items():
+        answer = finished[number]
+        ids, logprobs = expected(request, answer.versions.tolist())
+        assert answer.ids.tolist() == ids
+        np.testing.assert_allclose(answer.logprobs, logprobs, atol=1e-4)
+        assert answer.versions.tolist() == sorted(answer.versions.tolist())
+        assert answer.stale == 0
+    metrics = it.metrics()
+    assert metrics["kv_blocks_free"] + metrics["kv_blocks_cached"] == blocks
+
+
+@given(requests, st.lists(st.integers(0, 14), max_size=3, unique=True), st.integers(9, 30))
+@settings(max_examples=20, deadline=None)
+def test_kept_kv_loses_nobody_and_is_told(asked, at, blocks):
+    model = copy.deepcopy(VERSIONS[0])
+    it = engine(model, blocks=blocks, max_batch=4, chunk=14, old_kv="keep")
+    finished, by_number = run(it, model, asked, at)
+    assert finished.keys() == by_number.keys()
+    for number, request in by_number.items():
+        answer = finished[number]
+        assert len(answer.ids) == request.max_tokens
+        if len(set(answer.versions.tolist())) == 1:
+            assert answer.stale == 0
+            assert answer.ids.tolist() == expected(request, answer.versions.tolist())[0]
+
+
+def test_kept_kv_counts_the_tokens_it_touched():
+    model = copy.deepcopy(VERSIONS[0])
+    it = engine(model, old_kv="keep")
+    finished, _ = run(it, model, [Request(ids=[1, 2, 3], max_tokens=9)], [4])
+    (answer,) = finished.values()
+    assert answer.versions.tolist() == [0] * 4 + [1] * 5
+    assert answer.stale == 5
+
+
+@pytest.mark.parametrize("old_kv", ["recompute", "keep"])
+def test_old_kv_is_never_found_in_the_tree(old_kv):
+    model = copy.deepcopy(VERSIONS[0])
+    it = engine(model, old_kv=old_kv)
+    request = Request(ids=prompt(0, 20), max_tokens=6, seed=1)
+    run(it, model, [request, request], [3])
+    it.update(2, loaded(model, 2))
+    finished, _ = run(it, model, [request], [])
+    (answer,) = finished.values()
+    assert answer.cached == 0
+    assert answer.ids.tolist() == expected(request, [2] * 6)[0]
