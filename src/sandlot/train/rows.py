@@ -4,15 +4,15 @@ A row's ids are the very ids the model was given and sampled. Where paths share 
 others carry them as context, so that a rollout that forked does not count its beginning twice.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sandlot.errors import ConfigError
-from sandlot.trace import Node, Scored, Trace
+from sandlot.tokens import NO_VERSION, indices, token_path
+from sandlot.trace import Scored, Trace
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int32]
@@ -67,71 +67,47 @@ class Group:
         return len(self.members) > 1 and bool(np.ptp(self.rewards) > 0)
 
 
-def group_of(task: str, traces: Sequence[Trace]) -> Group:
-    """The scored traces of one task; `ConfigError` for one whose tokens are not exact."""
-    scored = [trace for trace in traces if isinstance(trace.outcome, Scored)]
-    members = tuple(Member(reward=_reward(trace), rows=rows_of(trace)) for trace in scored)
-    return Group(task=task, members=members, dropped=len(traces) - len(scored))
-
-
-def _reward(trace: Trace) -> float:
-    assert trace.reward is not None
-    return trace.reward
+def group_of(task: str, traces: Sequence[Trace], reward: Callable[[Trace], float] | None = None) -> Group:
+    """The scored traces of one task; `reward` is for experiments that learn from something else than the score."""
+    members = tuple(
+        Member(reward=reward(trace) if reward else trace.outcome.score.value, rows=rows_of(trace))
+        for trace in traces
+        if isinstance(trace.outcome, Scored)
+    )
+    return Group(task=task, members=members, dropped=len(traces) - len(members))
 
 
 def rows_of(trace: Trace, *, learners: Sequence[str] = ("agent",)) -> tuple[Row, ...]:
-    """The rows of a trace, in the order their last turns were taken."""
+    """The rows of a trace, in the order their last turns were taken; `ConfigError` for one whose tokens are not exact."""
     if not trace.trainable:
         raise ConfigError(
             f"trace {trace.task}/{trace.rollout} has turns without token ids and log-probabilities, and cannot be trained on; "
             "sample with a model that gives them: `smollm2`, `rookie`, `hf:FOLDER`, `vllm:` or `sglang:`"
         )
     taken: set[int] = set()
-    number = {index: turn for turn, index in enumerate(i for i, node in enumerate(trace.nodes) if node.sampled)}
-    return tuple(_row(trace, path, number, taken, learners) for path in _paths(trace))
+    return tuple(_row(trace, leaf, taken, learners) for leaf in _leaves(trace))
 
 
-def _paths(trace: Trace) -> Iterator[list[int]]:
-    """Index paths to every sampled node below which nothing was sampled."""
+def _leaves(trace: Trace) -> list[int]:
+    """The turns after which nothing more was sampled."""
     above: set[int] = set()
-    paths: dict[int, list[int]] = {}
     for index, node in enumerate(trace.nodes):
-        before = paths.get(node.parent, []) if node.parent is not None else []
-        paths[index] = [*before, index] if node.sampled else before
         if node.sampled:
-            above.update(before)
-    return (paths[index] for index, node in enumerate(trace.nodes) if node.sampled and index not in above)
+            above.update(indices(trace, index)[:-1])
+    return [index for index, node in enumerate(trace.nodes) if node.sampled and index not in above]
 
 
-def _row(trace: Trace, path: list[int], number: dict[int, int], taken: set[int], learners: Sequence[str]) -> Row:
-    columns: list[tuple[Any, ...]] = []
-    for index in path:
-        node = trace.nodes[index]
-        context = np.frombuffer(node.context, dtype="<i4")
-        silent = np.zeros(len(context), dtype=bool)
-        columns.append(
-            (context, silent, np.zeros(len(context), np.float32), np.full(len(context), -1), np.full(len(context), -1))
-        )
-        fresh = index not in taken and node.message.agent in learners
-        taken.add(index)
-        columns.append((*_sampled(node, fresh=fresh), np.full(len(node.tokens or ()), number[index])))
-    ids, trained, logprobs, versions, turns = (np.concatenate(column) for column in zip(*columns, strict=True))
+def _row(trace: Trace, leaf: int, taken: set[int], learners: Sequence[str]) -> Row:
+    path = token_path(trace, leaf)
+    sampled = path.versions != NO_VERSION
+    turns = {index: turn for turn, index in enumerate(i for i, node in enumerate(trace.nodes) if node.sampled)}
+    fresh = {index for index in indices(trace, leaf) if index not in taken and trace.nodes[index].message.agent in learners}
+    taken |= fresh
     return Row(
         rollout=trace.key,
-        ids=ids.astype(np.int32),
-        trained=trained,
-        logprobs=logprobs.astype(np.float32),
-        versions=versions.astype(np.int32),
-        turns=turns.astype(np.int32),
+        ids=path.ids.astype(np.int32),
+        trained=sampled & (path.mask == 1) & np.isin(path.nodes, list(fresh)),
+        logprobs=np.where(sampled, path.logprobs, 0).astype(np.float32),
+        versions=path.versions.astype(np.int32),
+        turns=np.array([turns[int(node)] if here else -1 for node, here in zip(path.nodes, sampled, strict=True)], np.int32),
     )
-
-
-def _sampled(node: Node, *, fresh: bool) -> tuple[Any, Any, Any, Any]:
-    tokens = node.tokens
-    assert tokens is not None
-    count = len(tokens)
-    mask = np.frombuffer(tokens.mask, dtype=np.uint8).astype(bool) if tokens.mask else np.zeros(count, dtype=bool)
-    versions = np.repeat([version for _, version in tokens.versions], [runs for runs, _ in tokens.versions])
-    if len(mask) != count or len(versions) != count:
-        raise ConfigError(f"a turn of {count} tokens has {len(mask)} mask entries and {len(versions)} versions; all must agree")
-    return tokens.ids_array(), mask & fresh, tokens.logprobs_array(), versions
