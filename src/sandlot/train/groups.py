@@ -44,17 +44,22 @@ class Groups:
         """Groups the loop has had; the next one's number."""
         self._settled = first
         """Groups that published weights have learned from."""
+        self._wanted = first
         self._changed = anyio.Event()
         self._done: dict[int, list[Trace]] = {}
 
-    async def next(self) -> tuple[Task, list[Trace]]:
-        """The next group in order, when all its rollouts have ended."""
+    async def next(self, count: int) -> list[tuple[Task, list[Trace]]]:
+        """The next groups in order, when all their rollouts have ended."""
+        self._wanted = self.taken + count
+        self._tell()
+        return [await self._one() for _ in range(count)]
+
+    async def _one(self) -> tuple[Task, list[Trace]]:
         while self.taken not in self._done:
             await self._changed.wait()
         traces = self._done.pop(self.taken)
         task, _ = self._order(self.taken)
         self.taken += 1
-        self._tell()
         return task, traces
 
     def published(self) -> None:
@@ -67,9 +72,8 @@ class Groups:
         self._changed = anyio.Event()
 
     def _room(self) -> int:
-        """How many groups may have begun. A step that had to go on past its B groups has made room for those."""
-        extra = max(0, self.taken - self._settled - self._step)
-        return self._settled + (self._staleness + 1) * self._step + extra
+        """How many groups may have begun: what staleness allows, and what this very step still waits for."""
+        return max(self._settled + (self._staleness + 1) * self._step, self._wanted)
 
     async def begin(self, workers: anyio.abc.TaskGroup) -> None:
         """Start groups for as long as there is room; never returns."""

@@ -62,10 +62,13 @@ async def informative(run: Training, groups: Groups) -> tuple[list[Group], list[
     recipe = run.recipe
     batch: list[Group] = []
     traces: list[Trace] = []
-    while sum(group.informative for group in batch) < recipe.tasks and len(batch) < recipe.tasks * recipe.resample:
-        task, members = await groups.next()
-        batch.append(group_of(task.id, members, recipe.reward))
-        traces += members
+    missing = recipe.tasks
+    while missing:
+        for task, members in await groups.next(missing):
+            batch.append(group_of(task.id, members, recipe.reward))
+            traces += members
+        missing = recipe.tasks - sum(group.informative for group in batch)
+        missing = min(missing, recipe.tasks * recipe.resample - len(batch))
     return batch, traces
 
 

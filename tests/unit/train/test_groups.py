@@ -31,8 +31,7 @@ def learn(seed, staleness, step, extra, steps):
         groups = Groups(take, task_order(TASKS, 0), size=2, step=step, staleness=staleness, first=0)
         async with collecting(groups):
             for _ in range(steps):
-                for _ in range(step + rng.randrange(extra + 1)):
-                    task, traces = await groups.next()
+                for task, traces in [*await groups.next(step), *await groups.next(rng.randrange(extra + 1))]:
                     order.append(task.id)
                     behind.append(version - min(begun[trace.key] for trace in traces))
                 for _ in range(rng.randrange(10)):  # learning takes time too
@@ -78,4 +77,4 @@ async def test_an_error_in_a_rollout_reaches_the_loop():
 
     with pytest.raises(RuntimeError, match="no disk"), anyio.fail_after(5):
         async with collecting(Groups(take, task_order(TASKS, 0), size=1, step=1, staleness=0, first=0)) as groups:
-            await groups.next()
+            await groups.next(1)
