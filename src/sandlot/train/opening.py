@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import anyio
+import anyio.lowlevel
 import torch
 
 from sandlot.engine.local import LocalConfig, LocalModel, open_local
@@ -93,18 +94,22 @@ class Training:
             return Run(place)
         config = _config(self.recipe, self.env, Selection(split=Split.HELDOUT, group=self.recipe.evaluation.group))
         manifest = await manifest_of(place, self.env, config, self.heldout)
+        measuring = Collection()
         async with open_run(place, manifest=manifest) as store:
             await collect(
                 self.heldout,
                 self.parts(self.recipe.evaluation.sampling or self.recipe.sampling),
                 store,
-                collection=self.collection,
+                collection=measuring,
                 run=f"{self.path.name}/evaluation",  # the same seeds at every version: differences are the weights'
                 at_once=self.recipe.at_once,
                 attempts=ATTEMPTS,
                 breaker=Breaker(),
                 watch=self.watch,
             )
+        if measuring.stopped is not None:
+            self.collection.stop(measuring.stopped, tripped=measuring.tripped)
+            await anyio.lowlevel.checkpoint()  # ends here
         return Run(place)
 
     async def keep(self, standing: Standing) -> None:
