@@ -24,8 +24,10 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
 
     argv: tuple[str, ...]
     env: dict[str, str] = {}
-    cwd: str = "/"
-    user: str = "root"
+    cwd: str | None = None
+    """None: where the image says, else `/`."""
+    user: str | None = None
+    """None: whom the image says, else `root`."""
     stdin: bytes | None = None
     """Given whole and closed; None leaves the stream open for `Process.send`."""
     pty: bool = False
@@ -163,7 +165,9 @@ class World(Protocol):
     rng: Random
     """Seeded by environment and task: every rollout of a task draws the same numbers."""
 
-    async def exec(self, command: str, *, stdin: str = "", cwd: str = "/", env: Mapping[str, str] | None = None) -> Completed:
+    async def exec(
+        self, command: str, *, stdin: str = "", cwd: str | None = None, env: Mapping[str, str] | None = None
+    ) -> Completed:
         """Run a shell command in the sandbox."""
         ...
 

@@ -273,6 +273,24 @@ async def test_a_reset_sandbox_is_byte_for_byte_as_it_was(sandbox):
     assert (await sh(sandbox, "pgrep sleep")).stdout == ""
 
 
+async def test_a_reset_goes_back_to_the_opening_whatever_was_frozen_since(sandbox):
+    await sandbox.write("/f", b"one")
+    snapshot = await sandbox.freeze()
+    async with snapshot.fork() as fork:
+        await fork.write("/g", b"two")
+        await fork.freeze()
+        await fork.write("/g", b"three")
+        await fork.reset()
+        assert await fork.read("/f") == b"one"
+        with pytest.raises(FileNotFoundError):
+            await fork.read("/g")
+    await sandbox.write("/f", b"two")
+    await sandbox.reset()
+    with pytest.raises(FileNotFoundError):
+        await sandbox.read("/f")
+    assert (await sh(sandbox, "echo fresh > /f; cat /f")).stdout == "fresh\n"
+
+
 async def test_a_port_inside_is_reached_without_a_network(sandbox):
     server = await sandbox.spawn(Command(argv=("/usr/bin/python3", "-c", LISTEN)))
     assert await anext(server.output()) == ("stdout", b"ready\n")

@@ -53,7 +53,9 @@ class LiveWorld:
         """Absolute paths of all files below a folder, sorted."""
         return await self.files.list(folder)
 
-    async def exec(self, command: str, *, stdin: str = "", cwd: str = "/", env: Mapping[str, str] | None = None) -> Completed:
+    async def exec(
+        self, command: str, *, stdin: str = "", cwd: str | None = None, env: Mapping[str, str] | None = None
+    ) -> Completed:
         """Run a shell command in the sandbox and wait for it."""
         argv = ("/bin/sh", "-c", command)
         sandbox = self.sandbox("exec")

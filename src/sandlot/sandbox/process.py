@@ -259,17 +259,18 @@ def _environment(own: tuple[tuple[str, str], ...]) -> bytes:
 
 def _packed(command: Command, first: bytes, *, stays_open: bool) -> bytes:
     """The SPAWN of a command; `ValueError` for what no kernel would take."""
+    folder, user = command.cwd or "/", command.user or "root"
     if not command.argv:
         raise ValueError("it has no words")
-    if "\0" in "".join((*command.argv, command.cwd, command.user)):
+    if "\0" in "".join((*command.argv, folder, user)):
         raise ValueError("it has a NUL in it")
     limit = _UNLIMITED if command.output_bytes is None else command.output_bytes
     payload = b"".join(
         (
             ((1 if command.pty else 0) | (2 if stays_open else 0)).to_bytes(1, "little"),
             limit.to_bytes(8, "little"),
-            text(command.user),
-            text(command.cwd),
+            text(user),
+            text(folder),
             words(command.argv),
             _environment(tuple(command.env.items())),
             text(first),

@@ -50,7 +50,7 @@ class McpServer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     inside: bool = False
     """Run the command in the world's sandbox, or reach the address there: `url` is then `http://127.0.0.1:PORT/...`."""
     cwd: str | None = None
-    """Where the command runs; None for where we are, inside a sandbox for `/`."""
+    """Where the command runs; None for where we are, inside a sandbox for where its image says."""
     env: dict[str, str] = {}
     """Variables for the command, as written here: no place for secrets."""
     pass_env: tuple[str, ...] = ()
@@ -131,7 +131,7 @@ class McpServer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             return stdio(self.command, env, self.cwd, notes)
         from sandlot.tools.inside import stdio_inside  # noqa: PLC0415 - see above
 
-        return stdio_inside(world, Command(argv=self.command, env=self.env, cwd=self.cwd or "/"), notes)
+        return stdio_inside(world, Command(argv=self.command, env=self.env, cwd=self.cwd), notes)
 
     async def _over_http(self, stack: AsyncExitStack, url: str, world: World, notes: "ServerNotes") -> Any:
         from mcp.client.streamable_http import streamable_http_client  # noqa: PLC0415 - see above
