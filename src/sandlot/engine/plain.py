@@ -78,17 +78,16 @@ class PlainRunner:
 
     def _prompt(self, start: int, end: int, length: int, table: Tensor) -> Part:
         """A chunk of one sequence: its queries see all before it, and what is not after them."""
-        table = table[: -(-length // self._cache.block_size)].long()
         count = end - start
+        gather = self._gather(table[None], length)
         mask = torch.ones(count, length, dtype=torch.bool, device=table.device).tril(length - count)
 
         def part(q: Tensor, keys: Tensor, values: Tensor, out: Tensor) -> None:
-            k, v = (x[table].transpose(0, 1).flatten(1, 2)[:, :length] for x in (keys, values))
+            k, v = gather(keys)[0], gather(values)[0]
             group = q.shape[1] // k.shape[0]
             queries = q[start:end].unflatten(1, (k.shape[0], group)).permute(1, 2, 0, 3)
-            seen = F.scaled_dot_product_attention(
-                queries, k[:, None].expand(-1, group, -1, -1), v[:, None].expand(-1, group, -1, -1), mask
-            )
+            k, v = (x[:, None].expand(-1, group, -1, -1) for x in (k, v))
+            seen = F.scaled_dot_product_attention(queries, k, v, None if count == length else mask, is_causal=count == length)
             out[start:end] = seen.permute(2, 0, 1, 3).flatten(1, 2)
 
         return part
@@ -96,15 +95,29 @@ class PlainRunner:
     def _decoding(self, at: list[int], lengths: list[int], tables: Tensor) -> Part:
         """One query of each of several sequences."""
         longest = max(lengths)
-        tables = tables[:, : -(-longest // self._cache.block_size)].long()
+        gather = self._gather(tables, longest)
         where, ends = torch.tensor(at, device=tables.device), torch.tensor(lengths, device=tables.device)
         seen = torch.arange(longest, device=tables.device) < ends[:, None]
         mask = None if min(lengths) == longest else seen[:, None, None, :]
-        # Blocks beyond a sequence's length may be anyone's; their numbers in its table may be stale, but are in range.
 
         def part(q: Tensor, keys: Tensor, values: Tensor, out: Tensor) -> None:
-            k, v = (x[tables].transpose(1, 2).flatten(2, 3)[:, :, :longest] for x in (keys, values))
+            k, v = gather(keys), gather(values)
             queries = q[where].unflatten(1, (k.shape[1], -1))
             out[where] = F.scaled_dot_product_attention(queries, k, v, mask).flatten(1, 2)
 
         return part
+
+    def _gather(self, tables: Tensor, length: int) -> Callable[[Tensor], Tensor]:
+        """One layer's `[blocks, kv_heads, block_size, head]` to `[sequences, kv_heads, length, head]`, in one copy.
+
+        Beyond a sequence's length its table may name any block.
+        """
+        heads, size, width = self._cache.keys.shape[2:]
+        tables = tables[:, None, : -(-length // size)].long() * heads
+        flat = (tables + torch.arange(heads, device=tables.device)[:, None]).flatten()
+
+        def gather(layer: Tensor) -> Tensor:
+            blocks = layer.view(-1, size * width).index_select(0, flat)
+            return blocks.view(len(tables), heads, -1, width)[:, :, :length]
+
+        return gather
