@@ -127,7 +127,7 @@ def _summary(ours: dict[str, Any], peers: dict[str, Any]) -> tuple[dict[str, flo
     ratios["tree_on_to_off"] = round(agents["tokens_per_s"] / without["tokens_per_s"], 2)
     rows = [
         Row(
-            "tokens per second, {requests} x ({tokens_in} in + {tokens_out} out)".format(**ours["load"]),
+            f"tokens per second, {load['requests']} x ({load['tokens_in']} in + {load['tokens_out']} out)",
             flat["tokens_per_s"],
             theirs,
         ),

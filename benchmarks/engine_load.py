@@ -23,7 +23,7 @@ class Flat:
     vocabulary: int = 40_000
 
     def prompts(self) -> list[list[int]]:
-        chance = np.random.default_chance(0)
+        chance = np.random.default_rng(0)
         return chance.integers(SPECIAL, self.vocabulary - SPECIAL, (self.requests, self.tokens_in)).tolist()
 
 
@@ -95,7 +95,7 @@ class Rollout:
 
 def play_agents(engine: Engine, load: Agents) -> dict[str, float]:
     """All turns of all rollouts, each asked as soon as the one before is answered; what the tree found, of what it could have."""
-    chance = np.random.default_chance(1)
+    chance = np.random.default_rng(1)
     system = load.some(chance, load.system)
     tasks = [load.some(chance, load.task) for _ in range(load.groups)]
     running: dict[int, Rollout] = {}

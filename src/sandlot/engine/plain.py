@@ -2,7 +2,7 @@
 """The CPU runner: the decoder in plain PyTorch over paged KV. It also runs in fp64, for tests.
 
 Heads that share a KV head lie beside each other as query rows, so nothing is repeated. Decoding sequences attend together in
-groups of like length, prompts one by one.
+groups of like length, prompts in groups of one size.
 """
 
 from collections.abc import Callable
@@ -59,36 +59,37 @@ class PlainRunner:
     def _parts(self, batch: Batch) -> list[Part]:
         """Who attends with whom."""
         starts, lengths = batch.starts.tolist(), batch.lengths.tolist()
-        parts: list[Part] = []
+        prompts: dict[tuple[int, int], list[int]] = {}
         single: list[int] = []
         for index, length in enumerate(lengths):
-            if starts[index + 1] - starts[index] == 1:
+            count = starts[index + 1] - starts[index]
+            if count == 1:
                 single.append(index)
             else:
-                parts.append(self._prompt(starts[index], starts[index + 1], length, batch.tables[index]))
+                prompts.setdefault((count, length), []).append(index)
+        parts = [self._prompts([starts[index] for index in group], *size, batch.tables[group]) for size, group in prompts.items()]
         single.sort(key=lengths.__getitem__)
         while single:
             shortest = lengths[single[0]]
             group = [index for index in single if lengths[index] <= max(BUCKET * shortest, shortest + self._cache.block_size)]
             single = single[len(group) :]
-            parts.append(
-                self._decoding([starts[index] for index in group], [lengths[index] for index in group], batch.tables[group])
-            )
+            at, ends = [starts[index] for index in group], [lengths[index] for index in group]
+            parts.append(self._decoding(at, ends, batch.tables[group]))
         return parts
 
-    def _prompt(self, start: int, end: int, length: int, table: Tensor) -> Part:
-        """A chunk of one sequence: its queries see all before it, and what is not after them."""
-        count = end - start
-        gather = self._gather(table[None], length)
-        mask = torch.ones(count, length, dtype=torch.bool, device=table.device).tril(length - count)
+    def _prompts(self, at: list[int], count: int, length: int, tables: Tensor) -> Part:
+        """Chunks of one size: their queries see all before them, and what is not after them."""
+        gather = self._gather(tables, length)
+        where = torch.tensor(at, device=tables.device)[:, None] + torch.arange(count, device=tables.device)
+        mask = torch.ones(count, length, dtype=torch.bool, device=tables.device).tril(length - count)
 
         def part(q: Tensor, keys: Tensor, values: Tensor, out: Tensor) -> None:
-            k, v = gather(keys)[0], gather(values)[0]
-            group = q.shape[1] // k.shape[0]
-            queries = q[start:end].unflatten(1, (k.shape[0], group)).permute(1, 2, 0, 3)
-            k, v = (x[:, None].expand(-1, group, -1, -1) for x in (k, v))
+            k, v = gather(keys), gather(values)
+            group = q.shape[1] // k.shape[1]
+            k, v = (x.flatten(0, 1)[:, None].expand(-1, group, -1, -1) for x in (k, v))
+            queries = q[where].unflatten(2, (-1, group)).permute(0, 2, 3, 1, 4).flatten(0, 1)
             seen = F.scaled_dot_product_attention(queries, k, v, None if count == length else mask, is_causal=count == length)
-            out[start:end] = seen.permute(2, 0, 1, 3).flatten(1, 2)
+            out[where] = seen.unflatten(0, (len(at), -1)).permute(0, 3, 1, 2, 4).flatten(2, 3)
 
         return part
 
