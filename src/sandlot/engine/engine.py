@@ -130,10 +130,12 @@ class Engine:
         put()
         self._scheduler.version = version
         self._scheduler.tree.clear()
-        decoding = self._seats.totals - self._seats.lengths == 1
-        for sequence in sorted(self._seats, key=lambda each: -each.order):
+        seats = self._seats
+        for sequence in sorted(seats, key=lambda each: -each.order):
             sequence.node = None
-            if self._old_kv == "recompute" or not decoding[sequence.seat]:
+            total = seats.totals[sequence.seat]
+            in_prompt = total == sequence.num_prompt or total - seats.lengths[sequence.seat] > 1
+            if self._old_kv == "recompute" or in_prompt:
                 self._scheduler.preempt(sequence)
 
     def step(self) -> list[Finished]:

@@ -111,7 +111,7 @@ class LocalModel:
         room = self._context - len(ids)
         request = Request(
             ids=ids,
-            max_tokens=min(sampling.max_tokens or room, room),
+            max_tokens=room if sampling.max_tokens is None else min(sampling.max_tokens, room),
             temperature=sampling.temperature,
             top_p=sampling.top_p,
             top_k=sampling.top_k,

@@ -2,7 +2,7 @@
 """The CPU runner: the decoder in plain PyTorch over paged KV. It also runs in fp64, for tests.
 
 Heads that share a KV head lie beside each other as query rows, so nothing is repeated. Decoding sequences attend together in
-groups of like length, prompts one by one.
+groups of like length, prompts in groups of one size.
 """
 
 from collections.abc import Callable
@@ -59,52 +59,66 @@ class PlainRunner:
     def _parts(self, batch: Batch) -> list[Part]:
         """Who attends with whom."""
         starts, lengths = batch.starts.tolist(), batch.lengths.tolist()
-        parts: list[Part] = []
+        prompts: dict[tuple[int, int], list[int]] = {}
         single: list[int] = []
         for index, length in enumerate(lengths):
-            if starts[index + 1] - starts[index] == 1:
+            count = starts[index + 1] - starts[index]
+            if count == 1:
                 single.append(index)
             else:
-                parts.append(self._prompt(starts[index], starts[index + 1], length, batch.tables[index]))
+                prompts.setdefault((count, length), []).append(index)
+        parts = [self._prompts([starts[index] for index in group], *size, batch.tables[group]) for size, group in prompts.items()]
         single.sort(key=lengths.__getitem__)
         while single:
             shortest = lengths[single[0]]
             group = [index for index in single if lengths[index] <= max(BUCKET * shortest, shortest + self._cache.block_size)]
             single = single[len(group) :]
-            parts.append(
-                self._decoding([starts[index] for index in group], [lengths[index] for index in group], batch.tables[group])
-            )
+            at, ends = [starts[index] for index in group], [lengths[index] for index in group]
+            parts.append(self._decoding(at, ends, batch.tables[group]))
         return parts
 
-    def _prompt(self, start: int, end: int, length: int, table: Tensor) -> Part:
-        """A chunk of one sequence: its queries see all before it, and what is not after them."""
-        table = table[: -(-length // self._cache.block_size)].long()
-        count = end - start
-        mask = torch.ones(count, length, dtype=torch.bool, device=table.device).tril(length - count)
+    def _prompts(self, at: list[int], count: int, length: int, tables: Tensor) -> Part:
+        """Chunks of one size: their queries see all before them, and what is not after them."""
+        gather = self._gather(tables, length)
+        where = torch.tensor(at, device=tables.device)[:, None] + torch.arange(count, device=tables.device)
+        mask = torch.ones(count, length, dtype=torch.bool, device=tables.device).tril(length - count)
 
         def part(q: Tensor, keys: Tensor, values: Tensor, out: Tensor) -> None:
-            k, v = (x[table].transpose(0, 1).flatten(1, 2)[:, :length] for x in (keys, values))
-            group = q.shape[1] // k.shape[0]
-            queries = q[start:end].unflatten(1, (k.shape[0], group)).permute(1, 2, 0, 3)
-            seen = F.scaled_dot_product_attention(
-                queries, k[:, None].expand(-1, group, -1, -1), v[:, None].expand(-1, group, -1, -1), mask
-            )
-            out[start:end] = seen.permute(2, 0, 1, 3).flatten(1, 2)
+            k, v = gather(keys), gather(values)
+            group = q.shape[1] // k.shape[1]
+            k, v = (x.flatten(0, 1)[:, None].expand(-1, group, -1, -1) for x in (k, v))
+            queries = q[where].unflatten(2, (-1, group)).permute(0, 2, 3, 1, 4).flatten(0, 1)
+            seen = F.scaled_dot_product_attention(queries, k, v, None if count == length else mask, is_causal=count == length)
+            out[where] = seen.unflatten(0, (len(at), -1)).permute(0, 3, 1, 2, 4).flatten(2, 3)
 
         return part
 
     def _decoding(self, at: list[int], lengths: list[int], tables: Tensor) -> Part:
         """One query of each of several sequences."""
         longest = max(lengths)
-        tables = tables[:, : -(-longest // self._cache.block_size)].long()
+        gather = self._gather(tables, longest)
         where, ends = torch.tensor(at, device=tables.device), torch.tensor(lengths, device=tables.device)
         seen = torch.arange(longest, device=tables.device) < ends[:, None]
         mask = None if min(lengths) == longest else seen[:, None, None, :]
-        # Blocks beyond a sequence's length may be anyone's; their numbers in its table may be stale, but are in range.
 
         def part(q: Tensor, keys: Tensor, values: Tensor, out: Tensor) -> None:
-            k, v = (x[tables].transpose(1, 2).flatten(2, 3)[:, :, :longest] for x in (keys, values))
+            k, v = gather(keys), gather(values)
             queries = q[where].unflatten(1, (k.shape[1], -1))
             out[where] = F.scaled_dot_product_attention(queries, k, v, mask).flatten(1, 2)
 
         return part
+
+    def _gather(self, tables: Tensor, length: int) -> Callable[[Tensor], Tensor]:
+        """One layer's `[blocks, kv_heads, block_size, head]` to `[sequences, kv_heads, length, head]`, in one copy.
+
+        Beyond a sequence's length its table may name any block.
+        """
+        heads, size, width = self._cache.keys.shape[2:]
+        tables = tables[:, None, : -(-length // size)].long() * heads
+        flat = (tables + torch.arange(heads, device=tables.device)[:, None]).flatten()
+
+        def gather(layer: Tensor) -> Tensor:
+            blocks = layer.view(-1, size * width).index_select(0, flat)
+            return blocks.view(len(tables), heads, -1, width)[:, :, :length]
+
+        return gather

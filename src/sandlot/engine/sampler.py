@@ -1,4 +1,4 @@
-# pyright: reportUnknownMemberType=false
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 """Drawing tokens: temperature, top-k, top-p, and the log-probability of what was drawn, for a whole batch at once.
 
 Each draw uses one uniform number, a hash of the request's seed and the token's position, against the cumulated distribution in
@@ -10,8 +10,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+import torch.nn.functional as F  # noqa: N812 - the name everyone knows
 from numpy.typing import NDArray
 from torch import Tensor
+
+CHUNK = 256
+"""Tokens of the vocabulary that are cumulated together."""
 
 GREEDY_BELOW = 1e-5
 """Temperatures under this are 0: scores divided by them would overflow."""
@@ -71,23 +75,45 @@ def draw(logits: Tensor, settings: Settings, pick: Pick) -> tuple[NDArray[np.int
     heat = np.where(settings.temperature < GREEDY_BELOW, 0.0, settings.temperature)
     moved = torch.from_numpy(np.stack((heat, settings.uniform()))).to(logits.device, non_blocking=True)
     temperature = moved[0].float()
-    ids, logprobs = pick(cut(logits, temperature, settings), temperature, moved[1])
+    if heat.any():
+        ids, logprobs = pick(cut(logits, temperature, settings), temperature, moved[1])
+    else:
+        ids, logprobs = _likeliest(logits)
     both = torch.stack((ids.double(), logprobs.double())).cpu().numpy()
     return both[0].astype(np.int64), both[1]
 
 
 def inverse(logits: Tensor, temperature: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor]:
-    """`Pick` in plain PyTorch: the first token at which the cumulated probability passes the number."""
+    """`Pick` in plain PyTorch: the first token at which the cumulated probability passes the number.
+
+    It is found in two strides, first the chunk, then the token in it: cumulating all of a vocabulary is slow.
+    """
     greedy = temperature == 0
     probabilities = (logits / temperature.masked_fill(greedy, 1.0).to(logits.dtype)[:, None]).softmax(-1)
-    total = probabilities.cumsum(-1, dtype=torch.float64)
-    last = total[:, -1:]
-    target = torch.minimum(uniform[:, None] * last, torch.nextafter(last, torch.zeros_like(last)))
-    drawn = torch.searchsorted(total, target, right=True)[:, 0].clamp_(max=logits.shape[-1] - 1)
-    most, best = logits.max(-1)
+    chunks = F.pad(probabilities, (0, -logits.shape[-1] % CHUNK)).unflatten(-1, (-1, CHUNK))
+    mass = chunks.sum(-1, dtype=torch.float64)
+    total = mass.cumsum(-1)
+    aim = uniform[:, None] * total[:, -1:]
+    chunk = _first_above(total, aim)
+    before = total.gather(-1, chunk) - mass.gather(-1, chunk)
+    inside = chunks.gather(1, chunk[:, :, None].expand(-1, -1, CHUNK))[:, 0].cumsum(-1, dtype=torch.float64)
+    drawn = (chunk * CHUNK + _first_above(inside, aim - before))[:, 0].clamp_(max=logits.shape[-1] - 1)
+    best, certain = _likeliest(logits)
     chosen = torch.where(greedy, best, drawn)
-    certain = most - most  # 0, or not a number where the scores are not
     return chosen, torch.where(greedy, certain, probabilities.gather(-1, chosen[:, None])[:, 0].log())
+
+
+def _first_above(total: Tensor, aim: Tensor) -> Tensor:
+    """The first place where a rising sum passes the aim; where rounding put that at the end or past it, the last that rises."""
+    last = total[:, -1:]
+    aim = torch.minimum(aim.clamp(min=0.0), torch.nextafter(last, torch.zeros_like(last)))
+    return torch.searchsorted(total, aim, right=True).clamp_(max=total.shape[-1] - 1)
+
+
+def _likeliest(logits: Tensor) -> tuple[Tensor, Tensor]:
+    """The best token, for certain: 0, or not a number where the scores are not."""
+    most, best = logits.max(-1)
+    return best, most - most
 
 
 def cut(logits: Tensor, temperature: Tensor, settings: Settings) -> Tensor:

@@ -123,13 +123,15 @@ class Scheduler:
             sequence = self.waiting.popleft()
             match = self._match(sequence)
             key = self._next_block(sequence.spelled, match.node)
-            if self._share and key[1] and key in computing:
+            computes_more = self._share and match.num_tokens < len(sequence.ids) - 1
+            if computes_more and key in computing:
                 passed.append(sequence)
                 continue
             if not self._seat(sequence, match, now):
                 passed.append(sequence)
                 break
-            computing.add(key)
+            if computes_more:
+                computing.add(key)
             budget -= len(sequence.ids) - int(self.seats.lengths[sequence.seat])
         self.waiting.extendleft(reversed(passed))
 

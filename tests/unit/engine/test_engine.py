@@ -59,6 +59,8 @@ def test_a_groups_prompt_is_computed_once():
     finish(it)
     # The prompt once; for each of the others its last token; the first of the two sampled tokens for all.
     assert it.metrics()["computed_tokens"] == 41 + 7 + 8
+    # Two for the prompt, one for the others to join, one more token for those: nobody waits for a sibling that has its prompt.
+    assert it.metrics()["steps"] == 4
 
 
 def test_another_turn_computes_only_what_is_new():

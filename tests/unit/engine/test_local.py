@@ -4,11 +4,14 @@ import anyio
 import numpy as np
 import pytest
 import torch
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
 
 from engine_twin import CONTEXT, VOCABULARY, decoder, prompt, spoken, twin
 from sandlot.engine.local import LocalConfig, open_local, plain_runner
 from sandlot.engine.request import Request
 from sandlot.errors import ModelError
+from sandlot.nn.folder import save_folder
 from sandlot.ports import Sampling
 
 CONFIG = LocalConfig(kv_bytes=2**20, block_size=4, max_batch=4, chunk=16, context=CONTEXT)
@@ -77,6 +80,7 @@ async def test_too_long_a_prompt_is_a_context_error():
         ([-1], GREEDY),
         ([1], Sampling(temperature=-1.0)),
         ([1], Sampling(top_p=0.0)),
+        ([1], Sampling(max_tokens=0)),
         ([1], Sampling(temperature=float("nan"))),
         ([1], Sampling(stop=("x",))),
     ],
@@ -174,3 +178,23 @@ async def test_closing_answers_those_who_wait():
                 group.start_soon(ask, model)
             await model.sample([1], Sampling(max_tokens=1))
     assert set(kinds) == {"closed"}
+
+
+async def test_a_folder_brings_its_tokenizer_for_stop_texts(tmp_path):
+    weights = decoder()
+    save_folder(weights, tmp_path)
+    words = {f"w{token}": token for token in range(VOCABULARY)}
+    Tokenizer(WordLevel(words, unk_token="w0")).save(str(tmp_path / "tokenizer.json"))
+    everything = twin(weights, Request(ids=[5, 6], max_tokens=20, temperature=0.0))[0]
+    stop = f"w{everything[3]} w{everything[4]}"
+    async with open_local(tmp_path, config=CONFIG) as model:
+        assert model.name == str(tmp_path)
+        sampled = await model.sample([5, 6], Sampling(temperature=0.0, max_tokens=20, stop=(stop,)))
+    assert sampled.stop == "stop"
+    assert ids_of(sampled)[-2:] == everything[3:5]
+
+
+async def test_a_folder_that_cannot_be_loaded_is_a_model_error(tmp_path):
+    with pytest.raises(ModelError, match="loading"):
+        async with open_local(tmp_path / "nothing"):
+            pass

@@ -114,3 +114,12 @@ def test_old_kv_is_never_found_in_the_tree(old_kv):
     (answer,) = finished.values()
     assert answer.cached == 0
     assert answer.ids.tolist() == expected(request, [2] * 6)[0]
+
+
+def test_a_prompt_with_one_token_left_begins_again_too():
+    model = copy.deepcopy(VERSIONS[0])
+    it = engine(model, old_kv="keep", max_batch=2, chunk=14)
+    finished, asked = run(it, model, [Request(ids=prompt(0, 15), max_tokens=3, seed=1)], [1])
+    (answer,) = finished.values()
+    assert answer.stale == 0
+    assert answer.ids.tolist() == expected(*asked.values(), [1, 1, 1])[0]
