@@ -44,17 +44,14 @@ SEED = 2026
 VOCABULARY = 1536
 CONTEXT = 2048
 
-STEPS = 3000
-EVERY = 100
+STEPS = 2400
+EVERY = 200
 JUDGED = 160
 ENOUGH = 0.35
 
 BATCH_TOKENS = 1024
-LEARNING_RATE = 2e-3
+LEARNING_RATE = 3e-3
 WARM_UP = 40
-LONG_DOCUMENTS = 6
-"""Documents of more than `LONG` tokens in one epoch, so that they do not fill it."""
-LONG = 512
 
 
 # -- demonstrations ----------------------------------------------------------------------------------------------------
@@ -194,16 +191,13 @@ def new_decoder(vocabulary: int) -> Decoder:
 
 
 def batches(documents: list[Document], rng: random.Random) -> list[list[Document]]:
-    """One epoch: documents of like length together, batches in any order. Of the long ones only a few, others each time."""
-    long = [document for document in documents if len(document.ids) > LONG]
-    chosen = [document for document in documents if len(document.ids) <= LONG]
-    chosen += rng.sample(long, min(LONG_DOCUMENTS, len(long)))
-    order = sorted((len(document.ids) + rng.randrange(24), at) for at, document in enumerate(chosen))
+    """One epoch: documents of like length together, batches in any order."""
+    order = sorted((len(document.ids) + rng.randrange(24), at) for at, document in enumerate(documents))
     made: list[list[Document]] = [[]]
     for _, at in order:
-        batch = [*made[-1], chosen[at]]
+        batch = [*made[-1], documents[at]]
         if made[-1] and max(len(document.ids) for document in batch) * len(batch) > BATCH_TOKENS:
-            made.append([chosen[at]])
+            made.append([documents[at]])
         else:
             made[-1] = batch
     rng.shuffle(made)

@@ -10,9 +10,9 @@ from sandlot import Agent, Environment, Evidence, Limits, Task, World
 
 from .chores import SKILLS, Chore
 
-EACH = 40
+EACH = 120
 """Tasks of every skill; as many again in pairs for every four of them."""
-READING = 0.7
+READING = 0.5
 """Share of chores whose golden solution reads and types instead of letting a command do the work."""
 
 env = Environment(
@@ -29,7 +29,7 @@ env = Environment(
 def tasks(rng: Random):
     for skill, make in SKILLS.items():
         for number in range(1, EACH + 1):
-            yield one_task(f"{skill}-{number:02}", [make(rng)], (skill, "single"), rng)
+            yield one_task(f"{skill}-{number:03}", [make(rng)], (skill, "single"), rng)
     for number in range(1, EACH * len(SKILLS) // 4 + 1):
         first, second = rng.sample(list(SKILLS), 2)
         yield one_task(f"pair-{number:03}", pair_of(first, second, rng), (first, second, "pair"), rng)

@@ -71,7 +71,7 @@ def draw(logits: Tensor, settings: Settings, pick: Pick) -> tuple[NDArray[np.int
     heat = np.where(settings.temperature < GREEDY_BELOW, 0.0, settings.temperature)
     moved = torch.from_numpy(np.stack((heat, settings.uniform()))).to(logits.device, non_blocking=True)
     temperature = moved[0].float()
-    ids, logprobs = pick(_cut(logits, temperature, settings), temperature, moved[1])
+    ids, logprobs = pick(cut(logits, temperature, settings), temperature, moved[1])
     both = torch.stack((ids.double(), logprobs.double())).cpu().numpy()
     return both[0].astype(np.int64), both[1]
 
@@ -90,7 +90,7 @@ def inverse(logits: Tensor, temperature: Tensor, uniform: Tensor) -> tuple[Tenso
     return chosen, torch.where(greedy, certain, probabilities.gather(-1, chosen[:, None])[:, 0].log())
 
 
-def _cut(logits: Tensor, temperature: Tensor, settings: Settings) -> Tensor:
+def cut(logits: Tensor, temperature: Tensor, settings: Settings) -> Tensor:
     """Scores outside top-k and top-p become minus infinity. Ties at the edge stay in."""
     greedy, vocabulary, device = settings.temperature < GREEDY_BELOW, logits.shape[-1], logits.device
     by_k = np.flatnonzero((settings.top_k > 0) & (settings.top_k < vocabulary) & ~greedy)

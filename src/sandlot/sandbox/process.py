@@ -1,5 +1,6 @@
 """A command running in a sandbox, as the host sees it: streams over a link."""
 
+import functools
 from collections import deque
 from collections.abc import AsyncIterator
 
@@ -38,7 +39,7 @@ class Channel:
         self._link = link
         self.number = link.open_channel(self)
         self._pieces: deque[tuple[int, bytes]] = deque()
-        self._changed = anyio.Event()
+        self._changed: anyio.Event | None = None
         self._untaken = 0
         self._ungranted = 0
         self._feed = b""
@@ -97,8 +98,15 @@ class Channel:
         self._link.drop_channel(self.number)
 
     def _wake(self) -> None:
-        self._changed.set()
-        self._changed = anyio.Event()
+        if self._changed is not None:
+            self._changed.set()
+            self._changed = None
+
+    def _news(self) -> anyio.Event:
+        """Set at the next frame. Made when somebody wants to wait: most frames meet nobody, and an event is not free."""
+        if self._changed is None:
+            self._changed = anyio.Event()
+        return self._changed
 
     async def request(self, kind: Kind, payload: bytes = b"") -> None:
         """Send a frame about this channel."""
@@ -107,7 +115,7 @@ class Channel:
     async def accepted(self) -> bool:
         """Wait until the agent has agreed to a connection; False if there will be none."""
         while not self._accepted and not self._closed:
-            await self._changed.wait()
+            await self._news().wait()
         if self._error is not None:
             raise self._error
         return self._accepted
@@ -115,7 +123,7 @@ class Channel:
     async def drained(self) -> None:
         """Wait until the agent has passed on all input, or nobody is there to take it."""
         while self._untaken > 0 and not self.over():
-            await self._changed.wait()
+            await self._news().wait()
 
     def abandon(self) -> None:
         """Listen no longer: whoever waits hears the end."""
@@ -157,7 +165,7 @@ class Channel:
             if self._closed:
                 return  # nobody is there to read; a pipe would say the same by a signal the writer ignores
             if self._untaken >= WINDOW:
-                await self._changed.wait()
+                await self._news().wait()
                 continue
             part, view = view[:_PIECE], view[_PIECE:]
             self._untaken += len(part)
@@ -174,13 +182,13 @@ class Channel:
             part = self._feed[:_PIECE]
             self._feed = self._feed[_PIECE:]
             self._untaken += len(part)
-            changed = self._changed
+            changed = self._news()
             await self.request(Kind.INPUT, part)
             if not self._feed:
                 await self.request(Kind.INPUT)
             if changed.is_set():
                 return
-        await self._changed.wait()
+        await self._news().wait()
 
     def refuse(self, message: str) -> None:
         """Answer without asking the agent: a message on stderr and the shell's code for what cannot be started."""
@@ -240,12 +248,20 @@ async def spawn(link: Link, command: Command) -> NativeProcess:
     return NativeProcess(channel)
 
 
+@functools.lru_cache(maxsize=32)
+def _environment(own: tuple[tuple[str, str], ...]) -> bytes:
+    """The variables of a command as they are sent; most commands of a sandbox have the same."""
+    environment = [f"{name}={value}" for name, value in (ENVIRONMENT | dict(own)).items()]
+    if "\0" in "".join(environment):
+        raise ValueError("it has a NUL in it")
+    return words(environment)
+
+
 def _packed(command: Command, first: bytes, *, stays_open: bool) -> bytes:
     """The SPAWN of a command; `ValueError` for what no kernel would take."""
-    environment = [f"{name}={value}" for name, value in (ENVIRONMENT | command.env).items()]
     if not command.argv:
         raise ValueError("it has no words")
-    if any("\0" in word for word in (*command.argv, *environment, command.cwd, command.user)):
+    if "\0" in "".join((*command.argv, command.cwd, command.user)):
         raise ValueError("it has a NUL in it")
     limit = _UNLIMITED if command.output_bytes is None else command.output_bytes
     payload = b"".join(
@@ -254,8 +270,8 @@ def _packed(command: Command, first: bytes, *, stays_open: bool) -> bytes:
             limit.to_bytes(8, "little"),
             text(command.user),
             text(command.cwd),
-            words(list(command.argv)),
-            words(environment),
+            words(command.argv),
+            _environment(tuple(command.env.items())),
             text(first),
         )
     )

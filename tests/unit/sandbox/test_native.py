@@ -13,7 +13,7 @@ import pytest
 from native_sandboxes import KINDS, backend_of, sh
 from sandlot.errors import ConfigError, SandboxError
 from sandlot.ports import Command
-from sandlot.sandbox import program as program_module
+from sandlot.sandbox import compile as compile_module
 from sandlot.sandbox.native import open_native
 from sandlot.sandbox.program import program
 from sandlot.sandbox.quota import Quota
@@ -169,7 +169,7 @@ async def test_forty_freezes_in_a_row_still_add_up():
 
 def test_a_missing_compiler_is_named_with_its_remedy(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(program_module.shutil, "which", lambda _: None)
+    monkeypatch.setattr(compile_module.shutil, "which", lambda _: None)
     with pytest.raises(SandboxError, match="apt-get install gcc libc6-dev"):
         program()
 
