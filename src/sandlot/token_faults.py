@@ -11,7 +11,7 @@ from enum import StrEnum
 
 import msgspec
 
-from sandlot.tokens import exact, held, indices, leaves, packed_ids, unpacked_ids
+from sandlot.tokens import exact, leaves, unpacked_ids
 from sandlot.trace import Node, Tokens, Trace
 
 POSITIVE = 1e-5
@@ -137,15 +137,16 @@ def _tree_faults(trace: Trace) -> Iterator[TokenFault]:
 
 
 def _path_faults(trace: Trace, index: int, node: Node) -> Iterator[TokenFault]:
-    above = held(trace, node.parent) if node.parent is not None else None
-    num_given = (len(above.ids) if above else 0) + len(node.context) // 4
+    path = [(above.context, above.tokens) for above in trace.path(index) if exact(above)]
+    above = [piece for context, tokens in path[:-1] if tokens for piece in (context, tokens.ids)]
+    num_above = sum(map(len, above)) // 4
+    num_given = num_above + len(node.context) // 4
     if node.usage is not None and node.usage.prompt_tokens != num_given:
         detail = f"the path holds {num_given} tokens before it, the endpoint was given {node.usage.prompt_tokens}"
         yield TokenFault(code=FaultCode.PROMPT_LENGTH, node=index, detail=detail)
-    if above and above.ids and node.context.startswith(packed_ids(above.ids)):
-        detail = f"its context begins with all {len(above.ids)} tokens that stand above it"
+    if 0 < 4 * num_above <= len(node.context) and node.context.startswith(b"".join(above)):
+        detail = f"its context begins with all {num_above} tokens that stand above it"
         yield TokenFault(code=FaultCode.HISTORY_AGAIN, node=index, detail=detail)
-    path = [trace.nodes[at].tokens for at in indices(trace, index) if exact(trace.nodes[at])]
-    versions = [version for tokens in path if tokens for _, version in tokens.versions]
+    versions = [version for _, tokens in path if tokens for _, version in tokens.versions]
     if versions != sorted(versions):
         yield TokenFault(code=FaultCode.VERSION_ORDER, node=index, detail=f"weight versions along its path: {versions}")

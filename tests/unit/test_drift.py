@@ -3,7 +3,7 @@ from hypothesis import strategies as st
 
 from sandlot.drift import DriftKind, branched, classify, common_prefix
 from sandlot.token_faults import structure_faults
-from sandlot.tokens import held, leaves, packed_ids, token_path, unpacked_ids
+from sandlot.tokens import held, leaves, packed_ids, token_path
 from sandlot.trace import Event, Node, Tokens, Trace, said
 from sandlot.types import Role
 

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from sandlot.nn.adapter import AdaptedLinear, adapted_linears
 from sandlot.nn.decoder import Decoder
 from sandlot.nn.layout import projections
+from sandlot.nn.packed import PackedLinear
 from sandlot.nn.shape import read_json
 from sandlot.nn.stored import stored_in, write_tensors
 from sandlot.nn.swap import swapped_in
@@ -41,6 +42,7 @@ def adapted(decoder: Decoder, rank: int, alpha: float = 32.0) -> Decoder:
     for name, joined in groupby(projections(decoder.shape), key=lambda projection: projection.linear):
         rows = [projection.rows for projection in joined]
         linear = decoder.get_submodule(name)
+        linear = linear.original[0] if isinstance(linear, PackedLinear) else linear
         assert isinstance(linear, nn.Linear)
         decoder.set_submodule(name, AdaptedLinear(linear, rows, rank, alpha / rank))
     return decoder

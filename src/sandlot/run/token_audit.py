@@ -110,13 +110,14 @@ def audit_run(run: Run, model: str | None = None, *, gate: str = SAME_CODE.name)
         raise ConfigError(f"no gate `{gate}`; there are: {', '.join(GATES)}")
     if model is None:
         return audit_tokens(run)
-    from sandlot.engine.logprobs import folder_logprobs  # noqa: PLC0415 - torch is not paid for by those who only look
-    from sandlot.engine.weights import folder_of  # noqa: PLC0415 - as above
+    from sandlot.engine.weights import folder_of  # noqa: PLC0415 - those who only look need none of these
     from sandlot.render.opening import open_renderer  # noqa: PLC0415 - as above
 
-    sampling = run.manifest.config.model.sampling
     folder = folder_of(model)
     renderer = open_renderer(folder)
+    from sandlot.engine.logprobs import folder_logprobs  # noqa: PLC0415 - torch last: what can be refused is refused before
+
+    sampling = run.manifest.config.model.sampling
     with boundary(ConfigError, f"the tokens of {run.path} with model `{model}`"):
         logprobs = folder_logprobs(folder, temperature=sampling.temperature, top_p=sampling.top_p, top_k=sampling.top_k)
         return audit_tokens(
