@@ -7,7 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PYTHONDONTWRITEBYTECODE = 1
 
-.PHONY: install demo test test-system check format docs bench clean
+.PHONY: install demo test test-system test-vllm check format docs bench clean
 
 install: $(VENV)/installed
 
@@ -33,6 +33,10 @@ test: install
 test-system: install
 	@sh tests/install_docker.sh
 	@$(BIN)/pytest -m system --timeout 300
+
+# The token dialect against a real vLLM on the CPU, in a venv of its own outside this folder: 3.5 GB and minutes the first time.
+test-vllm: install
+	@sh tests/foreign/vllm.sh $(BIN)
 
 # What a commit must pass besides the tests.
 check: install

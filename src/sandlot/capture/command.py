@@ -135,7 +135,7 @@ async def _answering(sandbox: Sandbox, conversation: Conversation) -> AsyncGener
         path = Path(folder) / "agent.sock"
         try:
             async with (
-                listening(capture_app(conversation), unix=path, drain_s=0.0),
+                listening(capture_app(conversation), unix=path, drain_s=0.1),
                 sandbox.listen(PORT) as connections,
                 anyio.create_task_group() as relays,
             ):

@@ -14,11 +14,11 @@ All but the first leave an event in the trace.
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Any
 
 import msgspec
 
+from sandlot.drift import DriftKind
 from sandlot.ports import ToolSpec
 from sandlot.trace import Event, Message, Node, Reasoning, Text, ToolCall, ToolResult, Trace
 from sandlot.types import Role
@@ -26,20 +26,12 @@ from sandlot.types import Role
 Shape = tuple[Any, ...]
 
 
-class Drift(StrEnum):
-    """What became of sampled turns on their way through a client."""
-
-    CLEAN = "clean"
-    REALIGN = "realign"
-    FORK = "fork"
-
-
 @dataclass(slots=True)
 class History:
     """The trace as one client's conversations; several begin at several roots."""
 
     trace: Trace
-    drifts: Counter[Drift] = field(default_factory=Counter[Drift])
+    drifts: Counter[DriftKind] = field(default_factory=Counter[DriftKind])
     """Requests by the worst that happened to their history."""
     _tools: dict[int, bytes] = field(default_factory=dict[int, bytes])
     """Which tools a conversation began with, by its root: with others its prompt is another one."""
@@ -58,11 +50,11 @@ class History:
                 self._tools[leaf] = told
         if leaf is None:
             raise ValueError("a history has at least one message")
-        kind = Drift.FORK if forked else Drift.REALIGN if realigned else Drift.CLEAN
+        kind = DriftKind.FORK if forked else DriftKind.REALIGN if realigned else DriftKind.CLEAN
         self.drifts[kind] += 1
-        if kind is not Drift.CLEAN:
+        if kind is not DriftKind.CLEAN:
             detail = {"kind": kind.value, "found": len(path), "of": len(messages), "realigned": realigned}
-            self.trace.events.append(Event(kind="drift", turn=self.trace.num_turns, detail=detail))
+            self.trace.events.append(Event(kind="history_drift", turn=self.trace.num_turns, detail=detail))
         return leaf
 
     def _found(self, messages: Sequence[Message], told: bytes) -> tuple[list[int], int]:
@@ -79,7 +71,7 @@ class History:
                 for index in self._below(path[-1]) if path else roots:
                     same = _alike(self.trace.nodes[index], message)
                     if same is not None:
-                        longer.append(([*path, index], realigned + (same is Drift.REALIGN)))
+                        longer.append(([*path, index], realigned + (same is DriftKind.REALIGN)))
             if not longer:
                 break
             paths = longer
@@ -103,13 +95,13 @@ class History:
         return self.trace.nodes[index].sampled or any(self._sampled_below(each) for each in self._below(index))
 
 
-def _alike(node: Node, message: Message) -> Drift | None:
+def _alike(node: Node, message: Message) -> DriftKind | None:
     """Clean if a message is the node's own, realign if it differs in white space only; None if it is another one."""
     mine, theirs = shape_of(node.message), shape_of(message)
     if mine == theirs:
-        return Drift.CLEAN
+        return DriftKind.CLEAN
     loose = node.sampled and message.role is Role.ASSISTANT and _loose(mine) == _loose(theirs)
-    return Drift.REALIGN if loose else None
+    return DriftKind.REALIGN if loose else None
 
 
 def shape_of(message: Message) -> Shape:

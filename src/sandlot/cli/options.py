@@ -20,7 +20,10 @@ RunPath = Annotated[
 ]
 Runs = Annotated[Path, typer.Option("--runs", help="Where runs are kept.")]
 Judge = Annotated[
-    str | None, typer.Option("--judge", metavar="MODEL", help="The grader model for judge checks, `openai:NAME@URL`.")
+    str | None,
+    typer.Option(
+        "--judge", metavar="MODEL", help="The grader model for judge checks: `openai:NAME@URL`, `smollm2`, `hf:FOLDER`."
+    ),
 ]
 Rubric = Annotated[str | None, typer.Option("--rubric", help="Grade by this rubric instead of the tasks' own.")]
 

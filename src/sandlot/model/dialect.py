@@ -63,6 +63,7 @@ class InChoice(msgspec.Struct):
     """One completion."""
 
     token_ids: list[Id] | None = None
+    prompt_token_ids: list[Id] | None = None
     logprobs: InLogprobs | None = None
     finish_reason: str | None = None
     weight_versions: list[tuple[Count, Count]] | None = None
@@ -124,6 +125,8 @@ def _read_completion(reply: bytes, wanted: Wanted) -> Sampled:
     choice = whole.choices[0]
     if choice.token_ids is None:
         raise malformed("it has no `token_ids`; the server is too old for `return_token_ids`, or not vLLM")
+    if choice.prompt_token_ids is not None and choice.prompt_token_ids != list(wanted.ids):
+        raise malformed("it continued another prompt than the one it was given")
     if choice.logprobs is None or choice.logprobs.token_logprobs is None:
         raise malformed("it has no `logprobs`")
     usage = whole.usage or InUsage()

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandlot.capture.history import Drift, History
+from sandlot.capture.history import History
+from sandlot.drift import DriftKind
 from sandlot.ports import ToolSpec
 from sandlot.trace import Message, Node, Reasoning, Text, ToolCall, ToolResult, Trace, said
 from sandlot.types import Role
@@ -37,7 +38,7 @@ def test_a_conversation_that_goes_on_is_one_path():
     last = take(history, [SYSTEM, ASK, CALLED, RESULT], ANSWER)
     assert [node.message for node in history.trace.path(last)] == [SYSTEM, ASK, CALLED, RESULT, ANSWER]
     assert len(history.trace.nodes) == 5
-    assert history.drifts == {Drift.CLEAN: 2}
+    assert history.drifts == {DriftKind.CLEAN: 2}
     assert history.trace.events == []
 
 
@@ -55,7 +56,7 @@ def test_what_only_the_wire_changed_is_the_same_turn(came):
     history = fresh()
     node = called(history)
     assert history.trace.nodes[history.leaf_of([SYSTEM, ASK, came, RESULT], ())].parent == node
-    assert history.drifts == {Drift.CLEAN: 2}
+    assert history.drifts == {DriftKind.CLEAN: 2}
 
 
 def test_white_space_is_realigned_and_told():
@@ -63,7 +64,7 @@ def test_white_space_is_realigned_and_told():
     node = called(history)
     came = msgspec.structs.replace(CALLED, parts=(Text("I add."), *CALLED.calls))
     assert history.trace.nodes[history.leaf_of([SYSTEM, ASK, came, RESULT], ())].parent == node
-    assert history.drifts[Drift.REALIGN] == 1
+    assert history.drifts[DriftKind.REALIGN] == 1
     assert [event.detail["kind"] for event in history.trace.events] == ["realign"]
 
 
@@ -86,7 +87,7 @@ def test_a_changed_turn_is_a_fork_beside_the_sampled_one(came):
     assert [each.message for each in path] == [SYSTEM, ASK, came, RESULT]
     assert not any(each.sampled for each in path)
     assert history.trace.nodes[node].message == CALLED
-    assert history.drifts[Drift.FORK] == 1
+    assert history.drifts[DriftKind.FORK] == 1
 
 
 def test_a_shortened_history_and_another_system_prompt_begin_anew():
@@ -94,7 +95,7 @@ def test_a_shortened_history_and_another_system_prompt_begin_anew():
     called(history)
     take(history, [SYSTEM, said(Role.USER, "summary: 2+2")], ANSWER)
     take(history, [said(Role.SYSTEM, "name this talk"), ASK], ANSWER)
-    assert history.drifts == {Drift.CLEAN: 1, Drift.FORK: 2}
+    assert history.drifts == {DriftKind.CLEAN: 1, DriftKind.FORK: 2}
     assert sum(node.parent is None for node in history.trace.nodes) == 2
 
 
@@ -103,7 +104,7 @@ def test_other_tools_are_another_prompt():
     called(history)
     leaf = history.leaf_of([SYSTEM, ASK, CALLED, RESULT], [ADD])
     assert not any(node.sampled for node in history.trace.path(leaf))
-    assert history.drifts[Drift.FORK] == 1
+    assert history.drifts[DriftKind.FORK] == 1
 
 
 def test_the_same_request_again_is_a_second_turn_beside_the_first():
@@ -111,7 +112,7 @@ def test_the_same_request_again_is_a_second_turn_beside_the_first():
     first = called(history)
     second = take(history, [SYSTEM, ASK], ANSWER)
     assert history.trace.nodes[first].parent == history.trace.nodes[second].parent
-    assert history.drifts == {Drift.CLEAN: 1, Drift.FORK: 1}
+    assert history.drifts == {DriftKind.CLEAN: 1, DriftKind.FORK: 1}
 
 
 def test_of_two_equal_turns_the_newest_is_meant():

@@ -17,6 +17,7 @@ HOSTILE = {
     "an id that is text": lambda choice: choice["token_ids"].__setitem__(0, "5"),
     "an id below 0": lambda choice: choice["token_ids"].__setitem__(0, -1),
     "an id beyond 32 bits": lambda choice: choice["token_ids"].__setitem__(0, 2**31),
+    "another prompt": lambda choice: choice.__setitem__("prompt_token_ids", [1, 3]),
     "no logprobs": lambda choice: choice.pop("logprobs"),
     "a missing logprob": lambda choice: choice["logprobs"]["token_logprobs"].__setitem__(0, None),
     "a logprob that is not a number": lambda choice: choice["logprobs"]["token_logprobs"].__setitem__(0, float("nan")),
