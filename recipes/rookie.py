@@ -325,7 +325,7 @@ def table(model: str, group: int) -> str:
     import sandlot  # noqa: PLC0415 - a machine that only trains lacks what this needs
 
     lines = [
-        "| environment | held-out tasks, rollouts | full marks (95 %) | score (95 %) | valid calls | without a score |",
+        "| environment | held-out tasks, rollouts | full marks (95 %) | score (95 %) | valid calls | out of room |",
         "|---|---|---|---|---|---|",
     ]
     for name in READY:
@@ -333,10 +333,10 @@ def table(model: str, group: int) -> str:
         with tempfile.TemporaryDirectory() as runs:
             run = sandlot.run(env, model, split=sandlot.Split.HELDOUT, group=group, runs=runs)
             summary, valid = run.summary(), valid_share(run, {tool.spec.name: tool.spec.parameters for tool in env.tools})
-        full, score = summary.pass_rate, summary.score
+        full, score, cut = summary.pass_rate, summary.score, summary.ends.get("token_limit", 0) / summary.rollouts
         lines.append(
             f"| `{name}` | {summary.tasks}, {summary.rollouts} | {full.value:.0%} ({full.low:.0%} to {full.high:.0%}) "
-            f"| {score.value:.2f} ({score.low:.2f} to {score.high:.2f}) | {valid} | {summary.dropped:.0%} |"
+            f"| {score.value:.2f} ({score.low:.2f} to {score.high:.2f}) | {valid} | {cut:.0%} |"
         )
         print(lines[-1], flush=True)
     return "\n".join(lines)
