@@ -128,6 +128,7 @@ def prepare(folder: Path) -> Path:
         ids=np.concatenate([np.array(one.ids, np.int32) for one in shown]),
         mask=np.concatenate([np.array(one.mask, np.uint8) for one in shown]),
         lengths=np.array([len(one.ids) for one in shown], np.int32),
+        drill=np.concatenate([np.full(len(conversations), name == "drill") for name, (conversations, _) in played.items()]),
         vocabulary=np.array(len(renderer.tokenizer), np.int32),
     )
     counts = {name: len(conversations) for name, (conversations, _) in played.items()}
@@ -143,6 +144,7 @@ class Document:
     ids: Tensor
     mask: Tensor
     """1 for what the assistant says."""
+    drill: bool
 
 
 def read_documents(file: Path, device: str) -> tuple[list[Document], int]:
@@ -151,8 +153,10 @@ def read_documents(file: Path, device: str) -> tuple[list[Document], int]:
     ends = np.cumsum(stored["lengths"])[:-1]
     ids, masks = (np.split(stored[name], ends) for name in ("ids", "mask"))
     documents = [
-        Document(torch.tensor(one, dtype=torch.long, device=device), torch.tensor(mask, dtype=torch.bool, device=device))
-        for one, mask in zip(ids, masks, strict=True)
+        Document(
+            torch.tensor(one, dtype=torch.long, device=device), torch.tensor(mask, dtype=torch.bool, device=device), bool(drill)
+        )
+        for one, mask, drill in zip(ids, masks, stored["drill"], strict=True)
     ]
     return documents, int(stored["vocabulary"])
 
@@ -224,9 +228,13 @@ def loss_of(decoder: Decoder, batch: list[Document]) -> Tensor:
     return F.cross_entropy(decoder.logits(hidden[:, :-1][said]).float(), ids[:, 1:][said])
 
 
-def train(file: Path, device: str) -> Iterator[tuple[int, Decoder]]:
-    """AdamW with warm-up and a cosine over all steps; yields the decoder after every `EVERY` of them."""
+def train(file: Path, device: str, first: int = 0) -> Iterator[tuple[int, Decoder]]:
+    """AdamW with warm-up and a cosine over all steps; yields the decoder after every `EVERY` of them.
+
+    `first` steps more come before them, without drill's documents: the others take longer, and the rule asks for drill.
+    """
     documents, vocabulary = read_documents(file, device)
+    others_first = [document for document in documents if not document.drill]
     decoder = new_decoder(vocabulary).to(device)
     matrices = [parameter for parameter in decoder.parameters() if parameter.dim() > 1]
     others = [parameter for parameter in decoder.parameters() if parameter.dim() == 1]
@@ -236,9 +244,11 @@ def train(file: Path, device: str) -> Iterator[tuple[int, Decoder]]:
     rng = random.Random(SEED)  # noqa: S311 - seeded, not secret
     waiting: list[list[Document]] = []
     seen: list[Tensor] = []
-    for step in range(1, STEPS + 1):
-        waiting = waiting or batches(documents, rng)
-        rate = LEARNING_RATE * min(1.0, step / WARM_UP) * (0.55 + 0.45 * math.cos(math.pi * step / STEPS))
+    for step in range(1 - first, STEPS + 1):
+        waiting = [] if step == 1 else waiting
+        waiting = waiting or batches(documents if step > 0 else others_first, rng)
+        done = step + first
+        rate = LEARNING_RATE * min(1.0, done / WARM_UP) * (0.55 + 0.45 * math.cos(math.pi * done / (STEPS + first)))
         for group in optimizer.param_groups:
             group["lr"] = rate
         loss = loss_of(decoder, waiting.pop())
@@ -247,7 +257,7 @@ def train(file: Path, device: str) -> Iterator[tuple[int, Decoder]]:
         optimizer.step()
         optimizer.zero_grad()
         seen.append(loss.detach())
-        if step % EVERY == 0:
+        if step % EVERY == 0 and step > 0:
             print(f"step {step}: loss {torch.stack(seen).mean().item():.4f}", flush=True)
             seen.clear()
             yield step, decoder
@@ -301,6 +311,7 @@ def install(checkpoint: Path, folder: Path, home: Path, rates: dict[str, float])
         **json.loads((folder / "demonstrations.json").read_text()),
         "data": "golden solutions played on the train split of each environment; nothing else",
         "seed": SEED,
+        **json.loads((folder / "training.json").read_text()),
         "parameters": sum(parameter.numel() for parameter in decoder.parameters()),
         "steps": int(checkpoint.name.removeprefix("step-")),
         "stopping_rule": f"every {EVERY} steps, {JUDGED} train tasks of drill once each at temperature 1; "
@@ -325,7 +336,7 @@ def table(model: str, group: int) -> str:
     import sandlot  # noqa: PLC0415 - a machine that only trains lacks what this needs
 
     lines = [
-        "| environment | held-out tasks, rollouts | full marks (95 %) | score (95 %) | valid calls | without a score |",
+        "| environment | held-out tasks, rollouts | full marks (95 %) | score (95 %) | valid calls | out of room |",
         "|---|---|---|---|---|---|",
     ]
     for name in READY:
@@ -333,10 +344,10 @@ def table(model: str, group: int) -> str:
         with tempfile.TemporaryDirectory() as runs:
             run = sandlot.run(env, model, split=sandlot.Split.HELDOUT, group=group, runs=runs)
             summary, valid = run.summary(), valid_share(run, {tool.spec.name: tool.spec.parameters for tool in env.tools})
-        full, score = summary.pass_rate, summary.score
+        full, score, cut = summary.pass_rate, summary.score, summary.ends.get("token_limit", 0) / summary.rollouts
         lines.append(
             f"| `{name}` | {summary.tasks}, {summary.rollouts} | {full.value:.0%} ({full.low:.0%} to {full.high:.0%}) "
-            f"| {score.value:.2f} ({score.low:.2f} to {score.high:.2f}) | {valid} | {summary.dropped:.0%} |"
+            f"| {score.value:.2f} ({score.low:.2f} to {score.high:.2f}) | {valid} | {cut:.0%} |"
         )
         print(lines[-1], flush=True)
     return "\n".join(lines)
@@ -369,9 +380,10 @@ def kept(folder: Path) -> list[Path]:
     return sorted(folder.glob("step-*"), key=lambda path: int(path.name.removeprefix("step-")))
 
 
-def checkpoints(tokens: Path, device: str) -> Iterator[Path]:
+def checkpoints(tokens: Path, device: str, first: int) -> Iterator[Path]:
     """Train, and leave a checkpoint beside the tokens after every `EVERY` steps; whoever has enough stops asking."""
-    for step, decoder in train(tokens, device):
+    write_json(tokens.parent / "training.json", {"first": first, "device": device})
+    for step, decoder in train(tokens, device, first):
         yield save(decoder, tokens.parent / f"step-{step}", like=tokens.parent)
 
 
@@ -380,6 +392,7 @@ def main() -> None:
     parser.add_argument("--prepare", type=Path, metavar="FOLDER", help="only make demonstrations and tokenizer")
     parser.add_argument("--tokens", type=Path, metavar="FILE", help="only train, on tokens that were prepared")
     parser.add_argument("--device", default="cpu")
+    parser.add_argument("--first", type=int, default=0, metavar="STEPS", help="steps without drill before all others")
     parser.add_argument("--choose", type=Path, metavar="FOLDER", help="only apply the stopping rule to kept checkpoints")
     parser.add_argument("--home", type=Path, default=HOME, help="where the finished model goes")
     parser.add_argument("--table", action="store_true", help="only play all environments, and write down how it went")
@@ -390,7 +403,7 @@ def main() -> None:
     if asked.prepare:
         print(prepare(asked.prepare))
     elif asked.tokens:
-        for checkpoint in checkpoints(asked.tokens, asked.device):
+        for checkpoint in checkpoints(asked.tokens, asked.device, asked.first):
             print(checkpoint, flush=True)
     elif asked.choose:
         choose(asked.choose, kept(asked.choose), asked.home)
@@ -398,7 +411,7 @@ def main() -> None:
         write_table(asked.model, asked.group)
     else:
         with tempfile.TemporaryDirectory() as folder:
-            choose(Path(folder), checkpoints(prepare(Path(folder)), asked.device), asked.home)
+            choose(Path(folder), checkpoints(prepare(Path(folder)), asked.device, asked.first), asked.home)
 
 
 if __name__ == "__main__":

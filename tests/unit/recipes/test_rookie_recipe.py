@@ -33,6 +33,7 @@ def tokens(tmp_path):
         ids=np.array([rng.randrange(50) for _ in range(sum(lengths))], np.int32),
         mask=np.array([rng.randrange(2) for _ in range(sum(lengths))], np.uint8),
         lengths=np.array(lengths, np.int32),
+        drill=np.arange(12) % 2 == 0,
         vocabulary=np.array(50, np.int32),
     )
     (tmp_path / "config.json").write_text("{}")
@@ -41,7 +42,9 @@ def tokens(tmp_path):
 
 def test_an_epoch_has_every_document_once(recipe):
     sizes = [*range(1, 300), *([2000] * 9)]
-    documents = [recipe.Document(torch.zeros(size, dtype=torch.long), torch.ones(size, dtype=torch.bool)) for size in sizes]
+    documents = [
+        recipe.Document(torch.zeros(size, dtype=torch.long), torch.ones(size, dtype=torch.bool), drill=True) for size in sizes
+    ]
     made = recipe.batches(documents, Random(3))
     lengths = sorted(len(document.ids) for batch in made for document in batch)
     assert lengths == [*range(1, 300), *([2000] * 9)]
@@ -66,7 +69,9 @@ def test_training_twice_gives_the_same_weights(recipe, tokens, monkeypatch):
     monkeypatch.setattr(recipe, "EVERY", 2)
 
     def trained():
-        return [[tensor.clone() for tensor in decoder.state_dict().values()] for _, decoder in recipe.train(tokens, "cpu")]
+        return [
+            [tensor.clone() for tensor in decoder.state_dict().values()] for _, decoder in recipe.train(tokens, "cpu", first=2)
+        ]
 
     first, second = trained(), trained()
     assert len(first) == 2
