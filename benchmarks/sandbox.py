@@ -1,6 +1,6 @@
-"""Sandboxes: start, pooled start, exec, reset, fork, many held at once; next to Docker when an engine's socket is given.
+"""Sandboxes: start, pooled start, exec, reset, fork, many held at once; next to Docker in the same run.
 
-    python benchmarks/sandbox.py [--small] [--image FOLDER] [--docker SOCKET --docker-image IMAGE]
+    python benchmarks/sandbox.py [--small] [--image FOLDER] [--docker own | none | SOCKET --docker-image IMAGE]
 
 All limits are on (memory, processor, processes, disk, open files, system calls). Every figure is of one sandbox after another
 unless it says otherwise. `mib_each` is the fall of MemAvailable with all of them held, so other work on the machine shows in it.
@@ -75,6 +75,10 @@ async def one_by_one(backend: NativeBackend, image: str, rounds: int) -> dict[st
             sandbox = await stack.enter_async_context(backend.open(image))
             for _ in range(5):
                 await timed(partial(run_command, sandbox, TRUE), run)
+        await backend.settle(0)  # Docker's remove waits too: what goes away must not be measured with what comes next
+    for _ in range(rounds):
+        async with AsyncExitStack() as stack:
+            sandbox = await stack.enter_async_context(backend.open(image))
             await sandbox.write("/dirty", bytes(10 << 20))
             await timed(sandbox.reset, reset)
             await sandbox.write("/dirty", bytes(1 << 20))
@@ -208,12 +212,14 @@ def main() -> None:
     parser.add_argument(
         "--image", default="host", help="what our sandboxes start from; for a fair exec, the files of Docker's image"
     )
-    parser.add_argument("--docker", help="an engine's socket, to measure it in the same run; `own` starts one")
+    parser.add_argument(
+        "--docker", default="own", help="`own` starts an engine (installed if there is none), `none` leaves it out; or a socket"
+    )
     parser.add_argument("--docker-image", default="busybox", help="an image it has, with `sleep` and `true`")
     options = parser.parse_args()
     mine = anyio.run(lambda: ours(options.image, small=options.small))
     peers = {}
-    if options.docker:
+    if options.docker != "none":
         from docker_peer import engine, over_docker
 
         rounds = 5 if options.small else 20

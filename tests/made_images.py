@@ -7,7 +7,7 @@ import json
 import os
 import platform
 import tarfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -61,10 +61,20 @@ def config_of(layers: Sequence[bytes], **fields) -> bytes:
     ).encode()
 
 
-def docker_archive(*layers: bytes, packed: bool = False, tags: Iterable[str] = ("box:1",), config: bytes | None = None) -> bytes:
+def gzipped(layer: bytes) -> bytes:
+    return gzip.compress(layer, 1, mtime=0)
+
+
+def docker_archive(
+    *layers: bytes,
+    packed: bool = False,
+    tags: Iterable[str] = ("box:1",),
+    config: bytes | None = None,
+    pack: Callable[[bytes], bytes] = gzipped,
+) -> bytes:
     """As `docker save` writes it."""
     config = config_of(layers) if config is None else config
-    stored = [gzip.compress(layer, 1, mtime=0) if packed else layer for layer in layers]
+    stored = [pack(layer) if packed else layer for layer in layers]
     names = [f"{hexes(layer)}/layer.tar" for layer in layers]
     manifest = [{"Config": f"{hexes(config)}.json", "RepoTags": list(tags), "Layers": names}]
     pieces = [file(name, data) for name, data in dict(zip(names, stored, strict=True)).items()]

@@ -9,9 +9,9 @@ ROOT = Path(__file__).parent.parent / "src" / "sandlot"
 # parts of the same group do not know each other.
 FLOORS = [
     [["nn"], ["types"], ["errors"], ["clock"], ["threads"], ["author"], ["isolate"], ["stats"]],
-    [["limits"], ["rubric"], ["task"], ["trace"]],
-    [["ports"]],
-    [["sandbox", "tools", "grade", "model", "render", "harness", "store", "observe", "engine"]],
+    [["limits"], ["rubric"], ["task"], ["trace"], ["tokens"], ["drift"], ["token_faults"]],
+    [["ports"], ["calls"]],
+    [["sandbox", "tools", "grade", "model", "render", "harness", "capture", "store", "observe", "engine"]],
     [["env"]],
     [["wiring"], ["rollout"]],
     [["run"]],

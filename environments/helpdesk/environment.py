@@ -203,6 +203,9 @@ async def solve(agent: Agent, task: Task) -> None:
     await agent.call("list_tickets")
     for ticket, plan in task.key["plans"].items():
         await agent.call("read_ticket", ticket=ticket)
+        customer = task.data["tickets"][ticket]["customer"]
+        await agent.call("get_customer", customer=customer)
+        await agent.call("get_order", order=task.data["customers"][customer]["orders"][-1])
         for deed in plan["deeds"]:
             arguments = {name: value for name, value in deed.items() if name != "tool"}
             if deed["tool"] == "escalate":

@@ -24,8 +24,10 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
 
     argv: tuple[str, ...]
     env: dict[str, str] = {}
-    cwd: str = "/"
-    user: str = "root"
+    cwd: str | None = None
+    """None: where the image says, else `/`."""
+    user: str | None = None
+    """None: whom the image says, else `root`."""
     stdin: bytes | None = None
     """Given whole and closed; None leaves the stream open for `Process.send`."""
     pty: bool = False
@@ -118,6 +120,14 @@ class Sandbox(Files, Protocol):
         """Reach a port (number) or unix socket (path) inside, without opening the network."""
         ...
 
+    def listen(self, port: int) -> AbstractAsyncContextManager[AsyncIterator[Stream]]:
+        """Stand behind a port of its loopback: every connection a program inside makes to 127.0.0.1:`port` comes out here.
+
+        Close each when it is done: some hundreds are open at once, the next wait inside. Leaving the context closes the port and
+        its connections; a port taken inside is an `OSError`. A freeze ends the iteration: nobody is left to connect.
+        """
+        ...
+
     async def changed(self) -> Mapping[str, int]:
         """Every file that is not the image's, by absolute path: size in bytes, as it is now. Nothing is stopped for it."""
         ...
@@ -155,8 +165,14 @@ class World(Protocol):
     rng: Random
     """Seeded by environment and task: every rollout of a task draws the same numbers."""
 
-    async def exec(self, command: str, *, stdin: str = "", cwd: str = "/", env: Mapping[str, str] | None = None) -> Completed:
+    async def exec(
+        self, command: str, *, stdin: str = "", cwd: str | None = None, env: Mapping[str, str] | None = None
+    ) -> Completed:
         """Run a shell command in the sandbox."""
+        ...
+
+    async def spawn(self, command: Command) -> Process:
+        """Start a command in the sandbox, and hold its streams."""
         ...
 
     async def start(self, command: str, *, ready: int | str | None = None, timeout_s: float = 30.0) -> Process:
@@ -168,6 +184,10 @@ class World(Protocol):
 
     async def connect(self, where: int | str) -> Stream:
         """Reach a port or a unix socket inside the sandbox, without opening the network."""
+        ...
+
+    def listen(self, port: int) -> AbstractAsyncContextManager[AsyncIterator[Stream]]:
+        """Stand behind a port of the sandbox's loopback: what programs inside connect to, the host answers."""
         ...
 
     async def read(self, path: str) -> bytes:
@@ -273,6 +293,24 @@ class Session(Protocol):
 
     async def render(self) -> str:
         """The present situation for a person."""
+        ...
+
+
+@runtime_checkable
+class Workplace(Session, Protocol):
+    """A session whose machine a harness may put an agent of its own into; the limits of the task hold there too."""
+
+    @property
+    def limits(self) -> Limits:
+        """What the rollout may use."""
+        ...
+
+    def machine(self) -> Sandbox:
+        """The sandbox; `ConfigError` if the environment has none."""
+        ...
+
+    def turn_taken(self, num_tokens: int) -> End | None:
+        """Count a turn that was taken beside `step`; the limit that is reached with it, if one is."""
         ...
 
 

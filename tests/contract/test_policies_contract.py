@@ -1,20 +1,26 @@
 """What every `ports.Policies` promises. New ones join by adding how they are opened to `OPENED`."""
 
 from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import anyio
 import msgspec
 import pytest
 
 from fake_endpoint import FakeEndpoint, says
+from model_folders import FAMILIES
 from sandlot.model.openai import OpenAIConfig, open_openai
+from sandlot.model.rendered import rendered
 from sandlot.model.replay import replayed
 from sandlot.model.scripted import scripted
 from sandlot.model.spoken import spoken
 from sandlot.ports import Sampling, ToolSpec
+from sandlot.render.opening import open_renderer
 from sandlot.task import Task
 from sandlot.trace import Message, Node, ToolResult, Trace, said
 from sandlot.types import Role
+from token_models import TinyModel
 
 TASK = Task("t", prompt="2+2?")
 ADD = ToolSpec(name="add", description="Adds.", parameters={"type": "object", "properties": {"x": {"type": "integer"}}})
@@ -46,11 +52,18 @@ async def from_recording():
     yield replayed(lambda task, seed: recorded, then=scripted("echo"))
 
 
+@asynccontextmanager
+async def by_tokens():
+    with TemporaryDirectory() as folder:
+        yield rendered(TinyModel(), open_renderer(FAMILIES["rookie"](Path(folder))), Sampling(max_tokens=8))
+
+
 SCRIPTED = ["golden", "noop", "refuse", "echo", "constant:x", "random", "mixed:0.5", "malformed", "loop", "flood"]
 OPENED = {
     "spoken": lambda: speaking("native"),
     "spoken in text": lambda: speaking("text"),
     "replayed": from_recording,
+    "rendered": by_tokens,
     **{f"scripted:{spec}": lambda spec=spec: by_script(spec) for spec in SCRIPTED},
 }
 

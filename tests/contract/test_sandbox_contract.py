@@ -1,6 +1,7 @@
 """What every sandbox backend must do, whoever makes it."""
 
 import os
+from contextlib import asynccontextmanager
 
 import anyio
 import pytest
@@ -272,6 +273,24 @@ async def test_a_reset_sandbox_is_byte_for_byte_as_it_was(sandbox):
     assert (await sh(sandbox, "pgrep sleep")).stdout == ""
 
 
+async def test_a_reset_goes_back_to_the_opening_whatever_was_frozen_since(sandbox):
+    await sandbox.write("/f", b"one")
+    snapshot = await sandbox.freeze()
+    async with snapshot.fork() as fork:
+        await fork.write("/g", b"two")
+        await fork.freeze()
+        await fork.write("/g", b"three")
+        await fork.reset()
+        assert await fork.read("/f") == b"one"
+        with pytest.raises(FileNotFoundError):
+            await fork.read("/g")
+    await sandbox.write("/f", b"two")
+    await sandbox.reset()
+    with pytest.raises(FileNotFoundError):
+        await sandbox.read("/f")
+    assert (await sh(sandbox, "echo fresh > /f; cat /f")).stdout == "fresh\n"
+
+
 async def test_a_port_inside_is_reached_without_a_network(sandbox):
     server = await sandbox.spawn(Command(argv=("/usr/bin/python3", "-c", LISTEN)))
     assert await anext(server.output()) == ("stdout", b"ready\n")
@@ -348,3 +367,131 @@ async def test_what_changed_is_told_while_it_runs(sandbox):
     await sandbox.write("/out/a", b"12345")
     assert (await sandbox.changed())["/out/a"] == 5
     assert (await sh(sandbox, "echo still here")).stdout == "still here\n"
+
+
+ASK = (
+    "import socket,sys; c=socket.create_connection(('127.0.0.1',{port})); c.sendall(sys.stdin.buffer.read())\n"
+    "c.shutdown(socket.SHUT_WR); out=b''\n"
+    "while d:=c.recv(65536): out+=d\n"
+    "sys.stdout.buffer.write(out)"
+)
+CONNECT_MANY = (
+    "import socket,sys; held=[]; failed=0\n"
+    "for _ in range({count}):\n"
+    "    c=socket.socket(); c.settimeout(0.2)\n"
+    "    try: c.connect(('127.0.0.1',{port})); held.append(c)\n"
+    "    except OSError: break\n"
+    "print(len(held),flush=True); sys.stdin.read()"
+)
+
+
+async def _shout(stream):
+    said = b""
+    while piece := await stream.receive():
+        said += piece
+    await stream.send(said.upper())
+    await stream.aclose()
+
+
+@asynccontextmanager
+async def _shouting(sandbox, port):
+    async with sandbox.listen(port) as connections, anyio.create_task_group() as group:
+
+        async def serve():
+            async for stream in connections:
+                group.start_soon(_shout, stream)
+
+        group.start_soon(serve)
+        yield
+        group.cancel_scope.cancel()
+
+
+async def test_a_program_inside_reaches_the_host_by_a_port_it_stands_behind(sandbox):
+    async with _shouting(sandbox, 8123):
+        done = await py(sandbox, ASK.format(port=8123), stdin=b"hello" * 200_000)
+        assert done.stdout == "HELLO" * 200_000
+        assert (await py(sandbox, ASK.format(port=8123), stdin=b"again")).stdout == "AGAIN"
+
+
+async def test_many_programs_inside_are_answered_at_once(sandbox):
+    said = {}
+
+    async def one(number):
+        said[number] = (await py(sandbox, ASK.format(port=8123), stdin=b"n%d" % number)).stdout
+
+    async with _shouting(sandbox, 8123), anyio.create_task_group() as group:
+        for number in range(8):
+            group.start_soon(one, number)
+    assert said == {number: f"N{number}" for number in range(8)}
+
+
+async def test_a_port_that_is_taken_inside_is_told_and_a_closed_one_is_free_again(sandbox):
+    async with sandbox.listen(8123):
+        with pytest.raises(OSError, match="port 8123 inside the sandbox: Address already in use"):
+            async with sandbox.listen(8123):
+                pass
+    assert "refused" in (await py(sandbox, ASK.format(port=8123))).stderr
+    async with _shouting(sandbox, 8123):
+        assert (await py(sandbox, ASK.format(port=8123), stdin=b"hi")).stdout == "HI"
+    with pytest.raises(ValueError, match="ports are 1 to 65535"):
+        async with sandbox.listen(0):
+            pass
+
+
+async def test_leaving_the_context_ends_its_connections(sandbox):
+    script = "import socket; c=socket.create_connection(('127.0.0.1',8123)); print('up',flush=True); print(c.recv(9))"
+    process = await sandbox.spawn(Command(argv=("/usr/bin/python3", "-c", script), stdin=b""))
+    output = process.output()
+    async with sandbox.listen(8123) as connections:
+        stream = await anext(connections)
+        assert await anext(output) == ("stdout", b"up\n")
+    assert await anext(output) == ("stdout", b"b''\n")
+    assert await stream.receive() == b""
+    await stream.aclose()
+
+
+async def test_a_flood_of_connections_is_bounded_and_harms_nothing(sandbox):
+    async with sandbox.listen(8123) as connections:
+        process = await sandbox.spawn(Command(argv=("/usr/bin/python3", "-c", CONNECT_MANY.format(port=8123, count=5000))))
+        taken = []
+        with anyio.move_on_after(1):
+            async for stream in connections:
+                taken.append(stream)
+        (_, count) = await anext(process.output())
+        assert len(taken) <= 256
+        assert 256 < int(count) <= 256 + 520  # what is held, and what waits in the kernel
+        assert (await sh(sandbox, "echo alive")).stdout == "alive\n"
+        await process.kill()
+        for stream in taken:
+            assert await stream.receive() == b""
+            await stream.aclose()
+        with anyio.fail_after(10):
+            stream = await anext(connections)  # what waited in the queue is there, though whoever made it is gone
+            assert await stream.receive() == b""
+
+
+async def test_a_wait_for_a_connection_that_is_cancelled_loses_none(sandbox):
+    async with sandbox.listen(8123) as connections:
+        with anyio.move_on_after(0.01):
+            await anext(connections)
+        process = await sandbox.spawn(Command(argv=("/usr/bin/python3", "-c", ASK.format(port=8123)), stdin=b"x"))
+        stream = await anext(connections)
+        assert await stream.receive() == b"x"
+        await stream.send(b"y")
+        await stream.aclose()
+        assert [piece async for piece in process.output()] == [("stdout", b"y")]
+
+
+async def test_a_freeze_ends_the_wait_for_connections(sandbox):
+    async with sandbox.listen(8123) as connections:
+        async with anyio.create_task_group() as group:
+            group.start_soon(sandbox.freeze)
+            assert [stream async for stream in connections] == []
+        assert [stream async for stream in connections] == []
+
+
+async def test_a_sandbox_that_goes_away_ends_the_wait_with_an_error(sandbox):
+    async with sandbox.listen(8123) as connections:
+        await sandbox.close()
+        with pytest.raises(SandboxError, match="closed"):
+            await anext(connections)

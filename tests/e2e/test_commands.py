@@ -170,6 +170,16 @@ def test_compare_two_runs(sandlot, made):
     assert (as_json["score"]["value"], len(as_json["improved"]), as_json["regressed"]) == (1.0, 8, [])
 
 
+def test_tokens_of_a_run_without_ids_are_named_as_such(sandlot, made):
+    looked = sandlot("tokens", "golden", cwd=made)
+    assert looked.code == 1
+    assert "8 traces cannot be trained on" in looked.out
+    assert "no ids" in looked.out
+    as_json = sandlot("tokens", "golden", "--json", cwd=made).json
+    assert (as_json["verdict"], as_json["traces"], len(as_json["without_ids"])) == ("no ids", 8, 8)
+    assert "there is no folder" in refused(sandlot("tokens", "golden", "--model", "hf:/nowhere", cwd=made))
+
+
 # -- again -------------------------------------------------------------------------------------------------------------
 
 

@@ -19,3 +19,12 @@ def test_the_rollouts_benchmark_runs_and_leaves_the_table_alone():
     assert list(whole) == ["name", "machine", "ours", "peers", "ratios"]
     assert whole["ours"]["waiting"]["most_waiting"] > 1
     assert (BENCHMARKS / "README.md").read_bytes() == table
+
+
+@pytest.mark.system
+def test_the_sandbox_benchmark_measures_docker_in_the_same_run():
+    argv = [sys.executable, BENCHMARKS / "sandbox.py", "--small"]
+    done = subprocess.run(argv, check=True, capture_output=True, text=True, timeout=240)
+    whole = json.loads(done.stdout.splitlines()[-1])
+    assert set(whole["ratios"]) == {"start", "pooled", "exec", "reset"}
+    assert {"start_ms", "exec_ms", "reset_ms"} <= set(whole["peers"]["docker"])

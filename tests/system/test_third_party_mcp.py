@@ -4,8 +4,10 @@ Two from PyPI, each in a virtual environment of its own that is kept for the nex
 protocol, `mcp-server-sqlite` stands on an SDK of the handshake era.
 """
 
+import io
 import subprocess
 import sys
+import tarfile
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,9 +16,14 @@ import anyio
 import msgspec
 import pytest
 
+from sandlot.env.environment import Environment
+from sandlot.env.session import open_session
 from sandlot.errors import AuthorError
+from sandlot.sandbox.native import open_native
+from sandlot.task import Task
 from sandlot.tools.mcp import McpServer
-from sandlot.trace import ToolCall
+from sandlot.trace import Message, ToolCall
+from sandlot.types import Role
 
 CACHE = Path.home() / ".cache" / "sandlot-tests"
 WORLD: Any = SimpleNamespace(state=None)
@@ -69,6 +76,38 @@ async def test_a_database_of_the_handshake_era_keeps_books_for_one_world(tmp_pat
         total, wrong = await books(name)
         assert "42" in total
         assert "nonsense" in wrong
+
+
+def packed(package: str) -> bytes:
+    """A package with all it needs, as a tar file for a sandbox that has a Python of the same version and no network."""
+    home = CACHE / f"packed-{package}"
+    if not (home / "complete").exists():
+        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--target", str(home), package]
+        subprocess.run(pip, check=True, timeout=400)
+        (home / "complete").touch()
+    whole = io.BytesIO()
+    with tarfile.open(fileobj=whole, mode="w") as tar:
+        tar.add(home, ".")
+    return whole.getvalue()
+
+
+async def test_a_clock_somebody_else_wrote_runs_inside_the_sandbox():
+    packages = await anyio.to_thread.run_sync(packed, "mcp-server-time==2026.10.19")
+    env = Environment("clock", image="host")
+    command = ("/usr/bin/python3", "-m", "mcp_server_time", "--local-timezone", "UTC")
+    env.mcp(McpServer(name="time", command=command, inside=True, env={"PYTHONPATH": "/opt/time"}, start_s=60))
+
+    @env.setup
+    async def install(world: Any, task: Task) -> None:
+        await world.write("/opt/time.tar", packages)
+        assert (await world.exec("mkdir /opt/time && tar xf /opt/time.tar -C /opt/time && rm /opt/time.tar")).code == 0
+
+    async with open_native() as backend, open_session(env, Task("one", prompt="go"), backend=backend) as session:
+        await session.reset()
+        arguments = {"source_timezone": "Asia/Tokyo", "time": "12:00", "target_timezone": "UTC"}
+        call = ToolCall(id="c1", name="convert_time", arguments=arguments)
+        step = await session.step(Message(role=Role.ASSISTANT, parts=(call,)))
+        assert "T03:00" in str(step.messages[0].parts)
 
 
 async def test_a_server_that_does_not_fit_its_sdk_is_refused_with_its_own_words(tmp_path: Path):

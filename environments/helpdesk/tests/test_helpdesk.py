@@ -147,7 +147,7 @@ def test_telling_a_customer_before_doing_it_is_not_telling_the_truth(play):
 @pytest.mark.parametrize("number", range(8))
 def test_leaving_out_any_step_costs_points(play, number):
     def without(calls):
-        writes = [call for call in calls if call[0] not in {"list_tickets", "read_ticket"}]
+        writes = [call for call in calls if call[0] not in {"list_tickets", "read_ticket", "get_customer", "get_order"}]
         return [call for call in calls if call is not writes[number]]
 
     assert not any(score.passed for score in play(ENV, golden_but(without)).values())
@@ -188,7 +188,8 @@ def test_other_words_for_the_same_thing_are_as_good(play):
                 yield tool, arguments | {"text": arguments["text"].replace(",", "\n").upper() + "!"}
             else:
                 yield tool, arguments
-            yield "search_kb", {"query": "refund"}
+            if tool == "set_status":
+                yield "search_kb", {"query": "refund"}
 
     assert all(score.passed for score in play(ENV, golden_but(respelled)).values())
 

@@ -28,7 +28,13 @@ def add_to(app: typer.Typer) -> None:
 def run(
     env: Env,
     model: Annotated[
-        str, Option("--model", "-m", help="`openai:NAME@URL`, `scripted:golden|noop|random|mixed:P|...`, `replay:RUN`.")
+        str,
+        Option(
+            "--model",
+            "-m",
+            help="`smollm2`, `rookie`, `hf:FOLDER`, `openai:NAME@URL`, `vllm:NAME@URL`, `sglang:NAME@URL`, "
+            "`scripted:golden|noop|random|mixed:P|...`, `replay:RUN`.",
+        ),
     ],
     rollouts: Annotated[
         int | None, Option("--rollouts", "-n", help="Rollouts in all, spread over the tasks. [default: one a task]")
@@ -55,7 +61,17 @@ def run(
         str | None, Option("--price", metavar="IN/OUT", help="USD per million prompt/completion tokens, `0.5/1.5`.")
     ] = None,
     calls: Annotated[Calls, Option("--calls", help="How the model writes tool calls.")] = Calls.NATIVE,
-    harness: Annotated[str, Option("--harness", help="`tool-loop`, or your own as `module:attribute`.")] = "tool-loop",
+    harness: Annotated[
+        str | None, Option("--harness", help="`tool-loop`, or your own as `module:attribute`. [default: tool-loop]")
+    ] = None,
+    agent_command: Annotated[
+        str | None,
+        Option("--agent-command", metavar="COMMAND", help="Run this agent in the sandbox; `{prompt}` becomes the task, quoted."),
+    ] = None,
+    tokenizer: Annotated[
+        str | None, Option("--tokenizer", metavar="FOLDER", help="Tokenizer and template of a `vllm:` or `sglang:` model.")
+    ] = None,
+    kv_gib: Annotated[float | None, Option("--kv-gib", help="Memory for keys and values of a model served here.")] = None,
     hook: Annotated[list[str] | None, Option("--hook", help="`module:attribute` of a hook; may be repeated.")] = None,
     for_training: Annotated[
         bool, Option("--for-training", help="A model will learn from it: held-out tasks are refused.")
@@ -85,6 +101,8 @@ def run(
         model=ModelConfig(
             spec=model,
             sampling=sampling,
+            tokenizer=tokenizer,
+            kv_gib=kv_gib,
             connections=max(at_once, 64),
             max_total_tokens=max_total_tokens,
             max_usd=max_usd,
@@ -92,7 +110,12 @@ def run(
             usd_per_million_completion=completion_price,
         ),
         select=Selection(tasks=tuple(task or ()), split=split, rollouts=rollouts, group=group, training=for_training),
-        agent=AgentConfig(harness=harness, calls="text" if calls is Calls.TEXT else "native", hooks=tuple(hook or ())),
+        agent=AgentConfig(
+            harness=harness or ("command" if agent_command is not None else "tool-loop"),
+            command=agent_command,
+            calls="text" if calls is Calls.TEXT else "native",
+            hooks=tuple(hook or ()),
+        ),
         judge=judge_config(judge),
         rubric=rubric,
         image=image,

@@ -1,11 +1,14 @@
-"""`sandlot serve`: offer an environment to others."""
+"""`sandlot serve`: offer an environment or a model to others."""
 
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from sandlot.cli.options import Env, Judge, Rubric
+from sandlot.cli.options import Judge, Rubric
+
+Option = typer.Option
 
 
 class Transport(StrEnum):
@@ -21,26 +24,46 @@ def add_to(app: typer.Typer) -> None:
 
 
 def serve(
-    env: Env,
-    mcp: Annotated[
-        bool, typer.Option("--mcp", help="Offer its tools to any MCP client, one isolated world per connection.")
-    ] = False,
-    task: Annotated[str | None, typer.Option("--task", help="Which task. [default: the first]")] = None,
-    transport: Annotated[Transport, typer.Option("--transport")] = Transport.STDIO,
-    host: Annotated[str, typer.Option("--host")] = "127.0.0.1",
-    port: Annotated[int, typer.Option("--port", help="0 takes any free one.")] = 8900,
+    env: Annotated[
+        str | None, typer.Argument(metavar="ENV", help="A path to an environment (file or folder), or an installed one's name.")
+    ] = None,
+    mcp: Annotated[bool, Option("--mcp", help="Offer its tools to any MCP client, one isolated world per connection.")] = False,
+    model: Annotated[
+        str | None, Option("--model", "-m", help="Offer a model instead: `smollm2`, `rookie`, `hf:FOLDER`; OpenAI-compatible.")
+    ] = None,
+    task: Annotated[str | None, Option("--task", help="Which task. [default: the first]")] = None,
+    transport: Annotated[Transport, Option("--transport", help="For `--mcp`.")] = Transport.STDIO,
+    host: Annotated[str, Option("--host")] = "127.0.0.1",
+    port: Annotated[int, Option("--port", help="0 takes any free one.")] = 8900,
+    unix: Annotated[Path | None, Option("--unix", metavar="PATH", help="Serve a model at a unix socket instead.")] = None,
+    kv_gib: Annotated[float, Option("--kv-gib", help="Memory for a model's keys and values.")] = 1.0,
+    max_batch: Annotated[int, Option("--max-batch", help="A model's requests that run at once; further ones wait.")] = 32,
+    drain_s: Annotated[float, Option("--drain-s", help="What running requests may take after SIGTERM.")] = 30.0,
+    until_eof: Annotated[bool, Option("--until-eof", help="End when standard input does.")] = False,
     judge: Judge = None,
     rubric: Rubric = None,
 ) -> None:
-    """Offer an environment to any MCP client.
+    """Offer an environment to any MCP client, or a model to any OpenAI client.
 
-    Each connection plays one rollout of a task, and is graded when it says it is finished.
+    Each MCP connection plays one rollout of a task, and is graded when it says it is finished. A model is served until SIGTERM or
+    Ctrl-C: then no new request is taken, and running ones have `--drain-s` to finish.
     """
     import anyio  # noqa: PLC0415 - help does not need it
 
-    from sandlot.cli.serving import serve_environment  # noqa: PLC0415 - as above
     from sandlot.errors import ConfigError  # noqa: PLC0415 - as above
 
+    if env is not None and model is not None:
+        raise ConfigError("an environment and a model are served by two commands: leave one out")
+    if model is not None:
+        from sandlot.cli.serving_models import ModelPlace, serve_model  # noqa: PLC0415 - as above
+
+        place = ModelPlace(host=host, port=port, unix=unix, drain_s=drain_s, until_eof=until_eof)
+        anyio.run(serve_model, model, place, kv_gib, max_batch)
+        return
+    from sandlot.cli.serving import serve_environment  # noqa: PLC0415 - as above
+
+    if env is None:
+        raise ConfigError("say what to serve: an environment, `sandlot serve ENV --mcp`, or `--model MODEL`")
     if not mcp:
         raise ConfigError("say what to serve it as: `--mcp`")
     anyio.run(serve_environment, env, task, transport.value, host, port, judge, rubric)

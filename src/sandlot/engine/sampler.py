@@ -76,7 +76,7 @@ def draw(logits: Tensor, settings: Settings, pick: Pick) -> tuple[NDArray[np.int
     moved = torch.from_numpy(np.stack((heat, settings.uniform()))).to(logits.device, non_blocking=True)
     temperature = moved[0].float()
     if heat.any():
-        ids, logprobs = pick(_cut(logits, temperature, settings), temperature, moved[1])
+        ids, logprobs = pick(cut(logits, temperature, settings), temperature, moved[1])
     else:
         ids, logprobs = _likeliest(logits)
     both = torch.stack((ids.double(), logprobs.double())).cpu().numpy()
@@ -116,7 +116,7 @@ def _likeliest(logits: Tensor) -> tuple[Tensor, Tensor]:
     return best, most - most
 
 
-def _cut(logits: Tensor, temperature: Tensor, settings: Settings) -> Tensor:
+def cut(logits: Tensor, temperature: Tensor, settings: Settings) -> Tensor:
     """Scores outside top-k and top-p become minus infinity. Ties at the edge stay in."""
     greedy, vocabulary, device = settings.temperature < GREEDY_BELOW, logits.shape[-1], logits.device
     by_k = np.flatnonzero((settings.top_k > 0) & (settings.top_k < vocabulary) & ~greedy)

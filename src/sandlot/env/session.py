@@ -24,7 +24,7 @@ from sandlot.env.world import LiveWorld, sandbox_of
 from sandlot.errors import AuthorError, ConfigError, HarnessError, SandboxError, boundary
 from sandlot.grade.evidence import gather
 from sandlot.limits import Constraint, Limits, OnBreach
-from sandlot.ports import Backend, Blobs, Files, Snapshot, Step, Tool, ToolSpec, World
+from sandlot.ports import Backend, Blobs, Files, Sandbox, Snapshot, Step, Tool, ToolSpec, World
 from sandlot.sandbox.memory import MemoryFiles
 from sandlot.store.blobs import MemoryBlobs
 from sandlot.task import Task
@@ -63,12 +63,12 @@ async def open_session(
             files = await keeper.enter(machine, limits.provision_s, SandboxError, "opening the sandbox")
         with boundary(AuthorError, f"making the state of task `{task.id}`"):
             world = env.new_world(task, files, world_seed(env, task))
-        tools = list(env.tools)
-        for source in env.parts.sources:
-            tools += await keeper.enter(source.open(world), limits.provision_s, AuthorError, f"starting {source!r}")
         if env.parts.setup is not None:
             with deadline(limits.setup_s, AuthorError, f"setup of task `{task.id}`"):
                 await author.call(env.parts.setup, world, world.task)
+        tools = list(env.tools)
+        for source in env.parts.sources:  # after setup: a server inside the sandbox finds what it made
+            tools += await keeper.enter(source.open(world), limits.provision_s, AuthorError, f"starting {source!r}")
         with deadline(limits.setup_s, SandboxError, f"looking at what setup of task `{task.id}` left"):
             untouched = env.image is not None and env.parts.setup is None and not env.parts.sources
             initial: Snapshot | Mapping[str, FileRecord] = {} if untouched else await _initial(world, limits.evidence_bytes)
@@ -148,6 +148,21 @@ class WorldSession:
         if self._end is End.TURN_LIMIT or self._end is End.TOKEN_LIMIT:
             events.append(self._event("limit", limit=self._end.value, turns=self._num_turns, tokens=self._num_tokens))
         return Step(messages=(message,) if message else (), end=self._end, events=tuple(events))
+
+    def machine(self) -> Sandbox:
+        """The sandbox, for an agent that brings its own loop and tools."""
+        sandbox = sandbox_of(self.world.files)
+        if sandbox is None:
+            raise ConfigError(
+                f"environment `{self._env.name}` has no sandbox to put an agent into; run it in one with `--image host`"
+            )
+        return sandbox
+
+    def turn_taken(self, num_tokens: int) -> End | None:
+        """Count a turn that was taken beside `step`; the limit that is reached with it, if one is."""
+        self._num_turns += 1
+        self._num_tokens += num_tokens
+        return self._limit_reached()
 
     async def render(self) -> str:
         """The conversation so far, and what may be called, for a person."""

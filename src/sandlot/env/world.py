@@ -2,7 +2,8 @@
 
 import functools
 import posixpath
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from random import Random
 from typing import Any, cast
@@ -52,11 +53,17 @@ class LiveWorld:
         """Absolute paths of all files below a folder, sorted."""
         return await self.files.list(folder)
 
-    async def exec(self, command: str, *, stdin: str = "", cwd: str = "/", env: Mapping[str, str] | None = None) -> Completed:
+    async def exec(
+        self, command: str, *, stdin: str = "", cwd: str | None = None, env: Mapping[str, str] | None = None
+    ) -> Completed:
         """Run a shell command in the sandbox and wait for it."""
         argv = ("/bin/sh", "-c", command)
         sandbox = self.sandbox("exec")
         return await run_command(sandbox, Command(argv=argv, cwd=cwd, env=dict(env or {}), stdin=stdin.encode()))
+
+    async def spawn(self, command: Command) -> Process:
+        """Start a command in the sandbox, and hold its streams."""
+        return await self.sandbox("spawn").spawn(command)
 
     async def start(self, command: str, *, ready: int | str | None = None, timeout_s: float = 30.0) -> Process:
         """Start a shell command and leave it running; with `ready`, wait until that port or unix socket takes connections."""
@@ -65,6 +72,10 @@ class LiveWorld:
     async def connect(self, where: int | str) -> Stream:
         """Reach a port or a unix socket inside the sandbox, without opening the network."""
         return await self.sandbox("connect").connect(where)
+
+    def listen(self, port: int) -> AbstractAsyncContextManager[AsyncIterator[Stream]]:
+        """Stand behind a port of the sandbox's loopback: what programs inside connect to, the host answers."""
+        return self.sandbox("listen").listen(port)
 
     def sandbox(self, what: str) -> Sandbox:
         """The machine behind the files, to act in: from here on, writing is not all that happens."""

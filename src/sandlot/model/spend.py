@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import msgspec
 
 from sandlot.errors import ConfigError, ModelError
-from sandlot.ports import ChatModel, Reply, Sampling, ToolSpec
+from sandlot.ports import ChatModel, Reply, Sampled, Sampling, TokenModel, ToolSpec
 from sandlot.trace import Message, Reasoning, Text, ToolCall, ToolResult, Usage
 
 CHARS_PER_TOKEN = 4
@@ -161,6 +161,44 @@ def capped(model: ChatModel, spend: Spend, prices: Prices | None = None) -> Chat
             f"a spend cap in USD needs the prices of `{model.name}`: give USD for a million prompt and completion tokens"
         )
     return CappedChat(model, spend, prices)
+
+
+@dataclass(frozen=True, slots=True)
+class CappedTokens:
+    """`ports.TokenModel` that counts every turn against a cap on tokens; a model of one's own has no price."""
+
+    model: TokenModel
+    spend: Spend
+
+    @property
+    def name(self) -> str:
+        """The model's."""
+        return self.model.name
+
+    @property
+    def context(self) -> int:
+        """The model's."""
+        return self.model.context
+
+    async def sample(self, ids: Sequence[int], sampling: Sampling, *, stop_ids: Sequence[int] = (), session: str = "") -> Sampled:
+        """One completion; `ModelError(kind="spend")` once the cap is reached."""
+        guess = self.spend.estimate_completion(sampling.max_tokens)
+        with self.spend.reserved(Usage(prompt_tokens=len(ids), completion_tokens=guess)) as bill:
+            sampled = await self.model.sample(ids, sampling, stop_ids=stop_ids, session=session)
+            num = len(sampled.ids) // 4
+            bill.settle(Usage(prompt_tokens=len(ids), completion_tokens=num, cached_tokens=sampled.cached))
+        return sampled
+
+    async def release(self, session: str) -> None:
+        """The rollout is over."""
+        await self.model.release(session)
+
+
+def capped_tokens(model: TokenModel, spend: Spend) -> TokenModel:
+    """The model, counted against the cap on tokens of `spend`."""
+    if spend.caps.usd is not None:
+        raise ConfigError(f"`{model.name}` has no price, so there is no cap in USD; cap its tokens: `--max-total-tokens`")
+    return CappedTokens(model, spend)
 
 
 def _chars(message: Message) -> int:

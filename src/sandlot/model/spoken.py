@@ -12,9 +12,9 @@ from typing import Literal
 
 import msgspec
 
+from sandlot.calls.text import as_text, parse_calls
 from sandlot.clock import SYSTEM_CLOCK, Clock
 from sandlot.model.retry import Retry, retries_told
-from sandlot.model.text_calls import as_text, parse_calls
 from sandlot.ports import ChatModel, Policies, Policy, Reply, Sampling, ToolSpec
 from sandlot.task import Task
 from sandlot.trace import Event, Message, Node, Part, Reasoning, Text, Trace

@@ -13,8 +13,8 @@ from typing import Annotated, Any, NoReturn
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from sandlot.calls.arguments import MAX_NAME, tool_call
 from sandlot.errors import ModelError
-from sandlot.model.arguments import MAX_NAME, tool_call
 from sandlot.model.failure import error_in_reply
 from sandlot.ports import Reply, Sampling, ToolSpec
 from sandlot.trace import Message, Part, Reasoning, Text, ToolCall, ToolResult, Usage

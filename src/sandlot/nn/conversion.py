@@ -10,9 +10,10 @@ from typing import Any, cast
 
 import numpy as np
 import torch
-from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 from torch import Tensor
 
+from sandlot.nn.folder import MODEL_FILES
 from sandlot.nn.gguf import Gguf, GgufTensor, opened_gguf
 from sandlot.nn.layout import check_shapes
 from sandlot.nn.shape import Shape, config_of, shape_of
@@ -45,7 +46,7 @@ _OTHER_NAMES = {
 
 def convert_gguf(file: Path | str, folder: Path | str) -> None:
     """Write the folder, all or nothing; `ValueError` says what in the file is not supported."""
-    with opened_gguf(file) as gguf, swapped_in(Path(folder)) as new:
+    with opened_gguf(file) as gguf, swapped_in(Path(folder), MODEL_FILES) as new:
         try:
             _write(gguf, new)
         except (ValueError, KeyError, TypeError) as error:
@@ -81,7 +82,7 @@ def gguf_shape(gguf: Gguf) -> Shape:
     return shape_of(
         {
             "model_type": family,
-            "vocab_size": len(meta["tokenizer.ggml.tokens"]),
+            "vocab_size": len(_strings(meta, "tokens")),
             "hidden_size": known("embedding_length"),
             "num_hidden_layers": known("block_count"),
             "num_attention_heads": known("attention.head_count"),
@@ -128,12 +129,11 @@ def tokenizer(meta: dict[str, Any]) -> Tokenizer:
     """The byte-level BPE a file's vocabulary and merges make."""
     if (model := meta.get("tokenizer.ggml.model")) != "gpt2":
         raise ValueError(f"tokenizer model `{model}` is not supported; there is: gpt2")
-    tokens: list[str] = meta["tokenizer.ggml.tokens"]
-    merges = [tuple(merge.split(" ")) for merge in meta["tokenizer.ggml.merges"]]
+    tokens = _strings(meta, "tokens")
     vocabulary = {token: index for index, token in enumerate(tokens)}
     if len(vocabulary) != len(tokens):
         raise ValueError("a token stands in the vocabulary twice")
-    built = Tokenizer(models.BPE(vocab=vocabulary, merges=merges))  # pyright: ignore[reportArgumentType]
+    built = Tokenizer(models.BPE(vocab=vocabulary, merges=_merges(meta, vocabulary)))
     _set_splits(built, str(meta.get("tokenizer.ggml.pre")))
     built.decoder = decoders.ByteLevel()
     kinds: list[int] = meta["tokenizer.ggml.token_type"]
@@ -143,7 +143,29 @@ def tokenizer(meta: dict[str, Any]) -> Tokenizer:
         if kind in {_CONTROL, _USER_DEFINED}
     ]
     cast("Any", built).add_tokens(added)
+    if meta.get("tokenizer.ggml.add_bos_token"):
+        begin = _special_ids(meta)["bos_token_id"]
+        built.post_processor = processors.TemplateProcessing(
+            single=f"{tokens[begin]} $A", special_tokens=[(tokens[begin], begin)]
+        )
     return built
+
+
+def _strings(meta: dict[str, Any], what: str) -> list[str]:
+    values = meta.get(f"tokenizer.ggml.{what}")
+    if not isinstance(values, list) or not all(isinstance(value, str) for value in cast("list[Any]", values)):
+        raise ValueError(f"tokenizer.ggml.{what} is not a list of strings")
+    return cast("list[str]", values)
+
+
+def _merges(meta: dict[str, Any], vocabulary: dict[str, int]) -> list[tuple[str, str]]:
+    merges: list[tuple[str, str]] = []
+    for merge in _strings(meta, "merges"):
+        left, _, right = merge.partition(" ")
+        if not (left in vocabulary and right in vocabulary and left + right in vocabulary):
+            raise ValueError(f"merge `{merge}` is not of tokens in the vocabulary")
+        merges.append((left, right))
+    return merges
 
 
 def _set_splits(built: Tokenizer, name: str) -> None:
@@ -163,21 +185,27 @@ def _set_splits(built: Tokenizer, name: str) -> None:
 
 
 def _special_ids(meta: dict[str, Any]) -> dict[str, int]:
-    names = {"bos": "bos_token_id", "eos": "eos_token_id", "padding": "pad_token_id"}
-    return {name: meta[key] for short, name in names.items() if (key := f"tokenizer.ggml.{short}_token_id") in meta}
+    """Numbers of the special tokens the file names, as `config.json` calls them."""
+    ids: dict[str, int] = {}
+    for theirs, name in {"bos": "bos", "eos": "eos", "padding": "pad"}.items():
+        if (index := meta.get(f"tokenizer.ggml.{theirs}_token_id")) is None:
+            continue
+        if type(index) is not int or not 0 <= index < len(_strings(meta, "tokens")):
+            raise ValueError(f"tokenizer.ggml.{theirs}_token_id is {index!r}, which is no token")
+        ids[f"{name}_token_id"] = index
+    return ids
 
 
 def _tokenizer_config(meta: dict[str, Any], shape: Shape) -> dict[str, Any]:
-    tokens: list[str] = meta["tokenizer.ggml.tokens"]
+    tokens = _strings(meta, "tokens")
+    special = {name.removesuffix("_id"): tokens[index] for name, index in _special_ids(meta).items()}
     config: dict[str, Any] = {
         "tokenizer_class": "PreTrainedTokenizerFast",
         "clean_up_tokenization_spaces": False,
         "add_prefix_space": False,
         "model_max_length": shape.context,
+        **special,
     }
-    for short, name in {"bos": "bos", "eos": "eos", "padding": "pad", "unknown": "unk"}.items():
-        if (index := meta.get(f"tokenizer.ggml.{short}_token_id")) is not None:
-            config[f"{name}_token"] = tokens[index]
     if template := meta.get("tokenizer.chat_template"):
-        config["chat_template"] = template
+        config["chat_template"] = str(template)
     return config

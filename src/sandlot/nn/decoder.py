@@ -86,7 +86,7 @@ class Block(nn.Module):
 
 
 class Norm(nn.Module):
-    """Root-mean-square norm, computed in fp32."""
+    """Root-mean-square norm, computed in fp32 at least."""
 
     def __init__(self, width: int, eps: float) -> None:
         super().__init__()
@@ -95,6 +95,6 @@ class Norm(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Scaled to unit mean square, then by the weight."""
-        exact = x.float()
+        exact = x.to(torch.promote_types(x.dtype, torch.float32))
         exact = exact * torch.rsqrt(exact.square().mean(-1, keepdim=True) + self.eps)
         return self.weight * exact.to(x.dtype)

@@ -26,6 +26,7 @@ COMPANIONS = (
     "added_tokens.json", "vocab.json", "merges.txt", "LICENSE",
 )  # fmt: skip
 """What belongs to a model and is not weights; `save_folder` takes it along."""
+MODEL_FILES = ("config.json", WEIGHTS, INDEX, *COMPANIONS)
 _TIED_HEAD = "lm_head.weight"
 
 
@@ -74,10 +75,8 @@ def save_folder(decoder: Decoder, path: Path | str, *, dtype: torch.dtype | None
 
     `like` is the folder the model came from: tokenizer, template and generation settings are taken along from it.
     """
-    path = Path(path)
-    _refuse_foreign(path)
     dtype = dtype or decoder.embedding.weight.dtype
-    with swapped_in(path) as new:
+    with swapped_in(Path(path), MODEL_FILES) as new:
         config = {**config_of(decoder.shape), "dtype": str(dtype).removeprefix("torch.")}
         if like is not None:
             config |= _special_ids(like)
@@ -86,15 +85,6 @@ def save_folder(decoder: Decoder, path: Path | str, *, dtype: torch.dtype | None
                     shutil.copyfile(like / name, new / name)
         (new / "config.json").write_text(json.dumps(config, indent=2) + "\n")
         write_tensors(new / WEIGHTS, weights_of(decoder), dtype)
-
-
-def _refuse_foreign(path: Path) -> None:
-    if path.exists() and not path.is_dir():
-        raise ValueError(f"{path} is a file; name a folder")
-    known = {"config.json", WEIGHTS, INDEX, *COMPANIONS}
-    foreign = [file.name for file in path.iterdir() if file.name not in known] if path.exists() else []
-    if foreign:
-        raise ValueError(f"{path} holds `{min(foreign)}`, which saving would delete; choose another folder")
 
 
 def _special_ids(folder: Path) -> dict[str, Any]:

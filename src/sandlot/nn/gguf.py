@@ -28,11 +28,13 @@ class GgufTensor:
     shape: tuple[int, ...]
     """Rows first, as torch counts (the file counts the other way round)."""
     quant: Quant
-    packed: memoryview
+    file: memoryview
+    begin: int
+    end: int
 
     def read(self) -> Array:
         """Its weights in fp32."""
-        return unpacked(self.quant, self.packed, self.shape)
+        return unpacked(self.quant, self.file[self.begin : self.end], self.shape)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +57,7 @@ def opened_gguf(path: Path | str) -> Generator[Gguf]:
                 gguf = _parsed(_Reader(view))
             except ValueError as error:
                 raise ValueError(f"{path} is not a whole GGUF file: {error}") from error
-            try:
-                yield gguf
-            finally:
-                for tensor in gguf.tensors.values():
-                    tensor.packed.release()
+            yield gguf
 
 
 class _Reader:
@@ -73,11 +71,11 @@ class _Reader:
     def left(self) -> int:
         return len(self.view) - self.at
 
-    def take(self, num_bytes: int) -> memoryview:
+    def take(self, num_bytes: int) -> bytes:
         if num_bytes > self.left:
             raise ValueError(f"{num_bytes} bytes are wanted at {self.at}, {self.left} are left")
         self.at += num_bytes
-        return self.view[self.at - num_bytes : self.at]
+        return bytes(self.view[self.at - num_bytes : self.at])
 
     def number(self, form: str) -> Any:
         return struct.unpack(form, self.take(struct.calcsize(form)))[0]
@@ -112,7 +110,7 @@ class _Reader:
 
 
 def _parsed(reader: _Reader) -> Gguf:
-    if reader.left < 24 or bytes(reader.take(4)) != b"GGUF":
+    if reader.left < 24 or reader.take(4) != b"GGUF":
         raise ValueError("it does not begin with `GGUF`")
     version = reader.number("<I")
     if version not in {2, 3}:
@@ -169,5 +167,5 @@ def _located(reader: _Reader, table: list[_Entry], alignment: Any) -> dict[str, 
             raise ValueError(f"`{entry.name}` would lie at {begin} to {begin + size} of {len(reader.view)} bytes")
         if entry.name in tensors or total > len(reader.view):
             raise ValueError(f"`{entry.name}` stands there twice, or shares its bytes with others")
-        tensors[entry.name] = GgufTensor(entry.name, entry.shape, quant, reader.view[begin : begin + size])
+        tensors[entry.name] = GgufTensor(entry.name, entry.shape, quant, reader.view, begin, begin + size)
     return tensors

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from sandlot.nn.adapter import adapted_linears
 from sandlot.nn.decoder import Decoder
 from sandlot.nn.shape import Shape
 
@@ -86,14 +87,18 @@ def _norms(shape: Shape) -> Iterator[Piece]:
 
 
 def weights_of(decoder: Decoder) -> dict[str, Tensor]:
-    """The decoder's weights by their Hugging Face names: views, no copies, detached."""
-    parameters = dict(decoder.named_parameters())
-    return {piece.name: piece.of(parameters[piece.parameter].detach()) for piece in pieces(decoder.shape)}
+    """What the decoder computes with, by Hugging Face names, detached: views of its parameters, adapters added in (a copy)."""
+    parameters = {name: parameter.detach() for name, parameter in decoder.named_parameters()}
+    for name, linear in adapted_linears(decoder):
+        parameters[f"{name}.weight"] = linear.summed()
+    return {piece.name: piece.of(parameters[piece.parameter]) for piece in pieces(decoder.shape)}
 
 
 def put_weights(decoder: Decoder, weights: Mapping[str, Tensor]) -> None:
     """Overwrite all weights in place, cast to the decoder's type. Wrong names or shapes are refused before anything changes."""
     check_shapes(decoder.shape, {name: tuple(tensor.shape) for name, tensor in weights.items()})
+    if any(adapted_linears(decoder)):
+        raise ValueError("the decoder has adapters, which would be added to the new weights; take them off first")
     copy_weights(decoder, weights.__getitem__)
 
 

@@ -4,7 +4,7 @@ import ctypes
 import os
 import secrets
 import shutil
-from collections.abc import Generator
+from collections.abc import Collection, Generator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -13,9 +13,13 @@ _RENAME_EXCHANGE = 2
 
 
 @contextmanager
-def swapped_in(path: Path) -> Generator[Path]:
-    """An empty folder to write into; it takes the place of `path` when the block ends well. A crash leaves what was there."""
+def swapped_in(path: Path, known: Collection[str]) -> Generator[Path]:
+    """An empty folder to write into; it takes the place of `path` when the block ends well. A crash leaves what was there.
+
+    A folder with anything in it but files of `known` names is not replaced: `ValueError`.
+    """
     path = path.absolute()
+    _refuse_foreign(path, known)
     path.parent.mkdir(parents=True, exist_ok=True)
     new = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     new.mkdir()
@@ -29,6 +33,14 @@ def swapped_in(path: Path) -> Generator[Path]:
         _sync(path.parent)
     finally:
         shutil.rmtree(new, ignore_errors=True)
+
+
+def _refuse_foreign(path: Path, known: Collection[str]) -> None:
+    if path.exists() and not path.is_dir():
+        raise ValueError(f"{path} is a file; name a folder")
+    foreign = [file.name for file in path.iterdir() if file.name not in known] if path.exists() else []
+    if foreign:
+        raise ValueError(f"{path} holds `{min(foreign)}`, which saving would delete; choose another folder")
 
 
 def _settle(folder: Path) -> None:

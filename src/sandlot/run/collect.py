@@ -74,13 +74,10 @@ async def collect(  # noqa: PLR0913 - what it takes from, where it puts it, and 
     async def work(pending: Iterator[tuple[Task, int]]) -> None:
         for task, rollout in pending:
             in_flight.add((task.id, rollout))
-            trace = await _tried(parts, task, rollout, run=run, blobs=store.blobs, attempts=attempts)
-            if not _unpaid(trace, collection):
-                row = row_of(trace, split=split_of(task).value, tags=task.tags)
-                await store.add(trace, row)
+            trace = await take(parts, store, task, rollout, collection=collection, run=run, attempts=attempts, breaker=breaker)
+            if trace is not None:
                 in_flight.discard((task.id, rollout))
-                watch(row)
-                _judge(trace, breaker, collection)
+                watch(row_of(trace, split=split_of(task).value, tags=task.tags))
 
     try:
         with collection.scope:
@@ -92,6 +89,26 @@ async def collect(  # noqa: PLR0913 - what it takes from, where it puts it, and 
     except BaseExceptionGroup as failures:
         raise unwrapped(failures) from failures  # a store that cannot be written fails for every rollout at once
     collection.num_cancelled = len(in_flight)
+
+
+async def take(
+    parts: Parts,
+    store: RunDirectory,
+    task: Task,
+    rollout: int,
+    *,
+    collection: Collection,
+    run: str,
+    attempts: int,
+    breaker: Breaker,
+) -> Trace | None:
+    """One rollout, on disk when this returns; None if a spend cap cut it short."""
+    trace = await _tried(parts, task, rollout, run=run, blobs=store.blobs, attempts=attempts)
+    if _unpaid(trace, collection):
+        return None
+    await store.add(trace, row_of(trace, split=split_of(task).value, tags=task.tags))
+    _judge(trace, breaker, collection)
+    return trace
 
 
 @asynccontextmanager

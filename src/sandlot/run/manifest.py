@@ -16,6 +16,7 @@ from sandlot.ports import ToolSpec
 from sandlot.run.config import Plan, RunConfig
 from sandlot.task import split_of
 from sandlot.types import Json, digest
+from sandlot.wiring.models import renderer_of
 from sandlot.wiring.parts import ModelConfig, open_backend
 
 
@@ -61,6 +62,9 @@ async def fingerprints(env: Environment, config: RunConfig, plan: Plan) -> Finge
         "rubric": config.rubric,
         "judge": judge,
     }
+    renderer = await anyio.to_thread.run_sync(renderer_of, config.model)
+    setting |= {"renderer": renderer.name} if renderer else {}
+    setting |= {"command": agent.command} if agent.command else {}
     chosen = [[task, split_of(task).value, count] for task, count in zip(plan.tasks, plan.counts, strict=True)]
     return Fingerprints(
         environment=written,
@@ -89,7 +93,7 @@ def run_digest(config: RunConfig, prints: Fingerprints) -> str:
 
 def _unbounded(model: ModelConfig) -> ModelConfig:
     """The model without what only says how fast and how far it may go."""
-    return msgspec.structs.replace(model, connections=1, patience_s=0.0, max_total_tokens=None, max_usd=None)
+    return msgspec.structs.replace(model, connections=1, patience_s=0.0, max_total_tokens=None, max_usd=None, kv_gib=None)
 
 
 def public(config: RunConfig) -> RunConfig:

@@ -144,6 +144,12 @@ def find_directory(runs: Path, env: Environment, config: RunConfig, prints: Fing
     raise ConfigError(f"`{runs}` holds 9,999 finished runs of this command; move some away")
 
 
+async def manifest_of(path: Path, env: Environment, config: RunConfig, plan: Plan) -> bytes:
+    """What is written down before a run begins, or was when it began; `ConfigError` if that was something else."""
+    prints = await fingerprints(env, config, plan)
+    return msgspec.json.format(msgspec.json.encode(_manifest(path, env, config, plan, prints)), indent=2)
+
+
 def _manifest(path: Path, env: Environment, config: RunConfig, plan: Plan, prints: Fingerprints) -> Manifest:
     """A new run's manifest, or the one it began with, if that is still what would be run."""
     if (path / "manifest.json").exists():

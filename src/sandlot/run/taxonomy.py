@@ -47,19 +47,24 @@ _MODEL_FAILURES = _kinds(
     Side.MODEL,
     "auth",
     "bad_request",
+    "closed",
     "connect",
     "context",
     "crash",
+    "engine",
     "malformed",
     "not_found",
     "rate_limit",
     "replay_over",
+    "request",
     "server",
     "spend",
     "timeout",
+    "tokens",
+    "unsupported",
 )
 _SANDBOX_FAILURES = _kinds(Side.SANDBOX, "closed", "config", "crash", "died", "engine", "protocol", "start", "timeout")
-_HARNESS_FAILURES = _kinds(Side.HARNESS, "crash", "timeout")
+_HARNESS_FAILURES = _kinds(Side.HARNESS, "agent", "crash", "over", "timeout")
 
 LABELS = (
     Label("ok", DecidedBy.OUTCOME, "scored, full marks, whatever the end"),

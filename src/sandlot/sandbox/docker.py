@@ -8,13 +8,12 @@ second, and room on its disk until the sandbox is closed.
 
 import logging
 from collections import Counter, deque
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import anyio
 import anyio.to_thread
-import msgspec
 from anyio.abc import TaskGroup
 
 from sandlot.errors import ConfigError, SandboxError, unwrapped
@@ -27,10 +26,11 @@ from sandlot.sandbox.docker_snapshot import DockerFrozen, DockerSnapshot, writte
 from sandlot.sandbox.engine import Engine, find_socket, open_engine
 from sandlot.sandbox.machine import Machine
 from sandlot.sandbox.owner import is_gone, new_labels
-from sandlot.sandbox.process import NativeProcess, NativeStream, connect, spawn
+from sandlot.sandbox.process import NativeProcess
 from sandlot.sandbox.program import program
 from sandlot.sandbox.quota import Quota
-from sandlot.sandbox.wire import Entry, Listing
+from sandlot.sandbox.stream import NativeStream
+from sandlot.sandbox.wire import Entry
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +38,6 @@ AT_ONCE = 8
 """Sandboxes being started at the same time; an engine does most of it one after another."""
 
 _RUN = "sandlot.run"
-_NOT_LISTED = ("/proc/", "/dev/", "/sys/")
 
 
 class DockerSandbox:
@@ -54,9 +53,8 @@ class DockerSandbox:
         self._changing = anyio.Lock(fast_acquire=True)
 
     async def spawn(self, command: Command) -> NativeProcess:
-        """Start a command; what the image sets in its environment lies below the command's own."""
-        live = await self._live()
-        return await spawn(live.machine.link, msgspec.structs.replace(command, env={**live.base.env, **command.env}))
+        """Start a command."""
+        return await (await self._live()).machine.spawn(command)
 
     async def read(self, path: str) -> bytes:
         """One file; `FileNotFoundError` if it is not there."""
@@ -68,19 +66,21 @@ class DockerSandbox:
 
     async def list(self, folder: str = "/") -> Sequence[str]:
         """Absolute paths of all files below a folder, sorted; the image's included, `/proc`, `/dev` and `/sys` not."""
-        try:
-            entries = await self._reader().entries(Listing.BELOW, folder)
-        except (FileNotFoundError, NotADirectoryError):
-            return []  # there is nothing below it
-        return sorted(entry.path for entry in entries if entry.kind == "f" and not entry.path.startswith(_NOT_LISTED))
+        return await self._reader().files_below(folder)
 
     async def stat(self, path: str) -> Entry:
         """One path as it is, links not followed."""
-        return (await self._reader().entries(Listing.ITSELF, path))[0]
+        return await self._reader().stat(path)
 
     async def connect(self, where: int | str) -> NativeStream:
         """Reach a port (number) or unix socket (path) inside, without opening the network."""
-        return await connect((await self._live()).machine.link, where)
+        return await (await self._live()).machine.connect(where)
+
+    @asynccontextmanager
+    async def listen(self, port: int) -> AsyncGenerator[AsyncIterator[NativeStream]]:
+        """Stand behind a port of the loopback inside; every connection a program makes to it comes out here."""
+        async with (await self._live()).machine.listen(port) as connections:
+            yield connections
 
     async def changed(self) -> Mapping[str, int]:
         """Every file that is not the image's, by absolute path: size in bytes, as it is now. Nothing is stopped for it."""

@@ -4,7 +4,8 @@ import platform
 
 from sandlot.errors import ConfigError
 from sandlot.sandbox.docker_machine import MOUNTED, Base
-from sandlot.sandbox.engine import Engine, EngineImage
+from sandlot.sandbox.engine import Engine, EngineImage, ImageConfig
+from sandlot.sandbox.surroundings import surroundings_of
 
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
@@ -25,8 +26,9 @@ async def find_base(engine: Engine, name: str) -> Base:
             f" Fetch it first: `docker pull {name}`; sandboxes never do"
         )
     _check(name, image)
-    env = dict(line.split("=", 1) for line in ((image.config and image.config.env) or ()) if "=" in line)
-    return Base(image=image.id, pristine=image.id, env=env, mounted=MOUNTED)
+    config = image.config or ImageConfig()
+    surroundings = surroundings_of(config.env, config.user, config.working_dir)
+    return Base(image=image.id, pristine=image.id, surroundings=surroundings, mounted=MOUNTED)
 
 
 def _check(name: str, image: EngineImage) -> None:

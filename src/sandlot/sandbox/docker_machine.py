@@ -23,6 +23,7 @@ from sandlot.sandbox.engine import Engine
 from sandlot.sandbox.link import Link
 from sandlot.sandbox.machine import Machine
 from sandlot.sandbox.quota import Quota
+from sandlot.sandbox.surroundings import Surroundings
 from sandlot.sandbox.zygote import HOSTNAME
 
 AGENT = "/dev/init"
@@ -48,8 +49,8 @@ class Base:
     """The engine's id."""
     pristine: str
     """The id of the image the user named: what changes are told against."""
-    env: Mapping[str, str]
-    """What the image wants every command to see."""
+    surroundings: Surroundings
+    """What the image wants every command to start with."""
     mounted: Mapping[str, bytes]
     """What the files the engine mounts hold."""
     changed: frozenset[str] = frozenset()
@@ -88,14 +89,14 @@ class DockerMachine:
         return Base(
             image=await self._engine.commit(self.number),
             pristine=self.base.pristine,
-            env=self.base.env,
+            surroundings=self.base.surroundings,
             mounted=await self.mounted(),
             changed=await self.changed_paths(),
         )
 
     async def close(self) -> None:
         """End it; returns when the engine has removed it."""
-        self.machine.close()
+        await self.machine.close()
         await discard(self._engine, self.number)
 
 
@@ -143,7 +144,7 @@ async def start_docker_machine(
             await engine.start(number)
             await link.greet_plain()
             tasks.start_soon(link.run)
-            made = DockerMachine(engine, number, Machine(link, -1, quota), base)
+            made = DockerMachine(engine, number, Machine(link, -1, quota, base.surroundings), base)
             await _put_mounted(made.machine, base.mounted)
         except BaseException:
             with anyio.move_on_after(10, shield=True):

@@ -62,6 +62,8 @@ class ImageConfig(_Said, frozen=True):
     """What an image asks for when it is run."""
 
     env: list[str] | None = None
+    user: str | None = None
+    working_dir: str | None = None
     volumes: dict[str, Any] | None = None
 
 
@@ -157,8 +159,8 @@ class Engine:
         return _decoded(data or b"", Made).id
 
     async def remove_image(self, number: str) -> bool:
-        """Remove an image; False while something still stands on it."""
-        answer = await self._call("DELETE", f"/images/{quote(number)}", {"force": "1"}, fine=(404, 409))
+        """Remove an image and nothing below it, which others may stand on; False while something still stands on it."""
+        answer = await self._call("DELETE", f"/images/{quote(number)}", {"force": "1", "noprune": "1"}, fine=(404, 409))
         return answer is not None or await self.image(number) is None
 
     async def attach(self, number: str) -> Attached:

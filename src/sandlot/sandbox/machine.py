@@ -1,31 +1,65 @@
 """A machine: one running process 1 with its link, and the file and process operations it offers.
 
-A sandbox is a machine on a stack of layers; when it is frozen, its machine stays behind as the snapshot's reader.
+A sandbox is a machine on a stack of layers; when it is frozen, its machine stays behind as the snapshot's reader. What native and
+docker sandboxes have in common is here.
 """
 
 import os
 import struct
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractAsyncContextManager
 
+import anyio
+import anyio.to_thread
 from anyio.abc import TaskGroup
 
 from sandlot.errors import SandboxError
+from sandlot.ports import Command
 from sandlot.sandbox.link import Link
+from sandlot.sandbox.process import NativeProcess, spawn
 from sandlot.sandbox.quota import Quota
+from sandlot.sandbox.stream import NativeStream, connect, listen
+from sandlot.sandbox.surroundings import Surroundings
 from sandlot.sandbox.wire import Entry, Kind, Listing, take_entries, text
 from sandlot.sandbox.zygote import Layer, Tree, Zygote
 
 _CHUNK = 512 << 10
 _LISTING_BYTES = 256 << 20
+_NOT_LISTED = ("/proc/", "/dev/", "/sys/")
 
 
 class Machine:
     """A live process 1. `upper` keeps what it wrote; whoever takes it must close it or give it to the zygote."""
 
-    def __init__(self, link: Link, upper: int, quota: Quota) -> None:
+    def __init__(self, link: Link, upper: int, quota: Quota, surroundings: Surroundings | None = None) -> None:
         self.link = link
         self._upper = upper
         self._quota = quota
+        self.surroundings = surroundings or Surroundings()
+
+    async def spawn(self, command: Command) -> NativeProcess:
+        """Start a command; what it leaves open is as the image says."""
+        return await spawn(self.link, self.surroundings.around(command))
+
+    async def connect(self, where: int | str) -> NativeStream:
+        """Reach a port or unix socket inside."""
+        return await connect(self.link, where)
+
+    def listen(self, port: int) -> AbstractAsyncContextManager[AsyncIterator[NativeStream]]:
+        """Stand behind a port inside."""
+        return listen(self.link, port)
+
+    async def files_below(self, folder: str) -> list[str]:
+        """Absolute paths of all files below a folder, sorted; the image's included, `/proc`, `/dev` and `/sys` not."""
+        try:
+            entries = await self.entries(Listing.BELOW, folder)
+        except (FileNotFoundError, NotADirectoryError):
+            return []  # there is nothing below it
+        return sorted(entry.path for entry in entries if entry.kind == "f" and not entry.path.startswith(_NOT_LISTED))
+
+    async def stat(self, path: str) -> Entry:
+        """One path as it is, links not followed."""
+        return (await self.entries(Listing.ITSELF, path))[0]
 
     async def read(self, path: str) -> bytes:
         """One regular file, whole. `OSError` by number: not there, a folder, larger than the quota allows."""
@@ -53,19 +87,25 @@ class Machine:
         if self._upper < 0:
             raise SandboxError("the sandbox is closed; its files are gone", kind="closed")
         layer = await zygote.upper(self._upper)
-        os.close(self._upper)
-        self._upper = -1
+        await self._let_upper_go()
         return layer
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """End it; what it wrote is gone unless it became a layer."""
         self.link.close()
-        if self._upper >= 0:
-            os.close(self._upper)
-            self._upper = -1
+        await self._let_upper_go()
+
+    async def _let_upper_go(self) -> None:
+        """Beside the loop: whoever closes it last waits while the kernel frees all that was written."""
+        upper, self._upper = self._upper, -1
+        if upper >= 0:
+            with anyio.CancelScope(shield=True):
+                await anyio.to_thread.run_sync(os.close, upper)
 
 
-async def start_machine(zygote: Zygote, tasks: TaskGroup, trees: Sequence[Tree], quota: Quota) -> Machine:
+async def start_machine(
+    zygote: Zygote, tasks: TaskGroup, trees: Sequence[Tree], quota: Quota, surroundings: Surroundings
+) -> Machine:
     """A fresh machine on these layers, ready for commands; its reader runs in `tasks` until it is closed."""
     sock = await zygote.start(trees, quota)
     link = Link(sock)
@@ -75,7 +115,7 @@ async def start_machine(zygote: Zygote, tasks: TaskGroup, trees: Sequence[Tree],
         link.close()
         raise
     tasks.start_soon(link.run)
-    return Machine(link, upper, quota)
+    return Machine(link, upper, quota, surroundings)
 
 
 def absolute(path: str) -> str:

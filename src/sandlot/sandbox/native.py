@@ -9,7 +9,7 @@ of times. Processes and `/dev/shm` are not carried over.
 import logging
 import resource
 from collections import Counter, deque
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 
 import anyio
@@ -24,10 +24,12 @@ from sandlot.sandbox.images.image import Image
 from sandlot.sandbox.images.spec import find_image, image_digest
 from sandlot.sandbox.machine import Machine, start_machine
 from sandlot.sandbox.probe import capabilities
-from sandlot.sandbox.process import NativeProcess, NativeStream, connect, spawn
+from sandlot.sandbox.process import NativeProcess
 from sandlot.sandbox.program import program
 from sandlot.sandbox.quota import Quota
 from sandlot.sandbox.snapshot import Frozen, NativeSnapshot
+from sandlot.sandbox.stream import NativeStream
+from sandlot.sandbox.surroundings import Surroundings
 from sandlot.sandbox.wire import Entry, Listing
 from sandlot.sandbox.zygote import Tree, Zygote, open_zygote
 
@@ -36,25 +38,23 @@ log = logging.getLogger(__name__)
 AT_ONCE = 16
 """Sandboxes being started at the same time; more would only wait for each other inside the kernel."""
 
-_NOT_LISTED = ("/proc/", "/dev/", "/sys/")
-
 
 class NativeSandbox:
     """A machine for one rollout (port `Sandbox`)."""
 
-    def __init__(
-        self, backend: "NativeBackend", trees: tuple[Tree, ...], machine: Machine | None, below: Frozen | None = None
-    ) -> None:
+    def __init__(self, backend: "NativeBackend", trees: tuple[Tree, ...], machine: Machine, below: Frozen | None = None) -> None:
         self._backend = backend
         self._trees = trees
-        self._machine = machine
+        self._opened = trees
+        self._surroundings = machine.surroundings
+        self._machine: Machine | None = machine
         self._frozen: list[Frozen] = [below] if below is not None else []
         self._own: list[Frozen] = []
         self._changing = anyio.Lock(fast_acquire=True)
 
     async def spawn(self, command: Command) -> NativeProcess:
         """Start a command."""
-        return await spawn((await self._live()).link, command)
+        return await (await self._live()).spawn(command)
 
     async def read(self, path: str) -> bytes:
         """One file; `FileNotFoundError` if it is not there."""
@@ -66,19 +66,21 @@ class NativeSandbox:
 
     async def list(self, folder: str = "/") -> Sequence[str]:
         """Absolute paths of all files below a folder, sorted; the image's included, `/proc`, `/dev` and `/sys` not."""
-        try:
-            entries = await self._reader().entries(Listing.BELOW, folder)
-        except (FileNotFoundError, NotADirectoryError):
-            return []  # there is nothing below it
-        return sorted(entry.path for entry in entries if entry.kind == "f" and not entry.path.startswith(_NOT_LISTED))
+        return await self._reader().files_below(folder)
 
     async def stat(self, path: str) -> Entry:
         """One path as it is, links not followed."""
-        return (await self._reader().entries(Listing.ITSELF, path))[0]
+        return await self._reader().stat(path)
 
     async def connect(self, where: int | str) -> NativeStream:
         """Reach a port (number) or unix socket (path) inside, without opening the network."""
-        return await connect((await self._live()).link, where)
+        return await (await self._live()).connect(where)
+
+    @asynccontextmanager
+    async def listen(self, port: int) -> AsyncGenerator[AsyncIterator[NativeStream]]:
+        """Stand behind a port of the loopback inside; every connection a program makes to it comes out here."""
+        async with (await self._live()).listen(port) as connections:
+            yield connections
 
     async def changed(self) -> Mapping[str, int]:
         """Every file that is not the image's, by absolute path: size in bytes, as it is now. Nothing is stopped for it."""
@@ -105,8 +107,8 @@ class NativeSandbox:
         """Back to the bytes it was opened with; processes and snapshots are gone."""
         async with self._changing:
             await self._drop_own()
-            self._trees = await self._frozen[-1].trees() if self._frozen else self._trees
-            self._machine = await self._backend.start(self._trees)
+            self._trees = self._opened
+            self._machine = await self._backend.start(self._trees, self._surroundings)
 
     async def close(self) -> None:
         """Gone without a trace."""
@@ -117,10 +119,10 @@ class NativeSandbox:
 
     async def _drop_own(self) -> None:
         if self._machine is not None:
-            self._machine.close()
-            self._machine = None
+            machine, self._machine = self._machine, None
+            await machine.close()
         for frozen in self._own:
-            frozen.machine.close()
+            await frozen.machine.close()
             self._frozen.remove(frozen)
             await frozen.release()
         self._own = []
@@ -134,7 +136,7 @@ class NativeSandbox:
             async with self._changing:
                 if self._machine is None:
                     self._trees = await self._frozen[-1].trees()
-                    self._machine = await self._backend.start(self._trees)
+                    self._machine = await self._backend.start(self._trees, self._surroundings)
         return self._machine
 
 
@@ -158,10 +160,10 @@ class NativeBackend:
         del limits
         if network != "none":
             raise ConfigError(f"network {network!r} for a native sandbox; there is: `none`")
-        _, trees = await self._image(image)
-        machine = self._take(image) or await self.start(trees)
+        found, trees = await self._image(image)
+        machine = await self._take(image) or await self.start(trees, found.surroundings)
         if self._pool:
-            self._tasks.start_soon(self._fill, image, trees)
+            self._tasks.start_soon(self._fill, image)
         async with _closing(NativeSandbox(self, trees, machine)) as sandbox:
             yield sandbox
 
@@ -169,19 +171,18 @@ class NativeBackend:
     async def fork(self, frozen: Frozen) -> AsyncGenerator[NativeSandbox]:
         """A sandbox on a frozen one's files."""
         trees = await frozen.trees()
-        machine = await self.start(trees)
+        machine = await self.start(trees, frozen.machine.surroundings)
         async with _closing(NativeSandbox(self, trees, machine, frozen.hold())) as sandbox:
             yield sandbox
 
-    async def start(self, trees: tuple[Tree, ...]) -> Machine:
+    async def start(self, trees: tuple[Tree, ...], surroundings: Surroundings) -> Machine:
         """A machine on these layers, when its turn comes."""
         async with self._starting:
-            return await start_machine(self.zygote, self._tasks, trees, self._quota)
+            return await start_machine(self.zygote, self._tasks, trees, self._quota, surroundings)
 
     async def warm(self, image: str) -> None:
         """Fill the pool for an image now."""
-        _, trees = await self._image(image)
-        await self._fill(image, trees)
+        await self._fill(image)
 
     async def probe(self) -> Mapping[str, str]:
         """What this backend isolates on this machine, capability by capability; `no: why` where it does not."""
@@ -217,32 +218,33 @@ class NativeBackend:
                 self._images[name] = image, tuple(trees)
             return self._images[name]
 
-    def _take(self, image: str) -> Machine | None:
+    async def _take(self, image: str) -> Machine | None:
         ready = self._ready.get(image)
         while ready:
             machine = ready.popleft()
             if not machine.link.gone:
                 return machine
-            machine.close()
+            await machine.close()
         return None
 
-    async def _fill(self, image: str, trees: tuple[Tree, ...]) -> None:
+    async def _fill(self, image: str) -> None:
+        found, trees = await self._image(image)
         ready = self._ready.setdefault(image, deque())
         while len(ready) + self._filling[image] < self._pool:
             self._filling[image] += 1
             try:
-                ready.append(await self.start(trees))
+                ready.append(await self.start(trees, found.surroundings))
             except SandboxError as error:  # nobody asked for this one; whoever asks next starts their own and hears why
                 log.warning("the pool could not be filled", extra={"image": image, "error": str(error)})
                 return
             finally:
                 self._filling[image] -= 1
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Let the pool go."""
         for ready in self._ready.values():
             while ready:
-                ready.pop().close()
+                await ready.pop().close()
 
 
 @asynccontextmanager
@@ -276,7 +278,8 @@ async def open_native(*, quota: Quota | None = None, pool: int = 0, user: int | 
             try:
                 yield backend
             finally:
-                backend.close()
+                with anyio.move_on_after(10, shield=True):
+                    await backend.close()
                 tasks.cancel_scope.cancel()
     except BaseExceptionGroup as group:  # our tasks raise nothing: the one error in it is the caller's own
         raise unwrapped(group) from None

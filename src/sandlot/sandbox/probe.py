@@ -8,6 +8,14 @@ from collections.abc import Mapping
 from sandlot.sandbox.zygote import Zygote
 
 
+def _users(zygote: Zygote) -> str:
+    if zygote.privileged:
+        return f"yes: {zygote.num_ids} ids of its own"
+    if zygote.num_ids > 1:
+        return f"yes: {zygote.num_ids} ids; root inside is the user outside, the others are lent ones (/etc/subuid)"
+    return f"no: one id; root inside is the user outside, other users cannot be used ({zygote.lent})"
+
+
 def capabilities(zygote: Zygote) -> Mapping[str, str]:
     """Capability -> `yes: how`, or `no: why` where it does not hold."""
     cgroups = zygote.cgroups
@@ -23,9 +31,7 @@ def capabilities(zygote: Zygote) -> Mapping[str, str]:
         "files": "yes: overlay on tmpfs, own mount namespace that nothing inside has power over",
         "network": "yes: own network namespace, loopback only",
         "ipc": "yes: own IPC and host name namespaces",
-        "users": "yes: 65536 ids of its own"
-        if root
-        else "no: one id; root inside is the user outside, other users cannot be used",
+        "users": _users(zygote),
         "image_owners": (
             "yes: the image's files belong to root inside"
             if root and zygote.owners_mapped

@@ -1,5 +1,6 @@
-"""A command running in a sandbox, as the host sees it, and a connection into one: streams over a link."""
+"""A command running in a sandbox, as the host sees it: streams over a link."""
 
+import functools
 from collections import deque
 from collections.abc import AsyncIterator
 
@@ -36,14 +37,15 @@ class Channel:
 
     def __init__(self, link: Link) -> None:
         self._link = link
-        self._number = link.open_channel(self)
+        self.number = link.open_channel(self)
         self._pieces: deque[tuple[int, bytes]] = deque()
-        self._changed = anyio.Event()
+        self._changed: anyio.Event | None = None
         self._untaken = 0
         self._ungranted = 0
         self._feed = b""
         self.code: int | None = None
         self.dropped = 0
+        self._ended = False
         self._closed = False
         self._accepted = False
         self._error: Exception | None = None
@@ -54,10 +56,7 @@ class Channel:
             case Kind.OUTPUT:
                 if not frame.payload or frame.payload[0] >= len(_NAMES):
                     raise garbled("output of no stream")
-                self._pieces.append((frame.payload[0], frame.payload[1:]))
-                self._ungranted += len(frame.payload) - 1
-                if self._ungranted > WINDOW + _FINAL:
-                    raise garbled("output beyond its window")
+                self._keep(frame.payload[0], frame.payload[1:])
             case Kind.TAKEN:
                 self._untaken -= take_number(frame.payload)
             case Kind.EXITED:
@@ -74,6 +73,17 @@ class Channel:
                 raise garbled(f"a frame of kind {frame.kind} on a stream")
         self._wake()
 
+    def _keep(self, which: int, data: bytes) -> None:
+        if self._ended:
+            raise garbled("output after its end")
+        if not data:
+            self._ended = True
+            return
+        self._pieces.append((which, data))
+        self._ungranted += len(data)
+        if self._ungranted > WINDOW + _FINAL:
+            raise garbled("output beyond its window")
+
     def on_broken(self, error: SandboxError) -> None:
         """Everybody who waits hears it."""
         self._fail(SandboxError(str(error), kind=error.kind))
@@ -85,29 +95,47 @@ class Channel:
 
     def _close(self) -> None:
         self._closed = True
-        self._link.drop_channel(self._number)
+        self._link.drop_channel(self.number)
 
     def _wake(self) -> None:
-        self._changed.set()
-        self._changed = anyio.Event()
+        if self._changed is not None:
+            self._changed.set()
+            self._changed = None
+
+    def _news(self) -> anyio.Event:
+        """Set at the next frame. Made when somebody wants to wait: most frames meet nobody, and an event is not free."""
+        if self._changed is None:
+            self._changed = anyio.Event()
+        return self._changed
 
     async def request(self, kind: Kind, payload: bytes = b"") -> None:
         """Send a frame about this channel."""
-        await self._link.send(kind, self._number, payload)
+        await self._link.send(kind, self.number, payload)
 
-    async def accepted(self) -> None:
-        """Wait until the agent has agreed to a connection."""
-        while not self._accepted and self._error is None:
-            await self._changed.wait()
+    async def accepted(self) -> bool:
+        """Wait until the agent has agreed to a connection; False if there will be none."""
+        while not self._accepted and not self._closed:
+            await self._news().wait()
         if self._error is not None:
             raise self._error
+        return self._accepted
+
+    async def drained(self) -> None:
+        """Wait until the agent has passed on all input, or nobody is there to take it."""
+        while self._untaken > 0 and not self.over():
+            await self._news().wait()
+
+    def abandon(self) -> None:
+        """Listen no longer: whoever waits hears the end."""
+        self._close()
+        self._wake()
 
     async def piece(self) -> tuple[int, bytes] | None:
         """The next piece of output; None at the end."""
         while not self._pieces:
             if self._error is not None:
                 raise self._error
-            if self._closed:
+            if self._closed or self._ended:
                 return None
             await self._wait()
         which, data = self._pieces.popleft()
@@ -137,7 +165,7 @@ class Channel:
             if self._closed:
                 return  # nobody is there to read; a pipe would say the same by a signal the writer ignores
             if self._untaken >= WINDOW:
-                await self._changed.wait()
+                await self._news().wait()
                 continue
             part, view = view[:_PIECE], view[_PIECE:]
             self._untaken += len(part)
@@ -154,13 +182,13 @@ class Channel:
             part = self._feed[:_PIECE]
             self._feed = self._feed[_PIECE:]
             self._untaken += len(part)
-            changed = self._changed
+            changed = self._news()
             await self.request(Kind.INPUT, part)
             if not self._feed:
                 await self.request(Kind.INPUT)
             if changed.is_set():
                 return
-        await self._changed.wait()
+        await self._news().wait()
 
     def refuse(self, message: str) -> None:
         """Answer without asking the agent: a message on stderr and the shell's code for what cannot be started."""
@@ -204,32 +232,6 @@ class NativeProcess:
             await self._channel.exit_code()
 
 
-class NativeStream:
-    """A connection into a native sandbox (port `Stream`)."""
-
-    def __init__(self, channel: Channel) -> None:
-        self._channel = channel
-        self._rest = b""
-
-    async def send(self, data: bytes) -> None:
-        """Write all of it."""
-        if data:
-            await self._channel.give(data)
-
-    async def receive(self, max_bytes: int = 65536) -> bytes:
-        """What is there; empty at the end."""
-        if not self._rest:
-            piece = await self._channel.piece()
-            self._rest = piece[1] if piece is not None else b""
-        data, self._rest = self._rest[:max_bytes], self._rest[max_bytes:]
-        return data
-
-    async def aclose(self) -> None:
-        """Close both ways."""
-        if not self._channel.over():
-            await self._channel.request(Kind.CLOSE)
-
-
 async def spawn(link: Link, command: Command) -> NativeProcess:
     """Start a command over a link. One that cannot even be said is answered like one that cannot be started."""
     stdin = command.stdin or b""
@@ -246,34 +248,34 @@ async def spawn(link: Link, command: Command) -> NativeProcess:
     return NativeProcess(channel)
 
 
+@functools.lru_cache(maxsize=32)
+def _environment(own: tuple[tuple[str, str], ...]) -> bytes:
+    """The variables of a command as they are sent; most commands of a sandbox have the same."""
+    environment = [f"{name}={value}" for name, value in (ENVIRONMENT | dict(own)).items()]
+    if "\0" in "".join(environment):
+        raise ValueError("it has a NUL in it")
+    return words(environment)
+
+
 def _packed(command: Command, first: bytes, *, stays_open: bool) -> bytes:
     """The SPAWN of a command; `ValueError` for what no kernel would take."""
-    environment = [f"{name}={value}" for name, value in (ENVIRONMENT | command.env).items()]
+    folder, user = command.cwd or "/", command.user or "root"
     if not command.argv:
         raise ValueError("it has no words")
-    if any("\0" in word for word in (*command.argv, *environment, command.cwd, command.user)):
+    if "\0" in "".join((*command.argv, folder, user)):
         raise ValueError("it has a NUL in it")
     limit = _UNLIMITED if command.output_bytes is None else command.output_bytes
     payload = b"".join(
         (
             ((1 if command.pty else 0) | (2 if stays_open else 0)).to_bytes(1, "little"),
             limit.to_bytes(8, "little"),
-            text(command.user),
-            text(command.cwd),
-            words(list(command.argv)),
-            words(environment),
+            text(user),
+            text(folder),
+            words(command.argv),
+            _environment(tuple(command.env.items())),
             text(first),
         )
     )
     if len(payload) > FRAME_MAX - 5:
         raise ValueError(f"its words take {len(payload)} bytes; write them to a file")
     return payload
-
-
-async def connect(link: Link, where: int | str) -> NativeStream:
-    """Reach a port or unix socket inside; `ConnectionRefusedError` and its kin if nobody listens."""
-    channel = Channel(link)
-    port, path = (where, "") if isinstance(where, int) else (0, where)
-    await channel.request(Kind.CONNECT, port.to_bytes(4, "little") + text(path))
-    await channel.accepted()
-    return NativeStream(channel)

@@ -1,21 +1,19 @@
-"""The C program in `agent/`, built once and kept: zygote and agent in one small static file.
+"""The C program in `agent/`: zygote and agent in one small static file.
 
-It is compiled at first use, because a wheel for every machine would be worth more than it costs only when there is one. The
-file's name carries a hash of the sources, so a changed source is a new program, and two versions of Sandlot do not meet.
+A wheel for Linux carries it ready. From source it is compiled at first use and kept in the cache; the file's name carries a hash
+of the sources, so a changed source is a new program, and two versions of Sandlot do not meet.
 """
 
-import hashlib
 import os
-import shutil
 import stat
-import subprocess
-import tempfile
 from importlib import resources
 from pathlib import Path
 
 from sandlot.errors import SandboxError
+from sandlot.sandbox.compile import CompileError, compile_program, program_name
 
-FLAGS = ("-std=gnu11", "-O2", "-static", "-Wall", "-Wextra")
+BUILT = "built"
+"""Where a wheel has it, beside the sources."""
 
 
 def cache_folder() -> Path:
@@ -25,40 +23,22 @@ def cache_folder() -> Path:
 
 
 def program() -> Path:
-    """The built program; compiles it if this version was never built here."""
-    with resources.as_file(resources.files("sandlot.sandbox") / "agent") as sources:
-        path = cache_folder() / f"agent-{_hash(sources)}"
-        if not path.exists():
-            _compile(sources, path)
+    """The program; compiles it if the wheel brought none and this version was never built here."""
+    sources = Path(str(resources.files("sandlot.sandbox") / "agent"))
+    name = program_name(sources)
+    if os.access(sources / BUILT / name, os.X_OK):
+        return sources / BUILT / name  # as trusted as the code that runs it
+    path = cache_folder() / name
+    if not path.exists():
+        try:
+            compile_program(sources, path)
+        except CompileError as error:
+            raise SandboxError(str(error), kind="config") from error
+        except OSError as error:
+            raise SandboxError(
+                f"cannot keep the sandbox program in {path.parent}: {error}; set XDG_CACHE_HOME", kind="config"
+            ) from error
     about = path.stat()
     if about.st_uid not in {0, os.getuid()} or about.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise SandboxError(f"{path} could have been written by another user; remove it and start again", kind="config")
     return path
-
-
-def _hash(sources: Path) -> str:
-    whole = hashlib.sha256(" ".join(FLAGS).encode())
-    for source in sorted(sources.glob("*.[ch]")):
-        whole.update(f"{source.name}\0{source.stat().st_size}\0".encode() + source.read_bytes())
-    return whole.hexdigest()[:16]
-
-
-def _compile(sources: Path, path: Path) -> None:
-    compiler = shutil.which("cc") or shutil.which("gcc")
-    if compiler is None:
-        raise SandboxError("no C compiler to build the sandbox program with: `apt-get install gcc libc6-dev`", kind="config")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o755)
-        with tempfile.TemporaryDirectory(dir=path.parent) as folder:
-            built = Path(folder) / "agent"
-            command = [compiler, *FLAGS, "-o", str(built), *map(str, sorted(sources.glob("*.c")))]
-            done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)  # noqa: S603 - our own sources
-            if done.returncode:
-                fix = "is libc6-dev installed? `apt-get install gcc libc6-dev`"
-                raise SandboxError(f"building the sandbox program failed; {fix}\n{done.stderr[-2000:]}", kind="config")
-            built.chmod(0o755)
-            built.replace(path)
-    except OSError as error:
-        raise SandboxError(
-            f"cannot keep the sandbox program in {path.parent}: {error}; set XDG_CACHE_HOME", kind="config"
-        ) from error

@@ -20,7 +20,7 @@ _PIECE = 64 << 10
 _BEST_SHELL = "exec $(command -v bash || command -v sh) -i"
 
 
-async def interact(sandbox: Sandbox, *, stdin: int = 0, stdout: int = 1, stderr: int = 2, cwd: str = "/") -> int:
+async def interact(sandbox: Sandbox, *, stdin: int = 0, stdout: int = 1, stderr: int = 2, cwd: str | None = None) -> int:
     """Run a shell on these descriptors until it ends; returns its exit code."""
     at_terminal = os.isatty(stdin)
     size = shutil.get_terminal_size()

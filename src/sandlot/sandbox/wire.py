@@ -5,6 +5,7 @@ well-formed frame ends the connection as a `SandboxError`, never as a Python err
 """
 
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -40,6 +41,8 @@ class Kind(IntEnum):
     CONNECT = 23
     FREEZE = 24
     CLOSE = 25
+    LISTEN = 26
+    ACCEPT = 27
     HELLO = 64
     OUTPUT = 65
     EXITED = 66
@@ -103,9 +106,9 @@ def text(value: str | bytes) -> bytes:
     return _LENGTH.pack(len(data)) + data
 
 
-def words(values: list[str]) -> bytes:
+def words(values: Sequence[str]) -> bytes:
     """A list of texts inside a payload."""
-    return _LENGTH.pack(len(values)) + b"".join(text(value) for value in values)
+    return _LENGTH.pack(len(values)) + b"".join([text(value) for value in values])
 
 
 class FrameReader:

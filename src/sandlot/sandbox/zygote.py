@@ -18,6 +18,7 @@ import anyio.to_thread
 from sandlot.errors import SandboxError
 from sandlot.sandbox.cgroup import Cgroups
 from sandlot.sandbox.quota import Quota
+from sandlot.sandbox.subids import find_loan
 from sandlot.sandbox.wire import FrameReader, Kind, frame, take_failure, take_number, text
 
 FIRST_ID = 0x2000_0000
@@ -54,13 +55,25 @@ class Zygote:
         self.pid = process.pid
         self.cgroups = cgroups
         self.privileged = False
+        self.num_ids = 1
+        """Users and groups a sandbox has."""
+        self.lent = ""
+        """For an ordinary user: why there is only one."""
         self.owners_mapped = True
         """False if the image's files cannot be made to belong to the sandbox's root on this file system."""
 
-    async def configure(self) -> None:
-        """Let it enter its own place."""
+    async def configure(self, user: int) -> None:
+        """Let it enter its own place, with the ids its user was lent."""
         folders = b"".join(text(str(folder)) for folder in self.cgroups.folders)
-        self.privileged = bool(await self._ask(Kind.CONFIGURE, struct.pack("<II", FIRST_ID, len(self.cgroups.folders)) + folders))
+        users, groups = (
+            find_loan(user, Path(f"/etc/{file}"), program) for file, program in (("subuid", "newuidmap"), ("subgid", "newgidmap"))
+        )
+        loans = b"".join(text(loan.program) + struct.pack("<II", loan.first, loan.count) for loan in (users, groups))
+        payload = struct.pack("<II", FIRST_ID, len(self.cgroups.folders)) + folders + loans
+        value = await self._ask(Kind.CONFIGURE, payload)
+        self.privileged = bool(value & 1)
+        self.num_ids = value >> 1
+        self.lent = users.missing or groups.missing or f"`{users.program}` refused"
 
     async def folder(self, path: Path) -> Layer:
         """A folder of the host as a read-only layer; the same folder is held once."""
@@ -154,7 +167,7 @@ async def open_zygote(program: Path, cgroups: Cgroups, user: int | None = None) 
         process = _launch(program, theirs.fileno(), user)
     zygote = Zygote(ours, process, cgroups)
     try:
-        await zygote.configure()
+        await zygote.configure(os.geteuid() if user is None else user)
         yield zygote
     finally:
         with anyio.move_on_after(10, shield=True):

@@ -18,10 +18,15 @@ CONNECT_S = 10.0
 
 
 @asynccontextmanager
-async def http_client(url: str, headers: Mapping[str, str], notes: ServerNotes) -> AsyncGenerator[httpx2.AsyncClient]:
-    """A client for one server. When it closes, the server's session is ended too, if the server still listens."""
+async def http_client(
+    url: str, headers: Mapping[str, str], notes: ServerNotes, socket: str | None = None
+) -> AsyncGenerator[httpx2.AsyncClient]:
+    """A client for one server, reached through a unix socket if one is given.
+
+    When it closes, the server's session is ended too, if the server still listens.
+    """
     notes.over_http = True
-    watched = _WatchedTransport(notes)
+    watched = _WatchedTransport(notes, socket)
     timeout = httpx2.Timeout(CONNECT_S, read=None)  # how long an answer may take is the caller's cancel scope
     async with httpx2.AsyncClient(transport=watched, headers=dict(headers), timeout=timeout) as client:
         try:
@@ -42,8 +47,8 @@ async def _end_session(client: httpx2.AsyncClient, url: str, session: str) -> No
 class _WatchedTransport(httpx2.AsyncBaseTransport):
     """Counts what comes in and notes what went wrong."""
 
-    def __init__(self, notes: ServerNotes) -> None:
-        self._inner = httpx2.AsyncHTTPTransport()
+    def __init__(self, notes: ServerNotes, socket: str | None) -> None:
+        self._inner = httpx2.AsyncHTTPTransport(uds=socket)
         self._notes = notes
         self.session: str | None = None
 

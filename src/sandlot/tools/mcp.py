@@ -1,9 +1,9 @@
 """Any MCP server as an environment's tools, for as long as a world lives.
 
-`McpServer` is what an author writes down: a command to start (stdio) or an address (streamable HTTP). Opening it for a world
-starts the server, or a session on it, and lists its tools; closing ends it, whatever state it is in. The server gets no
-environment variable of ours but a handful like `PATH` and those named. A server that will not start or dies is the environment's
-failure.
+`McpServer` is what an author writes down: a command to start (stdio) or an address (streamable HTTP), beside the world or inside
+its sandbox. Opening it for a world starts the server, or a session on it, and lists its tools; closing ends it, whatever state it
+is in. The server gets no environment variable of ours but a handful like `PATH` and those named; inside a sandbox, none. A server
+that will not start or dies is the environment's failure.
 
 The SDK is imported when a source is opened, not before: it costs more than a second.
 """
@@ -15,13 +15,14 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import anyio
 import anyio.to_thread
 import msgspec
 
 from sandlot.errors import AuthorError, ConfigError, boundary, unwrapped
-from sandlot.ports import Tool, World
+from sandlot.ports import Command, Tool, World
 from sandlot.types import Json
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ INHERITED = ("HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "SHELL", "TERM", "TMPD
 MAX_TOOLS = 1024
 """More than any agent can be shown."""
 MAX_PAGES = 100
+LOOPBACK = {"127.0.0.1", "localhost"}
 
 
 class McpServer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -45,8 +47,10 @@ class McpServer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """Start this, and speak over its standard streams."""
     url: str | None = None
     """Or speak streamable HTTP with this address."""
+    inside: bool = False
+    """Run the command in the world's sandbox, or reach the address there: `url` is then `http://127.0.0.1:PORT/...`."""
     cwd: str | None = None
-    """Where the command runs; None for where we are."""
+    """Where the command runs; None for where we are, inside a sandbox for where its image says."""
     env: dict[str, str] = {}
     """Variables for the command, as written here: no place for secrets."""
     pass_env: tuple[str, ...] = ()
@@ -67,11 +71,24 @@ class McpServer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             raise ConfigError(f"MCP server `{self.name}`: `env` and `pass_env` are for `command`; a `url` takes `headers`")
         if self.command and self.headers:
             raise ConfigError(f"MCP server `{self.name}`: `headers` are for `url`; a `command` takes `env` and `pass_env`")
+        if self.inside:
+            self._require_fit_for_inside()
         if not 0 < self.start_s < math.inf:
             raise ConfigError(f"MCP server `{self.name}`: `start_s` is {self.start_s}; give a positive number of seconds")
 
+    def _require_fit_for_inside(self) -> None:
+        if self.pass_env or self.headers:
+            raise ConfigError(
+                f"MCP server `{self.name}`: `pass_env` and `headers` carry what only this process knows, and nothing of that may "
+                "enter a sandbox; leave them out, or `inside`"
+            )
+        if self.url is not None and (urlsplit(self.url).scheme != "http" or urlsplit(self.url).hostname not in LOOPBACK):
+            raise ConfigError(
+                f"MCP server `{self.name}`: `url` is {self.url!r}; inside a sandbox there is only `http://127.0.0.1:PORT/...`"
+            )
+
     @asynccontextmanager
-    async def open(self, world: World) -> AsyncGenerator[Sequence[Tool]]:  # noqa: ARG002 - it runs beside the world, not in it
+    async def open(self, world: World) -> AsyncGenerator[Sequence[Tool]]:
         """Start the server for this world and give its tools; gone, with its processes, when the context ends."""
         await anyio.to_thread.run_sync(_load_sdk)  # beside the loop: every other rollout would wait for it
         from sandlot.tools.stdio import ServerNotes  # noqa: PLC0415 - brings the SDK, see above
@@ -81,7 +98,7 @@ class McpServer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         try:
             with anyio.CancelScope(deadline=anyio.current_time() + self.start_s) as starting:
                 async with AsyncExitStack() as stack:
-                    tools = await self._started(stack, notes, what)
+                    tools = await self._started(stack, world, notes, what)
                     starting.deadline = math.inf
                     yield tools
         except BaseExceptionGroup as group:
@@ -90,36 +107,43 @@ class McpServer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         if starting.cancelled_caught:
             raise AuthorError(f"{what} within {self.start_s:g} s; {notes.tell() or 'it said nothing'}", kind="timeout")
 
-    async def _started(self, stack: AsyncExitStack, notes: "ServerNotes", what: str) -> Sequence[Tool]:
+    async def _started(self, stack: AsyncExitStack, world: World, notes: "ServerNotes", what: str) -> Sequence[Tool]:
         from mcp import Client, MCPError  # noqa: PLC0415 - see above
 
         from sandlot.tools.remote import remote_tool  # noqa: PLC0415 - see above
 
         with boundary(AuthorError, what):
             try:
-                client = await stack.enter_async_context(Client(await self._transport(stack, notes), cache=None))
+                client = await stack.enter_async_context(Client(await self._transport(stack, world, notes), cache=None))
                 listed = await self._listed(client)
             except (MCPError, ExceptionGroup, OSError) as error:
                 raise AuthorError(f"{what}: {unwrapped(error)}; {notes.tell()}", kind="server") from error
         return [remote_tool(each, self.name, self.prefix, client, notes) for each in listed]
 
-    async def _transport(self, stack: AsyncExitStack, notes: "ServerNotes") -> Any:
-        if self.url is None:
+    async def _transport(self, stack: AsyncExitStack, world: World, notes: "ServerNotes") -> Any:
+        if self.url is not None:
+            return await self._over_http(stack, self.url, world, notes)
+        if not self.inside:
             from sandlot.tools.stdio import stdio  # noqa: PLC0415 - see above
 
             env = {name: os.environ[name] for name in INHERITED if name in os.environ}
             env |= {name: self._variable(name) for name in self.pass_env} | self.env
             return stdio(self.command, env, self.cwd, notes)
+        from sandlot.tools.inside import stdio_inside  # noqa: PLC0415 - see above
+
+        return stdio_inside(world, Command(argv=self.command, env=self.env, cwd=self.cwd), notes)
+
+    async def _over_http(self, stack: AsyncExitStack, url: str, world: World, notes: "ServerNotes") -> Any:
         from mcp.client.streamable_http import streamable_http_client  # noqa: PLC0415 - see above
 
         from sandlot.tools.http import http_client  # noqa: PLC0415 - see above
+        from sandlot.tools.inside import door  # noqa: PLC0415 - see above
         from sandlot.tools.stdio import MAX_MESSAGE_BYTES  # noqa: PLC0415 - see above
 
+        socket = await stack.enter_async_context(door(world, urlsplit(url).port or 80, notes)) if self.inside else None
         headers = {header: self._variable(name) for header, name in self.headers.items()}
-        client = await stack.enter_async_context(http_client(self.url, headers, notes))
-        return streamable_http_client(
-            self.url, http_client=client, terminate_on_close=False, max_sse_event_size=MAX_MESSAGE_BYTES
-        )
+        client = await stack.enter_async_context(http_client(url, headers, notes, socket))
+        return streamable_http_client(url, http_client=client, terminate_on_close=False, max_sse_event_size=MAX_MESSAGE_BYTES)
 
     def _variable(self, name: str) -> str:
         try:

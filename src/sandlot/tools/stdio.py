@@ -17,6 +17,8 @@ from anyio.abc import ObjectReceiveStream, ObjectSendStream, Process
 from mcp.shared.message import SessionMessage
 from mcp_types import INTERNAL_ERROR, PARSE_ERROR, ErrorData, JSONRPCError, jsonrpc_message_adapter
 
+from sandlot.errors import SandboxError
+
 MAX_MESSAGE_BYTES = 8 * 2**20
 """One message of a server."""
 TOO_LARGE = f"the answer is larger than {MAX_MESSAGE_BYTES} bytes; ask for less at once"
@@ -40,6 +42,8 @@ class ServerNotes:
     noise: list[str] = field(default_factory=list[str])
     trouble: str = ""
     """Set when the server, and not a tool, failed: what happened."""
+    lost: SandboxError | None = None
+    """Set when the sandbox it ran in is gone: not the server's failure."""
     over_http: bool = False
     too_large: bool = False
     """An answer over HTTP was thrown away; whoever tells the agent sets it back."""
@@ -137,14 +141,14 @@ async def _read_output(process: Process, incoming: ObjectSendStream[SessionMessa
         with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
             async for data in process.stdout:
                 for line in splitter.feed(data):
-                    message = _message(line, notes)
+                    message = message_in(line, notes)
                     if message is not None:
                         await incoming.send(message)
         if not notes.trouble:
             notes.trouble = await _fate(process)
 
 
-def _message(line: Line, notes: ServerNotes) -> SessionMessage | None:
+def message_in(line: Line, notes: ServerNotes) -> SessionMessage | None:
     """The message in a line; for an answer that cannot be used, an error in its place; None for noise."""
     if line.whole is None:
         error = ErrorData(code=INTERNAL_ERROR, message=TOO_LARGE)
@@ -162,12 +166,17 @@ def _message(line: Line, notes: ServerNotes) -> SessionMessage | None:
     return None
 
 
+def line_of(message: SessionMessage) -> bytes:
+    """A message as a server reads it."""
+    return message.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"
+
+
 async def _write_input(process: Process, outgoing: ObjectReceiveStream[SessionMessage]) -> None:
     assert process.stdin
     async with outgoing:
         with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError, OSError):  # the reader sees the end and tells
             async for message in outgoing:
-                await process.stdin.send(message.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n")
+                await process.stdin.send(line_of(message))
 
 
 async def _read_errors(process: Process, notes: ServerNotes) -> None:
@@ -180,11 +189,20 @@ async def _read_errors(process: Process, notes: ServerNotes) -> None:
 async def _fate(process: Process) -> str:
     """How the process ended, now that its output is closed."""
     with anyio.move_on_after(CLOSE_S, shield=True):
-        code = await process.wait()
-        return (
-            f"its process ended with exit code {code}" if code >= 0 else f"its process was killed by {signal.Signals(-code).name}"
-        )
+        return fate(await process.wait())
     return "it closed its output"
+
+
+def fate(code: int) -> str:
+    """How a process with this exit code ended."""
+    return f"its process ended with exit code {code}" if code >= 0 else f"its process was killed by {_signal_name(-code)}"
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # real-time signals have no names
+        return f"signal {number}"
 
 
 async def _stop(process: Process) -> None:

@@ -1,17 +1,21 @@
-"""Model specs to live policies and judges: `openai:NAME@URL`, `scripted:NAME`, `replay:RUN`, or an installed scheme.
+"""Model specs to live policies and judges: `smollm2`, `openai:NAME@URL`, `scripted:NAME` and the rest, or an installed scheme.
 
-Each scheme is one small function below; an installed one (entry point group `sandlot.models`) has the same shape.
+Each scheme is one small function below; an installed one (entry point group `sandlot.models`) has the same shape. Token models
+(`smollm2`, `rookie`, `hf:`, `vllm:`, `sglang:`) are rendered here, in the orchestrator, so that their traces hold exact tokens.
 """
 
+import functools
 import math
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from importlib import import_module
 from pathlib import Path
+from typing import Literal
 from urllib.parse import urlsplit
 
 import anyio
 import anyio.to_thread
+import msgspec
 
 from sandlot.env.environment import Environment
 from sandlot.errors import ConfigError
@@ -20,11 +24,12 @@ from sandlot.grade.judge import ModelJudge
 from sandlot.model.replay import replayed
 from sandlot.model.scripted import scripted
 from sandlot.model.secret import shown_url
-from sandlot.model.spend import Caps, Prices, Spend, capped
+from sandlot.model.spend import Caps, Prices, Spend, capped, capped_tokens
 from sandlot.model.spoken import spoken
-from sandlot.ports import ChatModel, Judge, Policies
+from sandlot.ports import ChatModel, Judge, Policies, Renderer, TokenModel
 from sandlot.store.reader import RunReader
 from sandlot.trace import Usage
+from sandlot.wiring.engines import open_engine, open_engine_tokens
 from sandlot.wiring.parts import AgentConfig, ModelConfig, opener
 
 REQUEST_S = 300.0
@@ -48,11 +53,13 @@ async def open_policies(
 
 @asynccontextmanager
 async def open_judge(config: ModelConfig, cache: Path | None = None) -> AsyncGenerator[Judge]:
-    """A grader model: any chat endpoint. Its verdicts are kept in the folder `cache`, if one is given."""
+    """A grader model: any chat endpoint, or a model of ours. Its verdicts are kept in the folder `cache`, if one is given."""
     scheme, _, rest = config.spec.partition(":")
-    if scheme != "openai":
-        raise ConfigError(f"judge `{config.shown}`: a judge is a chat model, `openai:NAME@URL`")
-    async with open_chat(rest, config, Spend(_caps(config))) as chat:
+    if scheme not in {"openai", *ENGINES}:
+        raise ConfigError(f"judge `{config.shown}`: a judge is a chat model, `openai:NAME@URL`, or one of {', '.join(ENGINES)}")
+    spend = Spend(_caps(config))
+    opening = open_chat(rest, config, spend) if scheme == "openai" else _engine_chat(config, spend)
+    async with opening as chat:
         yield ModelJudge(chat, FolderCache(cache) if cache else None, config.sampling)
 
 
@@ -74,6 +81,25 @@ async def open_chat(rest: str, config: ModelConfig, spend: Spend, time_s: float 
     await require_listener(settings.url)
     async with open_openai(settings) as chat:
         yield capped(chat, spend, prices)
+
+
+@asynccontextmanager
+async def _engine_chat(config: ModelConfig, spend: Spend) -> AsyncGenerator[ChatModel]:
+    """A model of ours behind messages: the engine renders them."""
+    await anyio.to_thread.run_sync(import_module, "aiohttp")
+    from sandlot.model.endpoint import EndpointConfig, open_endpoint  # noqa: PLC0415 - as above
+    from sandlot.model.openai import OpenAIChat, OpenAIConfig  # noqa: PLC0415 - as above
+
+    async with open_engine(config.spec, _options(config)) as engine:
+        named = OpenAIConfig(model=config.spec, url="http://sandlot/v1")
+        settings = EndpointConfig(name=config.spec, url=named.url, unix=engine.socket, at_once=config.connections)
+        async with open_endpoint(settings, environ={}) as endpoint:
+            yield capped(OpenAIChat(named, endpoint), spend)
+
+
+def _options(config: ModelConfig) -> list[str]:
+    """What the engine's own command line is told."""
+    return [] if config.kv_gib is None else ["--kv-gib", f"{config.kv_gib:g}"]
 
 
 def _caps(config: ModelConfig) -> Caps:
@@ -114,7 +140,80 @@ async def _replay(
     yield replayed(lambda task, rollout: reader.trace(task, rollout) if (task, rollout) in recorded else None)
 
 
-SCHEMES: dict[str, Opener] = {"openai": _openai, "scripted": _scripted, "replay": _replay}
+@asynccontextmanager
+async def _engine(
+    _rest: str, model: ModelConfig, agent: AgentConfig, _env: Environment, spend: Spend
+) -> AsyncGenerator[Policies]:
+    renderer = await anyio.to_thread.run_sync(renderer_of, model)
+    async with open_engine_tokens(model.spec, _options(model), at_once=model.connections) as tokens:
+        yield _rendered(tokens, renderer, model, agent, spend)
+
+
+def _remote(dialect: Literal["vllm", "sglang"]) -> Opener:
+    """The opener of an engine somebody else runs."""
+
+    @asynccontextmanager
+    async def opened(
+        rest: str, model: ModelConfig, agent: AgentConfig, env: Environment, spend: Spend
+    ) -> AsyncGenerator[Policies]:
+        await anyio.to_thread.run_sync(import_module, "aiohttp")
+        from sandlot.model.remote import open_remote, remote_config  # noqa: PLC0415 - as above
+
+        named = remote_config(dialect, rest)
+        renderer = await anyio.to_thread.run_sync(renderer_of, model)
+        config = msgspec.structs.replace(
+            named, at_once=model.connections, patience_s=model.patience_s, request_s=min(REQUEST_S, 0.9 * env.limits.time_s)
+        )
+        await require_listener(named.url)
+        async with open_remote(config, model.sampling) as tokens:
+            yield _rendered(tokens, renderer, model, agent, spend)
+
+    return opened
+
+
+def _rendered(tokens: TokenModel, renderer: Renderer | None, model: ModelConfig, agent: AgentConfig, spend: Spend) -> Policies:
+    from sandlot.model.rendered import rendered  # noqa: PLC0415 - only token models need it
+
+    if agent.calls == "text":
+        raise ConfigError(f"model `{model.shown}` is rendered with its own way of writing calls; leave `--calls text` out")
+    assert renderer is not None
+    return rendered(capped_tokens(tokens, spend), renderer, model.sampling)
+
+
+def renderer_of(model: ModelConfig) -> Renderer | None:
+    """The renderer a token model is played with; None for models behind messages. Its name is part of the setting."""
+    scheme = model.spec.partition(":")[0]
+    if scheme in ENGINES:
+        from sandlot.engine.weights import folder_of  # noqa: PLC0415 - as below
+
+        return _renderer_at(folder_of(model.spec))
+    if scheme not in {"vllm", "sglang"}:
+        return None
+    if model.tokenizer is None:
+        raise ConfigError(f"model `{model.shown}`: name the folder of its tokenizer.json and chat template: `--tokenizer FOLDER`")
+    return _renderer_at(Path(model.tokenizer).expanduser())
+
+
+@functools.cache
+def _renderer_at(folder: Path) -> Renderer:
+    """Opening one tests it, so each is opened once."""
+    try:
+        from sandlot.render.opening import open_renderer  # noqa: PLC0415 - tokenizers are not paid for by those who have none
+    except ImportError as error:
+        raise ConfigError(f"token models need the torch extra ({error}); install it: pip install 'sandlot[torch]'") from error
+    return open_renderer(folder)
+
+
+ENGINES = ("smollm2", "rookie", "hf")
+"""Schemes that an engine of our own serves."""
+SCHEMES: dict[str, Opener] = {
+    **dict.fromkeys(ENGINES, _engine),
+    "vllm": _remote("vllm"),
+    "sglang": _remote("sglang"),
+    "openai": _openai,
+    "scripted": _scripted,
+    "replay": _replay,
+}
 
 
 def prices(text: str | None) -> tuple[float, float]:

@@ -27,7 +27,9 @@ class AgentConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """How the agent is played; all of it is part of the setting's fingerprint, except hooks."""
 
     harness: str = "tool-loop"
-    """`tool-loop`, or `module:attribute` of your own."""
+    """`tool-loop`, `command`, or `module:attribute` of your own."""
+    command: str | None = None
+    """For `command`: what to run in the sandbox. `{prompt}` in it becomes the task."""
     calls: Literal["native", "text"] = "native"
     """How tool calls are written: `native`, or `text` for models without a tool API."""
     reasoning: Literal["drop", "keep"] = "drop"
@@ -40,9 +42,13 @@ class ModelConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """Which model, how it is sampled, and what it may cost."""
 
     spec: str
-    """`openai:NAME@URL`, `scripted:NAME`, `replay:RUN`, or an installed scheme."""
+    """`smollm2`, `hf:FOLDER`, `openai:NAME@URL`, `vllm:NAME@URL`, `scripted:NAME`, `replay:RUN`, or an installed scheme."""
     sampling: Sampling = Sampling()
     """Temperature and the like."""
+    tokenizer: str | None = None
+    """The folder with `tokenizer.json` and chat template of a model that `vllm:` or `sglang:` serves."""
+    kv_gib: float | None = None
+    """Memory for keys and values of an engine of our own; None for its default."""
     connections: int = 512
     """Requests open at the same time."""
     patience_s: float = 300.0
@@ -67,6 +73,7 @@ class ModelConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         least |= {"usd_per_million_prompt": 0, "usd_per_million_completion": 0}
         for name, low in least.items():
             _require_number(f"{name} of model `{self.shown}`", getattr(self, name), low)
+        _require_number("kv_gib", self.kv_gib, 0.001)
         _require_number("temperature", self.sampling.temperature, 0)
         _require_number("top_p", self.sampling.top_p, 0)
         _require_number("max_tokens", self.sampling.max_tokens, 1)
@@ -129,10 +136,16 @@ def opener(group: str, ready: dict[str, Callable[..., Any]], spec: str) -> tuple
 def open_harness(config: AgentConfig) -> Harness:
     """The loop, with its hooks."""
     hooks: list[Hook] = [_made(path, "hook", ("after_turn", "after_step")) for path in config.hooks]
+    if config.command is not None and config.harness != "command":
+        raise ConfigError(f"harness `{config.harness}` runs no command; leave `--agent-command` out, or `--harness`")
     if config.harness == "tool-loop":
         return ToolLoop(hooks)
     if hooks:
         raise ConfigError(f"hooks are called by the built-in harness; `{config.harness}` has a loop of its own")
+    if config.harness == "command":
+        from sandlot.capture.command import CommandAgent  # noqa: PLC0415 - only agents we did not write need a server
+
+        return CommandAgent(config.command or "")
     return _made(config.harness, "harness", ("name", "play"))
 
 

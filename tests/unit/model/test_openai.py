@@ -411,7 +411,7 @@ async def test_cancelling_a_request_frees_its_slot():
 
 def test_fewer_connections_are_used_where_open_files_are_limited():
     code = (
-        "import resource; from sandlot.model.openai import connections_allowed as allowed\n"
+        "import resource; from sandlot.model.endpoint import connections_allowed as allowed\n"
         "resource.setrlimit(resource.RLIMIT_NOFILE, (300, 400))\n"
         "print(allowed(10), allowed(100), resource.getrlimit(resource.RLIMIT_NOFILE)[0], allowed(1000))"
     )

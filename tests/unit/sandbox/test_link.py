@@ -83,6 +83,8 @@ async def test_a_dishonest_answer_is_a_sandbox_error(answer):
         frame(Kind.CLOSED, 1, bytes(8)),
         frame(Kind.DATA, 1, b"data on a stream"),
         frame(Kind.OUTPUT, 1, b"\0cut")[:-1],
+        frame(Kind.OUTPUT, 1, b"\0") + frame(Kind.OUTPUT, 1, b"\0after the end"),
+        frame(Kind.OUTPUT, 1, b"\0") * 2,
     ],
 )
 async def test_a_dishonest_process_is_a_sandbox_error(answer):

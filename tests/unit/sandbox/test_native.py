@@ -12,7 +12,8 @@ import pytest
 
 from native_sandboxes import KINDS, backend_of, sh
 from sandlot.errors import ConfigError, SandboxError
-from sandlot.sandbox import program as program_module
+from sandlot.ports import Command
+from sandlot.sandbox import compile as compile_module
 from sandlot.sandbox.native import open_native
 from sandlot.sandbox.program import program
 from sandlot.sandbox.quota import Quota
@@ -86,6 +87,17 @@ async def test_killing_the_zygote_ends_every_sandbox_and_is_told():
                 pass
 
 
+async def test_a_dead_process_1_ends_the_wait_for_connections():
+    async with open_native() as backend, backend.open("host") as sandbox, sandbox.listen(80) as connections:
+        process = await sandbox.spawn(Command(argv=("bash", "-c", "exec 3<>/dev/tcp/127.0.0.1/80; cat <&3"), stdin=b""))
+        stream = await anext(connections)
+        os.kill(children_of(backend.zygote.pid)[0], signal.SIGKILL)
+        for wait in (connections.__anext__, stream.receive, process.wait):
+            with pytest.raises(SandboxError, match="died"):
+                await wait()
+        await stream.aclose()
+
+
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_pool_hands_out_ready_sandboxes_and_fills_up_again(kind):
     async with backend_of(kind, pool=3) as backend:
@@ -157,7 +169,7 @@ async def test_forty_freezes_in_a_row_still_add_up():
 
 def test_a_missing_compiler_is_named_with_its_remedy(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(program_module.shutil, "which", lambda _: None)
+    monkeypatch.setattr(compile_module.shutil, "which", lambda _: None)
     with pytest.raises(SandboxError, match="apt-get install gcc libc6-dev"):
         program()
 

@@ -63,6 +63,8 @@ static void greet(void)
 static void freeze(uint32_t id, struct reader *in)
 {
     agent.frozen |= take_u8(in);
+    if (agent.frozen)
+        listeners_close(); /* nobody is left to connect */
     frame_done(&agent.out, id, process_kill_all());
 }
 
@@ -76,6 +78,8 @@ static void serve(uint8_t kind, uint32_t id, struct reader *in)
     switch (kind) {
     case SPAWN: process_spawn(id, in); break;
     case CONNECT: channel_connect(id, in); break;
+    case LISTEN: listener_open(id, in); break;
+    case ACCEPT: listener_accept(id, in); break;
     case READ: files_read(id, in); break;
     case WRITE: files_write(id, in); break;
     case LIST: files_list(id, in); break;
@@ -141,6 +145,11 @@ static void want_channels(void)
 {
     bool room = agent.out.end - agent.out.start < OUT_HIGH;
     for (struct channel *channel = agent.channels; channel; channel = channel->next) {
+        if (channel->is_listener) {
+            if (channel->accepting)
+                want(channel->output[0], POLLIN, channel, 0);
+            continue;
+        }
         for (int which = 0; which < 2; which++)
             if (channel->output[which] >= 0 && room && (channel->credit || !channel->budget))
                 want(channel->output[which], POLLIN, channel, which);
@@ -165,7 +174,9 @@ static void loop(void)
         for (size_t i = 3; i < count; i++) {
             if (!wanted[i].revents)
                 continue;
-            if (owners[i].which < 0)
+            if (owners[i].channel->is_listener)
+                listener_pump(owners[i].channel);
+            else if (owners[i].which < 0)
                 channel_pump_input(owners[i].channel);
             else
                 channel_pump_output(owners[i].channel, owners[i].which);

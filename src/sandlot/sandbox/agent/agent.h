@@ -6,11 +6,12 @@
 
 #define WINDOW (256u << 10) /* bytes of output on the way to the host, per channel, that it has not granted again */
 
-/* A command, or a connection into the sandbox. Named by the host's number. */
+/* A command, a connection, or a port the host answers. Named by the host's number. */
 struct channel {
     uint32_t id;
     pid_t pid;          /* 0 once it has ended, and for connections */
-    bool is_connection, muted;
+    bool is_connection, is_listener, muted;
+    uint32_t accepting; /* of a listener: the channel its next connection gets; 0 while the host wants none */
     int input, output[2]; /* -1 when closed; a terminal or connection has one descriptor for both, in input and output[0] */
     uint64_t credit;    /* bytes the host will take now */
     uint64_t budget;    /* bytes of output still wanted at all; what comes after is counted and thrown away here */
@@ -42,12 +43,20 @@ void process_reap(void);
 struct channel *channel_find(uint32_t id);
 struct channel *channel_add(uint32_t id);
 void channel_connect(uint32_t id, struct reader *in);
+void channel_add_connection(uint32_t id, int fd);
 void channel_input(struct channel *channel, struct reader *in);
 void channel_ended(struct channel *channel, int status);
 void channel_pump_output(struct channel *channel, int which);
 void channel_pump_input(struct channel *channel);
 void channel_close(struct channel *channel);
 void channels_sweep(void);
+
+/* listener.c */
+void listener_open(uint32_t id, struct reader *in);
+void listener_accept(uint32_t id, struct reader *in);
+void listener_pump(struct channel *listener);
+void listener_close(struct channel *listener);
+void listeners_close(void);
 
 /* files.c */
 void files_read(uint32_t id, struct reader *in);

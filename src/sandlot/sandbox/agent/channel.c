@@ -68,6 +68,21 @@ static void send_output(struct channel *channel, int which, const uint8_t *bytes
     frame_end(&agent.out, mark);
 }
 
+/* A connection may be closed one way only: who has said all may still want to hear the answer. */
+static void end_output(struct channel *channel, int which, bool broken)
+{
+    close_output(channel, which);
+    if (!channel->is_connection)
+        return;
+    if (broken)
+        close_input(channel);
+    if (channel->input < 0 || channel->muted)
+        return;
+    size_t mark = frame_begin(&agent.out, OUTPUT, channel->id);
+    put_u8(&agent.out, (uint8_t)which);
+    frame_end(&agent.out, mark);
+}
+
 void channel_pump_output(struct channel *channel, int which)
 {
     static uint8_t bytes[CHUNK];
@@ -78,7 +93,7 @@ void channel_pump_output(struct channel *channel, int which)
     if (count > 0)
         send_output(channel, which, bytes, (size_t)count);
     else if (most && (count == 0 || (errno != EAGAIN && errno != EINTR))) /* a terminal's end is EIO */
-        close_output(channel, which);
+        end_output(channel, which, count < 0);
 }
 
 /* Data never exceeds the window the host keeps to; a command that does not read gets it when it does. */
@@ -155,7 +170,9 @@ void channel_close(struct channel *channel)
     channel->budget = 0;
     channel->pending.start = channel->pending.end;
     close_input(channel);
-    if (channel->is_connection)
+    if (channel->is_listener)
+        listener_close(channel);
+    if (channel->is_connection && channel->output[0] >= 0)
         close_output(channel, 0);
 }
 
@@ -164,7 +181,7 @@ void channels_sweep(void)
     struct channel **link = &agent.channels;
     while (*link) {
         struct channel *channel = *link;
-        if (channel->pid || channel->output[0] >= 0 || channel->output[1] >= 0) {
+        if (channel->pid || channel->output[0] >= 0 || channel->output[1] >= 0 || (channel->is_connection && channel->input >= 0)) {
             link = &channel->next;
             continue;
         }
@@ -216,6 +233,21 @@ static int open_connection(uint32_t port, const char *path)
     return fd;
 }
 
+void channel_add_connection(uint32_t id, int fd)
+{
+    int input = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    if (input < 0) {
+        frame_failed(&agent.out, id, errno, "hold a connection");
+        close(fd);
+        return;
+    }
+    struct channel *channel = channel_add(id);
+    channel->is_connection = true;
+    channel->output[0] = fd;
+    channel->input = input;
+    frame_done(&agent.out, id, 0);
+}
+
 void channel_connect(uint32_t id, struct reader *in)
 {
     uint32_t port = take_u32(in);
@@ -224,11 +256,7 @@ void channel_connect(uint32_t id, struct reader *in)
     if (fd < 0) {
         frame_failed(&agent.out, id, errno, "connect");
     } else {
-        struct channel *channel = channel_add(id);
-        channel->is_connection = true;
-        channel->output[0] = fd;
-        channel->input = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-        frame_done(&agent.out, id, 0);
+        channel_add_connection(id, fd);
     }
     free(path);
 }

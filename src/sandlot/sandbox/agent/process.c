@@ -118,6 +118,22 @@ static void fail_child(const char *what, const char *name, int code)
     _exit(code);
 }
 
+/* Where PATH has a program that may be run. execvp would ask the kernel to run each candidate in turn, which costs several times
+ * as much as looking; what is not found here is left to it, and so are its rules about errors. */
+static bool find_program(const char *name, char *found, size_t size)
+{
+    const char *path = strchr(name, '/') ? NULL : getenv("PATH");
+    struct stat kind;
+    while (path) {
+        size_t length = strcspn(path, ":");
+        if (length && (size_t)snprintf(found, size, "%.*s/%s", (int)length, path, name) < size && !stat(found, &kind) &&
+            S_ISREG(kind.st_mode) && !access(found, X_OK))
+            return true;
+        path = path[length] ? path + length + 1 : NULL;
+    }
+    return false;
+}
+
 static void become_command(const struct command *command, const int child[3])
 {
     setsid();
@@ -143,7 +159,8 @@ static void become_command(const struct command *command, const int child[3])
     if (chdir(command->folder))
         fail_child("enter", command->folder, 126);
     environ = command->env;
-    execvp(command->argv[0], command->argv);
+    char found[4096];
+    execvp(find_program(command->argv[0], found, sizeof found) ? found : command->argv[0], command->argv);
     fail_child("start", command->argv[0], errno == ENOENT ? 127 : 126);
 }
 

@@ -41,10 +41,11 @@ struct spec {
     struct cgroup_write writes[MAX_WRITES];
 };
 
-/* Who the sandbox's root is outside. In `privileged` mode 65536 ids from `first_id` belong to sandboxes. */
+/* Who the sandbox's root is outside. In `privileged` mode 65536 ids from `first_id` belong to sandboxes; else those that are mapped
+ * in the zygote's own user namespace: the user's own as 0, and what it was lent (/etc/subuid) from 1 on. */
 struct identity {
     bool privileged;
-    uint32_t first_id;
+    uint32_t first_id, num_users, num_groups;
 };
 
 /* Directories the agent keeps open for `LIST changed`: they have no path inside the sandbox. */

@@ -28,16 +28,22 @@ int write_file(int folder, const char *path, const char *text)
     return count < 0 ? -1 : 0;
 }
 
+static int write_map(pid_t pid, const char *file, uint32_t count)
+{
+    char path[48], map[96];
+    snprintf(path, sizeof path, "/proc/%d/%s", pid, file);
+    if (zygote.identity.privileged)
+        snprintf(map, sizeof map, "0 %u %u", zygote.identity.first_id, count);
+    else if (count > 1) /* a line must lie within one line of the zygote's own map: its own id, and those it was lent */
+        snprintf(map, sizeof map, "0 0 1\n1 1 %u", count - 1);
+    else
+        snprintf(map, sizeof map, "0 0 1");
+    return write_file(AT_FDCWD, path, map);
+}
+
 static int map_ids(pid_t pid)
 {
-    char path[48], map[48];
-    uint32_t first = zygote.identity.privileged ? zygote.identity.first_id : 0;
-    snprintf(map, sizeof map, "0 %u %u", first, zygote.identity.privileged ? 65536u : 1u);
-    snprintf(path, sizeof path, "/proc/%d/uid_map", pid);
-    if (write_file(AT_FDCWD, path, map))
-        return -1;
-    snprintf(path, sizeof path, "/proc/%d/gid_map", pid);
-    return write_file(AT_FDCWD, path, map);
+    return write_map(pid, "uid_map", zygote.identity.num_users) || write_map(pid, "gid_map", zygote.identity.num_groups) ? -1 : 0;
 }
 
 /* A user namespace is born with a process; this one only lives until the namespace is held by a file descriptor. */

@@ -20,6 +20,7 @@ enum kind {
     CONFIGURE = 1, START = 2, ADD_FOLDER = 3, ADD_UPPER = 4, DROP_LAYER = 5, COUNT = 6,
     /* host -> agent */
     SPAWN = 16, INPUT = 17, GRANT = 18, KILL = 19, READ = 20, WRITE = 21, LIST = 22, CONNECT = 23, FREEZE = 24, CLOSE = 25,
+    LISTEN = 26, ACCEPT = 27,
     /* agent or zygote -> host */
     HELLO = 64, OUTPUT = 65, EXITED = 66, DATA = 67, DONE = 68, FAILED = 69, CLOSED = 70, TAKEN = 71,
 };

@@ -56,18 +56,6 @@ void reply_done(uint64_t value)
 
 /* -- its own place ------------------------------------------------------------------------------------------------ */
 
-static const char *enter_user_namespace(void)
-{
-    char map[48];
-    if (unshare(CLONE_NEWUSER | CLONE_NEWNS))
-        return "make a user namespace (is kernel.unprivileged_userns_clone or AppArmor in the way?)";
-    snprintf(map, sizeof map, "0 %u 1", zygote.user);
-    if (write_file(AT_FDCWD, "/proc/self/setgroups", "deny") || write_file(AT_FDCWD, "/proc/self/uid_map", map))
-        return "map the user";
-    snprintf(map, sizeof map, "0 %u 1", zygote.group);
-    return write_file(AT_FDCWD, "/proc/self/gid_map", map) ? "map the group" : NULL;
-}
-
 /* One /dev for all sandboxes, read-only: real nodes where they may be made, the host's own nodes bound where not. */
 static const char *make_devices(void)
 {
@@ -103,9 +91,10 @@ static const char *make_own_place(void)
     zygote.user = geteuid();
     zygote.group = getegid();
     zygote.identity.privileged = zygote.user == 0 && unshare(CLONE_NEWNS) == 0;
+    zygote.identity.num_users = zygote.identity.num_groups = 65536;
     if (zygote.identity.privileged && setgroups(0, NULL))
         return "drop groups";
-    const char *failed = zygote.identity.privileged ? NULL : enter_user_namespace();
+    const char *failed = zygote.identity.privileged ? NULL : loan_enter_user_namespace();
     if (failed)
         return failed;
     if (mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL)) /* slave: what the host mounts later can still become a layer */
@@ -251,6 +240,13 @@ static void reap(void)
 
 /* -- the road ----------------------------------------------------------------------------------------------------- */
 
+static void take_loan(struct reader *in, struct loan *loan)
+{
+    loan->program = take_text(in);
+    loan->first = take_u32(in);
+    loan->count = take_u32(in);
+}
+
 static void configure(struct reader *in)
 {
     zygote.identity.first_id = take_u32(in);
@@ -264,6 +260,8 @@ static void configure(struct reader *in)
             zygote.cgroup_names[i] = strdup(strrchr(path, '/') + 1);
         free(path);
     }
+    take_loan(in, &zygote.users);
+    take_loan(in, &zygote.groups);
     if (in->bad || zygote.num_cgroups > MAX_CGROUPS) {
         reply_failed("open the cgroups");
         _exit(1);
@@ -273,7 +271,8 @@ static void configure(struct reader *in)
         reply_failed(failed);
         _exit(1);
     }
-    reply_done(zygote.identity.privileged);
+    uint32_t users = zygote.identity.num_users, groups = zygote.identity.num_groups;
+    reply_done(zygote.identity.privileged | (uint64_t)(users < groups ? users : groups) << 1);
 }
 
 static void serve_one(const uint8_t *frame, size_t count, int fd)

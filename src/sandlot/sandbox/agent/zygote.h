@@ -13,10 +13,17 @@ struct slot {
     char *limits; /* the cgroup lines its folders were made with */
 };
 
+/* Ids lent to an ordinary user, and the program that may map them. No program: none are. */
+struct loan {
+    char *program;
+    uint32_t first, count;
+};
+
 struct zygote {
     int control, signals, host_mounts, own_mounts;
     struct identity identity;
     uint32_t user, group;
+    struct loan users, groups;
     int num_cgroups, cgroups[MAX_CGROUPS];
     char *cgroup_names[MAX_CGROUPS];
     int num_slots, num_running;
@@ -36,6 +43,9 @@ const char *slot_limit(int slot, const struct spec *spec);
 const char *slot_join(int slot);
 void slot_remove(int slot);
 int write_file(int folder, const char *path, const char *text);
+
+/* loan.c */
+const char *loan_enter_user_namespace(void);
 
 /* layer.c */
 void layer_add_folder(struct reader *in);

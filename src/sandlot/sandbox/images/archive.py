@@ -23,6 +23,7 @@ from sandlot.sandbox.images.skeleton import bare_skeleton
 from sandlot.sandbox.images.store import About, Lease, keep, key_for
 from sandlot.sandbox.images.stretch import Stretch, refused
 from sandlot.sandbox.images.unpack import Caps, Unpacking
+from sandlot.sandbox.surroundings import Surroundings, surroundings_of
 
 KIND = "archive"
 _HEX = re.compile(r"[0-9a-f]{64}")
@@ -61,9 +62,16 @@ class _RootFs(msgspec.Struct, frozen=True):
     diff_ids: list[str]
 
 
+class _Run(msgspec.Struct, frozen=True, rename="pascal"):
+    env: list[str] | None = None
+    user: str | None = None
+    working_dir: str | None = None
+
+
 class _Config(msgspec.Struct, frozen=True):
     rootfs: _RootFs
     architecture: str = ""
+    config: _Run | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +92,7 @@ class Contents:
     """Bottom first."""
     diff_ids: tuple[str, ...]
     """What the configuration says of each layer's unpacked bytes."""
+    surroundings: Surroundings
 
 
 def archive_image(path: Path, tag: str = "", caps: Caps | None = None) -> Image:
@@ -102,7 +111,7 @@ def archive_image(path: Path, tag: str = "", caps: Caps | None = None) -> Image:
         lease = keep(key_for(KIND, contents.digest.removeprefix("sha256:")), fill)
     bare = bare_skeleton()
     trees = (("/", (lease.root, bare.root)),)
-    return Image(name=f"archive:{path}", trees=trees, portable=True, leases=(lease, bare))
+    return Image(name=f"archive:{path}", trees=trees, portable=True, surroundings=contents.surroundings, leases=(lease, bare))
 
 
 def archive_digest(path: Path, tag: str = "") -> str:
@@ -139,7 +148,9 @@ def read_contents(files: Pieces, tag: str = "") -> Contents:
         raise ConfigError(f"the image is for {about.architecture}, this machine is {here}; save the {here} variant")
     if len(diff_ids) != len(layers) or not all(re.fullmatch(r"sha256:[0-9a-f]{64}", each) for each in diff_ids):
         raise refused(f"its configuration names {len(diff_ids)} layers by sha256, the archive holds {len(layers)}")
-    return Contents(digest_of(config), tuple(layers), tuple(diff_ids))
+    run = about.config or _Run()
+    surroundings = surroundings_of(run.env, run.user, run.working_dir)
+    return Contents(digest_of(config), tuple(layers), tuple(diff_ids), surroundings)
 
 
 def _from_docker(files: Pieces, tag: str) -> tuple[bytes, list[Layer]]:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from sandlot.errors import ConfigError
 from sandlot.sandbox.images.store import Lease
+from sandlot.sandbox.surroundings import Surroundings
 
 MOUNT_POINTS = ("dev", "proc", "sys")
 """Sandboxes mount their own here, by path: a link in an image would send the mount elsewhere."""
@@ -19,6 +20,8 @@ class Image:
     trees: tuple[tuple[str, tuple[Path, ...]], ...]
     portable: bool
     """False if another machine would not have the same bytes."""
+    surroundings: Surroundings = field(default_factory=Surroundings)
+    """What it wants its commands to start with."""
     leases: tuple[Lease, ...] = field(default=(), repr=False)
     """Keep this object for as long as the folders are used: the store removes nothing that is held."""
 

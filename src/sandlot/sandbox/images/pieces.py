@@ -1,6 +1,5 @@
-"""An image archive as files by name, wherever it keeps them: in a tar, in a tar packed with gzip, or in a folder."""
+"""An image archive as files by name, wherever it keeps them: in a tar, in a packed tar, or in a folder."""
 
-import gzip
 import hashlib
 import os
 import posixpath
@@ -8,17 +7,17 @@ import re
 import stat
 import tempfile
 from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from sandlot.errors import ConfigError
+from sandlot.sandbox.images.packing import is_packed, unpacked
 from sandlot.sandbox.images.store import images_folder
-from sandlot.sandbox.images.stretch import Stretch, StretchFile, refused
+from sandlot.sandbox.images.stretch import Stretch, refused
 from sandlot.sandbox.images.tar import Kind, entries
 from sandlot.sandbox.images.unpack import Caps
 
 MAX_JSON = 16 << 20
-_PACKINGS = {b"\x28\xb5\x2f\xfd": "zstd", b"\xfd7zXZ": "xz", b"BZh": "bzip2"}
 
 
 class Pieces:
@@ -114,17 +113,13 @@ def _named(tar: Stretch) -> dict[str, Stretch]:
 @contextmanager
 def plain(packed: Stretch, caps: Caps) -> Generator[Stretch]:
     """A tar as it is; unpacked into a nameless file first if it is packed."""
-    start = packed.read(0, min(6, packed.size))
-    unreadable = [name for magic, name in _PACKINGS.items() if start.startswith(magic)]
-    if unreadable:
-        raise ConfigError(f"a layer is packed with {unreadable[0]}; save the image with gzip or unpacked layers")
-    if not start.startswith(b"\x1f\x8b"):
+    if not is_packed(packed):
         yield packed
         return
     most = min(caps.size_bytes, caps.free_bytes + caps.ratio * packed.size)
     images_folder().mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryFile(dir=images_folder()) as file, gzip.GzipFile(fileobj=StretchFile(packed)) as source:
-        while chunk := source.read(1 << 20):
+    with tempfile.TemporaryFile(dir=images_folder()) as file, closing(unpacked(packed)) as chunks:
+        for chunk in chunks:
             file.write(chunk)
             if file.tell() > most:
                 raise refused(f"{packed.size} packed bytes become more than {most}: taken for a bomb")

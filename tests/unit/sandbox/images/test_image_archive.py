@@ -1,8 +1,12 @@
 """Image archives: what `docker save` and OCI builders write is read alike, and what is damaged or a bomb is refused."""
 
+import bz2
 import gzip
 import json
+import lzma
 import os
+import shutil
+import subprocess
 import tarfile
 
 import pytest
@@ -113,7 +117,7 @@ def test_what_is_not_whole_is_refused_by_name(tmp_path):
     refuses(saved(tmp_path, tar_of(file("hello"))), "neither `manifest.json`")
     refuses(saved(tmp_path, b"not a tar" * 200), "no tar header")
     refuses(saved(tmp_path, docker_archive(LOW)[:2000]), "archive")
-    refuses(saved(tmp_path, gzip.compress(docker_archive(LOW))[:-30]), "reading it: EOFError")
+    refuses(saved(tmp_path, gzip.compress(docker_archive(LOW))[:-30]), "packed, and damaged")
     refuses(saved(tmp_path, tar_of(file("manifest.json", b"[{"))), "reading it: DecodeError")
     refuses(tmp_path / "never-was.tar", "no file at")
 
@@ -123,8 +127,46 @@ def test_an_image_for_another_machine_is_refused(tmp_path):
     refuses(path, "for s390x, this machine is")
 
 
-def test_packings_that_cannot_be_read_are_named(tmp_path):
-    refuses(saved(tmp_path, docker_archive(b"\x28\xb5\x2f\xfd" + bytes(600))), "packed with zstd")
+def zstd(data: bytes) -> bytes:
+    program = shutil.which("zstd")
+    return subprocess.run([program, "-c"], input=data, capture_output=True, check=True).stdout if program else b"\x28\xb5\x2f\xfd"
+
+
+def two_streams(data: bytes) -> bytes:
+    return lzma.compress(data[:700]) + bytes(8) + lzma.compress(data[700:])
+
+
+@pytest.mark.parametrize("pack", [lzma.compress, two_streams, bz2.compress])
+def test_every_packing_of_a_layer_is_the_same_image(tmp_path, pack):
+    path = saved(tmp_path, docker_archive(LOW, HIGH, packed=True, pack=pack))
+    assert files_of(archive_image(path)) == {"etc/motd": b"high"}
+    assert archive_digest(path) == f"sha256:{hexes(config_of([LOW, HIGH]))}"
+
+
+def test_zstd_is_read_where_its_program_is(tmp_path):
+    path = saved(tmp_path, docker_archive(LOW, HIGH, packed=True, pack=zstd))
+    if shutil.which("zstd"):
+        assert files_of(archive_image(path)) == {"etc/motd": b"high"}
+
+
+def test_zstd_without_its_program_is_refused_with_the_remedy(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", "/nowhere")
+    packed = docker_archive(LOW, packed=True, pack=lambda _: b"\x28\xb5\x2f\xfd" + bytes(600))
+    refuses(saved(tmp_path, packed), "apt-get install zstd")
+
+
+@pytest.mark.parametrize("start", [b"\x1f\x8b\x08", b"\xfd7zXZ\0", b"BZh9", b"\x28\xb5\x2f\xfd"])
+def test_a_damaged_packing_is_refused(tmp_path, start):
+    path = saved(tmp_path, docker_archive(LOW, packed=True, pack=lambda _: start + bytes(600)))
+    refuses(path, "damaged|apt-get install zstd")
+    path = saved(tmp_path, docker_archive(LOW, packed=True, pack=lambda layer: lzma.compress(layer)[:-20]))
+    refuses(path, "damaged")
+
+
+@pytest.mark.parametrize("pack", [lzma.compress, bz2.compress])
+def test_a_bomb_in_any_packing_is_refused(tmp_path, pack):
+    caps = Caps(free_bytes=100_000, ratio=10)
+    refuses(saved(tmp_path, docker_archive(tar_of(file("big", bytes(3_000_000))), packed=True, pack=pack)), "bomb", caps=caps)
 
 
 def test_a_bomb_is_refused_before_it_fills_the_disk(tmp_path):

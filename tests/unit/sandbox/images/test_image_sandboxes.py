@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from made_images import docker_archive, file, folder, hard_link, link, oci_blobs, tar_of
+from made_images import config_of, docker_archive, file, folder, hard_link, link, oci_blobs, tar_of
 from native_sandboxes import KINDS, NOBODY, backend_of, ordinary_cache, sh
 from sandlot.sandbox.images.spec import find_image, located
 
@@ -84,6 +84,25 @@ async def test_owners_inside_are_those_of_the_archive(archive):
     async with backend_of("root") as backend, backend.open(f"archive:{archive}") as sandbox:
         done = await sh(sandbox, "stat -c '%u:%g' /home/agent/mine /etc/kept; chown 33:33 /etc/kept && stat -c '%u:%g' /etc/kept")
         assert done.stdout.split() == ["1000:1000", "0:0", "33:33"]
+
+
+async def test_commands_start_as_the_image_says_unless_they_say_otherwise(tmp_path):
+    run = {"Env": ["COLOUR=blue", "PATH=/bin"], "User": "1000:1000", "WorkingDir": "/home/agent"}
+    path = tmp_path / "box.tar"
+    path.write_bytes(docker_archive(*layers(), config=config_of(layers(), config=run)))
+    look = 'touch mine && echo "$COLOUR $PWD"; stat -c %u /proc/self/'
+    async with backend_of("root", pool=1) as backend, backend.open(f"archive:{path}") as sandbox:
+        assert (await sh(sandbox, look)).stdout == "blue /home/agent\n1000\n"
+        assert (await sh(sandbox, look, user="root", cwd="/srv", env={"COLOUR": "red"})).stdout == "red /srv\n0\n"
+        async with (await sandbox.freeze()).fork() as fork:
+            assert (await sh(fork, look)).stdout == "blue /home/agent\n1000\n"
+        assert (await sh(sandbox, look)).stdout == "blue /home/agent\n1000\n"
+        await sandbox.reset()
+        assert (await sh(sandbox, look)).stdout == "blue /home/agent\n1000\n"
+    async with backend_of("root", pool=1) as backend:
+        await backend.warm(f"archive:{path}")
+        async with backend.open(f"archive:{path}") as sandbox:
+            assert (await sh(sandbox, look)).stdout == "blue /home/agent\n1000\n"
 
 
 async def test_the_backends_digest_is_the_images(archive, tmp_path):

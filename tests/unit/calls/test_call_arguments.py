@@ -4,7 +4,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandlot.model.arguments import MAX_CHARS, MAX_DEPTH, storable, tool_call
+from sandlot.calls.arguments import MAX_CHARS, MAX_DEPTH, storable, tool_call
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),

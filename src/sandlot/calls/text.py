@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, cast
 
 import msgspec
 
-from sandlot.model.arguments import MAX_CHARS, malformed_call, short_name, storable, tool_call
+from sandlot.calls.arguments import MAX_CHARS, malformed_call, short_name, storable, tool_call
 from sandlot.ports import ToolSpec
 from sandlot.trace import Message, Part, Text, ToolCall, ToolResult
 from sandlot.types import Json, Role
@@ -70,6 +70,13 @@ def _block(text: str, opening: re.Match[str], call_id: str) -> tuple[list[ToolCa
     if name:
         return [tool_call(call_id, name, body)], after
     return [malformed_call(call_id, _name_in(body), body)], after
+
+
+def block_calls(body: str, call_id: str) -> list[ToolCall]:
+    """The calls in a block whose edges are known already, since control tokens enclose it; one malformed call if it is none."""
+    value, end = _json_at(body[:MAX_TEXT], 0)
+    calls = _calls_in(value, body[:end], call_id, name=None, strict=False) if not body[end:].strip() else []
+    return calls or [malformed_call(call_id, _name_in(body), body.strip())]
 
 
 def _json_at(text: str, start: int) -> tuple[Any, int]:

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandlot.model.text_calls import MAX_OPENINGS, MAX_TEXT, as_text, explained, parse_calls
+from sandlot.calls.text import MAX_OPENINGS, MAX_TEXT, as_text, explained, parse_calls
 from sandlot.ports import ToolSpec
 from sandlot.trace import Message, Text, ToolCall, ToolResult, said
 from sandlot.types import Role

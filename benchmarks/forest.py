@@ -1,0 +1,216 @@
+"""Training on a token forest next to training on rows, with the same decoder, attention and loss in one run.
+
+    make bench NAME=forest                          a small decoder on the CPU: exactness, and the ratios of tokens
+    python benchmarks/forest.py --device cuda       the Qwen3-0.6B shape on a GPU (needs torch and numpy only)
+
+Baselines: (a) a row for each model call, (b) merged rows, (c) merged rows that share their prompts. The formula's speed-up counts
+6 P FLOP a token and 12 L d a pair that attention looks at.
+"""
+
+import argparse
+import json
+import statistics
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import torch
+
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent / "src")]
+
+from sandlot.nn.attention import causal
+from sandlot.nn.decoder import Decoder
+from sandlot.nn.shape import Rope, Shape
+from sandlot.train import forward
+from sandlot.train.algorithms import Example, Stream
+from sandlot.train.components import Clip, Value
+from sandlot.train.forest import Forest, forest_of
+from sandlot.train.rows import Row
+from sandlot.train.trainer import Optimisation, Trainer
+
+NAME = "forest"
+QWEN = Shape(family="qwen3", vocabulary=151936, hidden=1024, layers=28, heads=16, kv_heads=8, head=128, mlp=3072, context=40960,
+             tied=True, qk_norm=True, rope=Rope(theta=1e6))  # fmt: skip
+SMALL = replace(QWEN, vocabulary=2048, hidden=128, layers=4, heads=4, kv_heads=2, head=32, mlp=384)
+
+
+def row(rng, number, pieces):
+    """A row of (ids, trained) pieces."""
+    ids = np.concatenate([ids for ids, _ in pieces]).astype(np.int32)
+    trained = np.concatenate([np.full(len(ids), spoken) for ids, spoken in pieces])
+    return Row(
+        rollout=("t", number),
+        ids=ids,
+        trained=trained,
+        logprobs=rng.normal(-2, 0.5, len(ids)).astype(np.float32),
+        versions=np.where(trained, 0, -1).astype(np.int32),
+        turns=np.where(trained, 0, -1).astype(np.int32),
+    )
+
+
+def single_turn(vocabulary, prompt, answer, group):
+    """A group of one-turn rollouts; every way but the last is one row a rollout."""
+    rng = np.random.default_rng(0)
+    asked = rng.integers(0, vocabulary, prompt)
+    rows = [row(rng, n, [(asked, False), (rng.integers(0, vocabulary, answer), True)]) for n in range(group)]
+    return {"calls": rows, "rows": rows, "forest": rows}
+
+
+def agents(vocabulary, system, turns, said, seen, group):
+    """A group of agents with tools: a system prompt, then turns of `said` tokens sampled and `seen` tokens read."""
+    rng = np.random.default_rng(1)
+    asked = rng.integers(0, vocabulary, system)
+    merged, calls = [], []
+    for number in range(group):
+        pieces = [(asked, False)]
+        for _ in range(turns):
+            spoken = rng.integers(0, vocabulary, said)
+            calls.append(row(rng, number, [(np.concatenate([ids for ids, _ in pieces]), False), (spoken, True)]))
+            pieces += [(spoken, True), (rng.integers(0, vocabulary, seen), False)]
+        merged.append(row(rng, number, pieces[:-1]))
+    return {"calls": calls, "rows": merged, "forest": merged}
+
+
+def flat(rows):
+    """Rows side by side, nothing shared."""
+    starts = np.cumsum([0, *(len(ids) for ids in rows)])
+    paths = tuple(np.arange(start, start + len(ids)) for start, ids in zip(starts, rows, strict=False))
+    depth = np.concatenate([np.arange(len(ids)) for ids in rows])
+    return Forest(
+        ids=np.concatenate(rows).astype(np.int64),
+        depth=depth,
+        parent=np.where(depth > 0, np.arange(len(depth)) - 1, -1),
+        last=np.repeat(starts[1:], [len(ids) for ids in rows]),
+        paths=paths,
+    )
+
+
+def cost(shape, parameters, forest):
+    return 6 * parameters * len(forest) + 12 * shape.layers * shape.heads * shape.head * forest.seen
+
+
+def examples(rows):
+    rng = np.random.default_rng(2)
+    total = sum(int(r.trained.sum()) for r in rows)
+    return [
+        Example(
+            r, (Stream(Clip(0.2, 0.28), rng.normal(0, 1, len(r)).astype(np.float32), (r.trained / total).astype(np.float32)),)
+        )
+        for r in rows
+    ]
+
+
+def timed(trainer, rows, built, repeats):
+    """Seconds of one update of everything but the optimiser's own step."""
+    forward.forest_of = built
+    device = trainer.device
+
+    def once():
+        trainer.optimiser.zero_grad(set_to_none=True)
+        columns = {"old": None, "reference": None}
+        from sandlot.train.trainer import Tally
+
+        loss = trainer._loss(examples(rows), [len(rows)], columns, Tally())
+        loss.backward()
+        if device.type == "cuda":
+            torch.cuda.synchronize()
+        return loss
+
+    once()
+    seconds = []
+    for _ in range(repeats):
+        started = time.perf_counter()
+        once()
+        seconds.append(time.perf_counter() - started)
+    forward.forest_of = forest_of
+    return statistics.median(seconds)
+
+
+def exactness(device):
+    """The clipped loss, the critic's, and all their gradients against rows alone, in fp64."""
+    shape = replace(SMALL, layers=2)
+    torch.manual_seed(0)
+    decoder = Decoder(shape).to(device=device, dtype=torch.float64)
+    trainer = Trainer(decoder, Optimisation(), critic=True)
+    torch.nn.init.normal_(trainer.critic.weight, 0, 0.1)
+    rows = agents(2048, 40, 4, 8, 12, 6)["rows"]
+    rng = np.random.default_rng(3)
+    batch = [
+        replace(
+            example,
+            streams=(*example.streams, Stream(Value(None), rng.normal(0, 1, len(example.row)).astype(np.float32), example.streams[0].weight)),
+        )
+        for example in examples(rows)
+    ]  # fmt: skip
+    from sandlot.train.trainer import Tally
+
+    forward.forest_attention = __import__("sandlot.nn.attention", fromlist=["forest"]).forest
+    found = []
+    for built in (forest_of, flat):
+        forward.forest_of = built
+        loss = trainer._loss(batch, [len(batch)], {"old": None, "reference": None}, Tally())
+        found.append((loss.item(), torch.autograd.grad(loss, trainer.parameters)))
+    forward.forest_of = forest_of
+    from sandlot.train.attention import forest_attention
+
+    forward.forest_attention = forest_attention
+    one, other = found
+    alone = [
+        decoder(torch.from_numpy(r.ids.astype(np.int64)).to(device), torch.arange(len(r), device=device), causal())
+        for r in rows[:1]
+    ]
+    assert all(torch.isfinite(x).all() for x in alone)
+    return {
+        "loss": abs(one[0] - other[0]),
+        "gradients": max(float((a - b).abs().max()) for a, b in zip(one[1], other[1], strict=True)),
+    }
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--repeats", type=int, default=3)
+    options = parser.parse_args()
+    device = torch.device(options.device)
+    big = device.type == "cuda"
+    shape = QWEN if big else SMALL
+    torch.manual_seed(0)
+    with device:
+        decoder = Decoder(shape)
+    decoder = decoder.to(torch.bfloat16 if big else torch.float32)
+    trainer = Trainer(decoder, Optimisation(recompute=True))
+    parameters = sum(p.numel() for p in decoder.parameters()) - shape.vocabulary * shape.hidden
+    scale = 1 if big else 16
+    work = {
+        "prompt 4096, answer 1024, group of 16": single_turn(shape.vocabulary, 4096 // scale, 1024 // scale, 16),
+        "prompt 8192, answer 512, group of 32": single_turn(shape.vocabulary, 8192 // scale, 512 // scale, 32 if big else 8),
+        "agents: system 2048, 10 turns of 64 + 128, group of 8": agents(
+            shape.vocabulary, 2048 // scale, 10, 64 // scale, 128 // scale, 8
+        ),
+    }
+    results = {"exact_fp64": exactness(device), "work": {}}
+    for name, ways in work.items():
+        forests = {
+            "calls": flat([r.ids for r in ways["calls"]]),
+            "rows": flat([r.ids for r in ways["rows"]]),
+            "forest": forest_of([r.ids for r in ways["forest"]]),
+        }
+        entry = {}
+        for way in ("rows", "calls", "forest"):
+            if way == "calls" and ways["calls"] is ways["rows"]:
+                continue
+            seconds = timed(trainer, ways[way], forest_of if way == "forest" else flat, options.repeats)
+            entry[way] = {"tokens": len(forests[way]), "seconds": seconds, "cost": cost(shape, parameters, forests[way])}
+        for way in [way for way in entry if way != "forest"]:
+            entry[way]["speedup"] = entry[way]["seconds"] / entry["forest"]["seconds"]
+            entry[way]["formula"] = entry[way]["cost"] / entry["forest"]["cost"]
+            entry[way]["share_of_formula"] = entry[way]["speedup"] / entry[way]["formula"]
+        results["work"][name] = entry
+        print(name, json.dumps(entry, indent=1), flush=True)
+    print(json.dumps({"name": NAME, "device": options.device, **results}))
+
+
+if __name__ == "__main__":
+    main()

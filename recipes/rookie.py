@@ -1,0 +1,405 @@
+"""Makes `rookie`, the small model that comes with Sandlot, whole: demonstrations, tokenizer, training, when to stop, card.
+
+    python recipes/rookie.py                                  everything, on the CPU, into src/sandlot/engine/rookie
+    python recipes/rookie.py --prepare FOLDER                 demonstrations and tokenizer only, as FOLDER/tokens.npz
+    python recipes/rookie.py --tokens FOLDER/tokens.npz --device cuda    training only, every checkpoint kept beside the tokens
+    python recipes/rookie.py --choose FOLDER                  the stopping rule over kept checkpoints, and the card
+    python recipes/rookie.py --table                          where it can and cannot play, into docs/guides/models.md
+
+Demonstrations are golden solutions played on the train split alone. Training needs torch, numpy and safetensors, nothing else.
+
+The stopping rule was fixed before any reinforcement result was seen: after every `EVERY` steps the checkpoint plays `JUDGED`
+tasks of drill's train split once, sampled at temperature 1, and the first that gets full marks on `ENOUGH` of them is rookie: it
+knows how, and succeeds sometimes.
+"""
+
+import argparse
+import hashlib
+import json
+import math
+import random
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import torch
+import torch.nn.functional as F  # noqa: N812 - the name everyone knows
+from torch import Tensor
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "src"))  # a machine that only trains has no sandlot installed
+
+from sandlot.nn.decoder import Attend, Block, Decoder  # noqa: E402
+from sandlot.nn.folder import load_folder, save_folder  # noqa: E402
+from sandlot.nn.shape import Shape  # noqa: E402
+
+ENVIRONMENTS = ("arithmetic", "helpdesk", "drill")
+HOME = ROOT / "src" / "sandlot" / "engine" / "rookie"
+SEED = 2026
+VOCABULARY = 1536
+CONTEXT = 2048
+
+STEPS = 2400
+EVERY = 200
+JUDGED = 160
+ENOUGH = 0.35
+
+BATCH_TOKENS = 1024
+LEARNING_RATE = 3e-3
+WARM_UP = 40
+
+
+# -- demonstrations ----------------------------------------------------------------------------------------------------
+
+
+def play_golden(runs: Path) -> dict[str, tuple[list[Any], list[Any]]]:
+    """Every environment's golden conversations on its train split, and its tools."""
+    import sandlot  # noqa: PLC0415 - a machine that only trains lacks what this needs
+
+    played = {}
+    for name in ENVIRONMENTS:
+        env = sandlot.load(ROOT / "environments" / name)
+        run = sandlot.run(env, "scripted:golden", split=sandlot.Split.TRAIN, runs=runs)
+        traces = sorted(run, key=lambda trace: trace.task)
+        assert all(trace.reward == 1.0 for trace in traces), f"a golden solution of {name} did not get full marks"
+        played[name] = ([[node.message for node in trace.path()] for trace in traces], [tool.spec for tool in env.tools])
+    return played
+
+
+def train_tokenizer(texts: list[str], folder: Path) -> None:
+    """A byte-level BPE: digits alone, punctuation apart from words, a path one word. And what else a tokenizer's folder holds."""
+    from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers  # noqa: PLC0415 - as above
+
+    from sandlot.render.families.rookie import CONTROL_TOKENS, tokenizer_config  # noqa: PLC0415 - as above
+
+    tokenizer = Tokenizer(models.BPE())
+    words = Regex(r"\d| ?[\p{L}/_-]+| ?[^\s\d\p{L}/_-]+|\s")
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [pre_tokenizers.Split(words, "isolated"), pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]
+    )
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=VOCABULARY,
+        min_frequency=8,
+        special_tokens=list(CONTROL_TOKENS),
+        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(texts, trainer)
+    folder.mkdir(parents=True, exist_ok=True)
+    tokenizer.save(str(folder / "tokenizer.json"))
+    end = tokenizer.token_to_id(CONTROL_TOKENS[0])
+    write_json(folder / "tokenizer_config.json", tokenizer_config(CONTEXT))
+    write_json(folder / "generation_config.json", {"eos_token_id": end, "pad_token_id": end, "do_sample": True})
+    write_json(folder / "config.json", {"eos_token_id": end, "pad_token_id": end})
+
+
+def spoken_texts(played: dict[str, tuple[list[Any], list[Any]]]) -> list[str]:
+    """What stands between control tokens, wherever it stands: the tokenizer learns its words from it."""
+    from sandlot.render.families.rookie import rookie  # noqa: PLC0415 - as above
+    from sandlot.render.family import spelled  # noqa: PLC0415 - as above
+
+    family = rookie()
+    texts = []
+    for conversations, tools in played.values():
+        for messages in conversations:
+            head = family.head(messages, tools)
+            pieces = [*head.pieces, *spelled(family, head.messages)]
+            texts += "".join(piece if isinstance(piece, str) else "\0" for piece in pieces).split("\0")
+    return [text for text in texts if text]
+
+
+def prepare(folder: Path) -> Path:
+    """Demonstrations as tokens, in a file that is all training needs; the tokenizer lies beside it."""
+    from sandlot.render.opening import open_renderer  # noqa: PLC0415 - as above
+
+    with tempfile.TemporaryDirectory() as runs:
+        played = play_golden(Path(runs))
+    train_tokenizer(spoken_texts(played), folder)
+    renderer = open_renderer(folder)
+    shown = [renderer.demonstration(messages, tools) for conversations, tools in played.values() for messages in conversations]
+    np.savez_compressed(
+        folder / "tokens.npz",
+        ids=np.concatenate([np.array(one.ids, np.int32) for one in shown]),
+        mask=np.concatenate([np.array(one.mask, np.uint8) for one in shown]),
+        lengths=np.array([len(one.ids) for one in shown], np.int32),
+        vocabulary=np.array(len(renderer.tokenizer), np.int32),
+    )
+    counts = {name: len(conversations) for name, (conversations, _) in played.items()}
+    write_json(folder / "demonstrations.json", {"demonstrations": counts, "tokens": sum(len(one.ids) for one in shown)})
+    return folder / "tokens.npz"
+
+
+# -- training ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    ids: Tensor
+    mask: Tensor
+    """1 for what the assistant says."""
+
+
+def read_documents(file: Path, device: str) -> tuple[list[Document], int]:
+    """The demonstrations, and how many tokens the tokenizer has."""
+    stored = np.load(file)
+    ends = np.cumsum(stored["lengths"])[:-1]
+    ids, masks = (np.split(stored[name], ends) for name in ("ids", "mask"))
+    documents = [
+        Document(torch.tensor(one, dtype=torch.long, device=device), torch.tensor(mask, dtype=torch.bool, device=device))
+        for one, mask in zip(ids, masks, strict=True)
+    ]
+    return documents, int(stored["vocabulary"])
+
+
+def new_decoder(vocabulary: int) -> Decoder:
+    """Llama's shape, two million parameters, born to repeat.
+
+    Values and outputs of attention start as each other's transpose: what is attended to is repeated, and training only has to
+    learn where to look. From independent matrices, copying a name was not learned in 700 steps; from these, in 200.
+    """
+    torch.manual_seed(SEED)
+    width = 192
+    shape = Shape(
+        family="llama",
+        vocabulary=vocabulary,
+        hidden=width,
+        layers=4,
+        heads=6,
+        kv_heads=6,
+        head=32,
+        mlp=512,
+        context=CONTEXT,
+        tied=True,
+    )
+    decoder = Decoder(shape)
+    for parameter in decoder.parameters():
+        if parameter.dim() > 1:
+            torch.nn.init.normal_(parameter, std=parameter.shape[1] ** -0.5)
+    with torch.no_grad():
+        for block in cast("Iterable[Block]", decoder.blocks):
+            values = torch.linalg.qr(torch.randn(width, width))[0]
+            block.qkv.weight[2 * width :] = values
+            block.output.weight.copy_(values.T / 4)
+            block.down.weight.zero_()
+    return decoder
+
+
+def batches(documents: list[Document], rng: random.Random) -> list[list[Document]]:
+    """One epoch: documents of like length together, batches in any order."""
+    order = sorted((len(document.ids) + rng.randrange(24), at) for at, document in enumerate(documents))
+    made: list[list[Document]] = [[]]
+    for _, at in order:
+        batch = [*made[-1], documents[at]]
+        if made[-1] and max(len(document.ids) for document in batch) * len(batch) > BATCH_TOKENS:
+            made.append([documents[at]])
+        else:
+            made[-1] = batch
+    rng.shuffle(made)
+    return made
+
+
+def rows_of(count: int, length: int) -> Attend:
+    """Every row of a padded batch is a sequence of its own; what pads it stands behind and is seen by nobody that counts."""
+
+    def attend(_layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        q, k, v = (x.unflatten(0, (count, length)).transpose(1, 2) for x in (q, k, v))
+        return F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True).transpose(1, 2).flatten(0, 1)
+
+    return attend
+
+
+def loss_of(decoder: Decoder, batch: list[Document]) -> Tensor:
+    """Mean negative log-probability of what assistants said."""
+    ids = torch.nn.utils.rnn.pad_sequence([document.ids for document in batch], batch_first=True)
+    said = torch.nn.utils.rnn.pad_sequence([document.mask for document in batch], batch_first=True)[:, 1:]
+    count, length = ids.shape
+    positions = torch.arange(length, device=ids.device).repeat(count)
+    hidden = decoder(ids.flatten(), positions, rows_of(count, length)).unflatten(0, (count, length))
+    return F.cross_entropy(decoder.logits(hidden[:, :-1][said]).float(), ids[:, 1:][said])
+
+
+def train(file: Path, device: str) -> Iterator[tuple[int, Decoder]]:
+    """AdamW with warm-up and a cosine over all steps; yields the decoder after every `EVERY` of them."""
+    documents, vocabulary = read_documents(file, device)
+    decoder = new_decoder(vocabulary).to(device)
+    matrices = [parameter for parameter in decoder.parameters() if parameter.dim() > 1]
+    others = [parameter for parameter in decoder.parameters() if parameter.dim() == 1]
+    optimizer = torch.optim.AdamW(
+        [{"params": matrices, "weight_decay": 0.1}, {"params": others, "weight_decay": 0.0}], lr=LEARNING_RATE, betas=(0.9, 0.95)
+    )
+    rng = random.Random(SEED)  # noqa: S311 - seeded, not secret
+    waiting: list[list[Document]] = []
+    seen: list[Tensor] = []
+    for step in range(1, STEPS + 1):
+        waiting = waiting or batches(documents, rng)
+        rate = LEARNING_RATE * min(1.0, step / WARM_UP) * (0.55 + 0.45 * math.cos(math.pi * step / STEPS))
+        for group in optimizer.param_groups:
+            group["lr"] = rate
+        loss = loss_of(decoder, waiting.pop())
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(decoder.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad()
+        seen.append(loss.detach())
+        if step % EVERY == 0:
+            print(f"step {step}: loss {torch.stack(seen).mean().item():.4f}", flush=True)
+            seen.clear()
+            yield step, decoder
+
+
+# -- when to stop ------------------------------------------------------------------------------------------------------
+
+
+def save(decoder: Decoder, folder: Path, like: Path) -> Path:
+    """A checkpoint as a Hugging Face folder, in bfloat16, with the tokenizer of `like`."""
+    save_folder(decoder, folder, dtype=torch.bfloat16, like=like)
+    return folder
+
+
+def full_marks(folder: Path) -> float:
+    """The share of `JUDGED` train tasks of drill that a checkpoint gets full marks on, each tried once at temperature 1."""
+    import sandlot  # noqa: PLC0415 - a machine that only trains lacks what this needs
+    from sandlot.env.taskset import tasks_of  # noqa: PLC0415 - as above
+    from sandlot.task import split_of  # noqa: PLC0415 - as above
+
+    env = sandlot.load(ROOT / "environments" / "drill")
+    tasks = [task.id for task in tasks_of(env) if split_of(task) is sandlot.Split.TRAIN]
+    chosen = tuple(random.Random(SEED).sample(sorted(tasks), JUDGED))  # noqa: S311 - seeded, not secret
+    with tempfile.TemporaryDirectory() as runs:
+        return sandlot.run(env, f"hf:{folder}", tasks=chosen, runs=runs).summary().pass_rate.value
+
+
+def choose(folder: Path, checkpoints: Iterable[Path], home: Path) -> None:
+    """Apply the stopping rule to checkpoints in their order; the first that is good enough goes to `home`, else the last."""
+    rates: dict[str, float] = {}
+    chosen = None
+    for chosen in checkpoints:
+        rates[chosen.name] = full_marks(chosen)
+        print(f"{chosen.name}: full marks on {rates[chosen.name]:.1%} of {JUDGED} train tasks", flush=True)
+        if rates[chosen.name] >= ENOUGH:
+            break
+    assert chosen is not None, f"no checkpoints in {folder}"
+    install(chosen, folder, home, rates)
+
+
+def install(checkpoint: Path, folder: Path, home: Path, rates: dict[str, float]) -> None:
+    """Put the chosen checkpoint where `--model rookie` looks, with its card."""
+    if home.exists():
+        shutil.rmtree(home)
+    shutil.copytree(checkpoint, home)
+    weights = (home / "model.safetensors").read_bytes()
+    decoder = load_folder(home)
+    card = {
+        "what": "rookie: a small model that can use tools in a few environments, for first runs, tests and demonstrations",
+        "made_by": "recipes/rookie.py",
+        **json.loads((folder / "demonstrations.json").read_text()),
+        "data": "golden solutions played on the train split of each environment; nothing else",
+        "seed": SEED,
+        "parameters": sum(parameter.numel() for parameter in decoder.parameters()),
+        "steps": int(checkpoint.name.removeprefix("step-")),
+        "stopping_rule": f"every {EVERY} steps, {JUDGED} train tasks of drill once each at temperature 1; "
+        f"stop at the first checkpoint with full marks on {ENOUGH:.0%}, at the latest after {STEPS} steps",
+        "full_marks": rates,
+        "torch": torch.__version__,
+        "sha256": hashlib.sha256(weights).hexdigest(),
+        "license": "Apache-2.0",
+    }
+    write_json(home / "card.json", card)
+
+
+# -- where it can play -------------------------------------------------------------------------------------------------
+
+READY = ("arithmetic", "helpdesk", "drill", "ledger", "terminal", "repo-repair")
+PAGE = ROOT / "environments" / "README.md"
+MARKS = ("<!-- written by `recipes/rookie.py --table` -->", "<!-- end -->")
+
+
+def table(model: str, group: int) -> str:
+    """A line for every ready environment, from rollouts on its held-out tasks."""
+    import sandlot  # noqa: PLC0415 - a machine that only trains lacks what this needs
+
+    lines = [
+        "| environment | held-out tasks, rollouts | full marks (95 %) | score (95 %) | valid calls | without a score |",
+        "|---|---|---|---|---|---|",
+    ]
+    for name in READY:
+        env = sandlot.load(ROOT / "environments" / name)
+        with tempfile.TemporaryDirectory() as runs:
+            run = sandlot.run(env, model, split=sandlot.Split.HELDOUT, group=group, runs=runs)
+            summary, valid = run.summary(), valid_share(run, {tool.spec.name: tool.spec.parameters for tool in env.tools})
+        full, score = summary.pass_rate, summary.score
+        lines.append(
+            f"| `{name}` | {summary.tasks}, {summary.rollouts} | {full.value:.0%} ({full.low:.0%} to {full.high:.0%}) "
+            f"| {score.value:.2f} ({score.low:.2f} to {score.high:.2f}) | {valid} | {summary.dropped:.0%} |"
+        )
+        print(lines[-1], flush=True)
+    return "\n".join(lines)
+
+
+def valid_share(run: Any, schemas: dict[str, Any]) -> str:
+    """Of all tool calls, those that could be read, name a tool that is there and fit its schema's names."""
+    calls = [call for trace in run for node in trace.turns() for call in node.message.calls]
+    valid = 0
+    for call in calls:
+        schema = schemas.get(call.name)
+        if schema is not None and call.malformed is None:
+            valid += set(schema.get("required", ())) <= call.arguments.keys() <= schema["properties"].keys()
+    return f"{valid / len(calls):.0%} of {len(calls)}" if calls else "none made"
+
+
+def write_table(model: str, group: int) -> None:
+    before, rest = PAGE.read_text().split(MARKS[0])
+    PAGE.write_text(f"{before}{MARKS[0]}\n\n{table(model, group)}\n\n{MARKS[1]}{rest.partition(MARKS[1])[2]}")
+
+
+# -- the command -------------------------------------------------------------------------------------------------------
+
+
+def write_json(path: Path, data: dict[str, Any]) -> None:
+    path.write_text(json.dumps(data, indent=2, ensure_ascii=False) + "\n")
+
+
+def kept(folder: Path) -> list[Path]:
+    return sorted(folder.glob("step-*"), key=lambda path: int(path.name.removeprefix("step-")))
+
+
+def checkpoints(tokens: Path, device: str) -> Iterator[Path]:
+    """Train, and leave a checkpoint beside the tokens after every `EVERY` steps; whoever has enough stops asking."""
+    for step, decoder in train(tokens, device):
+        yield save(decoder, tokens.parent / f"step-{step}", like=tokens.parent)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--prepare", type=Path, metavar="FOLDER", help="only make demonstrations and tokenizer")
+    parser.add_argument("--tokens", type=Path, metavar="FILE", help="only train, on tokens that were prepared")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--choose", type=Path, metavar="FOLDER", help="only apply the stopping rule to kept checkpoints")
+    parser.add_argument("--home", type=Path, default=HOME, help="where the finished model goes")
+    parser.add_argument("--table", action="store_true", help="only play all environments, and write down how it went")
+    parser.add_argument("--model", default="rookie", help="whom the table is about")
+    parser.add_argument("--group", type=int, default=4, help="rollouts of each task in the table")
+    asked = parser.parse_args()
+    torch.set_num_threads(1)  # sums in one order: the same seed gives the same model
+    if asked.prepare:
+        print(prepare(asked.prepare))
+    elif asked.tokens:
+        for checkpoint in checkpoints(asked.tokens, asked.device):
+            print(checkpoint, flush=True)
+    elif asked.choose:
+        choose(asked.choose, kept(asked.choose), asked.home)
+    elif asked.table:
+        write_table(asked.model, asked.group)
+    else:
+        with tempfile.TemporaryDirectory() as folder:
+            choose(Path(folder), checkpoints(prepare(Path(folder)), asked.device), asked.home)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,193 @@
+"""A command-line agent as a harness: it runs unmodified inside the rollout's sandbox, and every turn it takes is captured.
+
+Inside, the agent finds an OpenAI and an Anthropic endpoint on its loopback, and nothing else of the network. Behind them is the
+run's policy, so its trace has the same exact tokens as any other. The agent's own tools act in the sandbox; the environment's
+limits hold; its exit ends the rollout. What it wrote to stdout and stderr is kept at both ends.
+"""
+
+import tempfile
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import anyio
+import anyio.abc
+
+from sandlot.capture.door import MODEL, Conversation, capture_app
+from sandlot.capture.listening import listening
+from sandlot.clock import SYSTEM_CLOCK
+from sandlot.errors import ConfigError, HarnessError, unwrapped
+from sandlot.ports import Command, Policy, Process, Sandbox, Session, Stream, Workplace
+from sandlot.trace import Event, Trace
+from sandlot.types import End, Role
+
+PORT = 8787
+"""Where the endpoints are, inside the sandbox."""
+KEPT_BYTES = 16 << 10
+"""Of what the agent wrote, for each stream: this much of its end."""
+OUTPUT_BYTES = 64 << 20
+"""Output read at all; the rest is dropped inside the sandbox."""
+MAX_PROMPT_BYTES = 100_000
+"""What fits into one variable of a process."""
+GRACE_S = 10.0
+"""After its limit the agent may put its files in order for so long, if nothing else stops it."""
+
+
+class CommandAgent:
+    """Plays a rollout by running a command. `{prompt}` in it becomes the task, quoted."""
+
+    def __init__(self, command: str, *, cwd: str = "/", user: str = "root") -> None:
+        if not command.strip():
+            raise ConfigError("the agent's command is empty; give one, such as `--agent-command 'mini -y -t {prompt}'`")
+        self.command = command
+        self.name = "command"
+        self._cwd = cwd
+        self._user = user
+
+    async def play(self, session: Session, policy: Policy, trace: Trace) -> End:
+        """Start the agent and wait for its end, or for a limit's."""
+        if not isinstance(session, Workplace):
+            raise HarnessError(f"a {type(session).__name__} has no machine that an agent could be put into")
+        sandbox = session.machine()
+        opening = await session.reset()
+        prompt = "\n\n".join(message.text for message in opening.messages if message.role in {Role.SYSTEM, Role.USER})
+        conversation = Conversation(trace, policy, session.turn_taken)
+        started, before = SYSTEM_CLOCK.monotonic(), trace.phases.get("model", 0.0)
+        try:
+            async with _answering(sandbox, conversation):
+                said = await self._run(sandbox, prompt, conversation)
+        finally:
+            spent = SYSTEM_CLOCK.monotonic() - started - (trace.phases.get("model", 0.0) - before)
+            trace.phases["tools"] = trace.phases.get("tools", 0.0) + max(0.0, spent)
+            _sum_up(trace, conversation)
+        return _end(trace, conversation, said)
+
+    async def _run(self, sandbox: Sandbox, prompt: str, conversation: Conversation) -> "Said":
+        """The agent from its start to its end; killed when the conversation is over before it is."""
+        process = await sandbox.spawn(
+            Command(
+                argv=("/bin/sh", "-c", self.command.replace("{prompt}", '"$SANDLOT_PROMPT"')),
+                env=_variables(prompt),
+                cwd=self._cwd,
+                user=self._user,
+                stdin=b"",
+                output_bytes=OUTPUT_BYTES,
+            )
+        )
+        said = Said()
+        try:
+            async with anyio.create_task_group() as group:
+                group.start_soon(_stop_when_over, conversation, process)
+                async for name, data in process.output():
+                    said.add(name, data)
+                said.code = await process.wait()
+                group.cancel_scope.cancel()
+        except BaseExceptionGroup as wrapped:
+            raise unwrapped(wrapped) from None
+        finally:
+            with anyio.move_on_after(GRACE_S, shield=True):
+                await process.kill()
+        return said
+
+
+class Said:
+    """What a process said, at its end, and how it ended."""
+
+    def __init__(self) -> None:
+        self.code: int | None = None
+        self._pieces = {"stdout": b"", "stderr": b""}
+
+    def add(self, name: str, data: bytes) -> None:
+        """A further piece."""
+        self._pieces[name] = (self._pieces[name] + data)[-KEPT_BYTES:]
+
+    def text(self, name: str) -> str:
+        """The end of one stream."""
+        return self._pieces[name].decode("utf-8", "replace")
+
+
+def _variables(prompt: str) -> dict[str, str]:
+    """Where the endpoints are, in the words of the usual libraries."""
+    if len(prompt.encode()) > MAX_PROMPT_BYTES:
+        raise HarnessError(f"the task's prompt is over {MAX_PROMPT_BYTES} bytes, which no command takes; put it into a file")
+    base = f"http://127.0.0.1:{PORT}"
+    return {
+        "OPENAI_BASE_URL": f"{base}/v1",
+        "OPENAI_API_BASE": f"{base}/v1",
+        "OPENAI_API_KEY": MODEL,
+        "ANTHROPIC_BASE_URL": base,
+        "ANTHROPIC_API_BASE": base,
+        "ANTHROPIC_API_KEY": MODEL,
+        "SANDLOT_MODEL": MODEL,
+        "SANDLOT_PROMPT": prompt,
+    }
+
+
+async def _stop_when_over(conversation: Conversation, process: Process) -> None:
+    await conversation.over.wait()
+    await process.kill()
+
+
+@asynccontextmanager
+async def _answering(sandbox: Sandbox, conversation: Conversation) -> AsyncGenerator[None]:
+    """The endpoints, reachable from inside for as long as the context lives."""
+    with tempfile.TemporaryDirectory(prefix="sandlot-") as folder:
+        path = Path(folder) / "agent.sock"
+        try:
+            async with (
+                listening(capture_app(conversation), unix=path, drain_s=0.0),
+                sandbox.listen(PORT) as connections,
+                anyio.create_task_group() as relays,
+            ):
+                relays.start_soon(_accept, connections, path, relays)
+                yield
+                relays.cancel_scope.cancel()
+        except BaseExceptionGroup as wrapped:
+            raise unwrapped(wrapped) from None
+
+
+async def _accept(connections: AsyncIterator[Stream], path: Path, relays: anyio.abc.TaskGroup) -> None:
+    async for inside in connections:
+        relays.start_soon(_relay, inside, path)
+
+
+async def _relay(inside: Stream, path: Path) -> None:
+    """Bytes of one connection, both ways, until either side is done."""
+    try:
+        async with await anyio.connect_unix(path) as server, anyio.create_task_group() as ways:
+
+            async def outwards() -> None:
+                while data := await inside.receive():
+                    await server.send(data)
+                await server.send_eof()
+
+            ways.start_soon(outwards)
+            async for data in server:
+                await inside.send(data)
+            ways.cancel_scope.cancel()
+    except* (OSError, anyio.BrokenResourceError, anyio.ClosedResourceError):
+        pass  # the agent hung up, or was killed
+    finally:
+        with anyio.move_on_after(1, shield=True):
+            await inside.aclose()
+
+
+def _sum_up(trace: Trace, conversation: Conversation) -> None:
+    drifts = {kind.value: number for kind, number in conversation.history.drifts.items()}
+    trace.events.append(Event(kind="captured", turn=trace.num_turns, detail={"requests": drifts}))
+
+
+def _end(trace: Trace, conversation: Conversation, said: Said) -> End:
+    """Why it stopped. What broke on our side is raised; an agent that never asked the model has played nothing."""
+    if conversation.error is not None:
+        raise conversation.error
+    detail = {"code": said.code, "stdout": said.text("stdout"), "stderr": said.text("stderr")}
+    killed = conversation.over.is_set()
+    crashed = said.code != 0 and not killed
+    trace.events.append(Event(kind="agent_crashed" if crashed else "agent_ended", turn=trace.num_turns, detail=detail))
+    if conversation.end is not None and conversation.end is not End.REFUSED:
+        trace.events.append(Event(kind="limit", turn=trace.num_turns, detail={"limit": conversation.end.value}))
+    if not conversation.history.drifts:
+        why = said.text("stderr").strip()[-2000:] or said.text("stdout").strip()[-2000:] or "it wrote nothing"
+        raise HarnessError(f"the agent ended with code {said.code} and never asked the model: {why}", kind="agent")
+    return conversation.end or End.DONE

@@ -1,0 +1,191 @@
+"""The server one agent speaks to: each request is found in the trace, answered by the policy, and written down.
+
+Both dialects lead to `Conversation.turn`. Turns are taken one after the other, so that the trace of an agent that asks for
+several at once is still a record of what happened. A limit that is reached ends the rollout at the next request, not in the
+middle of one.
+"""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import anyio
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from sandlot.capture.anthropic import messages_body, messages_events, read_messages
+from sandlot.capture.asked import Answered, Asked
+from sandlot.capture.exchange import EventStream, body_of, event, json_response, while_connected
+from sandlot.capture.history import History
+from sandlot.capture.openai import chat_body, chat_events, read_chat
+from sandlot.clock import timed
+from sandlot.errors import HarnessError, ModelError, SandlotError, boundary
+from sandlot.ports import Policy
+from sandlot.trace import Event, Node, Trace, Usage
+from sandlot.types import End, Role
+
+MODEL = "sandlot"
+"""The name every model has here: the run decides which one it is, not the agent."""
+
+
+class Conversation:
+    """One rollout's talk between an agent and the policy."""
+
+    def __init__(self, trace: Trace, policy: Policy, count_turn: Callable[[int], End | None]) -> None:
+        self.history = History(trace)
+        self.over = anyio.Event()
+        """Set when no further turn will be taken."""
+        self.end: End | None = None
+        """Which limit was reached, or that the agent was refused its last turn."""
+        self.error: SandlotError | None = None
+        """What broke, on our side of the wire."""
+        self._trace = trace
+        self._policy = policy
+        self._count_turn = count_turn
+        self._limit: End | None = None
+        self._taking = anyio.Lock()
+        self._wishes: set[str] = set()
+
+    async def turn(self, asked: Asked) -> Answered:
+        """The next turn of the conversation that was sent."""
+        async with self._taking:
+            if self._limit is not None:
+                self._finish(self._limit)
+            if self.over.is_set():
+                raise HarnessError("the rollout is over; this request came too late", kind="over")
+            self._note_wishes(asked)
+            leaf = self.history.leaf_of(asked.messages, asked.tools)
+            node = await self._taken(leaf, asked)
+            self._trace.append(node)
+            self._limit = self._count_turn(_num_tokens(node))
+            if node.stop == "refusal":
+                self._limit = End.REFUSED
+            self.end = None  # an agent that recovered from a full context has ended nothing
+            return Answered(node.message, node.stop or "stop", node.usage or Usage())
+
+    async def _taken(self, leaf: int, asked: Asked) -> Node:
+        trace = self._trace
+        try:
+            with timed(trace.phases, "model"), boundary(ModelError, "the policy"):
+                node = await self._policy.turn(trace, leaf, asked.tools)
+        except ModelError as error:
+            if error.kind == "context":
+                trace.events.append(Event(kind="context_overflow", turn=trace.num_turns, detail={"message": str(error)[:500]}))
+                self.end = End.TOKEN_LIMIT  # unless the agent shortens its history and goes on
+            else:
+                self._break(error)
+            raise
+        if not node.sampled or node.message.role is not Role.ASSISTANT:
+            self._break(HarnessError(f"the policy gave a {node.message.role} node, sampled={node.sampled}"))
+        return node
+
+    def _finish(self, end: End) -> None:
+        self.end = end
+        self.over.set()
+
+    def _break(self, error: SandlotError) -> None:
+        self.error = self.error or error
+        self.over.set()
+        raise error
+
+    def _note_wishes(self, asked: Asked) -> None:
+        """How an agent wants to be sampled is the run's decision; that it was not done is written down once for each wish."""
+        new = {name: value for name, value in asked.wishes.items() if name not in self._wishes}
+        if new:
+            self._wishes |= new.keys()
+            self._trace.events.append(Event(kind="wishes_ignored", turn=self._trace.num_turns, detail=new))
+
+
+def capture_app(conversation: Conversation) -> Starlette:
+    """The routes an agent may ask: OpenAI's chat and Anthropic's messages."""
+
+    async def chat(request: Request) -> Response:
+        wanted, asked = read_chat(await body_of(request))
+        if (wanted.n or 1) != 1:
+            raise HTTPException(400, "`n`: one turn at a time")
+        if asked.stream:
+            return EventStream(lambda: _chat_stream(conversation, asked, usage=wanted.with_usage))
+        return await _answered(request, conversation, asked, lambda answered: chat_body(answered, MODEL))
+
+    async def messages(request: Request) -> Response:
+        asked = read_messages(await body_of(request))
+        if asked.stream:
+            return EventStream(lambda: _messages_stream(conversation, asked))
+        return await _answered(request, conversation, asked, lambda answered: messages_body(answered, MODEL))
+
+    async def models(_request: Request) -> Response:
+        return json_response({"object": "list", "data": [{"id": MODEL, "object": "model", "owned_by": "sandlot"}]})
+
+    async def alive(_request: Request) -> Response:
+        return json_response({"status": "ok"})
+
+    return Starlette(
+        routes=[
+            Route("/v1/chat/completions", chat, methods=["POST"]),
+            Route("/chat/completions", chat, methods=["POST"]),
+            Route("/v1/messages", messages, methods=["POST"]),
+            Route("/v1/models", models),
+            Route("/", alive),
+        ],
+        exception_handlers={HTTPException: _refusal, SandlotError: _failure},
+    )
+
+
+async def _answered(request: Request, conversation: Conversation, asked: Asked, written: Callable[[Answered], Any]) -> Response:
+    answered = await while_connected(request.receive, lambda: conversation.turn(asked))
+    return json_response(None if answered is None else written(answered))
+
+
+async def _chat_stream(conversation: Conversation, asked: Asked, *, usage: bool) -> AsyncIterator[bytes]:
+    answered, error = await _tried(conversation.turn, asked)
+    if answered is None:
+        yield event(_error(error))
+        return
+    for piece in chat_events(answered, MODEL, usage=usage):
+        yield piece
+
+
+async def _messages_stream(conversation: Conversation, asked: Asked) -> AsyncIterator[bytes]:
+    answered, error = await _tried(conversation.turn, asked)
+    if answered is None:
+        yield event({"type": "error"} | _error(error), "error")
+        return
+    for piece in messages_events(answered, MODEL):
+        yield piece
+
+
+async def _tried(turn: Callable[[Asked], Awaitable[Answered]], asked: Asked) -> tuple[Answered | None, SandlotError | None]:
+    """In a stream that has begun, a failure is an event."""
+    try:
+        return await turn(asked), None
+    except SandlotError as error:
+        return None, error
+
+
+def _error(error: SandlotError | None) -> dict[str, Any]:
+    overflow = isinstance(error, ModelError) and error.kind == "context"
+    kind = "invalid_request_error" if overflow else "api_error"
+    code = "context_length_exceeded" if overflow else None
+    return {"error": {"type": kind, "code": code, "message": str(error)}}
+
+
+async def _refusal(_request: Request, error: Exception) -> Response:
+    status = error.status_code if isinstance(error, HTTPException) else 500
+    detail = error.detail if isinstance(error, HTTPException) else str(error)
+    body = {"type": "error", "error": {"type": "invalid_request_error", "message": detail, "code": None}}
+    return json_response(body, status)
+
+
+async def _failure(_request: Request, error: Exception) -> Response:
+    """400 for a full context, which an agent may recover from; else 403, which no client library tries again."""
+    overflow = isinstance(error, ModelError) and error.kind == "context"
+    body = {"type": "error"} | _error(error if isinstance(error, SandlotError) else None)
+    return json_response(body, 400 if overflow else 403)
+
+
+def _num_tokens(node: Node) -> int:
+    if node.tokens is not None:
+        return len(node.tokens)
+    return node.usage.completion_tokens if node.usage else 0

@@ -1,0 +1,95 @@
+"""What `serve --model` opens: an engine, its renderer, and the server before them."""
+
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import anyio
+import anyio.to_thread
+
+from sandlot.capture.listening import listening
+from sandlot.engine.weights import folder_of
+from sandlot.errors import ConfigError
+from sandlot.nn.shape import read_shape
+from sandlot.render.opening import open_renderer
+from sandlot.render.tokenizer import Tokenizer
+from sandlot.serve.model import ModelServer
+from sandlot.serve.routes import model_app
+
+AT_ONCE = 8192
+"""Completions running or waiting; the engine itself runs `--max-batch` of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelPlace:
+    """Where a model is served, and until when."""
+
+    host: str
+    port: int
+    unix: Path | None
+    drain_s: float
+    until_eof: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Vocabulary:
+    """A tokenizer as the server uses it."""
+
+    tokenizer: Tokenizer
+    size: int
+    """How many ids the model has, which may be more than its tokenizer names."""
+
+    def encode(self, text: str) -> list[int]:
+        """Text in which control tokens may be spelled, as clients of plain completions expect."""
+        return self.tokenizer.encode_template(text)
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of some ids."""
+        return self.tokenizer.decode(ids)
+
+
+async def serve_model(spec: str, place: ModelPlace, kv_gib: float, max_batch: int) -> None:
+    """Serve until told to stop, then let running requests finish. One line on stdout says when it is ready, and where."""
+    try:
+        from sandlot.engine.local import LocalConfig, open_local  # noqa: PLC0415 - torch is an extra
+    except ImportError as error:
+        raise ConfigError(f"serving a model needs the torch extra ({error}); install it: pip install 'sandlot[torch]'") from error
+    if kv_gib <= 0 or max_batch < 1:
+        raise ConfigError(f"--kv-gib is {kv_gib:g} and --max-batch {max_batch}; both must be positive")
+    folder = await anyio.to_thread.run_sync(folder_of, spec)
+    renderer = await anyio.to_thread.run_sync(open_renderer, folder)
+    config = LocalConfig(kv_bytes=int(kv_gib * 2**30), max_batch=max_batch)
+    async with open_local(folder, name=spec, config=config) as model:
+        server = ModelServer(
+            model, renderer, Vocabulary(renderer.tokenizer, read_shape(folder).vocabulary), at_once=AT_ONCE, gauges=model.metrics
+        )
+        opening = listening(model_app(server), host=place.host, port=place.port, unix=place.unix, drain_s=place.drain_s)
+        async with opening as address:
+            print(f"{spec} at {address}", flush=True)
+            await _told_to_stop(until_eof=place.until_eof)
+
+
+async def _told_to_stop(*, until_eof: bool) -> None:
+    async with anyio.create_task_group() as group:
+        group.start_soon(_signalled, group.cancel_scope)
+        if until_eof:
+            group.start_soon(_ended, group.cancel_scope)
+
+
+async def _signalled(scope: anyio.CancelScope) -> None:
+    with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+        async for _ in signals:
+            scope.cancel()
+
+
+async def _ended(scope: anyio.CancelScope) -> None:
+    """Whoever started us holds the other end; it closes when they die, however they do."""
+    with open(os.dup(sys.stdin.fileno()), "rb", buffering=0) as stream:  # noqa: ASYNC230, PTH123 - a descriptor, read when readable
+        while True:
+            await anyio.wait_readable(stream)
+            if not stream.read(4096):
+                break
+    scope.cancel()

@@ -1,0 +1,198 @@
+"""Triton kernels: write this pass's keys and values to their blocks, attend to all of a sequence's, draw the next tokens.
+
+One attention kernel serves whole prompts, chunks and decoding. A *tile* is some query tokens of one sequence with all the heads
+that share a KV head, as one matrix. Decoding has one query a tile; where there are too few tiles to fill the device, each
+sequence is split over several programs, and a second kernel joins what they found. The last two kernels draw tokens from whole
+rows of logits without ever writing their probabilities down.
+"""
+
+# ruff: noqa: ANN001, ANN202, N803, PLR0913, PLR0917 - a kernel's arguments are pointers, and its constants are capitals
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+LOG2_E = 1.4426950408889634
+
+
+@triton.jit
+def _write(keys, values, cache_k, cache_v, slots, key_stride, value_stride, HEADS: tl.constexpr, HEADS_UP: tl.constexpr,
+           WIDTH: tl.constexpr, BLOCK: tl.constexpr):  # fmt: skip
+    token = tl.program_id(0).to(tl.int64)
+    slot = tl.load(slots + token).to(tl.int64)
+    head = tl.arange(0, HEADS_UP)[:, None]
+    column = tl.arange(0, WIDTH)[None, :]
+    inside = head < HEADS
+    target = ((slot // BLOCK * HEADS + head) * BLOCK + slot % BLOCK) * WIDTH + column
+    tl.store(cache_k + target, tl.load(keys + token * key_stride + head * WIDTH + column, mask=inside), mask=inside)
+    tl.store(cache_v + target, tl.load(values + token * value_stride + head * WIDTH + column, mask=inside), mask=inside)
+
+
+@triton.jit
+def _attend(q, cache_k, cache_v, out, lse, tables, lengths, starts, tiles, scale, q_stride, table_stride, KV_HEADS: tl.constexpr,
+            GROUP: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr, ROWS: tl.constexpr, SPLITS: tl.constexpr,
+            DECODE: tl.constexpr, STAGES: tl.constexpr, PRECISION: tl.constexpr):  # fmt: skip
+    tile, kv, split = tl.program_id(0), tl.program_id(1), tl.program_id(2)
+    if DECODE:
+        sequence, first, begin, count = tile, 0, tile, 1
+    else:
+        sequence, first = tl.load(tiles + 2 * tile), tl.load(tiles + 2 * tile + 1)
+        begin = tl.load(starts + sequence)
+        count = tl.load(starts + sequence + 1) - begin
+    length = tl.load(lengths + sequence)
+    row = tl.arange(0, ROWS)
+    query = first + row // GROUP
+    live = (query < count) & (row // GROUP < ROWS // GROUP)
+    position = length - count + query
+    column = tl.arange(0, WIDTH)
+    head = kv * GROUP + row % GROUP
+    own = tl.load(q + (begin + query).to(tl.int64)[:, None] * q_stride + head[:, None] * WIDTH + column[None, :],
+                  mask=live[:, None], other=0.0)  # fmt: skip
+
+    end = tl.minimum(length, length - count + first + ROWS // GROUP)
+    share = tl.cdiv(tl.cdiv(end, BLOCK), SPLITS)
+    low = split * share
+    high = tl.minimum(low + share, tl.cdiv(end, BLOCK))
+    n = tl.arange(0, BLOCK)
+    most = tl.full((ROWS,), float("-inf"), tl.float32)
+    total = tl.zeros((ROWS,), tl.float32)
+    sums = tl.zeros((ROWS, WIDTH), tl.float32)
+    for number in tl.range(low, high, num_stages=STAGES):
+        block = tl.load(tables + sequence * table_stride + number).to(tl.int64)
+        where = (block * KV_HEADS + kv) * BLOCK * WIDTH + n[:, None] * WIDTH + column[None, :]
+        k = tl.load(cache_k + where)
+        v = tl.load(cache_v + where)
+        scores = tl.dot(own, tl.trans(k), input_precision=PRECISION) * scale
+        scores = tl.where((number * BLOCK + n)[None, :] <= position[:, None], scores, float("-inf"))
+        more = tl.maximum(most, tl.max(scores, 1))
+        shift = tl.where(more == float("-inf"), 0.0, more)
+        p = tl.exp2(scores - shift[:, None])
+        old = tl.exp2(most - shift)
+        total = total * old + tl.sum(p, 1)
+        sums = sums * old[:, None] + tl.dot(p.to(v.dtype), v, input_precision=PRECISION)
+        most = more
+    sums = sums / tl.where(total == 0.0, 1.0, total)[:, None]
+    place = (begin + query).to(tl.int64) * (KV_HEADS * GROUP) + head
+    if SPLITS == 1:
+        tl.store(out + place[:, None] * WIDTH + column[None, :], sums.to(out.dtype.element_ty), mask=live[:, None])
+    else:
+        tl.store(out + (place[:, None] * SPLITS + split) * WIDTH + column[None, :], sums, mask=live[:, None])
+        tl.store(lse + place * SPLITS + split, most + tl.log2(total), mask=live)
+
+
+@triton.jit
+def _join(parts, lse, out, SPLITS: tl.constexpr, SPLITS_UP: tl.constexpr, WIDTH: tl.constexpr):
+    place = tl.program_id(0).to(tl.int64)
+    split = tl.arange(0, SPLITS_UP)
+    column = tl.arange(0, WIDTH)
+    inside = split < SPLITS
+    weight = tl.load(lse + place * SPLITS + split, mask=inside, other=float("-inf"))
+    weight = tl.exp2(weight - tl.max(weight, 0))
+    part = tl.load(parts + (place * SPLITS + split[:, None]) * WIDTH + column[None, :], mask=inside[:, None], other=0.0)
+    joined = tl.sum(part * weight[:, None], 0) / tl.sum(weight, 0)
+    tl.store(out + place * WIDTH + column, joined.to(out.dtype.element_ty))
+
+
+@triton.jit
+def _survey(logits, temperature, most, total, best, vocabulary, CHUNK: tl.constexpr, CHUNKS: tl.constexpr):
+    row, chunk = tl.program_id(0).to(tl.int64), tl.program_id(1)
+    column = chunk * CHUNK + tl.arange(0, CHUNK)
+    x = tl.load(logits + row * vocabulary + column, mask=column < vocabulary, other=float("-inf"))
+    heat = tl.load(temperature + row)
+    x = x / tl.where(heat == 0.0, 1.0, heat)
+    top = tl.max(x, 0)
+    tl.store(most + row * CHUNKS + chunk, top)
+    tl.store(best + row * CHUNKS + chunk, tl.min(tl.where(x == top, column, vocabulary), 0))
+    tl.store(total + row * CHUNKS + chunk, tl.sum(tl.exp(x - tl.where(top == float("-inf"), 0.0, top)), 0))
+
+
+@triton.jit
+def _draw(logits, temperature, uniform, most, total, best, ids, logprobs, vocabulary, CHUNK: tl.constexpr, CHUNKS: tl.constexpr,
+          CHUNKS_UP: tl.constexpr):  # fmt: skip
+    row = tl.program_id(0).to(tl.int64)
+    heat = tl.load(temperature + row)
+    number = tl.arange(0, CHUNKS_UP)
+    here = number < CHUNKS
+    tops = tl.load(most + row * CHUNKS + number, mask=here, other=float("-inf"))
+    top = tl.max(tops, 0)
+    mass = tl.load(total + row * CHUNKS + number, mask=here, other=0.0) * tl.exp(tops - top)
+    whole = tl.sum(mass, 0)
+    if heat == 0.0:
+        found = tl.load(best + row * CHUNKS + number, mask=here & (tops == top), other=vocabulary)
+        tl.store(ids + row, tl.min(found, 0))
+        tl.store(logprobs + row, 0.0)  # the likeliest token was certain to be taken
+    else:
+        aim = tl.load(uniform + row) * whole
+        upto = tl.cumsum(mass, 0)
+        # Rounding may leave the aim above the last sum: then it is the last chunk with any mass.
+        chunk = tl.minimum(tl.sum((upto <= aim).to(tl.int32), 0), tl.max(tl.where(mass > 0.0, number, 0), 0))
+        aim = aim - tl.sum(tl.where(number < chunk, mass, 0.0), 0)
+        column = chunk * CHUNK + tl.arange(0, CHUNK)
+        x = tl.load(logits + row * vocabulary + column, mask=column < vocabulary, other=float("-inf")) / heat
+        p = tl.exp(x - top)
+        inside = tl.minimum(
+            tl.sum((tl.cumsum(p, 0) <= aim).to(tl.int32), 0), tl.max(tl.where(p > 0.0, tl.arange(0, CHUNK), 0), 0)
+        )
+        chosen = tl.max(tl.where(tl.arange(0, CHUNK) == inside, x, float("-inf")), 0)
+        tl.store(ids + row, chunk * CHUNK + inside)
+        tl.store(logprobs + row, chosen - top - tl.log(whole))
+
+
+def write_kv(keys: Tensor, values: Tensor, cache_k: Tensor, cache_v: Tensor, slots: Tensor) -> None:
+    """Put keys and values `[tokens, kv_heads, head]` where `slots` says, in caches `[blocks, kv_heads, block_size, head]`."""
+    _, heads, block, width = cache_k.shape
+    _write[(len(slots),)](keys, values, cache_k, cache_v, slots, keys.stride(0), values.stride(0), HEADS=heads,
+                          HEADS_UP=triton.next_power_of_2(heads), WIDTH=width, BLOCK=block, num_warps=2)  # fmt: skip
+
+
+def attend_prompts(q: Tensor, cache_k: Tensor, cache_v: Tensor, tables: Tensor, lengths: Tensor, starts: Tensor, tiles: Tensor,
+                   rows: int = 128) -> Tensor:  # fmt: skip
+    """Attention of whole prompts and chunks: `tiles` are pairs (sequence, its first query), `rows // group` queries each."""
+    _, kv_heads, block, width = cache_k.shape
+    out = torch.empty(q.shape, device=q.device, dtype=q.dtype)
+    _attend[(len(tiles), kv_heads, 1)](
+        q, cache_k, cache_v, out, out, tables, lengths, starts, tiles, width**-0.5 * LOG2_E, q.stride(0), tables.stride(0),
+        KV_HEADS=kv_heads, GROUP=q.shape[1] // kv_heads, WIDTH=width, BLOCK=block, ROWS=rows, SPLITS=1, DECODE=False,
+        STAGES=2, PRECISION=_precision(q), num_warps=8)  # fmt: skip
+    return out
+
+
+def attend_decoding(q: Tensor, cache_k: Tensor, cache_v: Tensor, tables: Tensor, lengths: Tensor, splits: int = 1) -> Tensor:
+    """Attention of one new token a sequence: `q` is `[sequences, heads, head]`."""
+    _, kv_heads, block, width = cache_k.shape
+    count, heads = q.shape[0], q.shape[1]
+    group = heads // kv_heads
+    out = torch.empty(q.shape, device=q.device, dtype=q.dtype)
+    parts, lse = out, out
+    if splits > 1:
+        parts = torch.empty((count, heads, splits, width), device=q.device, dtype=torch.float32)
+        lse = torch.empty((count, heads, splits), device=q.device, dtype=torch.float32)
+    _attend[(count, kv_heads, splits)](
+        q, cache_k, cache_v, parts, lse, tables, lengths, lengths, lengths, width**-0.5 * LOG2_E, q.stride(0), tables.stride(0),
+        KV_HEADS=kv_heads, GROUP=group, WIDTH=width, BLOCK=block, ROWS=max(16, triton.next_power_of_2(group)), SPLITS=splits,
+        DECODE=True, STAGES=3, PRECISION=_precision(q), num_warps=2)  # fmt: skip
+    if splits > 1:
+        _join[(count * heads,)](
+            parts, lse, out, SPLITS=splits, SPLITS_UP=triton.next_power_of_2(splits), WIDTH=width, num_warps=1
+        )
+    return out
+
+
+def draw(logits: Tensor, temperature: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor]:
+    """A token a row and its log-probability: where the cumulative distribution passes `uniform`; the best at temperature 0."""
+    rows, vocabulary = logits.shape
+    chunk = min(4096, triton.next_power_of_2(vocabulary))
+    chunks = triton.cdiv(vocabulary, chunk)
+    most, total = torch.empty((2, rows, chunks), device=logits.device, dtype=torch.float32)
+    best = torch.empty((rows, chunks), device=logits.device, dtype=torch.int32)
+    ids = torch.empty(rows, device=logits.device, dtype=torch.int32)
+    logprobs = torch.empty(rows, device=logits.device, dtype=torch.float32)
+    _survey[(rows, chunks)](logits, temperature, most, total, best, vocabulary, CHUNK=chunk, CHUNKS=chunks)
+    _draw[(rows,)](logits, temperature, uniform.float(), most, total, best, ids, logprobs, vocabulary, CHUNK=chunk, CHUNKS=chunks,
+                   CHUNKS_UP=triton.next_power_of_2(chunks))  # fmt: skip
+    return ids, logprobs
+
+
+def _precision(q: Tensor) -> str:
+    return "ieee" if q.dtype == torch.float32 else "tf32"

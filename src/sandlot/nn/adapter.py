@@ -1,0 +1,71 @@
+"""A linear map with a low-rank addition: `W x + scale * B A x`, where only A and B learn.
+
+Joined projections (`qkv`, `gate_up`) have one adapter for each of the Hugging Face projections in them. A and B are fp32
+whatever the weights are: a step of 1e-5 is lost in bf16.
+"""
+
+import math
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from typing import cast
+
+import torch
+import torch.nn.functional as F  # noqa: N812 - the name everyone knows
+from torch import Tensor, nn
+
+
+class AdaptedLinear(nn.Module):
+    """Takes the place of a linear layer and shares its parameters, under the same names."""
+
+    def __init__(self, linear: nn.Linear, rows: Sequence[int], rank: int, scale: float) -> None:
+        super().__init__()
+        self.original = (linear,)  # in a tuple, so that it is not a submodule
+        self.weight, self.bias = linear.weight, linear.bias
+        self.rows, self.rank, self.scale = tuple(rows), rank, scale
+        device = linear.weight.device
+        self.lora_a = nn.Parameter(torch.empty(len(rows) * rank, linear.in_features, dtype=torch.float32, device=device))
+        self.lora_b = nn.Parameter(torch.zeros(linear.out_features, rank, dtype=torch.float32, device=device))
+        nn.init.kaiming_uniform_(self.lora_a, a=math.sqrt(5))
+        self.base: Tensor | None = None
+        """The weights without the adapters, while they are merged."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The linear map, adapters added."""
+        out = F.linear(x, self.weight, self.bias)
+        if self.base is not None:
+            return out
+        exact = x.to(self.lora_a.dtype)
+        added = torch.cat([F.linear(F.linear(exact, a), b) for a, b in self.parts()], dim=-1)
+        return out + (added * self.scale).to(out.dtype)
+
+    def parts(self) -> Iterator[tuple[Tensor, Tensor]]:
+        """A and B of each projection."""
+        start = 0
+        for index, rows in enumerate(self.rows):
+            yield self.lora_a[index * self.rank : (index + 1) * self.rank], self.lora_b[start : start + rows]
+            start += rows
+
+    def summed(self) -> Tensor:
+        """The weights with the adapters added, as the base's type holds them."""
+        if self.base is not None:
+            return self.weight.detach()
+        with torch.no_grad():
+            added = torch.cat([b @ a for a, b in self.parts()]) * self.scale
+            return (self.weight.float() + added).to(self.weight.dtype)
+
+    def merge(self) -> None:
+        """Compute with one matrix; the base is kept, so that it comes back bit by bit."""
+        if self.base is None:
+            merged = self.summed()
+            self.base, self.weight.data = self.weight.data, merged
+
+    def unmerge(self) -> None:
+        """Back to base and adapters apart."""
+        if self.base is not None:
+            self.weight.data, self.base = self.base, None
+
+
+def adapted_linears(model: nn.Module) -> Generator[tuple[str, AdaptedLinear]]:
+    """Every adapted layer of a model with its name."""
+    for name, module in cast("Iterable[tuple[str, nn.Module]]", model.named_modules()):
+        if isinstance(module, AdaptedLinear):
+            yield name, module

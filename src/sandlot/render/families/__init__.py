@@ -1,0 +1,1 @@
+"""The families there are, one module each."""

@@ -1,0 +1,88 @@
+"""A model folder's own chat template, run in a sandbox: what the folder's author says a conversation looks like.
+
+It is only ever compared with. Rendering by template turns control tokens spelled in content into real ones and rewrites history,
+which is why nothing here is used for a prompt.
+"""
+
+import json
+from collections.abc import Sequence
+from typing import Any, cast
+
+import jinja2
+import jinja2.sandbox
+
+from sandlot.errors import ConfigError
+from sandlot.ports import ToolSpec
+from sandlot.trace import Message, Reasoning
+from sandlot.types import Json, Role
+
+
+class ChatTemplate:
+    """One template with the special tokens it may name."""
+
+    def __init__(self, source: str, tokens: Json) -> None:
+        self.source = source
+        sandbox = jinja2.sandbox.ImmutableSandboxedEnvironment(
+            trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"]
+        )
+        sandbox.filters["tojson"] = _to_json
+        cast("Json", sandbox.globals)["raise_exception"] = _refuse
+        try:
+            self._template = sandbox.from_string(source)
+        except jinja2.TemplateError as error:
+            raise ConfigError(f"the chat template cannot be read: {error}") from error
+        self._tokens = tokens
+
+    def render(self, messages: Sequence[Message], tools: Sequence[ToolSpec] = ()) -> str | None:
+        """A prompt, up to where the assistant speaks; None if the template does not take such a conversation.
+
+        No clock is given to it: templates that tell the date fall back on a fixed one, and a prompt is the same tomorrow.
+        """
+        try:
+            return self._template.render(
+                **self._tokens,
+                messages=[entry for message in messages for entry in as_entries(message)],
+                tools=[as_function(tool) for tool in tools] or None,
+                add_generation_prompt=True,
+            )
+        except (jinja2.TemplateError, TypeError, ValueError, ArithmeticError, LookupError, AttributeError):
+            return None  # whatever a template trips over, it has no opinion on this conversation
+
+    @property
+    def tells_tools(self) -> bool:
+        """True if the template has words of its own for tools."""
+        return "tools" in self.source
+
+
+def as_function(tool: ToolSpec) -> Json:
+    """A tool in the shape templates expect."""
+    function = {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
+    return {"type": "function", "function": function}
+
+
+def as_entries(message: Message) -> list[Json]:
+    """A message in the shape templates expect; each result is one of its own."""
+    if message.role is Role.TOOL:
+        return [
+            {"role": "tool", "content": result.text, "tool_call_id": result.call, "error": result.error}
+            for result in message.results
+        ]
+    entry: Json = {"role": message.role.value, "content": message.text}
+    thoughts = "".join(part.text for part in message.parts if isinstance(part, Reasoning))
+    if thoughts:
+        entry["reasoning_content"] = thoughts
+    if message.calls:
+        entry["tool_calls"] = [
+            {"type": "function", "id": call.id, "function": {"name": call.name, "arguments": call.arguments}}
+            for call in message.calls
+        ]
+    return [entry]
+
+
+def _to_json(value: Any, indent: int | None = None, separators: tuple[str, str] | None = None, **_: Any) -> str:
+    """As templates mean it: nothing escaped for HTML, keys in the order they have."""
+    return json.dumps(value, ensure_ascii=False, indent=indent, separators=separators)
+
+
+def _refuse(message: str) -> None:
+    raise jinja2.TemplateError(message)

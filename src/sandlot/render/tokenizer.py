@@ -1,0 +1,116 @@
+"""A tokenizer in which content cannot spell control tokens.
+
+What is encoded is a list of pieces: text, and marks. A mark is a control token named by its text; only a mark ever becomes one.
+Text goes through the same vocabulary with every added token taken out, so `<|im_end|>` in a tool's result is a few ordinary
+tokens. A mark the tokenizer has no token for is spelled as text, which is what a model that never saw the token was taught.
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+from tokenizers import Tokenizer as Encoder
+
+from sandlot.errors import ConfigError, boundary
+from sandlot.types import digest
+
+UNKNOWN = "\ufffd"
+"""What an id outside the vocabulary is shown as: a model may have more rows than its tokenizer has tokens."""
+
+
+class Mark(NamedTuple):
+    """A control token by its text."""
+
+    text: str
+
+
+Piece = Mark | str
+
+CUT = Mark("")
+"""No token: text on its two sides is encoded apart. It stands where a model's own tokens begin."""
+
+
+class Tokenizer:
+    """Pieces to ids and back, over one `tokenizer.json`."""
+
+    def __init__(self, path: Path) -> None:
+        written = path.read_bytes()
+        self.digest = digest(written)
+        with boundary(ConfigError, f"`{path}` is not a tokenizer"):
+            data: dict[str, Any] = json.loads(written)
+            self.control: dict[str, int] = {token["content"]: token["id"] for token in data.get("added_tokens", ())}
+            self._text = Encoder.from_str(json.dumps(_without(data, set(self.control))))
+            self._whole = Encoder.from_str(written.decode())
+        self._whole.no_padding()
+        self._whole.no_truncation()
+        self._names = {token: text for text, token in self.control.items()}
+        self._known = set(self._text.get_vocab(with_added_tokens=False).values())
+
+    def __len__(self) -> int:
+        """One more than the largest id."""
+        return 1 + max(max(self._known, default=-1), max(self._names, default=-1))
+
+    def __contains__(self, token: int) -> bool:
+        return token in self._known or token in self._names
+
+    def encode(self, pieces: Iterable[Piece]) -> list[int]:
+        """The ids of marks and text; text between two marks is encoded in one go."""
+        ids: list[int] = []
+        text: list[str] = []
+        for piece in pieces:
+            if isinstance(piece, str):
+                text.append(piece)
+            elif piece.text and piece.text not in self.control:
+                text.append(piece.text)
+            else:
+                ids += self.encode_text("".join(text))
+                text.clear()
+                if piece.text:
+                    ids.append(self.control[piece.text])
+        return ids + self.encode_text("".join(text))
+
+    def encode_text(self, text: str) -> list[int]:
+        """The ids of plain text, none of which is a control token."""
+        if not text:
+            return []
+        return self._text.encode(text.encode("utf-8", "replace").decode(), add_special_tokens=False).ids
+
+    def encode_template(self, text: str) -> list[int]:
+        """The ids of text in which control tokens may be spelled, as templates do. For comparison only."""
+        return self._whole.encode(text, add_special_tokens=False).ids
+
+    def pieces(self, ids: Sequence[int]) -> list[Piece]:
+        """What ids spell: marks, and the text between them."""
+        pieces: list[Piece] = []
+        text: list[int] = []
+        for token in ids:
+            name = self._names.get(token)
+            if name is None:
+                text.append(token)
+                continue
+            if text:
+                pieces.append(self._decoded(text))
+                text = []
+            pieces.append(Mark(name))
+        return [*pieces, self._decoded(text)] if text else pieces
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """For people: control tokens are shown by their text."""
+        return "".join(piece if isinstance(piece, str) else piece.text for piece in self.pieces(ids))
+
+    def _decoded(self, ids: list[int]) -> str:
+        if self._known.issuperset(ids):
+            return self._text.decode(ids, skip_special_tokens=False)
+        return "".join(self._text.decode([token]) if token in self._known else UNKNOWN for token in ids)
+
+
+def _without(data: dict[str, Any], control: set[str]) -> dict[str, Any]:
+    """The tokenizer with no added tokens. Those that stand in the vocabulary too leave it, so that no merge can reach them."""
+    model: dict[str, Any] = data["model"]
+    vocabulary = model.get("vocab")
+    if isinstance(vocabulary, dict):
+        gone = control - {model.get("unk_token")}
+        kept = {text: token for text, token in cast("dict[str, int]", vocabulary).items() if text not in gone}
+        model = {**model, "vocab": kept}
+    return {**data, "model": model, "added_tokens": [], "post_processor": None, "truncation": None, "padding": None}

@@ -1,0 +1,175 @@
+"""Whether the tokens of a run are the tokens a trainer would condition on.
+
+Structure is always looked at; spelling with the model's renderer; the numbers by computing every log-probability again with the
+trainer's forward, at the settings the run was sampled with. Nothing here imports torch: the forward comes as a function.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from sandlot.errors import ConfigError, boundary
+from sandlot.ports import Renderer
+from sandlot.run.results import Run
+from sandlot.run.token_numbers import (
+    OTHER_KERNELS,
+    SAME_CODE,
+    Differences,
+    Gate,
+    Logprobs,
+    MeasuredPath,
+    measured,
+    number_faults,
+    positions,
+)
+from sandlot.run.token_spelling import Decode, spelling_faults
+from sandlot.token_faults import FaultClass, FaultCode, TokenFault, structure_faults
+from sandlot.tokens import leaves
+from sandlot.trace import Trace
+
+GATES = {gate.name: gate for gate in (SAME_CODE, OTHER_KERNELS)}
+
+
+class FoundFault(msgspec.Struct, frozen=True, kw_only=True):
+    """A fault, and where it is."""
+
+    task: str
+    rollout: int
+    node: int
+    code: FaultCode
+    found_by: FaultClass
+    detail: str
+
+
+class TokenAudit(msgspec.Struct, frozen=True, kw_only=True):
+    """What was looked at and what was found."""
+
+    traces: int
+    turns: int
+    tokens: int
+    """Sampled ones."""
+    rows: int
+    """Paths that cover every sampled token once; one for each trace is a healthy run."""
+    drifts: dict[str, int]
+    """Recorded drifts by kind."""
+    without_ids: tuple[str, ...]
+    """Traces that cannot be trained on, as `TASK/ROLLOUT`."""
+    faults: tuple[FoundFault, ...]
+    gate: str | None = None
+    """Which gate the numbers had to pass; None if they were not computed again."""
+    positions: dict[str, Differences] = {}
+    """By place in a turn: `first`, `inside`, `last`, and `all`."""
+
+    @property
+    def verdict(self) -> str:
+        """`sound`; or `broken boundary`, `broken turn`, `numerics`, `spelling`, `structure`, the gravest first; or `no ids`."""
+        codes = {fault.code for fault in self.faults if fault.code is not FaultCode.NO_IDS}
+        by_number = {FaultCode.BOUNDARY: "broken boundary", FaultCode.TURN: "broken turn", FaultCode.NUMERICS: "numerics"}
+        for code, name in by_number.items():
+            if code in codes:
+                return name
+        if codes:
+            found = {fault.found_by for fault in self.faults if fault.code in codes}
+            return "structure" if FaultClass.STRUCTURE in found else "spelling"
+        return "no ids" if self.tokens == 0 else "sound"
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Faults by code."""
+        return dict(Counter(fault.code.value for fault in self.faults))
+
+
+def audit_tokens(
+    traces: Iterable[Trace],
+    *,
+    renderer: Renderer | None = None,
+    decode: Decode = repr,
+    stop_texts: Sequence[str] = (),
+    logprobs: Logprobs | None = None,
+    gate: Gate = SAME_CODE,
+) -> TokenAudit:
+    """Look at every trace by all the means given. `decode` shows ids to people."""
+    tally = _Tally()
+    for trace in traces:
+        faults = structure_faults(trace)
+        if renderer is not None and not any(fault.code is FaultCode.TORN for fault in faults):
+            faults += spelling_faults(trace, renderer, decode, stop_texts)
+        tally.add(trace, faults)
+        if logprobs is not None and not _lengths_broken(faults):
+            tally.paths += measured(trace, logprobs)
+    return tally.audit(gate if logprobs is not None else None)
+
+
+def audit_run(run: Run, model: str | None = None, *, gate: str = SAME_CODE.name) -> TokenAudit:
+    """Look at every trace of a run; with a model that lies on this machine, such as `hf:FOLDER`, by all means there are.
+
+    `gate` is `fp32` for a run sampled by the same code in fp32, `bf16` for one sampled by other kernels or in bf16.
+    """
+    if gate not in GATES:
+        raise ConfigError(f"no gate `{gate}`; there are: {', '.join(GATES)}")
+    if model is None:
+        return audit_tokens(run)
+    from sandlot.engine.weights import folder_of  # noqa: PLC0415 - those who only look need none of these
+    from sandlot.render.opening import open_renderer  # noqa: PLC0415 - as above
+
+    folder = folder_of(model)
+    renderer = open_renderer(folder)
+    from sandlot.engine.logprobs import folder_logprobs  # noqa: PLC0415 - torch last: what can be refused is refused before
+
+    sampling = run.manifest.config.model.sampling
+    with boundary(ConfigError, f"the tokens of {run.path} with model `{model}`"):
+        logprobs = folder_logprobs(folder, temperature=sampling.temperature, top_p=sampling.top_p, top_k=sampling.top_k)
+        return audit_tokens(
+            run,
+            renderer=renderer,
+            decode=renderer.tokenizer.decode,
+            stop_texts=sampling.stop,
+            logprobs=logprobs,
+            gate=GATES[gate],
+        )
+
+
+def _lengths_broken(faults: Sequence[TokenFault]) -> bool:
+    """Columns of different lengths cannot be compared token by token."""
+    broken = {FaultCode.TORN, FaultCode.LOGPROBS_LENGTH, FaultCode.MASK_LENGTH, FaultCode.VERSIONS_SUM}
+    return any(fault.code in broken for fault in faults)
+
+
+class _Tally:
+    def __init__(self) -> None:
+        self.num_traces = self.num_turns = self.num_tokens = self.num_rows = 0
+        self.drifts: Counter[str] = Counter()
+        self.without_ids: list[str] = []
+        self.faults: list[FoundFault] = []
+        self.paths: list[MeasuredPath] = []
+
+    def add(self, trace: Trace, faults: Sequence[TokenFault]) -> None:
+        """Count one trace."""
+        self.num_traces += 1
+        self.num_turns += trace.num_turns
+        self.num_tokens += sum(len(node.tokens) for node in trace.turns() if node.tokens)
+        self.num_rows += sum(1 for _ in leaves(trace))
+        self.drifts.update(str(event.detail.get("kind")) for event in trace.events if event.kind == "drift")
+        if any(fault.code is FaultCode.NO_IDS for fault in faults):
+            self.without_ids.append(f"{trace.task}/{trace.rollout}")
+        self.faults += (_found(trace.task, trace.rollout, fault) for fault in faults)
+
+    def audit(self, gate: Gate | None) -> TokenAudit:
+        """The sum."""
+        off = number_faults(self.paths, gate) if gate else []
+        return TokenAudit(
+            traces=self.num_traces,
+            turns=self.num_turns,
+            tokens=self.num_tokens,
+            rows=self.num_rows,
+            drifts=dict(self.drifts),
+            without_ids=tuple(self.without_ids),
+            faults=(*self.faults, *(_found(path.task, path.rollout, fault) for path, fault in off)),
+            gate=gate.name if gate else None,
+            positions=positions(self.paths) if gate else {},
+        )
+
+
+def _found(task: str, rollout: int, fault: TokenFault) -> FoundFault:
+    return FoundFault(task=task, rollout=rollout, node=fault.node, code=fault.code, found_by=fault.found_by, detail=fault.detail)

@@ -1,0 +1,141 @@
+"""Connections between the host and a sandbox that has no network: into it, and out of it to a port the host stands behind."""
+
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import anyio
+
+from sandlot.sandbox.link import Link
+from sandlot.sandbox.process import Channel
+from sandlot.sandbox.wire import Kind, text
+
+AT_ONCE = 256
+"""Connections of one listener that are open at the same time; the next ones wait inside, in the kernel's queue."""
+
+_LINGER_S = 5.0
+"""How long a closed connection may take to hand over what was sent on it."""
+
+_MAX_PORT = 65535
+
+
+class NativeStream:
+    """A connection with a program in a sandbox (port `Stream`)."""
+
+    def __init__(self, channel: Channel, on_close: Callable[[], None] | None = None) -> None:
+        self._channel = channel
+        self._on_close = on_close
+        self._rest = b""
+
+    async def send(self, data: bytes) -> None:
+        """Write all of it."""
+        if data:
+            await self._channel.give(data)
+
+    async def receive(self, max_bytes: int = 65536) -> bytes:
+        """What is there; empty at the end."""
+        if not self._rest:
+            piece = await self._channel.piece()
+            self._rest = piece[1] if piece is not None else b""
+        data, self._rest = self._rest[:max_bytes], self._rest[max_bytes:]
+        return data
+
+    async def aclose(self) -> None:
+        """Close both ways, when what was sent has been taken; a peer that does not read delays it by some seconds at most."""
+        try:
+            with anyio.move_on_after(_LINGER_S):
+                await self._channel.drained()
+        finally:
+            await _close(self._channel)
+            if self._on_close is not None:
+                self._on_close()
+                self._on_close = None
+
+
+async def connect(link: Link, where: int | str) -> NativeStream:
+    """Reach a port or unix socket inside; `ConnectionRefusedError` and its kin if nobody listens."""
+    channel = Channel(link)
+    port, path = (where, "") if isinstance(where, int) else (0, where)
+    await _agreed(channel, Kind.CONNECT, port.to_bytes(4, "little") + text(path))
+    return NativeStream(channel)
+
+
+async def _agreed(channel: Channel, kind: Kind, payload: bytes) -> None:
+    """Ask, and wait for the agent's yes; if nobody waits any more, neither does the agent."""
+    try:
+        await channel.request(kind, payload)
+        await channel.accepted()
+    except BaseException:
+        await _close(channel)
+        raise
+
+
+class Connections:
+    """The connections programs inside make to one port, as they come. Get them from `listen`."""
+
+    def __init__(self, link: Link, listener: Channel) -> None:
+        self._link = link
+        self._listener = listener
+        self._coming: Channel | None = None
+        self._open = anyio.CapacityLimiter(AT_ONCE)
+        self._held: set[Channel] = set()
+        self._taking = anyio.Lock(fast_acquire=True)
+
+    def __aiter__(self) -> AsyncIterator[NativeStream]:
+        """Itself."""
+        return self
+
+    async def __anext__(self) -> NativeStream:
+        """The next connection. Close each when you are done with it: only so many are open at once.
+
+        Ends when the sandbox is frozen or the context is left. Cancelled, it loses no connection.
+        """
+        async with self._taking:
+            await self._room()
+            if self._coming is None:
+                self._coming = Channel(self._link)
+                await self._coming.request(Kind.ACCEPT, self._listener.number.to_bytes(4, "little"))
+            channel = self._coming
+            if not await channel.accepted():
+                raise StopAsyncIteration
+            self._coming = None
+            self._held.add(channel)
+            self._open.acquire_on_behalf_of_nowait(channel)
+        return NativeStream(channel, lambda: self._let_go(channel))
+
+    async def _room(self) -> None:
+        """Wait until one more may be open."""
+        async with self._open:
+            pass
+
+    def _let_go(self, channel: Channel) -> None:
+        self._held.discard(channel)
+        self._open.release_on_behalf_of(channel)
+
+    async def close(self) -> None:
+        """No more of them, and those that are open end now."""
+        waiting = [self._coming] if self._coming is not None else []
+        for channel in [self._listener, *waiting, *self._held]:
+            await _close(channel)
+
+
+async def _close(channel: Channel) -> None:
+    """Both ways, at once: what was not taken yet is lost."""
+    if not channel.over():
+        with anyio.CancelScope(shield=True):
+            await channel.request(Kind.CLOSE)
+        channel.abandon()
+
+
+@asynccontextmanager
+async def listen(link: Link, port: int) -> AsyncGenerator[AsyncIterator[NativeStream]]:
+    """Stand behind a port of the sandbox's loopback until the context ends; `OSError` (address in use) if it is taken inside."""
+    if not 0 < port <= _MAX_PORT:
+        raise ValueError(f"port {port} to listen on inside a sandbox; ports are 1 to {_MAX_PORT}")
+    listener = Channel(link)
+    await _agreed(listener, Kind.LISTEN, port.to_bytes(4, "little"))
+    connections = Connections(link, listener)
+    try:
+        yield connections
+    finally:
+        with anyio.move_on_after(10, shield=True):
+            await connections.close()

@@ -1,0 +1,65 @@
+"""Ids an administrator lent to an ordinary user: `/etc/subuid` and `/etc/subgid`, mapped by `newuidmap` and `newgidmap`.
+
+With them a sandbox of an ordinary user has users of its own, as root's has; without them it has one. The two programs are
+Debian's package `uidmap`; they check the files again themselves, so nothing here is trusted.
+"""
+
+import pwd
+import re
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+MOST = 65535
+"""With the user's own id as 0, as many as a sandbox of root's has."""
+
+
+_NUMBER = re.compile(r"[0-9]{1,10}")
+
+
+@dataclass(frozen=True, slots=True)
+class Loan:
+    """A range of ids and the program that may map them; no program if there are none."""
+
+    program: str = ""
+    first: int = 0
+    count: int = 0
+    missing: str = ""
+    """Why there are none, for `doctor`."""
+
+
+def find_loan(user: int, file: Path, program: str) -> Loan:
+    """What a user may map: the largest range of theirs in a file like `/etc/subuid`."""
+    found = shutil.which(program) or shutil.which(program, path="/usr/bin:/bin")
+    if found is None:
+        return Loan(missing=f"no `{program}`: `apt-get install uidmap`")
+    try:
+        lines = file.read_text(errors="replace").splitlines()
+    except OSError as error:
+        return Loan(missing=f"{file} cannot be read: {error.strerror}")
+    first, count = largest_range(lines, {str(user), _name(user)})
+    if not count:
+        return Loan(
+            missing=f"no ids for {_name(user)} in {file}: `usermod --add-subuids 100000-165535 --add-subgids 100000-165535`"
+        )
+    return Loan(program=found, first=first, count=min(count, MOST))
+
+
+def largest_range(lines: Sequence[str], names: set[str]) -> tuple[int, int]:
+    """First id and count of the largest range lent to one of these names; lines nobody could mean are passed over."""
+    ranges = [(0, 0)]
+    for line in lines:
+        name, *numbers = line.strip().split(":")
+        if name in names and len(numbers) == 2 and all(map(_NUMBER.fullmatch, numbers)):
+            first, count = map(int, numbers)
+            if first > 0 and count and first + count < 1 << 32:
+                ranges.append((first, count))
+    return max(ranges, key=lambda each: each[1])
+
+
+def _name(user: int) -> str:
+    try:
+        return pwd.getpwuid(user).pw_name
+    except KeyError:
+        return str(user)

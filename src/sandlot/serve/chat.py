@@ -1,0 +1,103 @@
+"""`/v1/chat/completions`: messages and tools are rendered, sampled, and read back as a message with its calls.
+
+The reply is read when it is whole, since a tool call is none before its end: a stream brings it then, and until then signs of
+life. For exact multi-turn tokens use `/v1/completions` with ids: chat renders the history anew each time.
+"""
+
+from collections.abc import AsyncIterator, Sequence
+from uuid import uuid4
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from sandlot.capture.asked import Answered, Asked, refused
+from sandlot.capture.exchange import LAST_EVENT, EventStream, body_of, event, json_response, while_connected
+from sandlot.capture.openai import ChatRequest, chat_choice, choice_events, head, read_chat, usage_body
+from sandlot.errors import SandlotError
+from sandlot.ports import Sampled
+from sandlot.serve.model import ModelServer, error_body, ids_of, logprobs_of, sampling_of, server_of, session_of
+from sandlot.trace import Usage
+from sandlot.types import Json
+
+
+async def chat_completions(request: Request) -> Response:
+    """Answer one request."""
+    server = server_of(request)
+    wanted, asked = read_chat(await body_of(request))
+    if wanted.top_logprobs:
+        raise refused("top_logprobs", "alternatives are not kept; leave it out")
+    job = _Job(server, wanted, asked, session_of(request, wanted))
+    if wanted.stream:
+        server.metrics.count("/v1/chat/completions", 200)
+        return EventStream(job.events)
+    body = await while_connected(request.receive, job.body)
+    server.metrics.count("/v1/chat/completions", 499 if body is None else 200)
+    return json_response(body)
+
+
+class _Job:
+    """One request, checked and rendered."""
+
+    def __init__(self, server: ModelServer, wanted: ChatRequest, asked: Asked, session: str) -> None:
+        self.server = server
+        self.wanted = wanted
+        self.session = session
+        self.sampling = sampling_of(wanted, wanted.max_completion_tokens or wanted.max_tokens)
+        self.prompt = server.renderer.render(asked.messages, asked.tools)
+        server.require_ids(self.prompt, "messages")
+
+    async def sampled(self) -> list[Sampled]:
+        """All choices."""
+        stop_ids = self.server.renderer.stop_ids
+        async with self.server.admitted(self.wanted.n or 1):
+            return await self.server.sample_all([self.prompt], self.wanted, self.sampling, stop_ids, self.session)
+
+    async def body(self) -> Json:
+        """The whole reply."""
+        sampled = await self.sampled()
+        choices = [self.choice(place, each) for place, each in enumerate(sampled)]
+        top = head("chat.completion", self.server.model.name)
+        prompt = {"prompt_token_ids": self.prompt} if self.wanted.return_token_ids else {}
+        return top | {"choices": choices, "usage": usage_body(self.usage(sampled))} | prompt
+
+    async def events(self) -> AsyncIterator[bytes]:
+        """The reply as a stream; what fails after it has begun is an event too."""
+        top = head("chat.completion.chunk", self.server.model.name)
+        try:
+            sampled = await self.sampled()
+        except (HTTPException, SandlotError) as error:
+            yield event({"error": error_body(error)[1]})
+            return
+        for place, each in enumerate(sampled):
+            for piece in choice_events(top, self.choice(place, each)):
+                yield piece
+        if self.wanted.with_usage:
+            yield event(top | {"choices": [], "usage": usage_body(self.usage(sampled))})
+        yield LAST_EVENT
+
+    def choice(self, place: int, sampled: Sampled) -> Json:
+        """One completion as a message."""
+        ids = ids_of(sampled)
+        message = self.server.renderer.parse(ids, f"call_{uuid4().hex[:12]}_")
+        stop = "calls" if message.calls and sampled.stop == "stop" else sampled.stop
+        choice = chat_choice(Answered(message, stop, Usage()), place) | {"weight_versions": sampled.versions}
+        if self.wanted.logprobs:
+            choice["logprobs"] = {
+                "content": [self._token(each, value) for each, value in zip(ids, logprobs_of(sampled), strict=True)]
+            }
+        if self.wanted.return_token_ids:
+            choice["token_ids"] = ids
+        return choice
+
+    def _token(self, token: int, logprob: float) -> Json:
+        text = self.server.words.decode([token])
+        return {"token": text, "logprob": logprob, "bytes": list(text.encode()), "top_logprobs": []}
+
+    def usage(self, sampled: Sequence[Sampled]) -> Usage:
+        """What all of it cost."""
+        return Usage(
+            prompt_tokens=len(self.prompt),
+            completion_tokens=sum(len(each.ids) // 4 for each in sampled),
+            cached_tokens=sum(each.cached for each in sampled),
+        )

@@ -1,0 +1,166 @@
+"""`/v1/completions`: continue text or exact ids, in vLLM's dialect.
+
+With `return_token_ids` a choice has the ids of prompt and completion, so that nobody needs to tokenise anything; with `logprobs`
+the log-probability of each sampled token. `weight_versions` are runs of (count, version) over the completion.
+"""
+
+from collections.abc import AsyncIterator, Sequence
+from typing import Annotated, Any, cast
+
+import msgspec
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from sandlot.capture.asked import refused
+from sandlot.capture.exchange import LAST_EVENT, EventStream, body_of, decoded, event, json_response, while_connected
+from sandlot.capture.openai import FINISH, Count, Wanted, head, usage_body
+from sandlot.errors import SandlotError
+from sandlot.ports import Sampled, Sampling
+from sandlot.serve.model import ModelServer, error_body, ids_of, logprobs_of, sampling_of, server_of, session_of
+from sandlot.trace import Usage
+from sandlot.types import Json
+
+DEFAULT_TOKENS = 16
+"""What OpenAI samples where a request does not say."""
+MAX_PROMPTS = 64
+
+
+class CompletionRequest(Wanted):
+    """`POST /v1/completions`."""
+
+    prompt: Any = None
+    max_tokens: Count | None = None
+    logprobs: Annotated[int, msgspec.Meta(ge=0, le=1)] | bool | None = None
+    """True, 0 or 1: the sampled token's own; alternatives are not kept."""
+    stop_token_ids: list[int] | None = None
+    ignore_eos: bool | None = None
+    """Only `stop` and `stop_token_ids` end it, not the model's own end of turn."""
+    echo: bool | None = None
+    suffix: str | None = None
+    best_of: int | None = None
+
+
+async def completions(request: Request) -> Response:
+    """Answer one request."""
+    server = server_of(request)
+    wanted = decoded(await body_of(request), CompletionRequest)
+    job = _job(server, request, wanted)
+    if wanted.stream:
+        server.metrics.count("/v1/completions", 200)
+        return EventStream(job.events)
+    body = await while_connected(request.receive, job.body)
+    server.metrics.count("/v1/completions", 499 if body is None else 200)
+    return json_response(body)
+
+
+class _Job:
+    """One request, checked: its prompts as ids and how they are sampled."""
+
+    def __init__(self, server: ModelServer, wanted: CompletionRequest, prompts: list[list[int]], session: str) -> None:
+        self.server = server
+        self.wanted = wanted
+        self.prompts = prompts
+        self.session = session
+        self.sampling: Sampling = sampling_of(wanted, wanted.max_tokens or DEFAULT_TOKENS)
+        own = () if wanted.ignore_eos else server.renderer.stop_ids
+        self.stop_ids = tuple(dict.fromkeys([*own, *(wanted.stop_token_ids or ())]))
+
+    async def sampled(self) -> list[Sampled]:
+        """All choices."""
+        num = self.wanted.n or 1
+        async with self.server.admitted(len(self.prompts) * num):
+            return await self.server.sample_all(self.prompts, self.wanted, self.sampling, self.stop_ids, self.session)
+
+    async def body(self) -> Json:
+        """The whole reply."""
+        sampled = await self.sampled()
+        choices = [self.choice(place, each) for place, each in enumerate(sampled)]
+        return head("text_completion", self.server.model.name) | {"choices": choices, "usage": usage_body(self.usage(sampled))}
+
+    async def events(self) -> AsyncIterator[bytes]:
+        """The reply as a stream; what fails after it has begun is an event too."""
+        top = head("text_completion", self.server.model.name)
+        try:
+            sampled = await self.sampled()
+        except (HTTPException, SandlotError) as error:
+            yield event({"error": error_body(error)[1]})
+            return
+        for place, each in enumerate(sampled):
+            yield event(top | {"choices": [self.choice(place, each)]})
+        if self.wanted.with_usage:
+            yield event(top | {"choices": [], "usage": usage_body(self.usage(sampled))})
+        yield LAST_EVENT
+
+    def choice(self, place: int, sampled: Sampled) -> Json:
+        """One completion."""
+        ids = ids_of(sampled)
+        choice: Json = {
+            "index": place,
+            "text": self.server.words.decode(_shown(ids, self.stop_ids, sampled.stop)),
+            "finish_reason": FINISH[sampled.stop],
+            "weight_versions": sampled.versions,
+        }
+        if self.wanted.logprobs is not None and self.wanted.logprobs is not False:
+            pieces = [self.server.words.decode([each]) for each in ids]
+            choice["logprobs"] = {
+                "tokens": pieces,
+                "token_logprobs": logprobs_of(sampled),
+                "top_logprobs": None,
+                "text_offset": None,
+            }
+        if self.wanted.return_token_ids:
+            choice["token_ids"] = ids
+            choice["prompt_token_ids"] = self.prompts[place // (self.wanted.n or 1)]
+        return choice
+
+    def usage(self, sampled: Sequence[Sampled]) -> Usage:
+        """What all of it cost."""
+        return Usage(
+            prompt_tokens=sum(map(len, self.prompts)),
+            completion_tokens=sum(len(each.ids) // 4 for each in sampled),
+            cached_tokens=sum(each.cached for each in sampled),
+        )
+
+
+def _job(server: ModelServer, request: Request, wanted: CompletionRequest) -> _Job:
+    for name, value in {
+        "echo": wanted.echo,
+        "suffix": wanted.suffix,
+        "best_of": wanted.best_of not in (None, 1, wanted.n),
+    }.items():
+        if value:
+            raise refused(name, "is not supported")
+    prompts = _prompts(server, wanted.prompt)
+    for place, prompt in enumerate(prompts):
+        server.require_ids(prompt, "prompt" if len(prompts) == 1 else f"prompt[{place}]")
+    if wanted.stop_token_ids:
+        server.require_stops(wanted.stop_token_ids)
+    return _Job(server, wanted, prompts, session_of(request, wanted))
+
+
+def _prompts(server: ModelServer, prompt: Any) -> list[list[int]]:
+    """One text, one list of ids, or a list of either."""
+    if isinstance(prompt, str):
+        return [server.words.encode(prompt)]
+    if not isinstance(prompt, list) or not prompt:
+        raise refused("prompt", "give text, a list of token ids, or a list of either")
+    items = cast("list[Any]", prompt)
+    if all(type(item) is int for item in items):
+        return [cast("list[int]", items)]
+    if len(items) > MAX_PROMPTS:
+        raise refused("prompt", f"there are {len(items)}; at most {MAX_PROMPTS} go into one request")
+    prompts: list[list[int]] = []
+    for place, item in enumerate(items):
+        if isinstance(item, str):
+            prompts.append(server.words.encode(item))
+        elif isinstance(item, list) and all(type(each) is int for each in cast("list[Any]", item)):
+            prompts.append(cast("list[int]", item))
+        else:
+            raise refused(f"prompt[{place}]", "give text or a list of token ids")
+    return prompts
+
+
+def _shown(ids: list[int], stop_ids: Sequence[int], stop: str) -> list[int]:
+    """The ids without the stop token that ended them: part of the tokens, not of the text."""
+    return ids[:-1] if stop == "stop" and ids and ids[-1] in stop_ids else ids

@@ -1,0 +1,39 @@
+"""What a model's server counts, as Prometheus reads it."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+
+
+class Metrics:
+    """Counts of a server's life, and what its engine says about itself when asked."""
+
+    def __init__(self, gauges: Callable[[], Mapping[str, float]]) -> None:
+        self.running = 0
+        """Completions sampled or waiting now."""
+        self.prompt_tokens = 0
+        self.cached_tokens = 0
+        """Prompt tokens that were found in the prefix tree."""
+        self.sampled_tokens = 0
+        self._answers: Counter[tuple[str, int]] = Counter()
+        self._gauges = gauges
+
+    def count(self, route: str, status: int) -> None:
+        """One more answer."""
+        self._answers[route if route.startswith("/v1/") and len(route) < 32 else "other", status] += 1
+
+    def text(self) -> str:
+        """All of it."""
+        return "".join(f"{line}\n" for line in self._lines())
+
+    def _lines(self) -> Iterator[str]:
+        yield "# TYPE sandlot_requests_total counter"
+        for (route, status), number in sorted(self._answers.items()):
+            yield f'sandlot_requests_total{{route="{route}",status="{status}"}} {number}'
+        for name in ("prompt_tokens", "cached_tokens", "sampled_tokens"):
+            yield f"# TYPE sandlot_{name}_total counter"
+            yield f"sandlot_{name}_total {getattr(self, name)}"
+        hit_rate = self.cached_tokens / self.prompt_tokens if self.prompt_tokens else 0.0
+        engine = {f"engine_{name}": value for name, value in self._gauges().items()}
+        for name, value in {"running": self.running, "prefix_hit_rate": hit_rate, **engine}.items():
+            yield f"# TYPE sandlot_{name} gauge"
+            yield f"sandlot_{name} {value:g}"

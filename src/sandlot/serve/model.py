@@ -1,0 +1,173 @@
+"""A model as an OpenAI-compatible server with exact tokens: `sandlot serve --model`.
+
+Any `TokenModel` with its `Renderer` can be behind it. `/v1/completions` takes text or ids and gives ids, log-probabilities and
+weight versions in vLLM's dialect; `/v1/chat/completions` renders messages and tools. A client that leaves frees what its request
+held. More requests than `at_once` are told to come back, so that waiting is always somebody's decision.
+"""
+
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, Protocol
+
+import anyio
+import msgspec
+import numpy as np
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+
+from sandlot.capture.openai import Wanted, require_plain
+from sandlot.errors import ModelError, unwrapped
+from sandlot.ports import Renderer, Sampled, Sampling, TokenModel
+from sandlot.serve.metrics import Metrics
+
+AT_ONCE = 1024
+"""Completions sampled or waiting at the same time; further requests get 429."""
+REQUEST_S = 3600.0
+"""The longest one request may take."""
+MAX_SESSION = 256
+STATUS = {"context": 400, "bad_request": 400, "request": 400, "rate_limit": 429, "timeout": 504}
+"""The HTTP status of a model's failure, by kind; 500 for the others."""
+
+
+class Words(Protocol):
+    """A tokenizer: text to ids and back, special tokens and all."""
+
+    @property
+    def size(self) -> int:
+        """How many ids the model has."""
+        ...
+
+    def encode(self, text: str) -> list[int]:
+        """Exactly this text, nothing put before it."""
+        ...
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of some ids, special tokens shown."""
+        ...
+
+
+class ModelServer:
+    """One model, its renderer and its tokenizer, and what is counted about them."""
+
+    def __init__(
+        self,
+        model: TokenModel,
+        renderer: Renderer,
+        words: Words,
+        *,
+        at_once: int = AT_ONCE,
+        gauges: Callable[[], Mapping[str, float]] | None = None,
+    ) -> None:
+        self.model = model
+        self.renderer = renderer
+        self.words = words
+        self.metrics = Metrics(gauges or dict[str, float])
+        self._at_once = at_once
+
+    @asynccontextmanager
+    async def admitted(self, num: int) -> AsyncGenerator[None]:
+        """Places for so many completions, held for as long as the context lives; 429 if there are none."""
+        if self.metrics.running + num > self._at_once:
+            raise HTTPException(
+                429, f"{self.metrics.running} completions are running; at most {self._at_once} may", {"Retry-After": "1"}
+            )
+        self.metrics.running += num
+        try:
+            with anyio.fail_after(REQUEST_S):
+                yield
+        except TimeoutError:
+            raise HTTPException(504, f"not finished within {REQUEST_S:g} s") from None
+        finally:
+            self.metrics.running -= num
+
+    def require_ids(self, ids: Sequence[int], field: str) -> None:
+        """Refuse ids the model has no token for, and prompts it has no room for."""
+        if not ids:
+            raise HTTPException(400, f"`{field}`: the prompt is empty")
+        if not 0 <= min(ids) <= max(ids) < self.words.size:
+            raise HTTPException(400, f"`{field}`: a token id is outside 0..{self.words.size - 1}")
+        if len(ids) >= self.model.context:
+            raise ModelError(
+                f"the prompt has {len(ids)} tokens and the model's context length is {self.model.context}", kind="context"
+            )
+
+    def require_stops(self, ids: Sequence[int]) -> None:
+        """Refuse stop tokens there are none of."""
+        if not 0 <= min(ids) <= max(ids) < self.words.size:
+            raise HTTPException(400, f"`stop_token_ids`: a token id is outside 0..{self.words.size - 1}")
+
+    async def sample(self, ids: Sequence[int], sampling: Sampling, stop_ids: Sequence[int], session: str) -> Sampled:
+        """One completion, counted."""
+        sampled = await self.model.sample(ids, sampling, stop_ids=stop_ids, session=session)
+        self.metrics.prompt_tokens += len(ids)
+        self.metrics.cached_tokens += sampled.cached
+        self.metrics.sampled_tokens += len(sampled.ids) // 4
+        return sampled
+
+    async def sample_all(
+        self, prompts: Sequence[Sequence[int]], wanted: Wanted, sampling: Sampling, stop_ids: Sequence[int], session: str
+    ) -> list[Sampled]:
+        """`n` completions of every prompt, beside each other, in order; each with a seed of its own."""
+        num = wanted.n or 1
+        places = [(prompt, choice) for prompt in prompts for choice in range(num)]
+        done: dict[int, Sampled] = {}
+
+        async def one(place: int, prompt: Sequence[int], choice: int) -> None:
+            seed = None if sampling.seed is None else sampling.seed + choice
+            done[place] = await self.sample(prompt, msgspec.structs.replace(sampling, seed=seed), stop_ids, session)
+
+        try:
+            async with anyio.create_task_group() as group:
+                for place, (prompt, choice) in enumerate(places):
+                    group.start_soon(one, place, prompt, choice)
+        except BaseExceptionGroup as wrapped:
+            raise unwrapped(wrapped) from None
+        return [done[place] for place in range(len(places))]
+
+
+def ids_of(sampled: Sampled) -> list[int]:
+    """The sampled ids as numbers."""
+    return np.frombuffer(sampled.ids, dtype="<i4").tolist()
+
+
+def logprobs_of(sampled: Sampled) -> list[float]:
+    """The log-probabilities as numbers."""
+    return np.frombuffer(sampled.logprobs, dtype="<f4").tolist()
+
+
+def sampling_of(wanted: Wanted, max_tokens: int | None) -> Sampling:
+    """How a request wants to be sampled."""
+    require_plain(wanted)
+    stop = (wanted.stop,) if isinstance(wanted.stop, str) else tuple(wanted.stop or ())
+    if any(not text for text in stop):
+        raise HTTPException(400, "`stop`: an empty text would end every completion at once")
+    return Sampling(
+        temperature=1.0 if wanted.temperature is None else wanted.temperature,
+        top_p=1.0 if wanted.top_p is None else wanted.top_p,
+        top_k=max(0, wanted.top_k or 0),
+        max_tokens=max_tokens,
+        stop=stop,
+        seed=None if wanted.seed is None else wanted.seed % 2**62,
+    )
+
+
+def session_of(request: Request, wanted: Wanted) -> str:
+    """The rollout a request belongs to: the field `session`, or the header `X-Session-Id`; empty for none."""
+    session = wanted.session or request.headers.get("x-session-id", "")
+    if len(session) > MAX_SESSION:
+        raise HTTPException(400, f"`session`: longer than {MAX_SESSION} characters")
+    return session
+
+
+def server_of(request: Request) -> ModelServer:
+    """What a request is answered with."""
+    return request.app.state.server
+
+
+def error_body(error: Exception) -> tuple[int, dict[str, Any]]:
+    """An error's status and OpenAI's words for it."""
+    if isinstance(error, HTTPException):
+        return error.status_code, {"message": error.detail, "type": "invalid_request_error", "code": error.status_code}
+    kind = error.kind if isinstance(error, ModelError) else "crash"
+    code = "context_length_exceeded" if kind == "context" else kind
+    return STATUS.get(kind, 500), {"message": str(error), "type": "model_error", "code": code}

@@ -1,0 +1,62 @@
+"""The routes of a model's server: completions, chat, models, sessions, health, metrics."""
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+
+from sandlot.capture.exchange import json_response
+from sandlot.errors import ModelError
+from sandlot.serve.chat import chat_completions
+from sandlot.serve.completions import completions
+from sandlot.serve.model import ModelServer, error_body, server_of
+
+
+def model_app(server: ModelServer) -> Starlette:
+    """The routes of a model's server."""
+    app = Starlette(
+        routes=[
+            Route("/v1/completions", completions, methods=["POST"]),
+            Route("/v1/chat/completions", chat_completions, methods=["POST"]),
+            Route("/v1/models", _models),
+            Route("/v1/sessions/{session}", _release, methods=["DELETE"]),
+            Route("/health", _health),
+            Route("/metrics", _metrics),
+        ],
+        exception_handlers={HTTPException: _refusal, ModelError: _failure},
+    )
+    app.state.server = server
+    return app
+
+
+async def _models(request: Request) -> Response:
+    model = server_of(request).model
+    card = {"id": model.name, "object": "model", "owned_by": "sandlot", "max_model_len": model.context}
+    return json_response({"object": "list", "data": [card]})
+
+
+async def _release(request: Request) -> Response:
+    await server_of(request).model.release(request.path_params["session"])
+    return Response(status_code=204)
+
+
+async def _health(request: Request) -> Response:
+    server = server_of(request)
+    return json_response({"status": "ok", "model": server.model.name, "renderer": server.renderer.name})
+
+
+async def _metrics(request: Request) -> Response:
+    return PlainTextResponse(server_of(request).metrics.text(), media_type="text/plain; version=0.0.4")
+
+
+async def _refusal(request: Request, error: Exception) -> Response:
+    status, body = error_body(error)
+    server_of(request).metrics.count(request.url.path, status)
+    return json_response({"error": body}, status, dict(getattr(error, "headers", None) or {}))
+
+
+async def _failure(request: Request, error: Exception) -> Response:
+    status, body = error_body(error)
+    server_of(request).metrics.count(request.url.path, status)
+    return json_response({"error": body}, status, {"Retry-After": "1"} if status in {429, 503} else None)

@@ -1,0 +1,152 @@
+"""What can be wrong with the tokens of a trace, and what of it shows in the trace alone.
+
+Three kinds of looking find faults. *Structure*, here: lengths, versions, masks, the counts the endpoint gave, branches nobody
+recorded. *Spelling* needs the model's renderer (`run/token_spelling.py`), the *numbers* need the model (`run/token_audit.py`).
+A trace that is trained on has no structural fault.
+"""
+
+import math
+from collections.abc import Iterator
+from enum import StrEnum
+
+import msgspec
+
+from sandlot.tokens import exact, leaves, unpacked_ids
+from sandlot.trace import Node, Tokens, Trace
+
+POSITIVE = 1e-5
+"""A log-probability may be this much above zero by rounding."""
+
+
+class FaultClass(StrEnum):
+    """What finds it."""
+
+    STRUCTURE = "structure"
+    SPELLING = "spelling"
+    NUMBERS = "numbers"
+
+
+class FaultCode(StrEnum):
+    """What is wrong, in one word for tables."""
+
+    NO_IDS = "no_ids"  # a sampled turn without exact tokens: it cannot be trained on
+    TORN = "torn"  # bytes that are no whole number of tokens, or ids that are none
+    LOGPROBS_LENGTH = "logprobs_length"
+    LOGPROB_VALUE = "logprob_value"  # not a number, minus infinity, or above zero
+    MASK_LENGTH = "mask_length"
+    MASK_VALUE = "mask_value"  # some of a turn masked out, all of the agent's, or tokens nobody sampled masked in
+    VERSIONS_SUM = "versions_sum"
+    VERSION_ORDER = "version_order"  # weights that grow younger along a path
+    PROMPT_LENGTH = "prompt_length"  # the engine was given another number of tokens than the path holds
+    COMPLETION_LENGTH = "completion_length"
+    DOUBLED = "doubled"  # the same sampled tokens twice below one node
+    HISTORY_AGAIN = "history_again"  # a context that repeats what stands above it
+    SILENT_FORK = "silent_fork"  # sampled tokens left in a branch, and no event says so
+    CONTEXT = "context"  # what was given between two turns is not what the renderer appends there
+    STOP = "stop"  # it stopped, but its last token stops no turn
+    END_INSIDE = "end_inside"  # a stop token before the last
+    MESSAGE = "message"  # the ids read as another message than the one acted on
+    BOUNDARY = "boundary"  # probabilities off from where a context meets a turn: another context than the sampler's
+    TURN = "turn"  # probabilities off within turns, others fine: other tokens, another order, or other weights than recorded
+    NUMERICS = "numerics"  # probabilities off everywhere: arithmetic, settings or the wrong model
+
+
+_SPELLING = {FaultCode.CONTEXT, FaultCode.STOP, FaultCode.END_INSIDE, FaultCode.MESSAGE}
+_NUMBERS = {FaultCode.BOUNDARY, FaultCode.TURN, FaultCode.NUMERICS}
+
+
+class TokenFault(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that is wrong with one node."""
+
+    code: FaultCode
+    node: int
+    detail: str
+
+    @property
+    def found_by(self) -> FaultClass:
+        """Which kind of looking finds it."""
+        if self.code in _NUMBERS:
+            return FaultClass.NUMBERS
+        return FaultClass.SPELLING if self.code in _SPELLING else FaultClass.STRUCTURE
+
+
+def structure_faults(trace: Trace) -> list[TokenFault]:
+    """Everything that is wrong by the trace alone; a trace that is trained on has none."""
+    found: list[TokenFault] = []
+    for index, node in enumerate(trace.nodes):
+        found += (TokenFault(code=code, node=index, detail=detail) for code, detail in _node_faults(node))
+    if not any(fault.code is FaultCode.TORN for fault in found):
+        found += _tree_faults(trace)
+    return found
+
+
+Told = Iterator[tuple[FaultCode, str]]
+
+
+def _node_faults(node: Node) -> Told:
+    tokens = node.tokens
+    if not node.sampled:
+        if tokens is not None and (any(tokens.mask) or tokens.logprobs):
+            yield FaultCode.MASK_VALUE, "nobody sampled this node, yet it has log-probabilities or a mask"
+        return
+    if tokens is None or not tokens.ids:
+        yield FaultCode.NO_IDS, "the endpoint gave no token ids; this turn cannot be trained on"
+        return
+    if len(tokens.ids) % 4 or len(tokens.logprobs) % 4 or len(node.context) % 4:
+        yield FaultCode.TORN, "ids or log-probabilities are cut in the middle of a number"
+        return
+    if min(unpacked_ids(tokens.ids) + unpacked_ids(node.context)) < 0:
+        yield FaultCode.TORN, "an id below zero"
+    yield from _column_faults(tokens, node.message.agent)
+    if node.usage is not None and node.usage.completion_tokens != len(tokens):
+        yield FaultCode.COMPLETION_LENGTH, f"{len(tokens)} ids, the endpoint counted {node.usage.completion_tokens}"
+
+
+def _column_faults(tokens: Tokens, agent: str) -> Told:
+    num = len(tokens)
+    if len(tokens.logprobs) != len(tokens.ids):
+        yield FaultCode.LOGPROBS_LENGTH, f"{num} ids, {len(tokens.logprobs) // 4} log-probabilities"
+    wrong = [value for value in tokens.logprobs_array().tolist() if not math.isfinite(value) or value > POSITIVE]
+    if wrong:
+        yield FaultCode.LOGPROB_VALUE, f"{len(wrong)} of {num}, the first is {wrong[0]}"
+    if len(tokens.mask) != num:
+        yield FaultCode.MASK_LENGTH, f"{num} ids, {len(tokens.mask)} in the mask"
+    elif set(tokens.mask) - {0, 1} or len(set(tokens.mask)) > 1 or (agent == "agent" and not all(tokens.mask)):
+        yield FaultCode.MASK_VALUE, f"{sum(value != 1 for value in tokens.mask)} of {num} sampled tokens are masked out"
+    counted = sum(count for count, _ in tokens.versions)
+    if counted != num or any(count <= 0 for count, _ in tokens.versions):
+        yield FaultCode.VERSIONS_SUM, f"{num} ids, {counted} with a weight version"
+
+
+def _tree_faults(trace: Trace) -> Iterator[TokenFault]:
+    seen: dict[tuple[int | None, bytes, bytes], int] = {}
+    for index, node in enumerate(trace.nodes):
+        if not node.sampled or node.tokens is None:
+            continue
+        twin = seen.setdefault((node.parent, node.tokens.ids, node.tokens.logprobs), index)
+        if twin != index:
+            yield TokenFault(code=FaultCode.DOUBLED, node=index, detail=f"the same tokens as node {twin}, below the same node")
+        yield from _path_faults(trace, index, node)
+    branches = list(leaves(trace))
+    if len(branches) > 1 and not any(event.kind in {"drift", "intervention"} for event in trace.events):
+        yield TokenFault(
+            code=FaultCode.SILENT_FORK,
+            node=branches[0],
+            detail=f"{len(branches)} branches hold sampled tokens, no event tells why",
+        )
+
+
+def _path_faults(trace: Trace, index: int, node: Node) -> Iterator[TokenFault]:
+    path = [(above.context, above.tokens) for above in trace.path(index) if exact(above)]
+    above = [piece for context, tokens in path[:-1] if tokens for piece in (context, tokens.ids)]
+    num_above = sum(map(len, above)) // 4
+    num_given = num_above + len(node.context) // 4
+    if node.usage is not None and node.usage.prompt_tokens != num_given:
+        detail = f"the path holds {num_given} tokens before it, the endpoint was given {node.usage.prompt_tokens}"
+        yield TokenFault(code=FaultCode.PROMPT_LENGTH, node=index, detail=detail)
+    if 0 < 4 * num_above <= len(node.context) and node.context.startswith(b"".join(above)):
+        detail = f"its context begins with all {num_above} tokens that stand above it"
+        yield TokenFault(code=FaultCode.HISTORY_AGAIN, node=index, detail=detail)
+    versions = [version for _, tokens in path if tokens for _, version in tokens.versions]
+    if versions != sorted(versions):
+        yield TokenFault(code=FaultCode.VERSION_ORDER, node=index, detail=f"weight versions along its path: {versions}")

@@ -1,0 +1,122 @@
+"""The two roads to an MCP server that runs inside the sandbox: its standard streams, and a port it listens on.
+
+What it says is treated like any other server's (see `stdio.py`); it ends with its context, and at the latest with the sandbox. A
+sandbox that goes away under it is the sandbox's failure and not the server's, so that error is kept and raised as it is.
+"""
+
+import socket
+import tempfile
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+import anyio
+from anyio.abc import ObjectReceiveStream, ObjectSendStream, SocketAttribute, SocketStream
+from mcp.shared.message import SessionMessage
+
+from sandlot.errors import SandboxError
+from sandlot.ports import Command, Process, Stream, World
+from sandlot.tools.stdio import CLOSE_S, TAIL_BYTES, LineSplitter, ServerNotes, fate, line_of, message_in
+
+AT_ONCE = 64
+"""Connections to one server that are open at the same time."""
+
+
+@asynccontextmanager
+async def stdio_inside(
+    world: World, command: Command, notes: ServerNotes
+) -> AsyncGenerator[tuple[ObjectReceiveStream[SessionMessage | Exception], ObjectSendStream[SessionMessage]]]:
+    """The server's two streams, for as long as its process lives."""
+    process = await world.spawn(command)
+    incoming_end, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+    outgoing, outgoing_end = anyio.create_memory_object_stream[SessionMessage](0)
+    async with incoming, outgoing, anyio.create_task_group() as group:
+        group.start_soon(_read_output, process, incoming_end, notes)
+        group.start_soon(_write_input, process, outgoing_end)
+        try:
+            yield incoming, outgoing
+        finally:
+            with anyio.CancelScope(shield=True):  # every wait in it is bounded
+                await _stop(process)
+            group.cancel_scope.cancel()
+
+
+async def _read_output(process: Process, incoming: ObjectSendStream[SessionMessage | Exception], notes: ServerNotes) -> None:
+    splitter = LineSplitter()
+    async with incoming:
+        with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
+            try:
+                async for name, data in process.output():
+                    if name == "stderr":
+                        notes.stderr = (notes.stderr + data)[-TAIL_BYTES:]
+                        continue
+                    for line in splitter.feed(data):
+                        if (message := message_in(line, notes)) is not None:
+                            await incoming.send(message)
+                notes.trouble = notes.trouble or fate(await process.wait())
+            except SandboxError as error:
+                notes.lost = error
+
+
+async def _write_input(process: Process, outgoing: ObjectReceiveStream[SessionMessage]) -> None:
+    async with outgoing:
+        with suppress(SandboxError):  # the reader sees the end and tells
+            async for message in outgoing:
+                await process.send(line_of(message))
+
+
+async def _stop(process: Process) -> None:
+    with suppress(SandboxError):
+        with anyio.move_on_after(CLOSE_S):
+            await process.send(b"")
+            await process.wait()
+        with anyio.move_on_after(CLOSE_S):
+            await process.kill()
+
+
+@asynccontextmanager
+async def door(world: World, port: int, notes: ServerNotes) -> AsyncGenerator[str]:
+    """A unix socket on the host that leads to a port inside, for clients that know nothing of sandboxes; ours alone to open."""
+    slots = anyio.CapacityLimiter(AT_ONCE)
+
+    async def pass_through(client: SocketStream) -> None:
+        async with client, slots:
+            try:
+                stream = await world.connect(port)
+            except OSError:
+                return  # nobody listens: the client is told by the end
+            except SandboxError as error:
+                notes.lost = error
+                return
+            try:
+                await _join(client, stream)
+            finally:
+                await stream.aclose()
+
+    with tempfile.TemporaryDirectory(prefix="sandlot-") as folder:
+        path = str(Path(folder) / "door")
+        async with await anyio.create_unix_listener(path) as listener, anyio.create_task_group() as group:
+            group.start_soon(listener.serve, pass_through)
+            try:
+                yield path
+            finally:
+                group.cancel_scope.cancel()
+
+
+async def _join(client: SocketStream, stream: Stream) -> None:
+    """Carry bytes both ways until either side ends; then the other is ended too, so that nobody has to be cancelled."""
+    broken = (anyio.BrokenResourceError, anyio.ClosedResourceError, SandboxError, OSError)
+
+    async def outwards() -> None:
+        with suppress(*broken):
+            while data := await stream.receive():
+                await client.send(data)
+        with suppress(OSError):
+            client.extra(SocketAttribute.raw_socket).shutdown(socket.SHUT_RDWR)  # noqa: S610 - anyio, not Django
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(outwards)
+        with suppress(*broken):
+            async for data in client:
+                await stream.send(data)
+        await stream.aclose()

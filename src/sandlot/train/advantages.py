@@ -1,0 +1,51 @@
+"""From rewards to advantages: pure functions over numpy arrays."""
+
+import numpy as np
+
+from sandlot.train.rows import Floats
+
+STEADY = 1e-6
+"""Added to a standard deviation before dividing by it."""
+
+
+def standardised(rewards: Floats) -> Floats:
+    """GRPO: how many standard deviations from the group's mean."""
+    return (rewards - rewards.mean()) / (rewards.std() + STEADY)
+
+
+def centred(rewards: Floats) -> Floats:
+    """Dr. GRPO: distance from the group's mean."""
+    return rewards - rewards.mean()
+
+
+def leave_one_out(rewards: Floats) -> Floats:
+    """RLOO: distance from the mean of the others; 0 in a group of one."""
+    count = len(rewards)
+    if count < 2:
+        return np.zeros_like(rewards)
+    return (rewards - rewards.mean()) * np.float32(count / (count - 1))
+
+
+def generalised(rewards: Floats, values: Floats, discount: float = 1.0, smoothing: float = 0.95) -> tuple[Floats, Floats]:
+    """GAE over one row's trained tokens: advantages and returns.
+
+    `rewards` has one entry a token, `values` the critic's view before each; nothing is worth anything after the last.
+    """
+    advantages = np.zeros_like(rewards)
+    ahead, value_after = 0.0, 0.0
+    for step in range(len(rewards) - 1, -1, -1):
+        surprise = rewards[step] + discount * value_after - values[step]
+        ahead = surprise + discount * smoothing * ahead
+        advantages[step] = ahead
+        value_after = values[step]
+    return advantages, advantages + values
+
+
+def returns_to_go(rewards: Floats, discount: float = 1.0) -> Floats:
+    """What each turn and those after it brought."""
+    total = np.zeros_like(rewards)
+    ahead = 0.0
+    for turn in range(len(rewards) - 1, -1, -1):
+        ahead = float(rewards[turn]) + discount * ahead
+        total[turn] = ahead
+    return total

@@ -1,0 +1,83 @@
+"""Checkpoints: weights as a folder any tool reads, and what the trainer needs to go on, both or neither.
+
+A checkpoint is written beside its place and moved there whole, so that a crash leaves the one before. `loop.json` inside says
+where the loop stood. The newest few are kept, and the best by held-out score.
+"""
+
+import shutil
+from pathlib import Path
+from typing import Any, cast
+
+import msgspec
+import torch
+
+from sandlot.nn.decoder import Decoder
+from sandlot.nn.folder import load_folder, save_folder
+from sandlot.train.trainer import Trainer
+
+KEPT = 2
+FILES = ("tokenizer.json", "tokenizer_config.json", "generation_config.json", "special_tokens_map.json", "chat_template.jinja")
+
+
+class Standing(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a loop stood when its weights were kept."""
+
+    format: int = 1
+    version: int
+    """Updates done: the version of these weights."""
+    groups: int
+    """Groups learned from."""
+    best: int | None = None
+    """The version with the best held-out score so far."""
+    best_score: float | None = None
+
+
+class Checkpoints:
+    """The checkpoints of one training run."""
+
+    def __init__(self, folder: Path, base: Path) -> None:
+        self.folder = folder
+        self._base = base
+        """The model's own folder: its tokenizer goes along with its weights."""
+
+    def place(self, version: int) -> Path:
+        """Where one version is."""
+        return self.folder / f"{version:06d}"
+
+    def newest(self) -> Standing | None:
+        """The last one written whole."""
+        found = sorted(path for path in self.folder.glob("[0-9]*") if (path / "loop.json").is_file())
+        return msgspec.json.decode((found[-1] / "loop.json").read_bytes(), type=Standing) if found else None
+
+    def keep(self, trainer: Trainer, decoder: Decoder, standing: Standing) -> Path:
+        """Write one; older ones go, but for the best."""
+        place = self.place(standing.version)
+        draft = self.folder / f".draft-{standing.version:06d}"
+        shutil.rmtree(draft, ignore_errors=True)
+        draft.mkdir(parents=True)
+        save_folder(decoder, draft / "model", dtype=decoder.embedding.weight.dtype)
+        for name in FILES:
+            if (self._base / name).is_file():
+                shutil.copy(self._base / name, draft / "model" / name)
+        torch.save(trainer.state(), draft / "trainer.pt")
+        (draft / "loop.json").write_bytes(msgspec.json.encode(standing))
+        shutil.rmtree(place, ignore_errors=True)
+        draft.rename(place)
+        self._drop_old(standing)
+        return place
+
+    def _drop_old(self, standing: Standing) -> None:
+        found = sorted(path for path in self.folder.glob("[0-9]*") if path.is_dir())
+        for path in found[:-KEPT]:
+            if standing.best is None or path != self.place(standing.best):
+                shutil.rmtree(path, ignore_errors=True)
+
+    def weights(self, version: int) -> Decoder:
+        """The weights of one version."""
+        return load_folder(self.place(version) / "model")
+
+    def restore(self, trainer: Trainer, decoder: Decoder, standing: Standing) -> None:
+        """Put weights and trainer back to where they stood."""
+        decoder.load_state_dict(self.weights(standing.version).state_dict())
+        kept: Any = cast("Any", torch).load(self.place(standing.version) / "trainer.pt", weights_only=True)
+        trainer.restore(kept)

@@ -1,0 +1,230 @@
+"""What a token costs: small pure functions from log-probabilities and a signal to one loss a token.
+
+The trainer sums `weight * loss` over all tokens and streams and knows nothing else. A component is a frozen record, so that it
+can be written into a manifest, and it says which further columns it needs. Notation: pi is the policy in training, `old` its
+weights at the batch's start, mu the policy that sampled. Gradients flow through `logprobs`, `entropy` and `values` only.
+"""
+
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal, Protocol
+
+import torch
+import torch.nn.functional as F  # noqa: N812 - the name everyone knows
+from torch import Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """The tokens of one stream in one forest, all rows joined: `[tokens]` each."""
+
+    logprobs: Tensor
+    """Under pi, with gradient."""
+    old: Tensor
+    behaviour: Tensor
+    """Under mu."""
+    signal: Tensor
+    """What the algorithm says of the token: an advantage, a return, a side of a pair."""
+    row: Tensor
+    """Which row each token belongs to, counted from 0."""
+    rows: int
+    partner: Tensor | None = None
+    """`[rows]`: for pairs, the other row; -1 for none."""
+    reference: Tensor | None = None
+    entropy: Tensor | None = None
+    values: Tensor | None = None
+    old_values: Tensor | None = None
+
+    def row_sum(self, x: Tensor) -> Tensor:
+        """Sums over each row's tokens."""
+        return torch.zeros(self.rows, dtype=x.dtype, device=x.device).index_add(0, self.row, x)
+
+    def row_mean(self, x: Tensor) -> Tensor:
+        """Means over each row's tokens."""
+        return self.row_sum(x) / self.row_sum(torch.ones_like(x)).clamp(min=1)
+
+
+Needs = frozenset[Literal["reference", "entropy", "values"]]
+
+
+class Component(Protocol):
+    """One loss a token."""
+
+    needs: ClassVar[Needs]
+
+    def __call__(self, columns: Columns) -> Tensor:
+        """`[tokens]`, to be minimised."""
+        ...
+
+
+# -- what sampling elsewhere costs -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Correction:
+    """Importance of each token for having been sampled by mu and not by `old`: truncated, or masked where it is too far off."""
+
+    kind: Literal["none", "truncate", "mask"] = "none"
+    level: Literal["token", "sequence", "geometric"] = "token"
+    low: float = 0.5
+    high: float = 2.0
+
+    def __call__(self, columns: Columns) -> Tensor | float:
+        """A factor a token; without gradient."""
+        if self.kind == "none":
+            return 1.0
+        log_ratio = (columns.old - columns.behaviour).detach()
+        if self.level == "sequence":
+            log_ratio = columns.row_sum(log_ratio)[columns.row]
+        elif self.level == "geometric":
+            log_ratio = columns.row_mean(log_ratio)[columns.row]
+        ratio = log_ratio.clamp(-30, 30).exp()
+        if self.kind == "truncate":
+            return ratio.clamp(max=self.high)
+        return ratio * ((ratio >= self.low) & (ratio <= self.high))
+
+
+# -- policy losses -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Clip:
+    """PPO's clipped ratio; `high` above `low` is clip-higher, `dual` bounds what a bad token can cost."""
+
+    low: float = 0.2
+    high: float = 0.2
+    dual: float | None = None
+    correction: Correction = field(default_factory=Correction)
+    needs: ClassVar[Needs] = frozenset()
+
+    def __call__(self, columns: Columns) -> Tensor:
+        """`-min(r A, clip(r) A)`, times the correction."""
+        ratio = (columns.logprobs - columns.old).exp()
+        loss = _clipped(ratio, columns.signal, self.low, self.high)
+        if self.dual is not None:
+            loss = torch.where(columns.signal < 0, loss.clamp(max=1.0 * -self.dual * columns.signal), loss)
+        return loss * self.correction(columns)
+
+
+@dataclass(frozen=True, slots=True)
+class Gspo:
+    """The ratio of the whole row, as the mean of its logarithms; a token's own gradient within it."""
+
+    low: float = 3e-4
+    high: float = 4e-4
+    correction: Correction = field(default_factory=Correction)
+    needs: ClassVar[Needs] = frozenset()
+
+    def __call__(self, columns: Columns) -> Tensor:
+        """`-min(s A, clip(s) A)` with `s = sg(s_row) pi / sg(pi)`."""
+        whole = columns.row_mean((columns.logprobs - columns.old).detach())[columns.row].exp()
+        ratio = whole * (columns.logprobs - columns.logprobs.detach()).exp()
+        return _clipped(ratio, columns.signal, self.low, self.high) * self.correction(columns)
+
+
+@dataclass(frozen=True, slots=True)
+class Cispo:
+    """The ratio is a bounded weight without gradient: no token loses its own."""
+
+    high: float = 5.0
+    correction: Correction = field(default_factory=Correction)
+    needs: ClassVar[Needs] = frozenset()
+
+    def __call__(self, columns: Columns) -> Tensor:
+        """`-sg(min(r, high)) A log pi`."""
+        ratio = (columns.logprobs - columns.old).exp().detach().clamp(max=self.high)
+        return -ratio * columns.signal * columns.logprobs * self.correction(columns)
+
+
+@dataclass(frozen=True, slots=True)
+class Reinforce:
+    """The plain policy gradient, corrected for who sampled."""
+
+    correction: Correction = field(default_factory=Correction)
+    needs: ClassVar[Needs] = frozenset()
+
+    def __call__(self, columns: Columns) -> Tensor:
+        """`-A log pi`."""
+        return -columns.signal * columns.logprobs * self.correction(columns)
+
+
+def _clipped(ratio: Tensor, advantage: Tensor, low: float, high: float) -> Tensor:
+    return -torch.minimum(ratio * advantage, ratio.clamp(1 - low, 1 + high) * advantage)
+
+
+# -- what stands beside the policy loss --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Kl:
+    """Distance to a reference. `k2` has the gradient of the reverse KL on policy; `k3` has its value with k2's gradient."""
+
+    kind: Literal["k1", "k2", "k3"] = "k3"
+    needs: ClassVar[Needs] = frozenset({"reference"})
+
+    def __call__(self, columns: Columns) -> Tensor:
+        """The estimate a token."""
+        assert columns.reference is not None
+        distance = columns.logprobs - columns.reference
+        if self.kind == "k1":
+            return distance
+        squared = 0.5 * distance.square()
+        if self.kind == "k2":
+            return squared
+        value = torch.expm1(-distance) + distance
+        return squared + (value - squared).detach()
+
+
+@dataclass(frozen=True, slots=True)
+class Entropy:
+    """Less the entropy of the distribution the token came from."""
+
+    needs: ClassVar[Needs] = frozenset({"entropy"})
+
+    def __call__(self, columns: Columns) -> Tensor:
+        """`-H`."""
+        assert columns.entropy is not None
+        return -columns.entropy
+
+
+@dataclass(frozen=True, slots=True)
+class CrossEntropy:
+    """Imitation, as strong as the signal says."""
+
+    needs: ClassVar[Needs] = frozenset()
+
+    def __call__(self, columns: Columns) -> Tensor:
+        """`-signal log pi`."""
+        return -columns.signal * columns.logprobs
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """The critic's squared error to the return in `signal`, not moving further than `clip` at once."""
+
+    clip: float | None = 0.2
+    needs: ClassVar[Needs] = frozenset({"values"})
+
+    def __call__(self, columns: Columns) -> Tensor:
+        """`max((V - R)^2, (clipped V - R)^2) / 2`."""
+        assert columns.values is not None
+        error = (columns.values - columns.signal).square()
+        if self.clip is None or columns.old_values is None:
+            return 0.5 * error
+        near = columns.old_values + (columns.values - columns.old_values).clamp(-self.clip, self.clip)
+        return 0.5 * torch.maximum(error, (near - columns.signal).square())
+
+
+@dataclass(frozen=True, slots=True)
+class Dpo:
+    """The better row of a pair against the worse, both measured from the reference; `signal` is +1 and -1."""
+
+    beta: float = 0.1
+    needs: ClassVar[Needs] = frozenset({"reference"})
+
+    def __call__(self, columns: Columns) -> Tensor:
+        """The pair's loss, spread over the better row's tokens: their weights sum to the pair's."""
+        assert columns.reference is not None
+        assert columns.partner is not None
+        gain = columns.row_sum(columns.logprobs - columns.reference)
+        loss = -F.logsigmoid(self.beta * (gain - gain[columns.partner]))
+        return torch.where(columns.signal > 0, loss[columns.row], torch.zeros_like(columns.logprobs))

@@ -1,0 +1,83 @@
+"""The batch as a forest: every shared prefix of its rows is computed once, with the loss and the gradients of the flat batch.
+
+Rows are sorted by their ids; each then adds to the one before only what follows their common prefix, and the tokens added, in
+order, are the forest depth first. Token q sees token k exactly if `k <= q < last[k]`, and its position is its depth. Losses are
+computed on the rows: a token's log-probability is gathered from the forest into every row that runs through it, and autograd sums
+what flows back.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Forest:
+    """Distinct tokens of some rows, depth first."""
+
+    ids: Ints
+    depth: Ints
+    """How many tokens stand before it in its row: its position."""
+    parent: Ints
+    """The token before it; -1 for the first of a row."""
+    last: Ints
+    """The index after its subtree."""
+    paths: tuple[Ints, ...]
+    """For each row, as given, where its tokens are."""
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @property
+    def seen(self) -> int:
+        """Pairs of tokens that attention computes."""
+        return int((self.depth + 1).sum())
+
+
+def forest_of(rows: Sequence[NDArray[np.int32]]) -> Forest:
+    """The forest of rows of ids."""
+    order = sorted(range(len(rows)), key=lambda row: rows[row].astype(">i4").tobytes())
+    paths: list[Ints] = [np.empty(0, np.int64)] * len(rows)
+    ids: list[NDArray[np.int32]] = []
+    last = np.empty(sum(map(len, rows)), np.int64)
+    parent, depth = np.empty_like(last), np.empty_like(last)
+    size, path, before = 0, np.empty(0, np.int64), np.empty(0, np.int32)
+    for row in order:
+        own = rows[row]
+        shared = _common(before, own)
+        last[path[shared:]] = size  # this row leaves them: their subtrees end here
+        fresh = np.arange(size, size + len(own) - shared)
+        path = np.concatenate((path[:shared], fresh))
+        depth[fresh] = np.arange(shared, len(own))
+        parent[fresh] = np.where(depth[fresh] > 0, fresh - 1, -1)
+        if shared and len(fresh):
+            parent[fresh[0]] = path[shared - 1]
+        ids.append(own[shared:])
+        paths[row], before, size = path, own, size + len(fresh)
+    last[path] = size
+    joined = np.concatenate(ids).astype(np.int64) if ids else np.empty(0, np.int64)
+    return Forest(ids=joined, depth=depth[:size], parent=parent[:size], last=last[:size], paths=tuple(paths))
+
+
+def _common(a: NDArray[np.int32], b: NDArray[np.int32]) -> int:
+    """How many ids two rows begin with alike."""
+    length = min(len(a), len(b))
+    differ = np.flatnonzero(a[:length] != b[:length])
+    return int(differ[0]) if len(differ) else length
+
+
+def packs(sizes: Sequence[int], budget: int) -> list[list[int]]:
+    """Numbers of things put together so that no pack is over the budget, in the order given; one that is over stands alone."""
+    together: list[list[int]] = []
+    room = 0
+    for number, size in enumerate(sizes):
+        if size > room or not together:
+            together.append([])
+            room = budget
+        together[-1].append(number)
+        room -= size
+    return together

@@ -1,0 +1,110 @@
+"""Groups of rollouts, in the order of their tasks, begun as early as staleness allows and never thrown away.
+
+Admission is the whole of it: with B groups a step and a bound of E versions, no more than (E + 1) B groups are begun beyond those
+the last published version had learned from. Groups are learned from in the order they began, B or more a step, so one that began
+at version v is used at v + E at the latest. A crash loses nothing: what is on disk is read and not taken again.
+"""
+
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from random import Random
+
+import anyio
+import anyio.abc
+
+from sandlot.errors import unwrapped
+from sandlot.task import Task
+from sandlot.trace import Trace
+
+Take = Callable[[Task, int], Awaitable[Trace]]
+"""One rollout of a task by its number: read if it is there, else taken and kept."""
+
+
+def task_order(tasks: list[Task], seed: int) -> Callable[[int], tuple[Task, int]]:
+    """For the n-th group, its task and how often that one came before: all tasks once, shuffled, then again."""
+
+    def at(number: int) -> tuple[Task, int]:
+        epoch, place = divmod(number, len(tasks))
+        order = list(range(len(tasks)))
+        Random(f"{seed}/{epoch}").shuffle(order)  # noqa: S311 - seeded on purpose
+        return tasks[order[place]], epoch
+
+    return at
+
+
+class Groups:
+    """What the loop takes from. Open it with `collecting`."""
+
+    def __init__(
+        self, take: Take, order: Callable[[int], tuple[Task, int]], *, size: int, step: int, staleness: int, first: int
+    ) -> None:
+        self._take, self._order, self._size = take, order, size
+        self._step, self._staleness = step, staleness
+        self.taken = first
+        """Groups the loop has had; the next one's number."""
+        self._settled = first
+        """Groups that published weights have learned from."""
+        self._wanted = first
+        self._changed = anyio.Event()
+        self._done: dict[int, list[Trace]] = {}
+
+    async def next(self, count: int) -> list[tuple[Task, list[Trace]]]:
+        """The next groups in order, when all their rollouts have ended."""
+        self._wanted = self.taken + count
+        self._tell()
+        return [await self._one() for _ in range(count)]
+
+    async def _one(self) -> tuple[Task, list[Trace]]:
+        while self.taken not in self._done:
+            await self._changed.wait()
+        traces = self._done.pop(self.taken)
+        task, _ = self._order(self.taken)
+        self.taken += 1
+        return task, traces
+
+    def published(self) -> None:
+        """Weights are out that have learned from everything taken so far."""
+        self._settled = self.taken
+        self._tell()
+
+    def _tell(self) -> None:
+        self._changed.set()
+        self._changed = anyio.Event()
+
+    def _room(self) -> int:
+        """How many groups may have begun: what staleness allows, and what this very step still waits for."""
+        return max(self._settled + (self._staleness + 1) * self._step, self._wanted)
+
+    async def begin(self, workers: anyio.abc.TaskGroup) -> None:
+        """Start groups for as long as there is room; never returns."""
+        number = self.taken
+        while True:
+            while number >= self._room():
+                await self._changed.wait()
+            workers.start_soon(self._collect, number)
+            number += 1
+
+    async def _collect(self, number: int) -> None:
+        task, before = self._order(number)
+        traces: list[Trace | None] = [None] * self._size
+
+        async def one(member: int) -> None:
+            traces[member] = await self._take(task, before * self._size + member)
+
+        async with anyio.create_task_group() as members:
+            for member in range(self._size):
+                members.start_soon(one, member)
+        self._done[number] = [trace for trace in traces if trace is not None]
+        self._tell()
+
+
+@asynccontextmanager
+async def collecting(groups: Groups) -> AsyncGenerator[Groups]:
+    """Rollouts go on in the background until this ends."""
+    try:
+        async with anyio.create_task_group() as workers:
+            workers.start_soon(groups.begin, workers)
+            yield groups
+            workers.cancel_scope.cancel()
+    except BaseExceptionGroup as failures:
+        raise unwrapped(failures) from failures

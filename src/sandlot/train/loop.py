@@ -1,0 +1,109 @@
+"""The training loop on one screen: collect groups, weigh their tokens, update, keep, publish, evaluate.
+
+Rollouts run ahead of learning by as many versions as the recipe allows and no further (`groups.py`); what an algorithm is and how
+weights reach the engine are the parts' affair. A run that was killed goes on when this is called again.
+"""
+
+import time
+from pathlib import Path
+
+import msgspec
+
+from sandlot.run.collect import Collection, stopped_by_signals
+from sandlot.threads import off_loop
+from sandlot.trace import Trace, TraceRow
+from sandlot.train.groups import Groups, collecting, task_order
+from sandlot.train.opening import Training, open_training
+from sandlot.train.progress import Learned, Measured, Progress, learned, measured
+from sandlot.train.recipe import Recipe
+from sandlot.train.rows import Group, group_of
+
+
+async def train(recipe: Recipe, path: Path, watch: "Watcher | None" = None) -> Progress:
+    """Learn until the recipe's last step; everything lies in `path`, and how it went is returned."""
+    watcher = watch or Watcher()
+    collection = Collection()
+    async with stopped_by_signals(collection), open_training(recipe, path, collection, watcher.rollout) as run:
+        progress = Progress.resumed(path, run.standing.version)
+        watcher.begin(run, progress)
+        with collection.scope:
+            await evaluated(run, progress, watcher)
+            async with collecting(groups_of(run)) as groups:
+                for version in range(run.standing.version + 1, recipe.steps + 1):
+                    started = time.monotonic()
+                    batch, traces = await informative(run, groups)
+                    examples = recipe.algorithm(batch, run.trainer.values if recipe.critic else None)
+                    update = await off_loop("update", lambda examples=examples: run.trainer.update(examples))
+                    await run.keep(msgspec.structs.replace(run.standing, version=version, groups=groups.taken))
+                    await run.publish(version)
+                    groups.published()
+                    progress.add(learned(version, batch, traces, update, time.monotonic() - started))
+                    watcher.learned(progress.steps[-1])
+                    await evaluated(run, progress, watcher)
+    progress.stopped = collection.stopped
+    return progress
+
+
+def groups_of(run: Training) -> Groups:
+    """Tasks in shuffled order, each again and again, from where the run stood."""
+    recipe = run.recipe
+    return Groups(
+        run.rollout,
+        task_order(run.tasks, recipe.seed),
+        size=recipe.group,
+        step=recipe.tasks,
+        staleness=recipe.staleness,
+        first=run.standing.groups,
+    )
+
+
+async def informative(run: Training, groups: Groups) -> tuple[list[Group], list[Trace]]:
+    """The groups of one step: further ones in place of those without variance, as long as the recipe allows."""
+    recipe = run.recipe
+    batch: list[Group] = []
+    traces: list[Trace] = []
+    missing = recipe.tasks
+    while missing:
+        for task, members in await groups.next(missing):
+            batch.append(group_of(task.id, members, recipe.reward))
+            traces += members
+        missing = recipe.tasks - sum(group.informative for group in batch)
+        missing = min(missing, recipe.tasks * recipe.resample - len(batch))
+    return batch, traces
+
+
+async def evaluated(run: Training, progress: Progress, watcher: "Watcher") -> None:
+    """Measure the published weights when it is time; remember the best, and go back to them when it has gone wrong."""
+    recipe, version = run.recipe, run.standing.version
+    due = version % recipe.evaluation.every == 0 or version == recipe.steps
+    if not due or any(line.version == version for line in progress.evaluations):
+        return
+    result = measured(version, await run.evaluate(version), run.path)
+    best = progress.best
+    progress.add(result)
+    watcher.measured(result)
+    if best is None or result.mean > best.mean:
+        run.standing = msgspec.structs.replace(run.standing, best=version, best_score=result.mean)
+        await run.keep(run.standing)
+    elif recipe.evaluation.rollback is not None and result.mean < best.mean - recipe.evaluation.rollback:
+        await run.go_back(best.version)
+        watcher.went_back(version, best.version)
+
+
+class Watcher:
+    """Sees a training run go on; the command line draws it."""
+
+    def begin(self, run: Training, progress: Progress) -> None:
+        """It is about to start, or to continue."""
+
+    def rollout(self, row: TraceRow) -> None:
+        """One more rollout of a measurement is on disk."""
+
+    def learned(self, step: Learned) -> None:
+        """The weights have moved."""
+
+    def measured(self, evaluation: Measured) -> None:
+        """Held-out tasks were measured."""
+
+    def went_back(self, version: int, best: int) -> None:
+        """Weights of an earlier version are in place again."""

@@ -1,0 +1,206 @@
+"""What a training run holds while it lives: the environment's parts, the engine, the trainer, and where everything is kept.
+
+Colocated: engine and trainer are in this process, each with weights of its own; publishing copies them over between two steps of
+the engine. The run directory is an ordinary one, so that `sandlot show`, `replay` and `tokens` work on what was trained on.
+"""
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import anyio
+import anyio.lowlevel
+import torch
+
+from sandlot.engine.local import LocalConfig, LocalModel, open_local
+from sandlot.engine.weights import folder_of
+from sandlot.env.environment import Environment
+from sandlot.env.load import load
+from sandlot.model.rendered import rendered
+from sandlot.nn.decoder import Decoder
+from sandlot.nn.folder import load_folder
+from sandlot.ports import Renderer, Sampling
+from sandlot.render.opening import open_renderer
+from sandlot.run.breaker import Breaker
+from sandlot.run.collect import Collection, collect, take
+from sandlot.run.config import Plan, RunConfig, Selection, plan_run
+from sandlot.run.results import Run
+from sandlot.run.run import manifest_of
+from sandlot.store.directory import RunDirectory, open_run
+from sandlot.store.reader import RunReader
+from sandlot.task import Task
+from sandlot.threads import off_loop
+from sandlot.trace import Trace, TraceRow
+from sandlot.train.checkpoint import Checkpoints, Standing
+from sandlot.train.recipe import Recipe
+from sandlot.train.trainer import Trainer
+from sandlot.types import Split, derive_seed
+from sandlot.wiring.parts import Grading, ModelConfig, Parts, open_grading, open_harness
+
+ATTEMPTS = 2
+
+
+@dataclass(slots=True)
+class Training:
+    """One training run, open."""
+
+    recipe: Recipe
+    path: Path
+    env: Environment
+    tasks: list[Task]
+    heldout: Plan
+    grading: Grading
+    model: LocalModel
+    renderer: Renderer
+    trainer: Trainer
+    checkpoints: Checkpoints
+    standing: Standing
+    store: RunDirectory
+    kept: RunReader | None
+    """What earlier sittings left."""
+    collection: Collection
+    breaker: Breaker
+    limiter: anyio.CapacityLimiter
+    watch: Callable[[TraceRow], None]
+
+    def parts(self, sampling: Sampling) -> Parts:
+        """Everything a rollout needs, with the weights as they are published."""
+        policies = rendered(self.model, self.renderer, sampling)
+        return Parts(grading=self.grading, policies=policies, harness=open_harness(self.recipe.agent))
+
+    async def rollout(self, task: Task, number: int) -> Trace:
+        """One rollout to learn from: read if it is there, else taken and kept."""
+        if self.kept is not None and (task.id, number) in self.store:
+            return self.kept.trace(task.id, number)
+        async with self.limiter:
+            trace = await take(
+                self.parts(self.recipe.sampling),
+                self.store,
+                task,
+                number,
+                collection=self.collection,
+                run=self.path.name,
+                attempts=ATTEMPTS,
+                breaker=self.breaker,
+            )
+        assert trace is not None, "nothing is paid for here"
+        return trace
+
+    async def evaluate(self, version: int) -> Run:
+        """Held-out tasks with the published weights, as a run of its own; read if it is there."""
+        place = self.path / "evaluations" / f"{version:06d}"
+        if (place / "manifest.json").is_file() and len(RunReader(place)) == self.heldout.num_rollouts:
+            return Run(place)
+        config = _config(self.recipe, self.env, Selection(split=Split.HELDOUT, group=self.recipe.evaluation.group))
+        manifest = await manifest_of(place, self.env, config, self.heldout)
+        measuring = Collection()
+        async with open_run(place, manifest=manifest) as store:
+            await collect(
+                self.heldout,
+                self.parts(self.recipe.evaluation.sampling or self.recipe.sampling),
+                store,
+                collection=measuring,
+                run=f"{self.path.name}/evaluation",  # the same seeds at every version: differences are the weights'
+                at_once=self.recipe.at_once,
+                attempts=ATTEMPTS,
+                breaker=Breaker(),
+                watch=self.watch,
+            )
+        if measuring.stopped is not None:
+            self.collection.stop(measuring.stopped, tripped=measuring.tripped)
+            await anyio.lowlevel.checkpoint()  # ends here
+        return Run(place)
+
+    async def keep(self, standing: Standing) -> None:
+        """Write weights and state to disk: from here a crash goes on."""
+        self.standing = standing
+        await off_loop("keep", lambda: self.checkpoints.keep(self.trainer, self.trainer.decoder, standing))
+
+    async def go_back(self, version: int) -> None:
+        """Learn on from the weights of an earlier version; the count of versions goes on."""
+        decoder = await off_loop("weights", lambda: self.checkpoints.weights(version))
+        self.trainer.decoder.load_state_dict(decoder.state_dict())
+        await self.keep(self.standing)
+        await self.publish(self.standing.version)
+
+    async def publish(self, version: int) -> None:
+        """Sample with the trainer's weights from the next token on."""
+        await self.model.update(version, self.trainer.decoder.state_dict())
+
+
+@asynccontextmanager
+async def open_training(
+    recipe: Recipe, path: Path, collection: Collection, watch: Callable[[TraceRow], None]
+) -> AsyncGenerator[Training]:
+    """Load everything a recipe names, and go on where the run stood."""
+    env = load(recipe.env) if not isinstance(recipe.env, Environment) else recipe.env
+    config = _config(recipe, env, Selection(tasks=recipe.curriculum, split=Split.TRAIN, group=recipe.group, training=True))
+    plan = plan_run(env, config)
+    folder = await off_loop("folder_of", lambda: folder_of(recipe.model))
+    if recipe.threads is not None:
+        torch.set_num_threads(recipe.threads)
+    decoder = await off_loop("load_folder", lambda: load_folder(folder, dtype=torch.float32, device=recipe.device))
+    manifest = await manifest_of(path, env, config, plan)
+    trainer = Trainer(decoder, recipe.optimisation, critic=recipe.critic, temperature=recipe.sampling.temperature)
+    checkpoints = Checkpoints(path / "checkpoints", folder)
+    standing = checkpoints.newest() or Standing(version=0, groups=0)
+    if standing.version:
+        checkpoints.restore(trainer, decoder, standing)
+    async with (
+        open_grading(env, sandbox=recipe.sandbox, pool=min(recipe.at_once, 16)) as grading,
+        open_local(_copy(decoder), name=recipe.model, config=_engine(recipe)) as model,
+        open_run(path, manifest=manifest) as store,
+    ):
+        training = Training(
+            recipe=recipe,
+            path=path,
+            env=env,
+            tasks=list(plan.tasks),
+            heldout=_heldout(env, recipe),
+            grading=grading,
+            model=model,
+            renderer=await off_loop("open_renderer", lambda: open_renderer(folder)),
+            trainer=trainer,
+            checkpoints=checkpoints,
+            standing=standing,
+            store=store,
+            kept=RunReader(path) if store.done_keys() else None,
+            collection=collection,
+            breaker=Breaker(),
+            limiter=anyio.CapacityLimiter(recipe.at_once),
+            watch=watch,
+        )
+        await training.publish(standing.version)
+        yield training
+
+
+def _config(recipe: Recipe, env: Environment, select: Selection) -> RunConfig:
+    return RunConfig(
+        env=str(env.source or env.name),
+        model=ModelConfig(spec=recipe.model, sampling=recipe.sampling),
+        select=select,
+        agent=recipe.agent,
+        sandbox=recipe.sandbox,
+        at_once=recipe.at_once,
+    )
+
+
+def _heldout(env: Environment, recipe: Recipe) -> Plan:
+    """The held-out tasks that are measured: the same ones every time."""
+    evaluation = recipe.evaluation
+    config = _config(recipe, env, Selection(split=Split.HELDOUT, group=evaluation.group))
+    plan = plan_run(env, config)
+    chosen = sorted(plan.tasks, key=lambda task: derive_seed("heldout", recipe.seed, task.id))[: evaluation.tasks]
+    return Plan(tuple(chosen), (evaluation.group,) * len(chosen))
+
+
+def _engine(recipe: Recipe) -> LocalConfig:
+    return LocalConfig(max_batch=min(recipe.at_once, 64), chunk=1024)
+
+
+def _copy(decoder: Decoder) -> Decoder:
+    """The same weights, to be sampled from while the others are being changed."""
+    other = Decoder(decoder.shape).to(device=decoder.embedding.weight.device, dtype=decoder.embedding.weight.dtype)
+    other.load_state_dict(decoder.state_dict())
+    return other

@@ -1,0 +1,113 @@
+"""A trace as the trainer reads it: one row for each path of its token tree, each sampled token in play exactly once.
+
+A row's ids are the very ids the model was given and sampled. Where paths share sampled tokens, the first one trains them and the
+others carry them as context, so that a rollout that forked does not count its beginning twice.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sandlot.errors import ConfigError
+from sandlot.tokens import NO_VERSION, indices, token_path
+from sandlot.trace import Scored, Trace
+
+Floats = NDArray[np.float32]
+Ints = NDArray[np.int32]
+Flags = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One path from the root to a leaf."""
+
+    rollout: tuple[str, int]
+    """The rollout it belongs to; a rollout that forked has several rows."""
+    ids: Ints
+    trained: Flags
+    """Sampled here, by an agent that learns, and not trained by an earlier row."""
+    logprobs: Floats
+    """Of the policy that sampled each token; 0 where none did."""
+    versions: Ints
+    """The weights that sampled each token; -1 where none did."""
+    turns: Ints
+    """Which turn of the rollout each token was sampled in; -1 where none was."""
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A scored rollout of a group."""
+
+    reward: float
+    rows: tuple[Row, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The attempts at one task that are compared: scored ones only."""
+
+    task: str
+    members: tuple[Member, ...]
+    dropped: int = 0
+    """Rollouts that failed or were cancelled: never a reward."""
+
+    @property
+    def rewards(self) -> Floats:
+        """One a member."""
+        return np.array([member.reward for member in self.members], dtype=np.float32)
+
+    @property
+    def informative(self) -> bool:
+        """True if its members differ: without that there is nothing to compare."""
+        return len(self.members) > 1 and bool(np.ptp(self.rewards) > 0)
+
+
+def group_of(task: str, traces: Sequence[Trace], reward: Callable[[Trace], float] | None = None) -> Group:
+    """The scored traces of one task; `reward` is for experiments that learn from something else than the score."""
+    members = tuple(
+        Member(reward=reward(trace) if reward else trace.outcome.score.value, rows=rows_of(trace))
+        for trace in traces
+        if isinstance(trace.outcome, Scored)
+    )
+    return Group(task=task, members=members, dropped=len(traces) - len(members))
+
+
+def rows_of(trace: Trace, *, learners: Sequence[str] = ("agent",)) -> tuple[Row, ...]:
+    """The rows of a trace, in the order their last turns were taken; `ConfigError` for one whose tokens are not exact."""
+    if not trace.trainable:
+        raise ConfigError(
+            f"trace {trace.task}/{trace.rollout} has turns without token ids and log-probabilities, and cannot be trained on; "
+            "sample with a model that gives them: `smollm2`, `rookie`, `hf:FOLDER`, `vllm:` or `sglang:`"
+        )
+    taken: set[int] = set()
+    return tuple(_row(trace, leaf, taken, learners) for leaf in _leaves(trace))
+
+
+def _leaves(trace: Trace) -> list[int]:
+    """The turns after which nothing more was sampled."""
+    above: set[int] = set()
+    for index, node in enumerate(trace.nodes):
+        if node.sampled:
+            above.update(indices(trace, index)[:-1])
+    return [index for index, node in enumerate(trace.nodes) if node.sampled and index not in above]
+
+
+def _row(trace: Trace, leaf: int, taken: set[int], learners: Sequence[str]) -> Row:
+    path = token_path(trace, leaf)
+    sampled = path.versions != NO_VERSION
+    turns = {index: turn for turn, index in enumerate(i for i, node in enumerate(trace.nodes) if node.sampled)}
+    fresh = {index for index in indices(trace, leaf) if index not in taken and trace.nodes[index].message.agent in learners}
+    taken |= fresh
+    return Row(
+        rollout=trace.key,
+        ids=path.ids.astype(np.int32),
+        trained=sampled & (path.mask == 1) & np.isin(path.nodes, list(fresh)),
+        logprobs=np.where(sampled, path.logprobs, 0).astype(np.float32),
+        versions=path.versions.astype(np.int32),
+        turns=np.array([turns[int(node)] if here else -1 for node, here in zip(path.nodes, sampled, strict=True)], np.int32),
+    )

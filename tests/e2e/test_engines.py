@@ -1,0 +1,147 @@
+"""Models of our own, as a user has them: an engine in a process of its own, exact tokens in the traces, nothing left behind."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from command_line import ENVIRONMENTS, environ, started
+from sandlot.env.environment import Environment
+from sandlot.env.load import load
+from sandlot.errors import ConfigError, ModelError
+from sandlot.ports import Sampling
+from sandlot.run.config import RunConfig, Selection, plan_run
+from sandlot.run.manifest import fingerprints
+from sandlot.run.run import run_async
+from sandlot.wiring import engines
+from sandlot.wiring.engines import open_engine, open_engine_tokens
+from sandlot.wiring.models import open_judge, open_policies
+from sandlot.wiring.parts import AgentConfig, ModelConfig
+from tiny_models import write_tiny
+
+pytestmark = pytest.mark.timeout(60)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    return write_tiny(tmp_path_factory.mktemp("models") / "tiny")
+
+
+def alive(pid: int) -> bool:
+    return Path(f"/proc/{pid}").exists() and Path(f"/proc/{pid}/stat").read_text().split()[2] != "Z"
+
+
+def wait_until_gone(pid: int) -> None:
+    for _ in range(1000):
+        if not alive(pid):
+            return
+        time.sleep(0.02)
+    raise AssertionError(f"process {pid} is still there")
+
+
+async def test_a_run_with_a_model_of_ours_has_exact_tokens(folder, tmp_path):
+    model = ModelConfig(spec=f"hf:{folder}", sampling=Sampling(max_tokens=8))
+    config = RunConfig(env=str(ENVIRONMENTS / "arithmetic"), model=model, select=Selection(rollouts=3))
+    run = await run_async(config, runs=tmp_path / "runs")
+    traces = [run.trace(row.task, row.rollout) for row in run.rows]
+    assert len(traces) == 3
+    assert all(trace.trainable for trace in traces)
+    assert all(node.context and node.tokens.versions == ((len(node.tokens), 0),) for trace in traces for node in trace.turns())
+    assert engines._running == {}
+
+
+async def test_the_renderer_is_part_of_the_setting_and_not_of_the_environment(folder, tmp_path):
+    other = write_tiny(tmp_path / "other", "llama3")
+    env = load(str(ENVIRONMENTS / "arithmetic"))
+    prints = []
+    for spec in (f"hf:{folder}", f"hf:{other}", "scripted:golden"):
+        config = RunConfig(env="", model=ModelConfig(spec=spec))
+        prints.append(await fingerprints(env, config, plan_run(env, config)))
+    assert len({each.setting for each in prints}) == 3
+    assert len({each.environment for each in prints}) == 1
+
+
+async def test_policies_and_a_judge_share_one_engine_and_its_death_is_told_as_that(folder):
+    model = ModelConfig(spec=f"hf:{folder}", sampling=Sampling(max_tokens=2))
+    env = Environment("plain")
+    async with open_judge(ModelConfig(spec=model.spec)) as judge, open_policies(model, AgentConfig(), env) as policies:
+        (engine,) = engines._running.values()
+        assert (judge.name, policies.name, engine.num_users) == (model.spec, model.spec, 2)
+        async with open_engine_tokens(model.spec) as tokens:
+            await tokens.sample([1], Sampling(max_tokens=1))
+            os.kill(engine.process.pid, signal.SIGKILL)
+            with pytest.raises(ModelError, match="ended with code -9"):
+                await tokens.sample([1], Sampling(max_tokens=1))
+            await tokens.release("any")
+    assert engines._running == {}
+
+
+async def test_an_engine_that_does_not_start_says_why(tmp_path):
+    with pytest.raises(ConfigError, match="no folder"):
+        async with open_engine(f"hf:{tmp_path / 'nothing'}"):
+            pass
+    assert engines._running == {}
+
+
+PARENT = """
+import anyio, sys
+from sandlot.wiring.engines import open_engine
+async def main():
+    async with open_engine(sys.argv[1]) as engine:
+        print(engine.process.pid, flush=True)
+        await anyio.sleep_forever()
+anyio.run(main)
+"""
+
+
+def test_an_engine_does_not_outlive_a_parent_that_was_killed(folder):
+    command = [sys.executable, "-c", PARENT, f"hf:{folder}"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environ()) as parent:
+        engine = int(parent.stdout.readline())
+        assert alive(engine)
+        parent.kill()
+    wait_until_gone(engine)
+
+
+def test_the_served_model_answers_drains_and_ends_well(folder, tmp_path):
+    command = [sys.executable, "-m", "sandlot", "serve", "--model", f"hf:{folder}", "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=tmp_path, env=environ()) as server:
+        line = server.stdout.readline().decode()
+        address = line.split(" at ")[1].strip()
+
+        def post(path, **body):
+            request = urllib.request.Request(f"{address}/v1/{path}", json.dumps(body).encode())
+            return json.loads(urllib.request.urlopen(request, timeout=20).read())
+
+        hi = [{"role": "user", "content": "hi"}]
+        chat = post("chat/completions", messages=hi, max_tokens=4, return_token_ids=True)
+        again = post("completions", prompt=chat["prompt_token_ids"], max_tokens=4, return_token_ids=True, logprobs=1)
+        metrics = urllib.request.urlopen(f"{address}/metrics", timeout=20).read().decode()
+        server.send_signal(signal.SIGTERM)
+        assert server.wait(30) == 0
+    watched = {"prefix_hit_rate", "engine_kv_blocks_running", "engine_kv_blocks", "engine_occupancy", "engine_queue_p99_s"}
+    assert {f"sandlot_{name}" for name in watched} <= {line.split(" ")[0] for line in metrics.splitlines()}
+    assert len(chat["choices"][0]["token_ids"]) <= 4
+    assert again["usage"]["prompt_tokens_details"]["cached_tokens"] > 0
+
+
+@pytest.mark.parametrize(
+    ("words", "said_so"),
+    [
+        (["serve"], "say what to serve"),
+        (["serve", "--model", "gpt-9"], "no model named"),
+        (["serve", "--model", "hf:/nowhere"], "no folder"),
+        (["run", ENVIRONMENTS / "arithmetic", "--model", "vllm:m@http://127.0.0.1:9"], "--tokenizer FOLDER"),
+        (["run", ENVIRONMENTS / "arithmetic", "--model", "hf:/nowhere"], "no folder"),
+    ],
+)
+def test_wrong_use_is_told_with_the_fix(words, said_so, tmp_path):
+    done = started(*words, cwd=tmp_path)
+    assert done.code == 2, done.err
+    assert said_so in done.err

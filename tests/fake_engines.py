@@ -1,0 +1,85 @@
+"""Honest small stand-ins for vLLM and SGLang: their dialects over any token model, on a local port.
+
+`spoil` changes a reply before it is sent, for tests of what must not be believed.
+"""
+
+from collections.abc import Callable
+
+from aiohttp import web
+
+from sandlot.errors import ModelError
+from sandlot.ports import Sampling
+from sandlot.trace import Tokens
+
+
+class FakeEngine:
+    """Serves `/v1/models`, and `/v1/completions` as vLLM or `/generate` as SGLang does."""
+
+    def __init__(self, model, *, spoil: Callable[[dict], object] = lambda body: body, raw_logprobs: bool = False):
+        self.model = model
+        self.spoil = spoil
+        self.raw_logprobs = raw_logprobs
+        self.requests: list[dict] = []
+        self.url = ""
+
+    async def __aenter__(self):
+        app = web.Application()
+        app.router.add_get("/v1/models", self._models)
+        app.router.add_post("/v1/completions", self._completions)
+        app.router.add_post("/generate", self._generate)
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1, handle_signals=False, handler_cancellation=True)
+        await self._runner.setup()
+        await web.TCPSite(self._runner, "127.0.0.1", 0).start()
+        self.url = f"http://127.0.0.1:{self._runner.addresses[0][1]}"
+        return self
+
+    async def __aexit__(self, *_):
+        await self._runner.cleanup()
+
+    async def _models(self, http: web.Request) -> web.Response:
+        return web.json_response({"data": [{"id": "m", "max_model_len": self.model.context}]})
+
+    async def _completions(self, http: web.Request) -> web.Response:
+        body = await http.json()
+        self.requests.append(body)
+        if "return_token_ids" not in body:
+            return web.json_response(self._probe(body["temperature"]))
+        stop_ids = body["stop_token_ids"] if body["ignore_eos"] else ()
+        reply = await self._sampled(body["prompt"], body["max_tokens"], body.get("seed"), stop_ids)
+        if isinstance(reply, web.Response):
+            return reply
+        ids, logprobs, stop, cached = reply
+        choice = {"index": 0, "text": "", "token_ids": ids, "logprobs": {"token_logprobs": logprobs}, "finish_reason": stop}
+        usage = {"prompt_tokens": len(body["prompt"]), "prompt_tokens_details": {"cached_tokens": cached}}
+        return web.json_response(self.spoil({"choices": [choice], "usage": usage}))
+
+    def _probe(self, temperature: float) -> dict:
+        heat = 1.0 if self.raw_logprobs else temperature
+        return {"choices": [{"logprobs": {"top_logprobs": [{"a": -0.1 / heat, "b": -3.0 / heat}]}}]}
+
+    async def _generate(self, http: web.Request) -> web.Response:
+        body = await http.json()
+        self.requests.append(body)
+        settings = body["sampling_params"]
+        reply = await self._sampled(body["input_ids"], settings["max_new_tokens"], None, settings["stop_token_ids"])
+        if isinstance(reply, web.Response):
+            return reply
+        ids, logprobs, stop, cached = reply
+        meta = {
+            "output_token_logprobs": [[value, each, None] for value, each in zip(logprobs, ids, strict=True)],
+            "finish_reason": {"type": stop, "matched": ids[-1]} if stop == "stop" else {"type": stop, "length": len(ids)},
+            "prompt_tokens": len(body["input_ids"]),
+            "cached_tokens": cached,
+            "weight_version": "7",
+        }
+        return web.json_response(self.spoil({"text": "", "output_ids": ids, "meta_info": meta}))
+
+    async def _sampled(self, ids, max_tokens, seed, stop_ids):
+        sampling = Sampling(max_tokens=max_tokens, seed=seed)
+        try:
+            sampled = await self.model.sample(ids, sampling, stop_ids=stop_ids)
+        except ModelError as error:
+            status = 400 if error.kind == "context" else 500
+            return web.json_response({"error": {"message": str(error)}}, status=status)
+        tokens = Tokens(ids=sampled.ids, logprobs=sampled.logprobs)
+        return tokens.ids_array().tolist(), tokens.logprobs_array().tolist(), sampled.stop, sampled.cached

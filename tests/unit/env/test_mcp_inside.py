@@ -1,0 +1,193 @@
+"""MCP servers inside the sandbox as an environment's tools: over their streams, and over a port."""
+
+import os
+import signal
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import anyio
+import pytest
+
+from sandlot.env.environment import Environment
+from sandlot.env.session import open_session
+from sandlot.errors import AuthorError, ConfigError, SandboxError
+from sandlot.sandbox.native import open_native
+from sandlot.task import Task
+from sandlot.tools.mcp import McpServer
+from sandlot.trace import Message, ToolCall, ToolResult
+from sandlot.types import Role
+
+SERVER = Path(__file__).parents[1] / "tools" / "raw_server.py"
+HTTP = """
+import json, sys
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self):
+        request = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        results = {
+            "initialize": lambda: {"protocolVersion": request["params"]["protocolVersion"], "capabilities": {"tools": {}},
+                                   "serverInfo": {"name": "web", "version": "1"}},
+            "tools/list": lambda: {"tools": [{"name": "work", "inputSchema": {"type": "object"}}]},
+            "tools/call": lambda: {"content": [{"type": "text", "text": "x" * request["params"]["arguments"]["n"]}]},
+        }
+        known = results.get(request.get("method"))
+        body = json.dumps({"jsonrpc": "2.0", "id": request.get("id"), "result": known()}).encode() if known else b""
+        self.send_response(200 if known else 202 if "id" not in request else 404)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def do_GET(self):
+        self.send_response(405)
+        self.send_header("content-length", "0")
+        self.end_headers()
+
+ThreadingHTTPServer(("127.0.0.1", 8080), Handler).serve_forever()
+"""
+
+
+def environment(server, image="host"):
+    env = Environment("inside", image=image)
+    env.mcp(server)
+
+    @env.setup
+    async def put_servers(world, task):
+        await world.write("/srv/server.py", SERVER.read_bytes())
+        await world.write("/srv/web.py", HTTP)
+        if server.url is not None and server.name != "missing":
+            await world.start("python3 /srv/web.py", ready=8080)
+
+    return env
+
+
+def raw(mode, **fields):
+    return McpServer(name="raw", command=("python3", "/srv/server.py", mode, "marker"), inside=True, **fields)
+
+
+@asynccontextmanager
+async def opened(server):
+    with anyio.fail_after(30):
+        async with (
+            open_native() as backend,
+            open_session(environment(server), Task("one", prompt="go"), backend=backend) as session,
+        ):
+            await session.reset()
+            yield session, backend
+
+
+async def called(session, name="work", **arguments):
+    call = ToolCall(id="c1", name=name, arguments=arguments)
+    step = await session.step(Message(role=Role.ASSISTANT, parts=(call,)))
+    return next(part for part in step.messages[0].parts if isinstance(part, ToolResult))
+
+
+async def test_a_server_inside_finds_what_setup_made_and_works_beside_the_other_tools():
+    async with opened(raw("honest", prefix="raw_")) as (session, _):
+        assert [tool.name for tool in session.tools] == ["bash", "raw_work"]
+        assert (await called(session, "raw_work", n=3)).text == "worked {'n': 3}"
+        assert "server.py honest marker" in (await called(session, "bash", command="ps -e -o args=")).text
+
+
+async def test_a_server_inside_sees_the_sandbox_and_nothing_of_ours(monkeypatch):
+    monkeypatch.setenv("SECRET_TOKEN", "hunter2")
+    async with opened(raw("environment", env={"COLOUR": "blue"}, cwd="/srv")) as (session, _):
+        seen = (await called(session)).text
+    assert '"COLOUR": "blue"' in seen
+    assert "hunter2" not in seen
+    async with opened(raw("folder", cwd="/srv")) as (session, _):
+        assert (await called(session)).text == "/srv"
+
+
+@pytest.mark.parametrize(
+    ("mode", "said"),
+    [
+        ("exit_in_call", "exit code 3; it wrote: about to fall over"),
+        ("killed_in_call", "killed by SIGKILL"),
+        ("bad_utf8", "the answer is not JSON-RPC"),
+    ],
+)
+async def test_a_server_inside_that_breaks_fails_the_environment(mode, said):
+    async with opened(raw(mode)) as (session, _):
+        with pytest.raises(AuthorError, match="MCP server `raw` failed in `work`") as caught:
+            await called(session)
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("server", "said"),
+    [
+        (raw("exit_at_start"), "exit code 1; it wrote: no config file"),
+        (raw("hang_at_start", start_s=1.0), "did not start within 1 s; it wrote: waiting for a licence"),
+        (McpServer(name="raw", command=("no-such-server",), inside=True), "cannot start `no-such-server`"),
+        (McpServer(name="missing", url="http://127.0.0.1:9/mcp", inside=True), "it cannot be reached"),
+    ],
+)
+async def test_a_server_inside_that_does_not_start_is_told_with_what_it_said(server, said):
+    with pytest.raises(AuthorError, match="did not start") as caught:
+        async with opened(server):
+            raise AssertionError("it opened")
+    assert said in str(caught.value)
+
+
+async def test_a_flood_from_a_server_inside_is_held_back():
+    async with opened(raw("huge")) as (session, _):
+        assert (await called(session)).text == "the answer is larger than 8388608 bytes; ask for less at once"
+    async with opened(raw("endless_line")) as (session, _):
+        with anyio.move_on_after(1) as scope:
+            await called(session)
+        assert scope.cancelled_caught
+
+
+async def test_a_stubborn_server_inside_ends_with_the_world():
+    async with open_native() as backend:
+        async with open_session(environment(raw("stubborn")), Task("one", prompt="go"), backend=backend):
+            assert await backend.count() == 1
+        await backend.settle(0)
+
+
+async def test_a_sandbox_that_dies_under_its_server_is_the_sandboxs_failure():
+    async with opened(raw("hang_in_call")) as (session, backend):
+        children = Path(f"/proc/{backend.zygote.pid}/task/{backend.zygote.pid}/children").read_text().split()
+        async with anyio.create_task_group() as group:
+
+            async def die():
+                await anyio.wait_all_tasks_blocked()
+                os.kill(int(children[0]), signal.SIGKILL)
+
+            group.start_soon(die)
+            with pytest.raises(SandboxError, match="died"):
+                await called(session)
+
+
+async def test_a_server_inside_is_reached_over_its_port():
+    async with opened(McpServer(name="web", url="http://127.0.0.1:8080/mcp", inside=True)) as (session, _):
+        assert (await called(session, n=3)).text == "xxx"
+        assert (await called(session, n=9_000_000)).text == "the answer is larger than 8388608 bytes; ask for less at once"
+        assert (await called(session, n=2)).text == "xx"
+        await called(session, "bash", command="pkill -f web.py")
+        with pytest.raises(AuthorError, match="cannot be reached"):
+            await called(session, n=1)
+
+
+async def test_without_a_sandbox_there_is_no_inside():
+    with pytest.raises(AuthorError, match="no sandbox"):
+        async with open_session(environment(raw("honest"), image=None), Task("one", prompt="go")):
+            pass
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"command": ("x",), "pass_env": ("TOKEN",)},
+        {"url": "http://127.0.0.1:8080/mcp", "headers": {"Authorization": "TOKEN"}},
+        {"url": "https://127.0.0.1:8080/mcp"},
+        {"url": "http://example.com:8080/mcp"},
+    ],
+)
+def test_what_makes_no_sense_inside_is_refused(fields):
+    with pytest.raises(ConfigError, match=r"MCP server `x`.*(enter a sandbox|inside a sandbox)"):
+        McpServer(name="x", inside=True, **fields)

@@ -1,0 +1,80 @@
+"""Rollouts run ahead by as many versions as allowed, in order, and none is thrown away."""
+
+from random import Random
+
+import anyio
+import anyio.lowlevel
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sandlot.task import Task
+from sandlot.trace import Trace
+from sandlot.train.groups import Groups, collecting, task_order
+
+TASKS = [Task(f"t{number}", prompt="") for number in range(5)]
+
+
+def learn(seed, staleness, step, extra, steps):
+    """A loop whose rollouts take random time; for each group learned from, how far behind its oldest rollout was."""
+    rng = Random(seed)
+    version, begun, behind, order = 0, {}, [], []
+
+    async def take(task, rollout):
+        begun[task.id, rollout] = version
+        for _ in range(rng.randrange(30)):
+            await anyio.lowlevel.checkpoint()
+        return Trace(run="r", task=task.id, rollout=rollout, seed=0)
+
+    async def main():
+        nonlocal version
+        groups = Groups(take, task_order(TASKS, 0), size=2, step=step, staleness=staleness, first=0)
+        async with collecting(groups):
+            for _ in range(steps):
+                for task, traces in [*await groups.next(step), *await groups.next(rng.randrange(extra + 1))]:
+                    order.append(task.id)
+                    behind.append(version - min(begun[trace.key] for trace in traces))
+                for _ in range(rng.randrange(10)):  # learning takes time too
+                    await anyio.lowlevel.checkpoint()
+                version += 1
+                groups.published()
+
+    anyio.run(main)
+    return behind, order
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 999), st.integers(0, 3), st.integers(1, 4), st.integers(0, 3))
+def test_no_group_is_older_than_the_bound(seed, staleness, step, extra):
+    behind, _ = learn(seed, staleness, step, extra, steps=6)
+    assert max(behind) <= staleness
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 999), st.integers(0, 3), st.integers(0, 2))
+def test_groups_come_in_the_order_of_their_tasks_and_each_once(seed, staleness, extra):
+    _, order = learn(seed, staleness, 2, extra, steps=6)
+    expected = [task_order(TASKS, 0)(number)[0].id for number in range(len(order))]
+    assert order == expected
+
+
+def test_more_staleness_is_used():
+    behind, _ = learn(1, 2, 2, 0, steps=8)
+    assert max(behind) == 2
+
+
+def test_every_task_comes_once_an_epoch():
+    at = task_order(TASKS, 3)
+    first, second = ([at(number)[0].id for number in range(start, start + 5)] for start in (0, 5))
+    assert sorted(first) == sorted(second) == [task.id for task in TASKS]
+    assert first != second
+    assert [at(number)[1] for number in range(10)] == [0] * 5 + [1] * 5
+
+
+async def test_an_error_in_a_rollout_reaches_the_loop():
+    async def take(task, rollout):
+        raise RuntimeError("no disk")
+
+    with pytest.raises(RuntimeError, match="no disk"), anyio.fail_after(5):
+        async with collecting(Groups(take, task_order(TASKS, 0), size=1, step=1, staleness=0, first=0)) as groups:
+            await groups.next(1)
