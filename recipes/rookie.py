@@ -165,7 +165,8 @@ def new_decoder(vocabulary: int) -> Decoder:
     """Llama's shape, two million parameters, born to repeat.
 
     Values and outputs of attention start as each other's transpose: what is attended to is repeated, and training only has to
-    learn where to look. From independent matrices, copying a name was not learned in 700 steps; from these, in 200.
+    learn where to look. One try each: with zero outputs the loss on file names at step 400 was that of guessing (3.25 nats, at
+    learning rate 3e-3); with these it was 1.1 to 1.3 at step 200 (at 2e-3).
     """
     torch.manual_seed(SEED)
     width = 192
