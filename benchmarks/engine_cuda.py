@@ -70,7 +70,7 @@ def _runner(decoder: Decoder, max_batch: int, context: int) -> CudaRunner:
 
 
 def _engine(runner: CudaRunner, max_batch: int, context: int, *, share: bool = True) -> Engine:
-    return Engine(runner, blocks=runner.scratch, context=context, max_batch=max_batch, chunk=8192, share=share, pick=draw)
+    return Engine(runner, blocks=runner.scratch, context=context, max_batch=max_batch, chunk=32768, share=share, pick=draw)
 
 
 def _roofline(decoder: Decoder, decoding: list[tuple[float, int]]) -> dict[str, float]:
