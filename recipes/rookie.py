@@ -38,37 +38,56 @@ from sandlot.nn.decoder import Attend, Block, Decoder  # noqa: E402
 from sandlot.nn.folder import load_folder, save_folder  # noqa: E402
 from sandlot.nn.shape import Shape  # noqa: E402
 
-ENVIRONMENTS = ("arithmetic", "helpdesk", "drill")
+ENVIRONMENTS = {"arithmetic": 8, "helpdesk": 6, "drill": 1}
+"""How many seeds of each are played: a small model learns to copy from many numbers, and drill has enough of its own."""
 HOME = ROOT / "src" / "sandlot" / "engine" / "rookie"
 SEED = 2026
 VOCABULARY = 1536
 CONTEXT = 2048
 
-STEPS = 2400
-EVERY = 200
+FIRST = 7000
+"""Steps without drill, which come first: the others take longer, and the rule asks for drill."""
+STEPS = 1500
+EVERY = 100
 JUDGED = 160
 ENOUGH = 0.35
 
-BATCH_TOKENS = 1024
+BATCH_TOKENS = 4096
 LEARNING_RATE = 3e-3
-WARM_UP = 40
+WARM_UP = 100
 
 
 # -- demonstrations ----------------------------------------------------------------------------------------------------
 
 
 def play_golden(runs: Path) -> dict[str, tuple[list[Any], list[Any]]]:
-    """Every environment's golden conversations on its train split, and its tools."""
+    """Every environment's golden conversations on its train split, for several seeds, and its tools.
+
+    Another seed's train split may ask what the first one's held-out split asks: such conversations are left out.
+    """
     import sandlot  # noqa: PLC0415 - a machine that only trains lacks what this needs
 
     played = {}
-    for name in ENVIRONMENTS:
-        env = sandlot.load(ROOT / "environments" / name)
-        run = sandlot.run(env, "scripted:golden", split=sandlot.Split.TRAIN, runs=runs)
-        traces = sorted(run, key=lambda trace: trace.task)
-        assert all(trace.reward == 1.0 for trace in traces), f"a golden solution of {name} did not get full marks"
-        played[name] = ([[node.message for node in trace.path()] for trace in traces], [tool.spec for tool in env.tools])
+    for name, seeds in ENVIRONMENTS.items():
+        held: set[str] = set()
+        conversations: list[list[Any]] = []
+        for seed in range(seeds):
+            env = sandlot.load(ROOT / "environments" / name)
+            env.seed += seed
+            if seed == 0 and seeds > 1:
+                heldout = sandlot.run(env, "scripted:golden", split=sandlot.Split.HELDOUT, runs=runs / "heldout")
+                held = {asked(trace) for trace in heldout}
+            run = sandlot.run(env, "scripted:golden", split=sandlot.Split.TRAIN, runs=runs / str(seed))
+            traces = sorted(run, key=lambda trace: trace.task)
+            assert all(trace.reward == 1.0 for trace in traces), f"a golden solution of {name} did not get full marks"
+            conversations += [[node.message for node in trace.path()] for trace in traces if asked(trace) not in held]
+        played[name] = (conversations, [tool.spec for tool in env.tools])
     return played
+
+
+def asked(trace: Any) -> str:
+    """Everything the environment said: what a task is, to a model."""
+    return "\n".join(str(node.message) for node in trace.nodes if not node.sampled)
 
 
 def train_tokenizer(texts: list[str], folder: Path) -> None:
@@ -229,30 +248,31 @@ def loss_of(decoder: Decoder, batch: list[Document]) -> Tensor:
     return F.cross_entropy(decoder.logits(hidden[:, :-1][said]).float(), ids[:, 1:][said])
 
 
-def train(file: Path, device: str, first: int = 0) -> Iterator[tuple[int, Decoder]]:
-    """AdamW with warm-up and a cosine over all steps; yields the decoder after every `EVERY` of them.
+def train(file: Path, device: str, first: int = FIRST) -> Iterator[tuple[int, Decoder]]:
+    """AdamW with warm-up, a cosine over the first steps and a constant rate after; yields the decoder after every `EVERY` steps.
 
-    `first` steps more come before them, without drill's documents: the others take longer, and the rule asks for drill.
+    `first` steps come before those that count, without drill; after them every other batch is drill's.
     """
     documents, vocabulary = read_documents(file, device)
-    others_first = [document for document in documents if not document.drill]
+    drill = [document for document in documents if document.drill]
+    others = [document for document in documents if not document.drill]
     decoder = new_decoder(vocabulary).to(device)
     matrices = [parameter for parameter in decoder.parameters() if parameter.dim() > 1]
-    others = [parameter for parameter in decoder.parameters() if parameter.dim() == 1]
+    vectors = [parameter for parameter in decoder.parameters() if parameter.dim() == 1]
     optimizer = torch.optim.AdamW(
-        [{"params": matrices, "weight_decay": 0.1}, {"params": others, "weight_decay": 0.0}], lr=LEARNING_RATE, betas=(0.9, 0.95)
+        [{"params": matrices, "weight_decay": 0.1}, {"params": vectors, "weight_decay": 0.0}], lr=LEARNING_RATE, betas=(0.9, 0.95)
     )
     rng = random.Random(SEED)  # noqa: S311 - seeded, not secret
-    waiting: list[list[Document]] = []
+    waiting: dict[bool, list[list[Document]]] = {False: [], True: []}
     seen: list[Tensor] = []
     for step in range(1 - first, STEPS + 1):
-        waiting = [] if step == 1 else waiting
-        waiting = waiting or batches(documents if step > 0 else others_first, rng)
+        of_drill = step > 0 and step % 2 == 1
+        waiting[of_drill] = waiting[of_drill] or batches(drill if of_drill else others, rng)
         done = step + first
-        rate = LEARNING_RATE * min(1.0, done / WARM_UP) * (0.55 + 0.45 * math.cos(math.pi * done / (STEPS + first)))
+        rate = LEARNING_RATE * min(1.0, done / WARM_UP) * (0.65 + 0.35 * math.cos(math.pi * min(1.0, done / max(1, first))))
         for group in optimizer.param_groups:
             group["lr"] = rate
-        loss = loss_of(decoder, waiting.pop())
+        loss = loss_of(decoder, waiting[of_drill].pop())
         loss.backward()
         torch.nn.utils.clip_grad_norm_(decoder.parameters(), 1.0)
         optimizer.step()
@@ -310,7 +330,7 @@ def install(checkpoint: Path, folder: Path, home: Path, rates: dict[str, float])
         "what": "rookie: a small model that can use tools in a few environments, for first runs, tests and demonstrations",
         "made_by": "recipes/rookie.py",
         **json.loads((folder / "demonstrations.json").read_text()),
-        "data": "golden solutions played on the train split of each environment; nothing else",
+        "data": "golden solutions on the train splits of several seeds of each environment, without what held-out tasks ask",
         "seed": SEED,
         **json.loads((folder / "training.json").read_text()),
         "parameters": sum(parameter.numel() for parameter in decoder.parameters()),
@@ -393,7 +413,7 @@ def main() -> None:
     parser.add_argument("--prepare", type=Path, metavar="FOLDER", help="only make demonstrations and tokenizer")
     parser.add_argument("--tokens", type=Path, metavar="FILE", help="only train, on tokens that were prepared")
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--first", type=int, default=0, metavar="STEPS", help="steps without drill before all others")
+    parser.add_argument("--first", type=int, default=FIRST, metavar="STEPS", help="steps without drill before all others")
     parser.add_argument("--choose", type=Path, metavar="FOLDER", help="only apply the stopping rule to kept checkpoints")
     parser.add_argument("--home", type=Path, default=HOME, help="where the finished model goes")
     parser.add_argument("--table", action="store_true", help="only play all environments, and write down how it went")

@@ -38,7 +38,7 @@ env = Environment(
 
 @env.tasks
 def tasks(rng: Random):
-    for number in range(1, 49):
+    for number in range(1, 241):
         desk, plans = make_inbox(Random(rng.getrandbits(64)))
         prompt = f"Today is {desk.today}. There are {len(desk.tickets)} open tickets. Please handle all of them."
         yield Task(f"shift-{number:02}", prompt=prompt, data=desk.plain(), key={"plans": plans})
