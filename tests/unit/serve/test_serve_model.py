@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 import aiohttp
 import anyio
 import pytest
+from yarl import URL
 
 from sandlot.capture.listening import listening
 from sandlot.errors import ModelError
@@ -260,10 +261,11 @@ async def test_sessions_are_released_and_models_named():
     model = ScriptedTokens()
     async with served(model) as client:
         assert (await client.delete("/v1/sessions/r-1")).status == 204
+        assert (await client.delete(URL("/v1/sessions/task%2F0%2Fa1", encoded=True))).status == 204
         await post(client, "/v1/completions", {"prompt": "a"}, headers={"X-Session-Id": "r-2"})
         card = (await (await client.get("/v1/models")).json())["data"][0]
         health = await (await client.get("/health")).json()
-    assert model.released == ["r-1"]
+    assert model.released == ["r-1", "task/0/a1"]
     assert model.asked[0][3] == "r-2"
     assert (card["id"], card["max_model_len"]) == ("toy", 4096)
     assert health == {"status": "ok", "model": "toy", "renderer": "toy/1"}
