@@ -34,6 +34,10 @@ class Answered:
     usage: Usage
 
 
+MAX_MESSAGES = 10_000
+"""Of one history."""
+
+
 def refused(field: str, why: str) -> HTTPException:
     """A 400 that names the field."""
     return HTTPException(400, f"`{field}`: {why}")
@@ -53,6 +57,8 @@ def arguments_text(call: ToolCall) -> str:
 
 def joined(messages: Sequence[Message]) -> tuple[Message, ...]:
     """The messages with neighbouring tool results in one, as the tool loop has them: one message for the results of a turn."""
+    if len(messages) > MAX_MESSAGES:
+        raise refused("messages", f"there are {len(messages)}; at most {MAX_MESSAGES} are read")
     whole: list[Message] = []
     for message in messages:
         last = whole[-1] if whole else None
