@@ -27,7 +27,8 @@ REQUEST_S = 3600.0
 """The longest one request may take."""
 MAX_SESSION = 256
 MAX_STOPS = 64
-"""Stop texts of a request, and stop tokens: the engine looks for each after every token."""
+"""Stop texts of a request: the engine looks for each after every token."""
+MAX_STOP_TOKENS = 1024
 MAX_STOP_CHARS = 1024
 BODY_BYTES_PER_TOKEN = 512
 """A body with more of them for each token of the context holds no prompts that could be served."""
@@ -101,8 +102,8 @@ class ModelServer:
 
     def require_stops(self, ids: Sequence[int]) -> None:
         """Refuse stop tokens there are none of, and too many."""
-        if len(ids) > MAX_STOPS:
-            raise HTTPException(400, f"`stop_token_ids`: there are {len(ids)}; at most {MAX_STOPS} are looked for")
+        if len(ids) > MAX_STOP_TOKENS:
+            raise HTTPException(400, f"`stop_token_ids`: there are {len(ids)}; at most {MAX_STOP_TOKENS} are looked for")
         if not 0 <= min(ids) <= max(ids) < self.words.size:
             raise HTTPException(400, f"`stop_token_ids`: a token id is outside 0..{self.words.size - 1}")
 

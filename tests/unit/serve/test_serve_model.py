@@ -308,7 +308,7 @@ async def test_paths_a_client_made_up_are_not_lines_of_the_metrics():
     [
         ({"stop": ["x"] * 1000}, "stop"),
         ({"stop": "x" * 10_000}, "stop"),
-        ({"stop_token_ids": list(range(100)) * 10}, "stop_token_ids"),
+        ({"stop_token_ids": list(range(100)) * 11}, "stop_token_ids"),
     ],
 )
 async def test_more_stops_than_every_step_could_look_for_are_refused(more, named):
