@@ -128,11 +128,12 @@ def _tree_faults(trace: Trace) -> Iterator[TokenFault]:
             yield TokenFault(code=FaultCode.DOUBLED, node=index, detail=f"the same tokens as node {twin}, below the same node")
         yield from _path_faults(trace, index, node)
     branches = list(leaves(trace))
-    if len(branches) > 1 and not any(event.kind in {"drift", "intervention"} for event in trace.events):
+    num_told = sum(event.kind in {"drift", "intervention"} for event in trace.events)
+    if len(branches) > 1 + num_told:
         yield TokenFault(
             code=FaultCode.SILENT_FORK,
             node=branches[0],
-            detail=f"{len(branches)} branches hold sampled tokens, no event tells why",
+            detail=f"{len(branches)} branches hold sampled tokens, {num_told} events tell of one",
         )
 
 

@@ -12,13 +12,18 @@ from pathlib import Path
 import pytest
 
 from command_line import ENVIRONMENTS, environ, started
+from sandlot.clock import time_limit
 from sandlot.env.environment import Environment
 from sandlot.env.load import load
 from sandlot.errors import ConfigError, ModelError
+from sandlot.limits import Limits
 from sandlot.ports import Sampling
 from sandlot.run.config import RunConfig, Selection, plan_run
 from sandlot.run.manifest import fingerprints
 from sandlot.run.run import run_async
+from sandlot.task import Task
+from sandlot.trace import Node, Trace, said
+from sandlot.types import Role
 from sandlot.wiring import engines
 from sandlot.wiring.engines import open_engine, open_engine_tokens
 from sandlot.wiring.models import open_judge, open_policies
@@ -80,6 +85,24 @@ async def test_policies_and_a_judge_share_one_engine_and_its_death_is_told_as_th
                 await tokens.sample([1], Sampling(max_tokens=1))
             await tokens.release("any")
     assert engines._running == {}
+
+
+async def test_an_engine_that_hangs_is_the_models_failure_and_not_a_slow_agents_score(folder, monkeypatch):
+    monkeypatch.setattr(engines, "PATIENCE_S", 0.0)
+    model = ModelConfig(spec=f"hf:{folder}", sampling=Sampling(max_tokens=2))
+    env = Environment("plain", limits=Limits(time_s=1.0))
+    async with open_policies(model, AgentConfig(), env) as policies:
+        (engine,) = engines._running.values()
+        trace = Trace(run="r", task="t", rollout=0, seed=0)
+        leaf = trace.append(Node(message=said(Role.USER, "hi")))
+        async with policies.policy(Task("t", prompt="hi"), 1) as policy:
+            os.kill(engine.process.pid, signal.SIGSTOP)
+            try:
+                with pytest.raises(ModelError) as caught, time_limit(env.limits.time_s) as limit:
+                    await policy.turn(trace, leaf, ())
+            finally:
+                os.kill(engine.process.pid, signal.SIGCONT)
+    assert (caught.value.kind, limit.cancel_called) == ("timeout", False)
 
 
 async def test_an_engine_that_does_not_start_says_why(tmp_path):

@@ -6,9 +6,8 @@ from uuid import uuid4
 
 import msgspec
 
-from sandlot.capture.asked import Answered, Asked, call_from, joined, refused, result_of, text_parts, wishes_of
+from sandlot.capture.asked import Answered, Asked, call_from, joined, refused, result_of, schema_of, text_parts, wishes_of
 from sandlot.capture.exchange import decoded, event
-from sandlot.capture.openai import EMPTY_SCHEMA
 from sandlot.ports import ToolSpec
 from sandlot.trace import Message, Part, Reasoning, Text, Usage
 from sandlot.types import Json, Role
@@ -75,7 +74,7 @@ def read_messages(body: bytes) -> Asked:
     messages = [Message(role=Role.SYSTEM, parts=text_parts(system))] if system else []
     for place, message in enumerate(request.messages):
         messages += _messages(place, message)
-    tools = () if choice == "none" else tuple(map(_tool, request.tools or ()))
+    tools = () if choice == "none" else tuple(_tool(place, tool) for place, tool in enumerate(request.tools or ()))
     return Asked(messages=joined(messages), tools=tools, stream=bool(request.stream), wishes=wishes_of(request, WISHES))
 
 
@@ -96,7 +95,7 @@ def _messages(place: int, message: InMessage) -> list[Message]:
             case "redacted_thinking":
                 pass
             case "tool_use":
-                parts.append(call_from(block.id or f"call_{place}_{index}", block.name, block.input or {}))
+                parts.append(call_from(block.id or f"call_{place}_{index}", block.name, _input(block)))
             case "tool_result":
                 text = _texts(block.content, f"{where}.content") if block.content else ""
                 results.append(result_of(block.tool_use_id, text, error=bool(block.is_error)))
@@ -104,6 +103,15 @@ def _messages(place: int, message: InMessage) -> list[Message]:
                 raise refused(where, f"is of type `{block.type}`; only text, tools and their results are supported")
     said = [Message(role=role, parts=tuple(parts))] if parts or not results else []
     return [*results, *said]
+
+
+def _input(block: InBlock) -> object:
+    """A call's arguments; those that could not be read went out under a name of ours, and come back as they were."""
+    match block.input:
+        case {"malformed_arguments": str(text), **rest} if not rest:
+            return text
+        case _:
+            return block.input or {}
 
 
 def _texts(content: str | list[InBlock] | None, where: str) -> str:
@@ -115,8 +123,9 @@ def _texts(content: str | list[InBlock] | None, where: str) -> str:
     return "".join(block.text or "" for block in content)
 
 
-def _tool(tool: InTool) -> ToolSpec:
-    return ToolSpec(name=tool.name, description=tool.description or "", parameters=tool.input_schema or EMPTY_SCHEMA)
+def _tool(place: int, tool: InTool) -> ToolSpec:
+    schema = schema_of(f"tools[{place}].input_schema", tool.input_schema)
+    return ToolSpec(name=tool.name, description=tool.description or "", parameters=schema)
 
 
 # -- replies -----------------------------------------------------------------------------------------------------------
@@ -158,7 +167,7 @@ def _blocks(message: Message) -> Iterator[Json]:
     if message.text:
         yield {"type": "text", "text": message.text}
     for call in message.calls:
-        arguments = call.arguments if call.malformed is None else {"malformed_arguments": call.malformed}
+        arguments = call.arguments if call.malformed is None else {"malformed_arguments": call.malformed}  # see `_input`
         yield {"type": "tool_use", "id": call.id, "name": call.name, "input": arguments}
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 from starlette.exceptions import HTTPException
@@ -34,9 +34,26 @@ class Answered:
     usage: Usage
 
 
+EMPTY_SCHEMA: Json = {"type": "object", "properties": {}}
+MAX_MESSAGES = 10_000
+"""Of one history."""
+
+
 def refused(field: str, why: str) -> HTTPException:
     """A 400 that names the field."""
     return HTTPException(400, f"`{field}`: {why}")
+
+
+def schema_of(field: str, schema: Json | None) -> Json:
+    """What a tool takes, in the shape every renderer reads; a 400 if it is none, which is its client's mistake."""
+    if not schema:
+        return EMPTY_SCHEMA
+    required = schema.get("required") or []
+    if not isinstance(schema.get("properties") or {}, dict):
+        raise refused(f"{field}.properties", "is not an object")
+    if not isinstance(required, list) or not all(isinstance(name, str) for name in cast("list[Any]", required)):
+        raise refused(f"{field}.required", "is not a list of names")
+    return schema
 
 
 def call_from(call_id: str, name: str, arguments: object) -> ToolCall:
@@ -53,6 +70,8 @@ def arguments_text(call: ToolCall) -> str:
 
 def joined(messages: Sequence[Message]) -> tuple[Message, ...]:
     """The messages with neighbouring tool results in one, as the tool loop has them: one message for the results of a turn."""
+    if len(messages) > MAX_MESSAGES:
+        raise refused("messages", f"there are {len(messages)}; at most {MAX_MESSAGES} are read")
     whole: list[Message] = []
     for message in messages:
         last = whole[-1] if whole else None

@@ -16,10 +16,10 @@ import anyio.abc
 from sandlot.capture.door import MODEL, Conversation, capture_app
 from sandlot.capture.listening import listening
 from sandlot.clock import SYSTEM_CLOCK
-from sandlot.errors import ConfigError, HarnessError, unwrapped
+from sandlot.errors import ConfigError, HarnessError, boundary, unwrapped
 from sandlot.ports import Command, Policy, Process, Sandbox, Session, Stream, Workplace
 from sandlot.trace import Event, Trace
-from sandlot.types import End, Role
+from sandlot.types import End, Json, Role
 
 PORT = 8787
 """Where the endpoints are, inside the sandbox."""
@@ -29,6 +29,8 @@ OUTPUT_BYTES = 64 << 20
 """Output read at all; the rest is dropped inside the sandbox."""
 MAX_PROMPT_BYTES = 100_000
 """What fits into one variable of a process."""
+CONNECTIONS = 32
+"""Of one agent, open at the same time."""
 GRACE_S = 10.0
 """After its limit the agent may put its files in order for so long, if nothing else stops it."""
 
@@ -147,14 +149,19 @@ async def _answering(sandbox: Sandbox, conversation: Conversation) -> AsyncGener
 
 
 async def _accept(connections: AsyncIterator[Stream], path: Path, relays: anyio.abc.TaskGroup) -> None:
+    """Each connection is two open files of ours: only so many at once, the next ones wait inside."""
+    slots = anyio.Semaphore(CONNECTIONS)
     async for inside in connections:
-        relays.start_soon(_relay, inside, path)
+        await slots.acquire()
+        with boundary(HarnessError, "taking a connection of the agent"):
+            server = await anyio.connect_unix(path)
+        relays.start_soon(_relay, inside, server, slots)
 
 
-async def _relay(inside: Stream, path: Path) -> None:
+async def _relay(inside: Stream, server: anyio.abc.SocketStream, slots: anyio.Semaphore) -> None:
     """Bytes of one connection, both ways, until either side is done."""
     try:
-        async with await anyio.connect_unix(path) as server, anyio.create_task_group() as ways:
+        async with server, anyio.create_task_group() as ways:
 
             async def outwards() -> None:
                 while data := await inside.receive():
@@ -168,13 +175,16 @@ async def _relay(inside: Stream, path: Path) -> None:
     except* (OSError, anyio.BrokenResourceError, anyio.ClosedResourceError):
         pass  # the agent hung up, or was killed
     finally:
+        slots.release()
         with anyio.move_on_after(1, shield=True):
             await inside.aclose()
 
 
 def _sum_up(trace: Trace, conversation: Conversation) -> None:
-    drifts = {kind.value: number for kind, number in conversation.history.drifts.items()}
-    trace.events.append(Event(kind="captured", turn=trace.num_turns, detail={"requests": drifts}))
+    detail: Json = {"requests": {kind.value: number for kind, number in conversation.history.drifts.items()}}
+    if conversation.num_abandoned:
+        detail["abandoned"] = conversation.num_abandoned
+    trace.events.append(Event(kind="captured", turn=trace.num_turns, detail=detail))
 
 
 def _end(trace: Trace, conversation: Conversation, said: Said) -> End:

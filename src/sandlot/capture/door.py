@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import anyio
+import msgspec
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -26,6 +27,10 @@ from sandlot.ports import Policy
 from sandlot.trace import Event, Node, Trace, Usage
 from sandlot.types import End, Role
 
+MAX_OVERFLOWS = 16
+"""Requests one after the other that do not fit into the context; an agent that cannot shorten its history by then has ended."""
+WISH_CHARS = 200
+"""What is written down of a wish that was not granted."""
 MODEL = "sandlot"
 """The name every model has here: the run decides which one it is, not the agent."""
 
@@ -41,10 +46,13 @@ class Conversation:
         """Which limit was reached, or that the agent was refused its last turn."""
         self.error: SandlotError | None = None
         """What broke, on our side of the wire."""
+        self.num_abandoned = 0
+        """Requests whose client left before its turn was taken."""
         self._trace = trace
         self._policy = policy
         self._count_turn = count_turn
         self._limit: End | None = None
+        self._num_overflows = 0
         self._taking = anyio.Lock()
         self._wishes: set[str] = set()
 
@@ -56,30 +64,46 @@ class Conversation:
             if self.over.is_set():
                 raise HarnessError("the rollout is over; this request came too late", kind="over")
             self._note_wishes(asked)
-            leaf = self.history.leaf_of(asked.messages, asked.tools)
-            node = await self._taken(leaf, asked)
+            node = await self._taken(asked)
             self._trace.append(node)
+            self._num_overflows = 0
             self._limit = self._count_turn(_num_tokens(node))
             if node.stop == "refusal":
                 self._limit = End.REFUSED
             self.end = None  # an agent that recovered from a full context has ended nothing
             return Answered(node.message, node.stop or "stop", node.usage or Usage())
 
-    async def _taken(self, leaf: int, asked: Asked) -> Node:
+    async def _taken(self, asked: Asked) -> Node:
+        """The turn; one that is not taken leaves its events and no nodes, however often it is asked for."""
         trace = self._trace
+        num_nodes, num_events = len(trace.nodes), len(trace.events)
         try:
+            with boundary(HarnessError, "finding a request in the trace"):
+                leaf = self.history.leaf_of(asked.messages, asked.tools)
             with timed(trace.phases, "model"), boundary(ModelError, "the policy"):
                 node = await self._policy.turn(trace, leaf, asked.tools)
-        except ModelError as error:
-            if error.kind == "context":
-                trace.events.append(Event(kind="context_overflow", turn=trace.num_turns, detail={"message": str(error)[:500]}))
-                self.end = End.TOKEN_LIMIT  # unless the agent shortens its history and goes on
-            else:
+            if not node.sampled or node.message.role is not Role.ASSISTANT:
+                raise HarnessError(f"the policy gave a {node.message.role} node, sampled={node.sampled}")
+        except SandlotError as error:
+            if not _is_overflow(error):
                 self._break(error)
+            self.history.forget_from(num_nodes)
+            self._overflow(error)
             raise
-        if not node.sampled or node.message.role is not Role.ASSISTANT:
-            self._break(HarnessError(f"the policy gave a {node.message.role} node, sampled={node.sampled}"))
+        except anyio.get_cancelled_exc_class():
+            self.history.forget_from(num_nodes)
+            del trace.events[num_events:]
+            self.num_abandoned += 1
+            raise
         return node
+
+    def _overflow(self, error: SandlotError) -> None:
+        event = Event(kind="context_overflow", turn=self._trace.num_turns, detail={"message": str(error)[:500]})
+        self._trace.events.append(event)
+        self.end = End.TOKEN_LIMIT  # unless the agent shortens its history and goes on
+        self._num_overflows += 1
+        if self._num_overflows >= MAX_OVERFLOWS:
+            self._finish(End.TOKEN_LIMIT)
 
     def _finish(self, end: End) -> None:
         self.end = end
@@ -92,7 +116,7 @@ class Conversation:
 
     def _note_wishes(self, asked: Asked) -> None:
         """How an agent wants to be sampled is the run's decision; that it was not done is written down once for each wish."""
-        new = {name: value for name, value in asked.wishes.items() if name not in self._wishes}
+        new = {name: _brief(value) for name, value in asked.wishes.items() if name not in self._wishes}
         if new:
             self._wishes |= new.keys()
             self._trace.events.append(Event(kind="wishes_ignored", turn=self._trace.num_turns, detail=new))
@@ -164,11 +188,23 @@ async def _tried(turn: Callable[[Asked], Awaitable[Answered]], asked: Asked) -> 
         return None, error
 
 
-def _error(error: SandlotError | None) -> dict[str, Any]:
-    overflow = isinstance(error, ModelError) and error.kind == "context"
-    kind = "invalid_request_error" if overflow else "api_error"
-    code = "context_length_exceeded" if overflow else None
-    return {"error": {"type": kind, "code": code, "message": str(error)}}
+def _is_overflow(error: Exception | None) -> bool:
+    return isinstance(error, ModelError) and error.kind == "context"
+
+
+def _brief(value: object) -> object:
+    """A wish as it was said, or the beginning of its text."""
+    text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    return value if len(text) <= WISH_CHARS else text[:WISH_CHARS]
+
+
+def _error(error: Exception | None) -> dict[str, Any]:
+    """What an agent is told. What broke is the run's business: its words may name what lies outside the sandbox."""
+    if _is_overflow(error):
+        body = {"type": "invalid_request_error", "code": "context_length_exceeded", "message": str(error)}
+    else:
+        body = {"type": "api_error", "code": None, "message": "no further turn is taken: the rollout is over"}
+    return {"error": body}
 
 
 async def _refusal(_request: Request, error: Exception) -> Response:
@@ -180,9 +216,7 @@ async def _refusal(_request: Request, error: Exception) -> Response:
 
 async def _failure(_request: Request, error: Exception) -> Response:
     """400 for a full context, which an agent may recover from; else 403, which no client library tries again."""
-    overflow = isinstance(error, ModelError) and error.kind == "context"
-    body = {"type": "error"} | _error(error if isinstance(error, SandlotError) else None)
-    return json_response(body, 400 if overflow else 403)
+    return json_response({"type": "error"} | _error(error), 400 if _is_overflow(error) else 403)
 
 
 def _num_tokens(node: Node) -> int:

@@ -26,6 +26,17 @@ from sandlot.types import Role
 Shape = tuple[Any, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The beginning of a conversation that is in the trace already."""
+
+    leaf: int | None = None
+    num: int = 0
+    """Messages that were found."""
+    realigned: int = 0
+    """Turns of them that are the same but for white space."""
+
+
 @dataclass(slots=True)
 class History:
     """The trace as one client's conversations; several begin at several roots."""
@@ -41,10 +52,10 @@ class History:
     def leaf_of(self, messages: Sequence[Message], tools: Sequence[ToolSpec]) -> int:
         """The node a turn is to be taken below: found as far as possible, appended from there."""
         told = msgspec.json.encode(list(tools))
-        path, realigned = self._found(messages, told)
-        leaf = path[-1] if path else None
+        found = self._found(messages, told)
+        leaf, realigned = found.leaf, found.realigned
         forked = self._forked(leaf)
-        for message in messages[len(path) :]:
+        for message in messages[found.num :]:
             parent, leaf = leaf, self.trace.append(Node(message=message, parent=leaf))
             if parent is None:
                 self._tools[leaf] = told
@@ -53,29 +64,37 @@ class History:
         kind = DriftKind.FORK if forked else DriftKind.REALIGN if realigned else DriftKind.CLEAN
         self.drifts[kind] += 1
         if kind is not DriftKind.CLEAN:
-            detail = {"kind": kind.value, "found": len(path), "of": len(messages), "realigned": realigned}
+            detail = {"kind": kind.value, "found": found.num, "of": len(messages), "realigned": realigned}
             self.trace.events.append(Event(kind="history_drift", turn=self.trace.num_turns, detail=detail))
         return leaf
 
-    def _found(self, messages: Sequence[Message], told: bytes) -> tuple[list[int], int]:
-        """The longest path that the messages begin with, and how many of its turns are the same but for white space.
+    def forget_from(self, num_nodes: int) -> None:
+        """Take back what was appended for a turn that was not taken: every node from this one on."""
+        del self.trace.nodes[num_nodes:]
+        self._tools = {root: told for root, told in self._tools.items() if root < num_nodes}
+        if self._num_seen > num_nodes:
+            self._children.clear()
+            self._num_seen = 0
+
+    def _found(self, messages: Sequence[Message], told: bytes) -> "Found":
+        """The longest path that the messages begin with.
 
         Of several that fit, the newest: a client goes on with the last answer it got.
         """
-        best: tuple[list[int], int] = ([], 0)
+        best = Found()
         roots = [index for index, tools in self._tools.items() if tools == told]
-        paths: list[tuple[list[int], int]] = [([], 0)]
-        for message in messages:
-            longer: list[tuple[list[int], int]] = []
-            for path, realigned in paths:
-                for index in self._below(path[-1]) if path else roots:
+        paths = [best]
+        for num, message in enumerate(messages, start=1):
+            longer: list[Found] = []
+            for path in paths:
+                for index in roots if path.leaf is None else self._below(path.leaf):
                     same = _alike(self.trace.nodes[index], message)
                     if same is not None:
-                        longer.append(([*path, index], realigned + (same is DriftKind.REALIGN)))
+                        longer.append(Found(index, num, path.realigned + (same is DriftKind.REALIGN)))
             if not longer:
                 break
             paths = longer
-            best = max(longer, key=lambda found: (-found[1], found[0][-1]))
+            best = max(longer, key=lambda found: (-found.realigned, found.leaf))
         return best
 
     def _below(self, parent: int) -> list[int]:
@@ -89,10 +108,13 @@ class History:
         """True if a turn was sampled below here, or in a conversation that began here: it is not in what came back."""
         if leaf is None:
             return bool(self._tools)
-        return any(self._sampled_below(index) for index in self._below(leaf))
-
-    def _sampled_below(self, index: int) -> bool:
-        return self.trace.nodes[index].sampled or any(self._sampled_below(each) for each in self._below(index))
+        below = list(self._below(leaf))
+        while below:
+            index = below.pop()
+            if self.trace.nodes[index].sampled:
+                return True
+            below += self._below(index)
+        return False
 
 
 def _alike(node: Node, message: Message) -> DriftKind | None:

@@ -11,7 +11,18 @@ from uuid import uuid4
 
 import msgspec
 
-from sandlot.capture.asked import Answered, Asked, arguments_text, call_from, joined, refused, result_of, text_parts, wishes_of
+from sandlot.capture.asked import (
+    Answered,
+    Asked,
+    arguments_text,
+    call_from,
+    joined,
+    refused,
+    result_of,
+    schema_of,
+    text_parts,
+    wishes_of,
+)
 from sandlot.capture.exchange import LAST_EVENT, decoded, event
 from sandlot.ports import ToolSpec
 from sandlot.trace import Message, Part, Reasoning, Usage
@@ -19,7 +30,6 @@ from sandlot.types import Json, Role
 
 FINISH = {"stop": "stop", "length": "length", "calls": "tool_calls", "refusal": "content_filter"}
 """Why a turn stopped, in OpenAI's words."""
-EMPTY_SCHEMA: Json = {"type": "object", "properties": {}}
 
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 Count = Annotated[int, msgspec.Meta(ge=1, le=2**31 - 1)]
@@ -140,7 +150,7 @@ def read_chat(body: bytes) -> tuple[ChatRequest, Asked]:
     if request.response_format is not None and request.response_format.get("type") != "text":
         raise refused("response_format", "only `text` is supported")
     messages = joined([_message(place, message) for place, message in enumerate(request.messages)])
-    tools = () if request.tool_choice == "none" else tuple(_tool(tool) for tool in request.tools or ())
+    tools = () if request.tool_choice == "none" else tuple(_tool(place, tool) for place, tool in enumerate(request.tools or ()))
     return request, Asked(messages=messages, tools=tools, stream=bool(request.stream), wishes=wishes_of(request, WISHES))
 
 
@@ -173,9 +183,10 @@ def _text(place: int, message: InMessage) -> str:
     return "".join(part.text or "" for part in message.content)
 
 
-def _tool(tool: InTool) -> ToolSpec:
+def _tool(place: int, tool: InTool) -> ToolSpec:
     function = tool.function
-    return ToolSpec(name=function.name, description=function.description or "", parameters=function.parameters or EMPTY_SCHEMA)
+    schema = schema_of(f"tools[{place}].function.parameters", function.parameters)
+    return ToolSpec(name=function.name, description=function.description or "", parameters=schema)
 
 
 # -- replies -----------------------------------------------------------------------------------------------------------

@@ -107,7 +107,7 @@ class LocalModel:
 
     async def sample(self, ids: Sequence[int], sampling: Sampling, *, stop_ids: Sequence[int] = (), session: str = "") -> Sampled:
         """Continue exactly these ids; cancelling it frees what it held."""
-        self._check(ids)
+        self._check(ids, stop_ids)
         room = self._context - len(ids)
         request = Request(
             ids=ids,
@@ -151,11 +151,11 @@ class LocalModel:
         """Stop; whoever still waits gets `ModelError`."""
         await self._worker.close()
 
-    def _check(self, ids: Sequence[int]) -> None:
+    def _check(self, ids: Sequence[int], stop_ids: Sequence[int]) -> None:
         if len(ids) >= self._context:
             raise ModelError(f"the prompt has {len(ids)} tokens, and the context is {self._context}", kind="context")
         vocabulary = self._decoder.shape.vocabulary
-        wrong = [token for token in ids if not 0 <= token < vocabulary]
+        wrong = [token for token in (*ids, *stop_ids) if not 0 <= token < vocabulary]
         if wrong:
             raise ModelError(f"token {wrong[0]} is not in the vocabulary of {vocabulary}", kind="request")
 

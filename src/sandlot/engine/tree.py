@@ -132,6 +132,8 @@ class Tree:
         self.unpin(session)
         if node is self._root:
             return
+        if len(self._sessions) >= self._blocks.total:  # more than could be kept: the oldest was never released
+            self.unpin(next(iter(self._sessions)))
         self._sessions[session] = node
         node.sessions.add(session)
         for each in node.path():

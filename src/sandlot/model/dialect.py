@@ -21,6 +21,10 @@ from sandlot.types import Json
 SLACK = 1e-3
 """A log-probability may be this much above 0: rounding."""
 
+PLAIN: Json = {"min_p": 0.0, "repetition_penalty": 1.0, "presence_penalty": 0.0, "frequency_penalty": 0.0}
+"""Said in every request: what is left open, an engine takes from the model's `generation_config.json`, and then samples from
+another distribution than the one recorded."""
+
 Id = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 Read = TypeVar("Read")
@@ -98,13 +102,13 @@ def _write_completion(wanted: Wanted) -> Json:
         "max_tokens": wanted.max_tokens,
         "temperature": sampling.temperature,
         "top_p": sampling.top_p,
+        "top_k": sampling.top_k or -1,
+        **PLAIN,
         "logprobs": 1,
         "return_token_ids": True,
         "ignore_eos": True,  # only what is named here ends a turn
         "stop_token_ids": list(wanted.stop_ids),
     }
-    if sampling.top_k:
-        body["top_k"] = sampling.top_k
     if sampling.seed is not None:
         body["seed"] = sampling.seed
     if sampling.stop:
@@ -178,6 +182,7 @@ def _write_generate(wanted: Wanted) -> Json:
         "temperature": sampling.temperature,
         "top_p": sampling.top_p,
         "top_k": sampling.top_k or -1,
+        **PLAIN,
         "max_new_tokens": wanted.max_tokens,
         "stop_token_ids": list(wanted.stop_ids),
         "skip_special_tokens": False,

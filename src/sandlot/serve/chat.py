@@ -7,6 +7,7 @@ life. For exact multi-turn tokens use `/v1/completions` with ids: chat renders t
 from collections.abc import AsyncIterator, Sequence
 from uuid import uuid4
 
+from anyio import to_thread
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -24,10 +25,11 @@ from sandlot.types import Json
 async def chat_completions(request: Request) -> Response:
     """Answer one request."""
     server = server_of(request)
-    wanted, asked = read_chat(await body_of(request))
+    wanted, asked = read_chat(await body_of(request, server.body_bytes))
     if wanted.top_logprobs:
         raise refused("top_logprobs", "alternatives are not kept; leave it out")
-    job = _Job(server, wanted, asked, session_of(request, wanted))
+    session = session_of(request, wanted)
+    job = await to_thread.run_sync(_Job, server, wanted, asked, session)  # rendering a long history takes seconds
     if wanted.stream:
         server.metrics.count("/v1/chat/completions", 200)
         return EventStream(job.events)

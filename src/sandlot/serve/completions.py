@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Annotated, Any, cast
 
 import msgspec
+from anyio import to_thread
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -44,8 +45,8 @@ class CompletionRequest(Wanted):
 async def completions(request: Request) -> Response:
     """Answer one request."""
     server = server_of(request)
-    wanted = decoded(await body_of(request), CompletionRequest)
-    job = _job(server, request, wanted)
+    wanted = decoded(await body_of(request, server.body_bytes), CompletionRequest)
+    job = await to_thread.run_sync(_job, server, request, wanted)  # tokenising a long text takes seconds
     if wanted.stream:
         server.metrics.count("/v1/completions", 200)
         return EventStream(job.events)

@@ -3,6 +3,9 @@
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 
+ROUTES = frozenset({"/v1/completions", "/v1/chat/completions", "/v1/models"})
+"""Counted by name. Any other path is a client's own words, which do not belong in a label."""
+
 
 class Metrics:
     """Counts of a server's life, and what its engine says about itself when asked."""
@@ -19,7 +22,7 @@ class Metrics:
 
     def count(self, route: str, status: int) -> None:
         """One more answer."""
-        self._answers[route if route.startswith("/v1/") and len(route) < 32 else "other", status] += 1
+        self._answers[route if route in ROUTES else "other", status] += 1
 
     def text(self) -> str:
         """All of it."""

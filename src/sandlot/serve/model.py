@@ -15,6 +15,7 @@ import numpy as np
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
+from sandlot.capture.exchange import MAX_BODY_BYTES
 from sandlot.capture.openai import Wanted, require_plain
 from sandlot.errors import ModelError, unwrapped
 from sandlot.ports import Renderer, Sampled, Sampling, TokenModel
@@ -25,6 +26,12 @@ AT_ONCE = 1024
 REQUEST_S = 3600.0
 """The longest one request may take."""
 MAX_SESSION = 256
+MAX_STOPS = 64
+"""Stop texts of a request: the engine looks for each after every token."""
+MAX_STOP_TOKENS = 1024
+MAX_STOP_CHARS = 1024
+BODY_BYTES_PER_TOKEN = 512
+"""A body with more of them for each token of the context holds no prompts that could be served."""
 STATUS = {"context": 400, "bad_request": 400, "request": 400, "rate_limit": 429, "timeout": 504}
 """The HTTP status of a model's failure, by kind; 500 for the others."""
 
@@ -62,6 +69,8 @@ class ModelServer:
         self.renderer = renderer
         self.words = words
         self.metrics = Metrics(gauges or dict[str, float])
+        self.body_bytes = min(MAX_BODY_BYTES, 2**20 + BODY_BYTES_PER_TOKEN * model.context)
+        """What a request may bring: more would only be tokenised to be refused."""
         self._at_once = at_once
 
     @asynccontextmanager
@@ -92,7 +101,9 @@ class ModelServer:
             )
 
     def require_stops(self, ids: Sequence[int]) -> None:
-        """Refuse stop tokens there are none of."""
+        """Refuse stop tokens there are none of, and too many."""
+        if len(ids) > MAX_STOP_TOKENS:
+            raise HTTPException(400, f"`stop_token_ids`: there are {len(ids)}; at most {MAX_STOP_TOKENS} are looked for")
         if not 0 <= min(ids) <= max(ids) < self.words.size:
             raise HTTPException(400, f"`stop_token_ids`: a token id is outside 0..{self.words.size - 1}")
 
@@ -141,6 +152,8 @@ def sampling_of(wanted: Wanted, max_tokens: int | None) -> Sampling:
     stop = (wanted.stop,) if isinstance(wanted.stop, str) else tuple(wanted.stop or ())
     if any(not text for text in stop):
         raise HTTPException(400, "`stop`: an empty text would end every completion at once")
+    if len(stop) > MAX_STOPS or any(len(text) > MAX_STOP_CHARS for text in stop):
+        raise HTTPException(400, f"`stop`: give at most {MAX_STOPS} texts of at most {MAX_STOP_CHARS} characters")
     return Sampling(
         temperature=1.0 if wanted.temperature is None else wanted.temperature,
         top_p=1.0 if wanted.top_p is None else wanted.top_p,

@@ -20,7 +20,7 @@ def model_app(server: ModelServer) -> Starlette:
             Route("/v1/completions", completions, methods=["POST"]),
             Route("/v1/chat/completions", chat_completions, methods=["POST"]),
             Route("/v1/models", _models),
-            Route("/v1/sessions/{session}", _release, methods=["DELETE"]),
+            Route("/v1/sessions/{session:path}", _release, methods=["DELETE"]),
             Route("/health", _health),
             Route("/metrics", _metrics),
         ],

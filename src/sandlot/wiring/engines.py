@@ -28,6 +28,8 @@ CLOSE_S = 15.0
 """What an engine may take to finish its step and go."""
 PATIENCE_S = 5.0
 """A socket of our own that does not answer for so long is that of a dead process."""
+AT_ONCE = 32
+"""Requests an engine runs at once. Who comes later waits here, where waiting is not the agent's time, and not in its queue."""
 SHOWN_CHARS = 2000
 
 
@@ -87,8 +89,9 @@ async def open_engine(spec: str, options: Sequence[str] = ()) -> AsyncGenerator[
 async def _started(spec: str, options: Sequence[str]) -> Engine:
     folder = Path(tempfile.mkdtemp(prefix="sandlot-engine-"))
     command = [sys.executable, "-m", "sandlot", "serve", "--model", spec, "--unix", str(folder / "engine.sock"), "--until-eof"]
+    command += ["--max-batch", str(AT_ONCE), *options]
     with (folder / "engine.log").open("wb") as log:
-        process = await anyio.open_process([*command, *options], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log)
+        process = await anyio.open_process(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log)
     return Engine(spec, folder, process)
 
 
@@ -158,12 +161,16 @@ class EngineTokens:
 
 
 @asynccontextmanager
-async def open_engine_tokens(spec: str, options: Sequence[str] = (), *, at_once: int = 1024) -> AsyncGenerator[TokenModel]:
-    """A token model served by an engine of our own."""
+async def open_engine_tokens(
+    spec: str, options: Sequence[str] = (), *, at_once: int = AT_ONCE, request_s: float = 3600.0
+) -> AsyncGenerator[TokenModel]:
+    """A token model served by an engine of our own; one that does not answer within `request_s` has failed."""
     await anyio.to_thread.run_sync(__import__, "aiohttp")  # half a second: not on the loop
     from sandlot.model.remote import RemoteConfig, open_remote  # noqa: PLC0415 - as above
 
     async with open_engine(spec, options) as engine:
-        config = RemoteConfig(unix=engine.socket, name=spec, at_once=at_once, patience_s=PATIENCE_S)
+        config = RemoteConfig(
+            unix=engine.socket, name=spec, at_once=min(at_once, AT_ONCE), request_s=request_s, patience_s=PATIENCE_S
+        )
         async with open_remote(config, environ={}) as remote:
             yield EngineTokens(engine, remote)

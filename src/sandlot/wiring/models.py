@@ -29,7 +29,7 @@ from sandlot.model.spoken import spoken
 from sandlot.ports import ChatModel, Judge, Policies, Renderer, TokenModel
 from sandlot.store.reader import RunReader
 from sandlot.trace import Usage
-from sandlot.wiring.engines import open_engine, open_engine_tokens
+from sandlot.wiring.engines import AT_ONCE, open_engine, open_engine_tokens
 from sandlot.wiring.parts import AgentConfig, ModelConfig, opener
 
 REQUEST_S = 300.0
@@ -92,7 +92,7 @@ async def _engine_chat(config: ModelConfig, spend: Spend) -> AsyncGenerator[Chat
 
     async with open_engine(config.spec, _options(config)) as engine:
         named = OpenAIConfig(model=config.spec, url="http://sandlot/v1")
-        settings = EndpointConfig(name=config.spec, url=named.url, unix=engine.socket, at_once=config.connections)
+        settings = EndpointConfig(name=config.spec, url=named.url, unix=engine.socket, at_once=min(config.connections, AT_ONCE))
         async with open_endpoint(settings, environ={}) as endpoint:
             yield capped(OpenAIChat(named, endpoint), spend)
 
@@ -141,11 +141,10 @@ async def _replay(
 
 
 @asynccontextmanager
-async def _engine(
-    _rest: str, model: ModelConfig, agent: AgentConfig, _env: Environment, spend: Spend
-) -> AsyncGenerator[Policies]:
+async def _engine(_rest: str, model: ModelConfig, agent: AgentConfig, env: Environment, spend: Spend) -> AsyncGenerator[Policies]:
     renderer = await anyio.to_thread.run_sync(renderer_of, model)
-    async with open_engine_tokens(model.spec, _options(model), at_once=model.connections) as tokens:
+    request_s = 0.9 * env.limits.time_s  # a hang is found out before it could pass for a slow agent
+    async with open_engine_tokens(model.spec, _options(model), at_once=model.connections, request_s=request_s) as tokens:
         yield _rendered(tokens, renderer, model, agent, spend)
 
 

@@ -159,3 +159,26 @@ def test_arguments_that_are_no_object_are_kept_as_text(arguments):
     _, asked = read_chat(json.dumps({"messages": history}).encode())
     (read,) = asked.messages[1].calls
     assert read.malformed
+
+
+@pytest.mark.parametrize("schema", [{"properties": [1]}, {"properties": "x"}, {"required": 5}, {"required": [["a"]]}])
+def test_a_schema_no_renderer_could_read_is_the_clients_mistake(schema):
+    asked = {"messages": [{"role": "user", "content": "x"}]}
+    chat = asked | {"tools": [{"type": "function", "function": {"name": "f", "parameters": schema}}]}
+    messages = asked | {"tools": [{"name": "f", "input_schema": schema}]}
+    for read, body, field in (
+        (read_chat, chat, "tools[0].function.parameters"),
+        (read_messages, messages, "tools[0].input_schema"),
+    ):
+        with pytest.raises(HTTPException) as caught:
+            read(json.dumps(body).encode())
+        assert caught.value.status_code == 400
+        assert field in caught.value.detail
+
+
+def test_a_call_that_could_not_be_read_comes_back_from_anthropics_clients_as_it_was():
+    said = Message(role=Role.ASSISTANT, parts=(ToolCall("a", "add", {}, malformed='{"x": 1'),))
+    reply = messages_body(Answered(said, "calls", Usage()), "m")
+    history = [{"role": "user", "content": "2+2?"}, {"role": "assistant", "content": reply["content"]}]
+    again = read_messages(json.dumps({"messages": history}).encode()).messages[1]
+    assert shape_of(again) == shape_of(said)

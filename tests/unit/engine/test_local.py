@@ -93,6 +93,15 @@ async def test_what_cannot_be_served_is_refused_and_the_next_is_served(ids, samp
         assert len(ids_of(await model.sample([1], GREEDY))) == 8
 
 
+@pytest.mark.parametrize("token", [-1, VOCABULARY, 2**40])
+async def test_a_stop_token_there_is_none_of_kills_no_engine(token):
+    async with open_local(decoder(), config=CONFIG) as model:
+        with pytest.raises(ModelError) as caught:
+            await model.sample([1], GREEDY, stop_ids=[token])
+        assert caught.value.kind == "request"
+        assert len(ids_of(await model.sample([1], GREEDY))) == 8
+
+
 async def test_no_cap_means_up_to_the_context():
     async with open_local(decoder(), config=CONFIG) as model:
         sampled = await model.sample([1, 2], Sampling())

@@ -148,3 +148,13 @@ def test_clearing_forgets_everything_at_once():
     assert writer.blocks.num_free == 9
     assert writer.tree.num_pinned == 0
     writer.tree.unpin("a")
+
+
+def test_sessions_nobody_releases_do_not_pile_up():
+    writer = Writer(8, ByCost())
+    writer.write([1] * 9)
+    node = writer.tree.match(spelled([1] * 9)).node
+    for number in range(1000):
+        writer.tree.pin(f"session {number}", node)
+    assert len(node.sessions) <= 8
+    assert "session 999" in node.sessions

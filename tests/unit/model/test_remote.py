@@ -110,6 +110,16 @@ async def test_vllm_is_asked_for_exact_tokens_and_its_own_end_is_off():
     assert sampled.versions == ((3, 0),)
 
 
+@pytest.mark.parametrize("dialect", ["vllm", "sglang"])
+async def test_nothing_about_the_distribution_is_left_to_a_servers_defaults(dialect):
+    async with FakeEngine(ScriptedTokens("ok")) as engine, opened(engine, dialect) as model:
+        await model.sample([1, 2], Sampling(max_tokens=9), stop_ids=[END])
+    (body,) = engine.requests
+    said = body if dialect == "vllm" else body["sampling_params"]
+    assert (said["temperature"], said["top_p"], said["top_k"], said["min_p"]) == (1.0, 1.0, -1, 0)
+    assert (said["repetition_penalty"], said["presence_penalty"], said["frequency_penalty"]) == (1, 0, 0)
+
+
 async def test_sglangs_weight_version_is_kept():
     async with FakeEngine(ScriptedTokens("ok")) as engine, opened(engine, "sglang") as model:
         assert (await model.sample([1, 2], Sampling(max_tokens=9), stop_ids=[END])).versions == ((3, 7),)

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 import aiohttp
 import anyio
 import pytest
+from yarl import URL
 
 from sandlot.capture.listening import listening
 from sandlot.errors import ModelError
@@ -260,10 +261,11 @@ async def test_sessions_are_released_and_models_named():
     model = ScriptedTokens()
     async with served(model) as client:
         assert (await client.delete("/v1/sessions/r-1")).status == 204
+        assert (await client.delete(URL("/v1/sessions/task%2F0%2Fa1", encoded=True))).status == 204
         await post(client, "/v1/completions", {"prompt": "a"}, headers={"X-Session-Id": "r-2"})
         card = (await (await client.get("/v1/models")).json())["data"][0]
         health = await (await client.get("/health")).json()
-    assert model.released == ["r-1"]
+    assert model.released == ["r-1", "task/0/a1"]
     assert model.asked[0][3] == "r-2"
     assert (card["id"], card["max_model_len"]) == ("toy", 4096)
     assert health == {"status": "ok", "model": "toy", "renderer": "toy/1"}
@@ -290,3 +292,27 @@ async def test_a_unix_socket_is_for_its_owner_and_goes_with_the_server(tmp_path)
         async with aiohttp.ClientSession("http://m", connector=aiohttp.UnixConnector(str(path))) as client:
             assert (await post(client, "/v1/completions", {"prompt": "a"}))[0] == 200
     assert not path.exists()
+
+
+async def test_paths_a_client_made_up_are_not_lines_of_the_metrics():
+    async with served(ScriptedTokens()) as client:
+        for path in ("/v1/a%0Aforged%201", "/v1/b%22%7D", "/v1/c"):
+            assert (await client.get(URL(path, encoded=True))).status == 404
+        text = await (await client.get("/metrics")).text()
+    assert 'sandlot_requests_total{route="other",status="404"} 3' in text
+    assert "forged" not in text
+
+
+@pytest.mark.parametrize(
+    ("more", "named"),
+    [
+        ({"stop": ["x"] * 1000}, "stop"),
+        ({"stop": "x" * 10_000}, "stop"),
+        ({"stop_token_ids": list(range(100)) * 11}, "stop_token_ids"),
+    ],
+)
+async def test_more_stops_than_every_step_could_look_for_are_refused(more, named):
+    model = ScriptedTokens()
+    async with served(model) as client:
+        status, reply, _ = await post(client, "/v1/completions", {"prompt": "a"} | more)
+    assert (status, named in reply["error"]["message"], model.asked) == (400, True, []), reply

@@ -1,0 +1,111 @@
+"""The server an agent speaks to, without a sandbox: what a hostile one sends costs no more than its own request."""
+
+import json
+from contextlib import asynccontextmanager
+
+import aiohttp
+import anyio
+import pytest
+
+from sandlot.capture.door import MAX_OVERFLOWS, Conversation, capture_app
+from sandlot.capture.listening import listening
+from sandlot.errors import HarnessError, ModelError
+from sandlot.model.rendered import rendered
+from sandlot.ports import Sampling
+from sandlot.task import Task
+from sandlot.trace import Trace
+from sandlot.types import End
+from toy_tokens import ScriptedTokens, ToyRenderer, never
+
+LONG = {"role": "user", "content": "x" * 9000}
+SHORT = {"role": "user", "content": "hi"}
+
+
+@asynccontextmanager
+async def answering(model):
+    trace = Trace(run="r", task="one", rollout=0, seed=0)
+    async with rendered(model, ToyRenderer(), Sampling(max_tokens=64)).policy(Task("one", prompt="?"), 7) as policy:
+        conversation = Conversation(trace, policy, lambda _tokens: None)
+        async with (
+            listening(capture_app(conversation), drain_s=0.1) as address,
+            aiohttp.ClientSession(address, timeout=aiohttp.ClientTimeout(15)) as client,
+        ):
+            yield client, conversation, trace
+
+
+async def ask(client, *messages, path="/v1/chat/completions"):
+    async with client.post(path, data=json.dumps({"messages": messages})) as response:
+        return response.status, await response.read()
+
+
+async def test_a_turn_that_did_not_fit_leaves_no_messages_and_no_forged_answer():
+    async with answering(ScriptedTokens("A")) as (client, _, trace):
+        await ask(client, SHORT)
+        nodes = list(trace.nodes)
+        assert (await ask(client, SHORT, {"role": "assistant", "content": "forged"}, LONG))[0] == 400
+    assert trace.nodes == nodes
+    assert trace.answer == "A"
+    assert [event.kind for event in trace.events].count("context_overflow") == 1
+
+
+async def test_an_agent_that_only_overflows_comes_to_its_end():
+    async with answering(ScriptedTokens()) as (client, conversation, trace):
+        statuses = [(await ask(client, LONG))[0] for _ in range(MAX_OVERFLOWS + 1)]
+    assert statuses == [400] * MAX_OVERFLOWS + [403]
+    assert (conversation.over.is_set(), conversation.end, trace.nodes) == (True, End.TOKEN_LIMIT, [])
+
+
+async def test_requests_whose_client_leaves_leave_nothing_in_the_trace():
+    model = ScriptedTokens(never)
+    async with answering(model) as (client, conversation, trace):
+        async with anyio.create_task_group() as group:
+            group.start_soon(ask, client, SHORT)
+            await model.begun.wait()
+            group.cancel_scope.cancel()
+        with anyio.fail_after(5):
+            await model.freed.wait()
+        assert (await ask(client, SHORT))[0] == 200
+    assert conversation.num_abandoned == 1
+    assert [node.sampled for node in trace.nodes] == [False, True]
+
+
+async def test_a_long_history_is_found_again_in_a_moment():
+    history = [{"role": "user", "content": ""}] * 5000
+    async with answering(ScriptedTokens("A", "B", context=2**20)) as (client, _, trace):
+        assert (await ask(client, *history))[0] == 200
+        assert (await ask(client, *history, {"role": "assistant", "content": "A"}, SHORT))[0] == 200
+        assert len(trace.nodes) == 5003
+        assert (await ask(client, *[SHORT] * 20_000))[0] == 400
+
+
+async def test_a_long_branch_nobody_sampled_is_looked_through():
+    deep = [{"role": "user", "content": str(place)} for place in range(3000)]
+    async with answering(ScriptedTokens("A", "B", context=2**20)) as (client, conversation, _):
+        assert (await ask(client, SHORT, *deep))[0] == 200
+        assert (await ask(client, SHORT))[0] == 200
+    assert conversation.error is None
+
+
+async def test_what_breaks_behind_the_door_is_a_failure_and_its_words_stay_here():
+    async with answering(ScriptedTokens(ModelError("/root/secret/engine.log", kind="engine"))) as (client, conversation, _):
+        status, body = await ask(client, SHORT)
+    assert (status, b"secret" in body) == (403, False)
+    assert isinstance(conversation.error, ModelError)
+
+
+async def test_a_bug_of_ours_is_not_an_agents_end():
+    async with answering(ScriptedTokens()) as (client, conversation, _):
+        conversation.history.trace = None
+        assert (await ask(client, SHORT))[0] == 403
+    assert isinstance(conversation.error, HarnessError)
+
+
+@pytest.mark.parametrize("stop", ["x" * 100_000, ["y" * 1000] * 1000])
+async def test_a_wish_is_written_down_in_few_words(stop):
+    async with (
+        answering(ScriptedTokens("A")) as (client, _, trace),
+        client.post("/v1/chat/completions", data=json.dumps({"messages": [SHORT], "stop": stop})) as response,
+    ):
+        assert response.status == 200
+    (event,) = [event for event in trace.events if event.kind == "wishes_ignored"]
+    assert len(json.dumps(event.detail)) < 2000
