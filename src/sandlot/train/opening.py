@@ -213,7 +213,7 @@ def _heldout(env: Environment, recipe: Recipe) -> Plan:
 
 
 def _engine(recipe: Recipe) -> LocalConfig:
-    return LocalConfig(max_batch=min(recipe.at_once, 64), chunk=1024)
+    return LocalConfig(max_batch=min(recipe.at_once, 128), chunk=1024)
 
 
 def _copy(decoder: Decoder) -> Decoder:
