@@ -21,7 +21,7 @@ $(VENV)/installed: pyproject.toml
 	@touch $@
 
 demo: install
-	@$(BIN)/python recipes/tour.py
+	@$(BIN)/python recipes/demo.py
 
 test: install
 	@command -v cc >/dev/null || { echo "No C compiler for the sandbox program. Install one: sudo apt-get install gcc libc6-dev"; exit 1; }

@@ -1,7 +1,7 @@
-"""`make demo`: the three ready environments with a scripted agent of mixed skill, and what came out.
+"""A tour without a model: three ready environments with a scripted agent of mixed skill, and what came out.
 
-There is no model to train yet, so an agent that knows the golden solution with probability 0.6 takes its place: every number
-below comes from real rollouts, graded and stored like any other.
+An agent that knows the golden solution with probability 0.6 takes a model's place: every number below comes from real rollouts,
+graded and stored like any other.
 """
 
 from pathlib import Path

@@ -16,6 +16,7 @@ NAMES = [
     "Failed",
     "Limits",
     "McpServer",
+    "Recipe",
     "Run",
     "SandlotError",
     "Score",
@@ -30,6 +31,7 @@ NAMES = [
     "run",
     "run_async",
     "tasks_from",
+    "train",
 ]
 
 
@@ -46,6 +48,11 @@ def test_importing_does_no_work():
         "import sys, sandlot; print(len([m for m in sys.modules if m.split('.')[0] in ('anyio','msgspec','numpy','mcp','rich')]))"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "0"
+
+
+def test_train_is_the_function_even_after_its_folder_was_imported():
+    code = "import sandlot.train.recipe, sandlot; from sandlot import train; assert callable(train) and sandlot.train is train"
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_run_is_the_function_even_after_its_folder_was_imported():

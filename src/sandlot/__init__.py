@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from sandlot.trace import Failed as Failed
     from sandlot.trace import Scored as Scored
     from sandlot.trace import Trace as Trace
+    from sandlot.train.recipe import Recipe as Recipe
+    from sandlot.train.train import train as train
     from sandlot.types import End as End
     from sandlot.types import Split as Split
 
@@ -46,6 +48,7 @@ _FRONT_DOOR = {
     "Failed": "trace",
     "Limits": "limits",
     "McpServer": "tools.mcp",
+    "Recipe": "train.recipe",
     "Run": "run.results",
     "SandlotError": "errors",
     "Score": "env.function",
@@ -60,6 +63,7 @@ _FRONT_DOOR = {
     "run": "run.run",
     "run_async": "run.run",
     "tasks_from": "env.taskset",
+    "train": "train.train",
 }
 
 __all__ = list(_FRONT_DOOR)  # pyright: ignore[reportUnsupportedDunderAll] - each name is imported on first use
@@ -74,10 +78,10 @@ def __getattr__(name: str) -> Any:
 
 
 class _FrontDoor(ModuleType):
-    """`sandlot.run` is the function, whoever imports the folder of that name first."""
+    """`sandlot.run` and `sandlot.train` are the functions, whoever imports the folders of those names first."""
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name != "run" or not isinstance(value, ModuleType):
+        if name not in {"run", "train"} or not isinstance(value, ModuleType):
             super().__setattr__(name, value)
 
 

@@ -10,7 +10,24 @@ from typing import Annotated
 
 import typer
 
-from sandlot.cli import compare, doctor, gc, images, logs, new, play, regrade, replay, rubric, run, serve, shell, show, tokens
+from sandlot.cli import (
+    compare,
+    doctor,
+    gc,
+    images,
+    logs,
+    new,
+    play,
+    regrade,
+    replay,
+    rubric,
+    run,
+    serve,
+    shell,
+    show,
+    tokens,
+    train,
+)
 from sandlot.errors import SandlotError
 
 app = typer.Typer(
@@ -38,7 +55,7 @@ def options(
     """Reinforcement-learning environments for language-model agents: write one, run it, grade it, look at why."""
 
 
-for module in (doctor, new, show, play, run, compare, regrade, replay, shell, tokens, rubric, serve, images, gc):
+for module in (doctor, new, show, play, run, compare, regrade, replay, shell, tokens, train, rubric, serve, images, gc):
     module.add_to(app)
 
 

@@ -51,7 +51,7 @@ async def run_async(
     path = place or find_directory(runs, environment, config, prints)
     manifest = _manifest(path, environment, config, plan, prints)
     watcher = watch or Watcher()
-    started_s, cpu_s = time.monotonic(), _cpu_s()
+    started_s, cpu_s = time.monotonic(), cpu_seconds()
     collection = Collection()
     async with (
         stopped_by_signals(collection),
@@ -83,7 +83,7 @@ async def run_async(
             watch=watcher.note,
         )
     # After everything is closed: what the sandboxes' processes used is known when they have been waited for.
-    note_sitting(path, _sitting(collection, wall_s=time.monotonic() - started_s, cpu_s=_cpu_s() - cpu_s, lag=lag.report()))
+    note_sitting(path, _sitting(collection, wall_s=time.monotonic() - started_s, cpu_s=cpu_seconds() - cpu_s, lag=lag.report()))
     return Run(path)
 
 
@@ -200,7 +200,7 @@ def _model(model: str | ModelConfig) -> ModelConfig:
     return ModelConfig(spec=model) if isinstance(model, str) else model
 
 
-def _cpu_s() -> float:
+def cpu_seconds() -> float:
     """CPU seconds of this process and of the children it has waited for."""
     usages = (resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN))
     return sum(usage.ru_utime + usage.ru_stime for usage in usages)

@@ -4,6 +4,7 @@ A checkpoint is written beside its place and moved there whole, so that a crash 
 where the loop stood. The newest few are kept, and the best by held-out score.
 """
 
+import os
 import shutil
 from pathlib import Path
 from typing import Any, cast
@@ -30,6 +31,14 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     best: int | None = None
     """The version with the best held-out score so far."""
     best_score: float | None = None
+
+
+def _settle(folder: Path) -> None:
+    """Have every file of a folder on disk: what is moved into place must be whole even when the power goes."""
+    for path in folder.rglob("*"):
+        if path.is_file():
+            with path.open("rb") as file:
+                os.fsync(file.fileno())
 
 
 class Checkpoints:
@@ -61,10 +70,26 @@ class Checkpoints:
                 shutil.copy(self._base / name, draft / "model" / name)
         torch.save(trainer.state(), draft / "trainer.pt")
         (draft / "loop.json").write_bytes(msgspec.json.encode(standing))
-        shutil.rmtree(place, ignore_errors=True)
-        draft.rename(place)
+        _settle(draft)
+        self._put(draft, place)
         self._drop_old(standing)
         return place
+
+    def _put(self, draft: Path, place: Path) -> None:
+        """Move a draft to its place. Where one is there already, a crash between the two moves leaves the version before it."""
+        old = self.folder / f".old-{place.name}"
+        shutil.rmtree(old, ignore_errors=True)
+        if place.exists():
+            place.rename(old)
+        draft.rename(place)
+        shutil.rmtree(old, ignore_errors=True)
+
+    def mark(self, standing: Standing) -> None:
+        """Say something else of a checkpoint that is there; its weights stay as they are."""
+        file = self.place(standing.version) / "loop.json"
+        draft = file.with_suffix(".draft")
+        draft.write_bytes(msgspec.json.encode(standing))
+        draft.replace(file)
 
     def _drop_old(self, standing: Standing) -> None:
         found = sorted(path for path in self.folder.glob("[0-9]*") if path.is_dir())

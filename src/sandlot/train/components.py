@@ -6,7 +6,7 @@ weights at the batch's start, mu the policy that sampled. Gradients flow through
 """
 
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal, Protocol
+from typing import ClassVar, Literal, Protocol, runtime_checkable
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - the name everyone knows
@@ -53,6 +53,15 @@ class Component(Protocol):
 
     def __call__(self, columns: Columns) -> Tensor:
         """`[tokens]`, to be minimised."""
+        ...
+
+
+@runtime_checkable
+class Bounded(Protocol):
+    """A policy loss that holds its ratio back."""
+
+    def held_back(self, columns: Columns) -> Tensor:
+        """`[tokens]`, true where the bound, and not the token, decided."""
         ...
 
 
@@ -104,6 +113,10 @@ class Clip:
             loss = torch.where(columns.signal < 0, loss.clamp(max=1.0 * -self.dual * columns.signal), loss)
         return loss * self.correction(columns)
 
+    def held_back(self, columns: Columns) -> Tensor:
+        """Where the ratio has left its bounds on the side its advantage pushes to."""
+        return _outside((columns.logprobs - columns.old).exp(), columns.signal, self.low, self.high)
+
 
 @dataclass(frozen=True, slots=True)
 class Gspo:
@@ -120,6 +133,11 @@ class Gspo:
         ratio = whole * (columns.logprobs - columns.logprobs.detach()).exp()
         return _clipped(ratio, columns.signal, self.low, self.high) * self.correction(columns)
 
+    def held_back(self, columns: Columns) -> Tensor:
+        """Tokens of rows whose ratio has left its bounds."""
+        whole = columns.row_mean((columns.logprobs - columns.old).detach())[columns.row].exp()
+        return _outside(whole, columns.signal, self.low, self.high)
+
 
 @dataclass(frozen=True, slots=True)
 class Cispo:
@@ -133,6 +151,10 @@ class Cispo:
         """`-sg(min(r, high)) A log pi`."""
         ratio = (columns.logprobs - columns.old).exp().detach().clamp(max=self.high)
         return -ratio * columns.signal * columns.logprobs * self.correction(columns)
+
+    def held_back(self, columns: Columns) -> Tensor:
+        """Where the weight was cut."""
+        return (columns.logprobs - columns.old).exp() > self.high
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +171,10 @@ class Reinforce:
 
 def _clipped(ratio: Tensor, advantage: Tensor, low: float, high: float) -> Tensor:
     return -torch.minimum(ratio * advantage, ratio.clamp(1 - low, 1 + high) * advantage)
+
+
+def _outside(ratio: Tensor, advantage: Tensor, low: float, high: float) -> Tensor:
+    return ((advantage > 0) & (ratio > 1 + high)) | ((advantage < 0) & (ratio < 1 - low))
 
 
 # -- what stands beside the policy loss --------------------------------------------------------------------------------

@@ -14,12 +14,13 @@ from sandlot.threads import off_loop
 from sandlot.trace import Trace, TraceRow
 from sandlot.train.groups import Groups, collecting, task_order
 from sandlot.train.opening import Training, open_training
-from sandlot.train.progress import Learned, Measured, Progress, learned, measured
+from sandlot.train.progress import Learned, Measured, Progress, WentBack, learned, measured
 from sandlot.train.recipe import Recipe
 from sandlot.train.rows import Group, group_of
+from sandlot.train.watch import Alarm
 
 
-async def train(recipe: Recipe, path: Path, watch: "Watcher | None" = None) -> Progress:
+async def learn(recipe: Recipe, path: Path, watch: "Watcher | None" = None) -> Progress:
     """Learn until the recipe's last step; everything lies in `path`, and how it went is returned."""
     watcher = watch or Watcher()
     collection = Collection()
@@ -34,13 +35,15 @@ async def train(recipe: Recipe, path: Path, watch: "Watcher | None" = None) -> P
                     batch, traces = await informative(run, groups)
                     examples = recipe.algorithm(batch, run.trainer.values if recipe.critic else None)
                     update = await off_loop("update", lambda examples=examples: run.trainer.update(examples))
+                    seconds = time.monotonic() - started
+                    # Before the weights are kept: a crash between the two learns the step again, and never loses its line.
+                    progress.add(learned(version, batch, traces, update, seconds, outcome=recipe.outcome))
                     await run.keep(msgspec.structs.replace(run.standing, version=version, groups=groups.taken))
                     await run.publish(version)
                     groups.published()
-                    progress.add(learned(version, batch, traces, update, time.monotonic() - started))
-                    watcher.learned(progress.steps[-1])
+                    watcher.learned(progress.steps[-1], progress.watch())
                     await evaluated(run, progress, watcher)
-    progress.stopped = collection.stopped
+    progress.stopped, progress.tripped = collection.stopped, collection.tripped
     return progress
 
 
@@ -75,18 +78,21 @@ async def informative(run: Training, groups: Groups) -> tuple[list[Group], list[
 async def evaluated(run: Training, progress: Progress, watcher: "Watcher") -> None:
     """Measure the published weights when it is time; remember the best, and go back to them when it has gone wrong."""
     recipe, version = run.recipe, run.standing.version
-    due = version % recipe.evaluation.every == 0 or version == recipe.steps
-    if not due or any(line.version == version for line in progress.evaluations):
+    if version % recipe.evaluation.every and version != recipe.steps:
         return
-    result = measured(version, await run.evaluate(version), run.path)
+    if not any(line.version == version for line in progress.evaluations):
+        watcher.measuring(version, run.heldout.num_rollouts)
+        progress.add(measured(version, await run.evaluate(version), run.path))
+        watcher.measured(progress.evaluations[-1])
     best = progress.best
-    progress.add(result)
-    watcher.measured(result)
-    if best is None or result.mean > best.mean:
-        run.standing = msgspec.structs.replace(run.standing, best=version, best_score=result.mean)
-        await run.keep(run.standing)
-    elif recipe.evaluation.rollback is not None and result.mean < best.mean - recipe.evaluation.rollback:
+    assert best is not None
+    if run.standing.best != best.version:
+        await run.mark(best)
+    fallen = best.mean - progress.evaluations[-1].mean
+    gone_back = any(line.version == version for line in progress.rollbacks)
+    if recipe.evaluation.rollback is not None and fallen > recipe.evaluation.rollback and not gone_back:
         await run.go_back(best.version)
+        progress.add(WentBack(version=version, best=best.version))
         watcher.went_back(version, best.version)
 
 
@@ -99,8 +105,11 @@ class Watcher:
     def rollout(self, row: TraceRow) -> None:
         """One more rollout of a measurement is on disk."""
 
-    def learned(self, step: Learned) -> None:
-        """The weights have moved."""
+    def learned(self, step: Learned, alarm: Alarm | None = None) -> None:
+        """The weights have moved; with an alarm, if this step raised one."""
+
+    def measuring(self, version: int, num_rollouts: int) -> None:
+        """Held-out tasks are about to be measured."""
 
     def measured(self, evaluation: Measured) -> None:
         """Held-out tasks were measured."""

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import anyio
 import anyio.lowlevel
+import msgspec
 import torch
 
 from sandlot.engine.local import LocalConfig, LocalModel, open_local
@@ -33,7 +34,8 @@ from sandlot.task import Task
 from sandlot.threads import off_loop
 from sandlot.trace import Trace, TraceRow
 from sandlot.train.checkpoint import Checkpoints, Standing
-from sandlot.train.recipe import Recipe
+from sandlot.train.progress import Measured
+from sandlot.train.recipe import Recipe, require_same, write_recipe
 from sandlot.train.trainer import Trainer
 from sandlot.types import Split, derive_seed
 from sandlot.wiring.parts import Grading, ModelConfig, Parts, open_grading, open_harness
@@ -64,6 +66,11 @@ class Training:
     limiter: anyio.CapacityLimiter
     watch: Callable[[TraceRow], None]
 
+    @property
+    def name(self) -> str:
+        """What random draws are made from: the same recipe draws the same, wherever its run lies."""
+        return f"{self.recipe.name}/{self.recipe.seed}"
+
     def parts(self, sampling: Sampling) -> Parts:
         """Everything a rollout needs, with the weights as they are published."""
         policies = rendered(self.model, self.renderer, sampling)
@@ -80,7 +87,7 @@ class Training:
                 task,
                 number,
                 collection=self.collection,
-                run=self.path.name,
+                run=self.name,
                 attempts=ATTEMPTS,
                 breaker=self.breaker,
             )
@@ -101,7 +108,7 @@ class Training:
                 self.parts(self.recipe.evaluation.sampling or self.recipe.sampling),
                 store,
                 collection=measuring,
-                run=f"{self.path.name}/evaluation",  # the same seeds at every version: differences are the weights'
+                run=f"{self.name}/evaluation",  # the same seeds at every version: differences are the weights'
                 at_once=self.recipe.at_once,
                 attempts=ATTEMPTS,
                 breaker=Breaker(),
@@ -116,6 +123,14 @@ class Training:
         """Write weights and state to disk: from here a crash goes on."""
         self.standing = standing
         await off_loop("keep", lambda: self.checkpoints.keep(self.trainer, self.trainer.decoder, standing))
+
+    async def mark(self, best: Measured) -> None:
+        """Remember which version is best: its weights stay until a better one comes."""
+        self.standing = msgspec.structs.replace(self.standing, best=best.version, best_score=best.mean)
+        if self.checkpoints.place(self.standing.version).is_dir():
+            await off_loop("mark", lambda: self.checkpoints.mark(self.standing))
+        else:
+            await self.keep(self.standing)
 
     async def go_back(self, version: int) -> None:
         """Learn on from the weights of an earlier version; the count of versions goes on."""
@@ -134,6 +149,7 @@ async def open_training(
     recipe: Recipe, path: Path, collection: Collection, watch: Callable[[TraceRow], None]
 ) -> AsyncGenerator[Training]:
     """Load everything a recipe names, and go on where the run stood."""
+    require_same(recipe, path)
     env = load(recipe.env) if not isinstance(recipe.env, Environment) else recipe.env
     config = _config(recipe, env, Selection(tasks=recipe.curriculum, split=Split.TRAIN, group=recipe.group, training=True))
     plan = plan_run(env, config)
@@ -152,6 +168,7 @@ async def open_training(
         open_local(_copy(decoder), name=recipe.model, config=_engine(recipe)) as model,
         open_run(path, manifest=manifest) as store,
     ):
+        write_recipe(recipe, path)
         training = Training(
             recipe=recipe,
             path=path,
@@ -196,7 +213,7 @@ def _heldout(env: Environment, recipe: Recipe) -> Plan:
 
 
 def _engine(recipe: Recipe) -> LocalConfig:
-    return LocalConfig(max_batch=min(recipe.at_once, 64), chunk=1024)
+    return LocalConfig(max_batch=min(recipe.at_once, 128), chunk=1024)
 
 
 def _copy(decoder: Decoder) -> Decoder:

@@ -1,17 +1,22 @@
 """How learning goes: one line a step and one a measurement, appended to `progress.jsonl` and read back when a run goes on."""
 
 import os
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
-import numpy as np
 
 from sandlot.run.results import Run
-from sandlot.stats import Interval
+from sandlot.stats import Interval, Sums, spread_of
 from sandlot.trace import Scored, Trace
 from sandlot.train.rows import Group
 from sandlot.train.trainer import Update
+from sandlot.train.watch import Alarm, alarm
+
+FILE = "progress.jsonl"
+KINDS = {"model": "sampling", "grade": "grading"}
+"""What the phases of a rollout are called here; all others are the environment's."""
 
 
 class Learned(msgspec.Struct, frozen=True, kw_only=True, tag="step", tag_field="is"):
@@ -21,8 +26,14 @@ class Learned(msgspec.Struct, frozen=True, kw_only=True, tag="step", tag_field="
     """Of the weights after it."""
     reward: float
     """Mean over all scored rollouts it collected."""
+    reward_error: float = 0.0
+    """Standard error of that mean, clustered by task."""
     passed: float
-    """The share of them that met every check: an outcome beside the reward."""
+    """The share of them that met every check."""
+    outcome: float
+    """The recipe's own outcome beside the reward; without one, the share that passed."""
+    gap_error: float = 0.0
+    """Standard error of the mean of reward less outcome."""
     rollouts: int
     failed: int
     """Rollouts without a reward, left out of their groups."""
@@ -36,13 +47,32 @@ class Learned(msgspec.Struct, frozen=True, kw_only=True, tag="step", tag_field="
     """Tokens that rows would have been, for one that was computed."""
     kl: float
     """Between the policy that sampled and the one at the step's start."""
-    entropy: float | None
+    entropy: float
+    clipped: float
+    """The share of trained tokens that a bound on the ratio held back."""
     staleness: int
     """Versions the oldest trained token was behind."""
+    sampled: int
+    """Tokens sampled for it."""
     seconds: float
     update_s: float
     phases: dict[str, float]
     """Seconds of rollouts by phase, all of them added up."""
+
+    @property
+    def tokens_per_s(self) -> float:
+        """Sampled, learning included in the time."""
+        return self.sampled / max(self.seconds, 1e-9)
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """Where the step's time went: the update its own, and the rest as rollouts divided theirs."""
+        update = min(1.0, self.update_s / max(self.seconds, 1e-9))
+        shares = {"sampling": 0.0, "environment": 0.0, "grading": 0.0}
+        whole = max(1e-9, sum(self.phases.values()))
+        for phase, spent in self.phases.items():
+            shares[KINDS.get(phase, "environment")] += (1 - update) * spent / whole
+        return {**shares, "update": update}
 
 
 class Measured(msgspec.Struct, frozen=True, kw_only=True, tag="evaluation", tag_field="is"):
@@ -61,36 +91,71 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True, tag="evaluation", tag_
     """The run's folder, below the training run's."""
 
 
+class WentBack(msgspec.Struct, frozen=True, kw_only=True, tag="rollback", tag_field="is"):
+    """The score had fallen too far: learning goes on from earlier weights."""
+
+    version: int
+    """When."""
+    best: int
+    """The version whose weights are in place again."""
+
+
+Line = Learned | Measured | Alarm | WentBack
+
+
 class Progress:
     """All of it so far."""
 
-    def __init__(self, path: Path, lines: Sequence[Learned | Measured] = ()) -> None:
-        self._file = path / "progress.jsonl"
+    def __init__(self, path: Path, lines: Sequence[Line] = ()) -> None:
+        self.path = path
         self.steps = [line for line in lines if isinstance(line, Learned)]
         self.evaluations = [line for line in lines if isinstance(line, Measured)]
+        self.alarms = [line for line in lines if isinstance(line, Alarm)]
+        self.rollbacks = [line for line in lines if isinstance(line, WentBack)]
         self.stopped: str | None = None
         """Why it ended before its last step: a sentence."""
+        self.tripped = False
+        """True if it was stopped as bad, rather than interrupted."""
 
     @classmethod
     def resumed(cls, path: Path, version: int) -> "Progress":
         """What was written up to a version; what a crash cut off after it will be learned again."""
-        file = path / "progress.jsonl"
-        lines = _read(file) if file.is_file() else []
-        kept = [line for line in lines if line.version <= version]
-        if len(kept) != len(lines):
-            file.write_bytes(b"".join(msgspec.json.encode(line) + b"\n" for line in kept))
+        file = path / FILE
+        kept = [line for line in read_lines(path) if line.version <= version]
+        written = b"".join(msgspec.json.encode(line) + b"\n" for line in kept)
+        if file.is_file() and file.read_bytes() != written:
+            draft = file.with_suffix(".draft")
+            draft.write_bytes(written)
+            draft.replace(file)
         return cls(path, kept)
 
-    def add(self, line: Learned | Measured) -> None:
+    @classmethod
+    def of(cls, path: Path) -> "Progress":
+        """Of a run that is only looked at."""
+        return cls(path, read_lines(path))
+
+    def add(self, line: Line) -> None:
         """Keep one line, on disk when this returns."""
-        if isinstance(line, Learned):
-            self.steps.append(line)
-        else:
-            self.evaluations.append(line)
-        with self._file.open("ab") as out:
+        match line:
+            case Learned():
+                self.steps.append(line)
+            case Measured():
+                self.evaluations.append(line)
+            case Alarm():
+                self.alarms.append(line)
+            case WentBack():
+                self.rollbacks.append(line)
+        with (self.path / FILE).open("ab") as out:
             out.write(msgspec.json.encode(line) + b"\n")
             out.flush()
             os.fsync(out.fileno())
+
+    def watch(self) -> Alarm | None:
+        """Raise the alarm if its rule says so; once in a run is enough."""
+        found = None if self.alarms else alarm(self.steps)
+        if found is not None:
+            self.add(found)
+        return found
 
     @property
     def best(self) -> Measured | None:
@@ -98,30 +163,47 @@ class Progress:
         return max(self.evaluations, key=lambda line: (line.mean, -line.version), default=None)
 
 
-def _read(file: Path) -> list[Learned | Measured]:
-    lines: list[Learned | Measured] = []
-    for line in file.read_bytes().splitlines():
+def read_lines(path: Path) -> list[Line]:
+    """Every whole line of a training run's progress; none if there is none."""
+    lines: list[Line] = []
+    file = path / FILE
+    for line in file.read_bytes().splitlines() if file.is_file() else ():
         try:
-            lines.append(msgspec.json.decode(line, type=Learned | Measured))
+            lines.append(msgspec.json.decode(line, type=Line))
         except msgspec.DecodeError:
             break  # the line a crash cut off; nothing was written after it
     return lines
 
 
-def learned(version: int, groups: Sequence[Group], traces: Sequence[Trace], update: Update, seconds: float) -> Learned:
+def learned(
+    version: int,
+    groups: Sequence[Group],
+    traces: Sequence[Trace],
+    update: Update,
+    seconds: float,
+    *,
+    outcome: Callable[[Trace], float] | None = None,
+) -> Learned:
     """The figures of one step."""
-    rewards = np.concatenate([group.rewards for group in groups]) if groups else np.zeros(0)
     trained = [row.versions[row.trained] for group in groups for member in group.members for row in member.rows]
     oldest = min((int(versions.min()) for versions in trained if len(versions)), default=version - 1)
-    scores = [trace.outcome.score.passed for trace in traces if isinstance(trace.outcome, Scored)]
-    phases: dict[str, float] = {}
+    scored = [trace for trace in traces if isinstance(trace.outcome, Scored)]
+    passed = [float(_passed(trace)) for trace in scored]
+    outcomes = [outcome(trace) for trace in scored] if outcome else passed
+    tasks = [trace.task for trace in scored]
+    rewards = [float(reward) for group in groups for reward in group.rewards]
+    reward, reward_error = _mean(tasks, rewards)
+    _, gap_error = _mean(tasks, [paid - real for paid, real in zip(rewards, outcomes, strict=True)])
+    phases: Counter[str] = Counter()
     for trace in traces:
-        for name, spent in trace.phases.items():
-            phases[name] = phases.get(name, 0.0) + spent
+        phases.update(trace.phases)
     return Learned(
         version=version,
-        reward=float(rewards.mean()) if len(rewards) else 0.0,
-        passed=sum(scores) / max(1, len(scores)),
+        reward=reward,
+        reward_error=reward_error,
+        passed=_mean(tasks, passed)[0],
+        outcome=_mean(tasks, outcomes)[0],
+        gap_error=gap_error,
         rollouts=len(traces),
         failed=sum(group.dropped for group in groups),
         groups=len(groups),
@@ -131,12 +213,28 @@ def learned(version: int, groups: Sequence[Group], traces: Sequence[Trace], upda
         tokens=update.tokens,
         shared=update.flat / max(1, update.computed),
         kl=update.figures["kl_behaviour"],
-        entropy=update.figures.get("entropy") or None,
+        entropy=update.figures["entropy"],
+        clipped=update.figures["clipped"],
         staleness=version - 1 - oldest,
+        sampled=sum(len(node.tokens) for trace in traces for node in trace.turns() if node.tokens),
         seconds=seconds,
         update_s=update.seconds,
-        phases=phases,
+        phases=dict(phases),
     )
+
+
+def _passed(trace: Trace) -> bool:
+    return isinstance(trace.outcome, Scored) and trace.outcome.score.passed
+
+
+def _mean(tasks: Sequence[str], values: Sequence[float]) -> tuple[float, float]:
+    """A mean and its standard error, clustered by task; 0 of nothing."""
+    clusters: dict[str, Sums] = {}
+    for task, value in zip(tasks, values, strict=True):
+        before = clusters.get(task, Sums(0, 0.0))
+        clusters[task] = Sums(before.count + 1, before.total + value)
+    spread = spread_of(list(clusters.values()))
+    return (spread.mean, spread.error or 0.0) if spread else (0.0, 0.0)
 
 
 def measured(version: int, run: Run, below: Path) -> Measured:

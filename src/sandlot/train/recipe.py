@@ -1,11 +1,15 @@
 """A recipe: everything a training run is, in one frozen record that a short Python function returns."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
+from typing import Any, cast
+
+import msgspec
 
 from sandlot.env.environment import Environment
-from sandlot.errors import ConfigError
+from sandlot.env.module import load_module
+from sandlot.errors import ConfigError, boundary
 from sandlot.ports import Sampling
 from sandlot.trace import Trace
 from sandlot.train.algorithms import Algorithm, PolicyGradient
@@ -55,6 +59,8 @@ class Recipe:
     critic: bool = False
     reward: Callable[[Trace], float] | None = None
     """Another reward than the score: for controls and experiments; evaluation always uses the score."""
+    outcome: Callable[[Trace], float] | None = None
+    """What is really wanted, measured beside the reward and never learned from; None for the share of rollouts that passed."""
     agent: AgentConfig = field(default_factory=AgentConfig)
     sandbox: str = "native"
     at_once: int = 64
@@ -74,3 +80,71 @@ class Recipe:
                 f"recipe `{self.name}`: top_p {self.sampling.top_p} and top_k {self.sampling.top_k} cut the distribution that is "
                 "learned from; train with top_p=1 and top_k=0, and cut in `evaluation.sampling` only"
             )
+
+    def but(self, **changed: Any) -> "Recipe":
+        """The same recipe with some fields changed."""
+        return replace(self, **changed)
+
+
+FILE = "recipe.json"
+PACE = ("steps", "at_once", "threads", "device", "sandbox")
+"""Fields that a run may be continued with changed: they do not change what a step learns."""
+
+
+def load_recipe(what: str) -> Recipe:
+    """The recipe that `path.py` or `path.py:function` makes; the function is called `recipe` unless named."""
+    path, _, name = what.partition(":")
+    if not Path(path).is_file():
+        raise ConfigError(f"no recipe `{path}`: a recipe is a Python file, `path.py` or `path.py:function`")
+    module = load_module(Path(path))
+    made = {
+        key: value
+        for key, value in vars(module).items()
+        if callable(value) and getattr(value, "__module__", "") == module.__name__
+    }
+    function = made.get(name or "recipe")
+    if function is None:
+        raise ConfigError(f"`{path}` has no function `{name or 'recipe'}`; it has: {', '.join(made) or 'none'}")
+    with boundary(ConfigError, f"recipe `{what}`"):
+        value: Any = function()
+    if not isinstance(value, Recipe):
+        raise ConfigError(f"`{what}` returned {type(value).__name__}; a recipe's function returns a `Recipe`")
+    return value
+
+
+def described(value: Any) -> Any:
+    """A recipe, or anything in it, as plain data to be written down: functions and environments by their names."""
+    if isinstance(value, Environment):
+        return str(value.source or value.name)
+    if isinstance(value, msgspec.Struct):
+        return msgspec.to_builtins(value)
+    if is_dataclass(value) and not isinstance(value, type):
+        named = {entry.name: described(getattr(value, entry.name)) for entry in fields(value)}
+        return named if isinstance(value, Recipe | Evaluation | Optimisation) else {"is": type(value).__name__, **named}
+    if isinstance(value, tuple | list):
+        return [described(each) for each in cast("list[Any]", value)]
+    if callable(value):
+        return f"{getattr(value, '__qualname__', type(value).__name__)}()"
+    return str(value) if isinstance(value, Path) else value
+
+
+def require_same(recipe: Recipe, path: Path) -> None:
+    """Refuse to go on in a folder with another recipe: half a run of each would be neither."""
+    file = path / FILE
+    if file.is_file():
+        begun: dict[str, Any] = msgspec.json.decode(file.read_bytes())
+        wanted: dict[str, Any] = msgspec.json.decode(_written(recipe))
+        changed = [name for name, value in wanted.items() if name not in PACE and begun.get(name) != value]
+        if changed:
+            raise ConfigError(f"`{path}` was begun with another {', '.join(changed)}; start anew in another folder with `--run`")
+    elif (path / "manifest.json").is_file():
+        raise ConfigError(f"`{path}` is a run, but not one of training; name another folder with `--run`")
+
+
+def write_recipe(recipe: Recipe, path: Path) -> None:
+    """Put it beside what it makes."""
+    (path / FILE).write_bytes(_written(recipe))
+
+
+def _written(recipe: Recipe) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(described(recipe)), indent=2) + b"\n"

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from sandlot.nn.decoder import Decoder
 from sandlot.train.algorithms import Example
-from sandlot.train.components import Columns, Component
+from sandlot.train.components import Bounded, Columns, Component
 from sandlot.train.forest import packs
 from sandlot.train.forward import Seen, placed, seen
 from sandlot.train.rows import Floats, Row
@@ -57,7 +57,8 @@ class Update:
     """What rows without sharing would have been."""
     seconds: float
     figures: Mapping[str, float] = field(default_factory=dict[str, float])
-    """`kl_behaviour`, `clipped`, `entropy`, `ratio_max`: means over trained tokens."""
+    """Means over trained tokens: `kl_behaviour`, `clipped` (share that a bound held back), `entropy` (exact where a component
+    asked for it, else what the sampled tokens say of it), and `ratio_max`."""
 
 
 class Trainer:
@@ -195,6 +196,8 @@ class Trainer:
         for component in dict.fromkeys(stream.component for example in examples for stream in example.streams):
             signal, weight = self._along(examples, component)
             columns = Columns(**common, signal=signal)
+            if isinstance(component, Bounded):
+                tally.clipped += float(component.held_back(columns).sum())
             loss = loss + (component(columns) * weight).sum()
         return loss
 
@@ -257,7 +260,7 @@ class Tally:
     """Sums of one update, kept on the device until its end."""
 
     def __init__(self) -> None:
-        self.loss = self.norm = 0.0
+        self.loss = self.norm = self.clipped = 0.0
         self.computed = 0
         self._sums: dict[str, float] = {"tokens": 0.0, "kl_behaviour": 0.0, "entropy": 0.0, "ratio_max": 0.0}
 
@@ -270,7 +273,8 @@ class Tally:
             return
         self._sums["kl_behaviour"] += float((torch.expm1(apart) - apart).sum())
         self._sums["ratio_max"] = max(self._sums["ratio_max"], float(apart.abs().max().exp()))
-        self._sums["entropy"] += float(columns["entropy"].detach().sum()) if columns["entropy"] is not None else 0.0
+        spread = columns["entropy"] if columns["entropy"] is not None else -columns["old"]
+        self._sums["entropy"] += float(spread.detach().sum())
 
     def update(self, groups: Sequence[Sequence[Example]], seconds: float) -> Update:
         """The update's report."""
@@ -283,5 +287,5 @@ class Tally:
             computed=self.computed,
             flat=sum(len(example.row) for group in groups for example in group),
             seconds=seconds,
-            figures={**figures, "ratio_max": self._sums["ratio_max"]},
+            figures={**figures, "clipped": self.clipped / max(1, tokens), "ratio_max": self._sums["ratio_max"]},
         )

@@ -1,0 +1,51 @@
+"""`sandlot train`: learn from graded rollouts, by a recipe."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sandlot.cli.options import Json
+from sandlot.errors import StoreError
+
+Option = typer.Option
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("train")(train)
+
+
+def train(
+    recipe: Annotated[
+        str,
+        typer.Argument(
+            metavar="RECIPE", help="`path.py` or `path.py:function`: a function, by default `recipe`, that returns one."
+        ),
+    ],
+    place: Annotated[Path | None, Option("--run", metavar="DIR", help="The run directory. [default: runs/NAME]")] = None,
+    steps: Annotated[int | None, Option("--steps", help="Learn this many steps instead of the recipe's.")] = None,
+    seed: Annotated[int | None, Option("--seed", help="Another seed than the recipe's.")] = None,
+    dry_run: Annotated[bool, Option("--dry-run", help="Show the resolved recipe; train nothing.")] = False,
+    json: Json = False,
+) -> None:
+    """Train a model on an environment; measure held-out tasks before, between and after; write a report.
+
+    The same command continues a run that was interrupted. Exit code 1 if the run was stopped as bad or raised an alarm, 3 if it
+    is incomplete.
+    """
+    from sandlot.cli.training import show_recipe, train_watched  # noqa: PLC0415 - help does not need torch
+    from sandlot.train.recipe import load_recipe  # noqa: PLC0415 - as above
+
+    changed = {name: value for name, value in {"steps": steps, "seed": seed}.items() if value is not None}
+    made = load_recipe(recipe).but(**changed)
+    if dry_run:
+        show_recipe(made, place, json=json)
+        return
+    try:
+        finished = train_watched(made, place=place, quiet=json)
+    except StoreError as error:
+        typer.echo(f"sandlot: {error}; what was finished is kept, and the same command continues", err=True)
+        raise typer.Exit(3) from error
+    finished.show(json=json)
+    raise typer.Exit(finished.exit_code)

@@ -1,0 +1,186 @@
+"""Training with a person watching: a line a step on stderr, a bar while held-out tasks are measured, and how it ended."""
+
+import signal
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+
+from sandlot.cli.options import authors_on_stderr, print_json
+from sandlot.cli.summary import plain
+from sandlot.trace import TraceRow
+from sandlot.train.loop import Training, Watcher
+from sandlot.train.outcome import FILE, Heldout, Outcome
+from sandlot.train.progress import Learned, Measured
+from sandlot.train.progress import Progress as Learning
+from sandlot.train.recipe import Recipe, described
+from sandlot.train.report import FILE as REPORT
+from sandlot.train.train import place_of, train
+from sandlot.train.watch import Alarm
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """A training run that has ended, one way or another."""
+
+    path: Path
+    outcome: Outcome
+
+    @property
+    def exit_code(self) -> int:
+        """0 fine, 1 stopped as bad or an alarm, 3 incomplete."""
+        if self.outcome.verdict == "incomplete":
+            return 3
+        return 1 if self.outcome.verdict == "stopped" or self.outcome.alarms else 0
+
+    def show(self, *, json: bool) -> None:
+        """The result on stdout."""
+        if json:
+            print_json(self.outcome)
+        else:
+            print_outcome(self.path, self.outcome)
+
+
+def train_watched(recipe: Recipe, *, place: Path | None, quiet: bool) -> Finished:
+    """Train, showing how it goes on stderr unless nobody looks."""
+    path = place_of(recipe, place)
+    console = Console(stderr=True, quiet=quiet, highlight=False, soft_wrap=True)
+    with Progress(
+        TextColumn("{task.description}"), BarColumn(bar_width=24), TextColumn("{task.completed}/{task.total}"),
+        TimeRemainingColumn(compact=True),
+        console=console, transient=True, refresh_per_second=4, disable=not console.is_terminal,
+    ) as bars, authors_on_stderr():  # fmt: skip
+        progress = train(recipe, run=path, watch=Lines(bars, console))
+        if progress.stopped:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is kept; a second Ctrl-C must not eat the word on how to continue
+    return Finished(path, msgspec.json.decode((path / FILE).read_bytes(), type=Outcome))
+
+
+class Lines(Watcher):
+    """Writes one line a step."""
+
+    def __init__(self, bars: Progress, console: Console) -> None:
+        self._bars = bars
+        self._console = console
+        self._bar: TaskID | None = None
+        self._heldout = ""
+        self._alarmed = False
+
+    def begin(self, run: Training, progress: Learning) -> None:
+        """Say what is about to happen."""
+        recipe = run.recipe
+        sandboxed = "in sandboxes" if run.env.image is not None else "without sandboxes: it needs none"
+        continued = f", continuing after step {run.standing.version}" if run.standing.version else ""
+        self._console.print(
+            f"[bold]{escape(recipe.model)}[/] learns [bold]{escape(run.env.name)}[/] {sandboxed}: {recipe.steps} steps of "
+            f"{recipe.tasks} tasks x {recipe.group} rollouts -> [bold]{escape(str(run.path))}[/]{continued}"
+        )
+        self._alarmed = bool(progress.alarms)
+        if progress.evaluations:
+            self._heldout = f"{progress.evaluations[-1].mean:.3f}"
+
+    def measuring(self, version: int, num_rollouts: int) -> None:
+        """Draw a bar."""
+        self._bar = self._bars.add_task(f"measuring version {version}", total=num_rollouts)
+
+    def rollout(self, row: TraceRow) -> None:  # noqa: ARG002 - it only counts
+        """One more of a measurement."""
+        if self._bar is not None:
+            self._bars.update(self._bar, advance=1)
+
+    def measured(self, evaluation: Measured) -> None:
+        """Say how it did on held-out tasks."""
+        if self._bar is not None:
+            self._bars.remove_task(self._bar)
+            self._bar = None
+        self._heldout = f"{evaluation.mean:.3f}"
+        failed = f", [red]{evaluation.failed} failed[/]" if evaluation.failed else ""
+        self._console.print(
+            f"[bold green]held-out {evaluation.mean:.3f}[/]  {evaluation.low:.3f} to {evaluation.high:.3f} at 95%, "
+            f"full marks {evaluation.passed:.1%}  [dim]version {evaluation.version}, {evaluation.rollouts} rollouts{failed}[/]"
+        )
+
+    def learned(self, step: Learned, alarm: Alarm | None = None) -> None:
+        """Say how the step went."""
+        self._alarmed = self._alarmed or alarm is not None
+        self._console.print(step_line(step, self._heldout, alarmed=self._alarmed))
+        if alarm is not None:
+            self._console.print(f"[bold red]alarm:[/] {escape(alarm.sentence)}")
+
+    def went_back(self, version: int, best: int) -> None:
+        """Say that earlier weights are in place."""
+        self._console.print(f"[yellow]the score fell: version {version} goes on from the weights of version {best}[/]")
+
+
+def step_line(step: Learned, heldout: str, *, alarmed: bool = False) -> str:
+    """One step in one line."""
+    shares = " ".join(f"{name[:6]} {share:.0%}" for name, share in step.shares.items())
+    pieces = [
+        f"[bold]v{step.version:<3}[/] reward [bold]{step.reward:.3f}[/]",
+        f"passed {step.passed:4.0%}",
+        f"[dim]held-out[/] {heldout or '-'}",
+        f"groups {step.informative}/{step.groups}",
+        f"[red]failed {step.failed}[/]" if step.failed else "failed 0",
+        f"[dim]kl {step.kl:.0e} ent {step.entropy:.2f} clip {step.clipped:.0%} stale {step.staleness}[/]",
+        f"{step.tokens_per_s:.0f} tok/s",
+        f"[dim]{step.seconds:.1f} s: {shares}[/]",
+        "[bold red]ALARM[/]" if alarmed else "",
+    ]
+    return "  ".join(piece for piece in pieces if piece)
+
+
+def print_outcome(path: Path, outcome: Outcome) -> None:
+    """The end of a training run, for a person."""
+    console = Console(highlight=False, soft_wrap=True)
+    colour = {"complete": "green", "incomplete": "yellow"}.get(outcome.verdict, "red")
+    console.print(
+        f"[bold]{escape(outcome.name)}[/]: {escape(outcome.model)} on {escape(outcome.environment)}: "
+        f"[{colour}]{outcome.verdict}[/]" + (f": {escape(plain(outcome.stopped))}" if outcome.stopped else "")
+    )
+    for name, value in _lines(path, outcome):
+        console.print(f"[dim]{name:>10}[/]  {value}")
+    for sentence in outcome.alarms:
+        console.print(f"[bold red]alarm:[/] {escape(sentence)}")
+    console.print(f"look closer: {escape(str(path / REPORT))}   sandlot show {escape(str(path))}")
+
+
+def _lines(path: Path, outcome: Outcome) -> list[tuple[str, str]]:
+    failed = f", [red]{outcome.failed} without a score[/]" if outcome.failed else ", all scored"
+    lines = [
+        ("steps", f"{outcome.steps} of {outcome.of_steps}"),
+        ("rollouts", f"{outcome.rollouts:,}{failed}; sandbox: {outcome.sandbox}"),
+    ]
+    lines += [
+        (name, _level(each)) for name, each in (("before", outcome.heldout_before), ("after", outcome.heldout_after)) if each
+    ]
+    if outcome.paired is not None:
+        paired, apart = outcome.paired, "intervals apart" if outcome.separate else "intervals overlap"
+        chance = "p < 0.001" if paired.p_value < 0.001 else f"p = {paired.p_value:.3f}"
+        moved = f"[bold]{paired.difference.mean:+.3f}[/]  [dim]{paired.difference.low:+.3f} to {paired.difference.high:+.3f}[/]"
+        counts = f"{paired.improved} tasks better, {paired.regressed} worse"
+        lines.append(("change", f"{moved} paired by task, {chance}; {apart}; {counts}"))
+    whole = sum(outcome.time.values()) or 1.0
+    shares = ", ".join(f"{name} {spent / whole:.0%}" for name, spent in outcome.time.items())
+    lines.append(("time", f"{outcome.seconds:.0f} s, {outcome.cpu_s:.0f} s of CPU; steps: {shares}"))
+    if outcome.best_weights:
+        lines.append(("best", f"version {outcome.best_version}: --model hf:{escape(str(path / outcome.best_weights))}"))
+    return lines
+
+
+def _level(heldout: Heldout) -> str:
+    tries = "   ".join(f"pass@{k} {share:.1%}" for k, share in heldout.pass_at.items())
+    return f"[bold]{heldout.mean:.3f}[/]  [dim]{heldout.low:.3f} to {heldout.high:.3f} at 95%, held-out[/]   {tries}"
+
+
+def show_recipe(recipe: Recipe, place: Path | None, *, json: bool) -> None:
+    """What would be trained; trains nothing."""
+    told = {"run": str(place_of(recipe, place)), "recipe": described(recipe)}
+    if json:
+        print_json(told)
+        return
+    sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(told), indent=2) + b"\n")
+    sys.stdout.flush()

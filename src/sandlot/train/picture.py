@@ -1,0 +1,140 @@
+"""Pictures as inline SVG: lines with bands, and bars of shares. Colours are the page's, so that light and dark both fit."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+
+WIDTH, HEIGHT = 560, 230
+LEFT, RIGHT, TOP, BOTTOM = 46, 14, 14, 34
+TICKS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One curve."""
+
+    name: str
+    points: Sequence[tuple[float, float]]
+    colour: str
+    """A CSS variable of the page, such as `--blue`."""
+    band: Sequence[tuple[float, float]] = ()
+    """Low and high at each point."""
+    dots: bool = False
+
+
+def line_chart(lines: Sequence[Line], *, x_name: str, y_range: tuple[float, float] | None = None, label: str) -> str:
+    """Curves over a common x. `y_range` is chosen from the data if it is not given."""
+    drawn = [line for line in lines if line.points]
+    if not drawn:
+        return '<p class="dim">nothing to draw yet</p>'
+    xs = [x for line in drawn for x, _ in line.points]
+    frame = Frame(min(xs), max(xs), *(y_range or _room(drawn)))
+    body = "".join((frame.grid(x_name), *(_curve(frame, line) for line in drawn)))
+    legend = "".join(
+        f'<span><i style="background:var({line.colour})"></i>{escape(line.name)}</span>' for line in drawn if len(drawn) > 1
+    )
+    return (
+        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(label)}">{body}</svg>'
+        f'<div class="legend">{legend}</div>'
+    )
+
+
+def share_bar(parts: Sequence[tuple[str, float, str]], *, label: str) -> str:
+    """One bar of shares, and what they are: (name, amount, colour)."""
+    whole = sum(amount for _, amount, _ in parts) or 1.0
+    at, pieces, legend = 0.0, "", ""
+    for name, amount, colour in parts:
+        wide = amount / whole * 100
+        title = f"{name}: {amount:.1f} s, {wide:.0f} %"
+        pieces += f'<rect x="{at:.2f}" y="0" width="{max(0.0, wide - 0.3):.2f}" height="12" rx="1" style="fill:var({colour})">'
+        pieces += f"<title>{escape(title)}</title></rect>"
+        legend += f'<span><i style="background:var({colour})"></i>{escape(name)} <b>{wide:.0f} %</b></span>'
+        at += wide
+    return (
+        f'<svg class="bar" viewBox="0 0 100 12" preserveAspectRatio="none" role="img" aria-label="{escape(label)}">{pieces}</svg>'
+        f'<div class="legend">{legend}</div>'
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """From data to places on the picture."""
+
+    left: float
+    right: float
+    low: float
+    high: float
+
+    def x(self, value: float) -> float:
+        """Across."""
+        return LEFT + (value - self.left) / ((self.right - self.left) or 1.0) * (WIDTH - LEFT - RIGHT)
+
+    def y(self, value: float) -> float:
+        """Down."""
+        inside = min(max(value, self.low), self.high)
+        return HEIGHT - BOTTOM - (inside - self.low) / ((self.high - self.low) or 1.0) * (HEIGHT - TOP - BOTTOM)
+
+    def grid(self, x_name: str) -> str:
+        """Lines to read values by, with their numbers."""
+        parts: list[str] = []
+        for number in range(TICKS + 1):
+            value = self.low + (self.high - self.low) * number / TICKS
+            y = self.y(value)
+            parts.append(f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>')
+            parts.append(f'<text class="tick" x="{LEFT - 7}" y="{y + 3.5:.1f}" text-anchor="end">{_number(value)}</text>')
+        parts += [
+            f'<text class="tick" x="{self.x(value):.1f}" y="{HEIGHT - BOTTOM + 15}" text-anchor="middle">{value}</text>'
+            for value in _whole_ticks(self.left, self.right)
+        ]
+        middle = (LEFT + WIDTH - RIGHT) / 2
+        parts.append(f'<text class="tick" x="{middle}" y="{HEIGHT - 4}" text-anchor="middle">{escape(x_name)}</text>')
+        return "".join(parts)
+
+
+def _curve(frame: Frame, line: Line) -> str:
+    places = [(frame.x(x), frame.y(y)) for x, y in line.points]
+    parts: list[str] = []
+    if line.band:
+        along = list(zip(line.points, line.band, strict=True))
+        upper = [(frame.x(x), frame.y(high)) for (x, _), (_, high) in along]
+        lower = [(frame.x(x), frame.y(low)) for (x, _), (low, _) in reversed(along)]
+        parts.append(f'<polygon points="{_joined([*upper, *lower])}" style="fill:var({line.colour});opacity:.16"/>')
+        # A band of one point has no area, so its ends are drawn too.
+        for (x, top), (_, bottom) in zip(upper, reversed(lower), strict=True):
+            parts.append(
+                f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{top:.1f}" y2="{bottom:.1f}" style="stroke:var({line.colour});opacity:.5"/>'
+            )
+    parts.append(
+        f'<polyline points="{_joined(places)}" fill="none" style="stroke:var({line.colour})" stroke-width="2" '
+        'stroke-linejoin="round" stroke-linecap="round"/>'
+    )
+    if line.dots or len(places) == 1:
+        for (x, y), (at, value) in zip(places, line.points, strict=True):
+            title = f"<title>{escape(f'{line.name}, {at:g}: {value:.4g}')}</title>"
+            parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3.5" style="fill:var({line.colour})">{title}</circle>')
+    return "".join(parts)
+
+
+def _joined(places: Sequence[tuple[float, float]]) -> str:
+    return " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
+
+
+def _room(lines: Sequence[Line]) -> tuple[float, float]:
+    """A range that holds everything drawn, with some air; 0 is in it if it is near."""
+    values = [y for line in lines for _, y in line.points] + [y for line in lines for pair in line.band for y in pair]
+    finite = [value for value in values if math.isfinite(value)] or [0.0]
+    low, high = min(finite), max(finite)
+    low = 0.0 if 0 <= low < high else low
+    return low, high + (0.08 * (high - low) or max(abs(high), 1e-12) * 0.5)
+
+
+def _whole_ticks(left: float, right: float) -> list[int]:
+    step = max(1, math.ceil((right - left) / 8))
+    return list(range(math.ceil(left), math.floor(right) + 1, step))
+
+
+def _number(value: float) -> str:
+    if value and abs(value) < 0.01:
+        return f"{value:.0e}"
+    return f"{value:.2f}" if abs(value) < 10 else f"{value:.0f}"

@@ -1,0 +1,49 @@
+"""A training run, from a recipe to its report. This is what `sandlot train` and `sandlot.train` call.
+
+The same call on the same folder continues a run that was interrupted; with a changed recipe it is refused, because half a run of
+one and half of another is neither.
+"""
+
+import time
+from pathlib import Path
+
+import anyio
+
+from sandlot.run.results import Sitting, note_sitting
+from sandlot.run.run import cpu_seconds
+from sandlot.train.loop import Watcher, learn
+from sandlot.train.progress import Progress
+from sandlot.train.recipe import Recipe
+from sandlot.train.report import write_report
+
+
+def train(recipe: Recipe, *, run: str | Path | None = None, watch: Watcher | None = None) -> Progress:
+    """Train, or go on training, and give back how it went. The run lies in `runs/NAME` unless told otherwise.
+
+    Inside an event loop, await `train_async` instead.
+    """
+
+    async def go() -> Progress:
+        return await train_async(recipe, place_of(recipe, run), watch)
+
+    return anyio.run(go)
+
+
+async def train_async(recipe: Recipe, path: Path, watch: Watcher | None = None) -> Progress:
+    """As `train`, in a loop that is there."""
+    started_s, cpu_s = time.monotonic(), cpu_seconds()
+    progress = await learn(recipe, path, watch)
+    sitting = Sitting(
+        wall_s=time.monotonic() - started_s,
+        cpu_s=cpu_seconds() - cpu_s,
+        stopped=progress.stopped,
+        tripped=progress.tripped,
+    )
+    note_sitting(path, sitting)
+    write_report(progress, recipe)
+    return progress
+
+
+def place_of(recipe: Recipe, run: str | Path | None) -> Path:
+    """Where a recipe's run lies."""
+    return Path(run) if run is not None else Path("runs") / recipe.name

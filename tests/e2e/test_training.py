@@ -1,0 +1,154 @@
+"""Whole training runs of a tiny model: the same twice, the same after `kill -9`, and never staler than allowed."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from command_line import environ, refused, started
+from sandlot.env.module import load_module
+from sandlot.env.taskset import tasks_of
+from sandlot.run.results import Run
+from sandlot.train.algorithms import PolicyGradient
+from sandlot.train.groups import task_order
+from sandlot.train.progress import Progress, read_lines
+from sandlot.train.recipe import Evaluation
+from sandlot.train.train import train, train_async
+from sandlot.train.trainer import Optimisation
+from sandlot.types import Split
+from tiny_models import write_tiny
+
+pytestmark = pytest.mark.timeout(120)
+
+WORLD = Path(__file__).parent.parent / "worlds" / "letters.py"
+letters = load_module(WORLD)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    return write_tiny(tmp_path_factory.mktemp("models") / "tiny")
+
+
+def numbers(progress: Progress) -> list[tuple]:
+    """What must be the same: everything but the time it took."""
+    return [(step.version, step.loss, step.norm, step.reward, step.tokens, step.entropy) for step in progress.steps]
+
+
+@pytest.fixture(scope="module")
+def whole(folder, tmp_path_factory) -> Progress:
+    """A run that nothing happened to."""
+    return train(letters.recipe(folder), run=tmp_path_factory.mktemp("whole") / "run")
+
+
+def test_the_same_seed_gives_the_same_losses_and_another_seed_others(folder, whole, tmp_path):
+    assert numbers(train(letters.recipe(folder), run=tmp_path / "elsewhere")) == numbers(whole)
+    assert numbers(train(letters.recipe(folder, seed=1), run=tmp_path / "other")) != numbers(whole)
+
+
+def test_killed_in_the_middle_of_a_step_and_continued_it_gives_the_losses_of_a_run_that_was_not(folder, whole, tmp_path):
+    place = tmp_path / "run"
+    command = [sys.executable, "-m", "sandlot", "train", WORLD, "--run", place, "--json"]
+    process = subprocess.Popen(
+        [*map(str, command)], cwd=tmp_path, env=environ(TINY=str(folder)), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    while len([line for line in read_lines(place) if line.version >= 1]) < 2 and process.poll() is None:
+        os.sched_yield()
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert len(read_lines(place)) < 6, "it was over before it could be killed"
+    done = started("train", WORLD, "--run", place, "--json", cwd=tmp_path, TINY=str(folder))
+    assert done.code == 0, done.err
+    assert done.json["verdict"] == "complete"
+    assert numbers(Progress.of(place)) == numbers(whole)
+    assert [line.version for line in Progress.of(place).evaluations] == [0, 4]
+
+
+def test_a_run_that_is_asked_for_more_steps_goes_on(folder, whole, tmp_path):
+    place = tmp_path / "run"
+    train(letters.recipe(folder, steps=2), run=place)
+    assert numbers(train(letters.recipe(folder), run=place)) == numbers(whole)
+
+
+def test_another_recipe_in_the_same_folder_is_refused(folder, tmp_path):
+    place = tmp_path / "run"
+    train(letters.recipe(folder, steps=1), run=place)
+    done = started("train", WORLD, "--run", place, "--seed", 5, cwd=tmp_path, TINY=str(folder))
+    assert "begun with another seed" in refused(done)
+
+
+async def test_staleness_stays_within_its_bound_and_lengths_are_as_submitted(folder, tmp_path):
+    trained = Counter()
+
+    def recording(groups, values=None):
+        trained.update(len(row) for group in groups for member in group.members for row in member.rows)
+        return PolicyGradient(baseline="dr_grpo")(groups, values)
+
+    progress = Progress(tmp_path)
+    for steps in (3, 6):  # also across a stop
+        progress = await train_async(letters.recipe(folder, steps=steps, staleness=1, algorithm=recording), tmp_path / "run")
+    assert [step.version for step in progress.steps] == [1, 2, 3, 4, 5, 6]
+    assert max(step.staleness for step in progress.steps) <= 1
+    run = Run(tmp_path / "run")
+    order = task_order(tasks_of(letters.env, Split.TRAIN), 0)
+    submitted = Counter()
+    for number in range(6 * 2):
+        task, before = order(number)
+        for member in range(4):
+            node = next(iter(run.trace(task.id, before * 4 + member).turns()))
+            submitted[len(node.context) // 4 + len(node.tokens)] += 1
+    assert trained == submitted
+
+
+def test_a_model_that_gets_worse_goes_back_to_its_best_weights(folder, tmp_path):
+    """The reward is turned round: learning makes the measured score fall."""
+    recipe = letters.recipe(
+        folder,
+        steps=6,
+        reward=lambda trace: -(trace.reward or 0.0),
+        optimisation=Optimisation(learning_rate=3e-2, tokens=256),
+        evaluation=Evaluation(every=1, tasks=4, group=8, rollback=0.005),
+    )
+    progress = train(recipe, run=tmp_path / "run")
+    assert progress.rollbacks
+    back = progress.rollbacks[-1]
+    assert back.version == 6, "it falls in every step"
+    kept = tmp_path / "run" / "checkpoints"
+    assert weights(kept / "000006") == weights(kept / f"{back.best:06d}")
+
+
+def weights(place: Path) -> bytes:
+    return (place / "model" / "model.safetensors").read_bytes()
+
+
+def test_the_report_is_one_file_and_the_summary_has_its_numbers(whole):
+    page = (whole.path / "report.html").read_text()
+    assert page.count("<svg") >= 6
+    assert "http" not in page.replace("http-equiv", "")
+    assert "<script" not in page
+    found = msgspec.json.decode((whole.path / "summary.json").read_bytes())
+    assert found["verdict"] == "complete"
+    assert found["rollouts"] == 4 * 2 * 4 + 2 * 3 * 2
+    assert found["sandbox"] == "none"
+    for name in ("heldout_before", "heldout_after"):
+        assert found[name]["low"] <= found[name]["mean"] <= found[name]["high"]
+        assert set(found[name]["pass_at"]) == {"1", "2"}
+    assert found["paired"]["tasks"] == 3
+
+
+def test_a_dry_run_shows_the_recipe_and_makes_nothing(folder, tmp_path):
+    done = started("train", WORLD, "--steps", 7, "--dry-run", "--json", cwd=tmp_path, TINY=str(folder))
+    assert done.code == 0
+    assert done.json["recipe"]["steps"] == 7
+    assert not (tmp_path / "runs").exists()
+
+
+def test_what_is_not_a_recipe_is_told(tmp_path):
+    (tmp_path / "odd.py").write_text("def recipe():\n    return 3\n")
+    assert "returned int" in refused(started("train", "odd.py", cwd=tmp_path))
+    assert "no function `other`; it has: recipe" in refused(started("train", "odd.py:other", cwd=tmp_path))
+    assert "no recipe `none.py`" in refused(started("train", "none.py", cwd=tmp_path))
