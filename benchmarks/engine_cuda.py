@@ -10,11 +10,11 @@ from typing import Any
 import torch
 from engine_load import Agents, Flat, play_agents, play_flat, play_update
 from report import Row, say
-from sandlot.engine.cuda import CudaRunner
-from sandlot.engine.kernels import draw
 
 from sandlot.engine.batch import Cache
+from sandlot.engine.cuda import CudaRunner
 from sandlot.engine.engine import Engine
+from sandlot.engine.kernels import draw
 from sandlot.nn.decoder import Decoder
 from sandlot.nn.shape import Rope, Shape, config_of
 

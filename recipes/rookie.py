@@ -47,8 +47,8 @@ CONTEXT = 2048
 
 FIRST = 7000
 """Steps without drill, which come first: the others take longer, and the rule asks for drill."""
-STEPS = 1500
-EVERY = 100
+STEPS = 4000
+EVERY = 250
 JUDGED = 160
 ENOUGH = 0.35
 
@@ -269,7 +269,7 @@ def train(file: Path, device: str, first: int = FIRST) -> Iterator[tuple[int, De
         of_drill = step > 0 and step % 2 == 1
         waiting[of_drill] = waiting[of_drill] or batches(drill if of_drill else others, rng)
         done = step + first
-        rate = LEARNING_RATE * min(1.0, done / WARM_UP) * (0.65 + 0.35 * math.cos(math.pi * min(1.0, done / max(1, first))))
+        rate = LEARNING_RATE * min(1.0, done / WARM_UP) * (0.8 + 0.2 * math.cos(math.pi * min(1.0, done / max(1, first))))
         for group in optimizer.param_groups:
             group["lr"] = rate
         loss = loss_of(decoder, waiting[of_drill].pop())

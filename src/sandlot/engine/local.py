@@ -39,12 +39,12 @@ class LocalConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     kv_bytes: int = 2**30
     """Memory for keys and values."""
-    block_size: int = 16
-    """Tokens in one block of it."""
+    block_size: int | None = None
+    """Tokens in one block of it; None for 16, on a GPU 64."""
     max_batch: int = 32
     """Requests that run at once."""
-    chunk: int = 512
-    """Tokens computed in one step, at most."""
+    chunk: int | None = None
+    """Tokens computed in one step, at most; None for 512, on a GPU 32,768: long ones keep it from waiting for the host."""
     context: int | None = None
     """Tokens of one request, prompt and completion; None for all the model was made for."""
     patience_s: float = 600.0
@@ -63,20 +63,23 @@ async def open_local(
     *,
     name: str = "",
     config: LocalConfig | None = None,
-    runner: MakeRunner = plain_runner,
-    pick: Pick = inverse,
+    runner: MakeRunner | None = None,
+    pick: Pick | None = None,
     decode: Decode | None = None,
 ) -> AsyncGenerator["LocalModel"]:
     """Load a folder, or take a decoder, and sample from it in this process until closed.
 
+    A folder goes to the GPU if there is one. What runs a decoder and draws its tokens follows from where it is, unless named.
     `decode` is for stop texts; a folder brings its own.
     """
-    config = config or LocalConfig()
     with boundary(ModelError, f"loading {model if isinstance(model, Path) else 'the model'}"):
-        decoder = model if isinstance(model, Decoder) else await off_loop("load_folder", lambda: load_folder(model))
+        decoder = model if isinstance(model, Decoder) else await off_loop("load_folder", lambda: _loaded(model))
         if decode is None and isinstance(model, Path):
             decode = await off_loop("tokenizer", lambda: _decode_of(model))
-        engine = _engine(decoder, config, runner, pick, decode)
+        on_gpu = decoder.embedding.weight.device.type == "cuda"
+        config = _settled(config or LocalConfig(), on_gpu=on_gpu)
+        own_runner, own_pick = _cuda_ways(config) if on_gpu else (plain_runner, inverse)
+        engine = _engine(decoder, config, runner or own_runner, pick or own_pick, decode)
     local = LocalModel(name or str(model if isinstance(model, Path) else decoder.shape.family), decoder, engine, config)
     try:
         yield local
@@ -182,6 +185,8 @@ def attention_cost(shape: Shape) -> float:
 def _engine(decoder: Decoder, config: LocalConfig, runner: MakeRunner, pick: Pick, decode: Decode | None) -> Engine:
     shape, dtype = decoder.shape, decoder.embedding.weight.dtype
     context = min(config.context or shape.context, shape.context)
+    assert config.block_size is not None
+    assert config.chunk is not None
     most = config.max_batch * -(-context // config.block_size)
     blocks = min(config.kv_bytes // Cache.block_bytes(shape, config.block_size, dtype), most)
     return Engine(
@@ -195,6 +200,29 @@ def _engine(decoder: Decoder, config: LocalConfig, runner: MakeRunner, pick: Pic
         old_kv=config.old_kv,
         decode=decode,
     )
+
+
+def _loaded(folder: Path) -> Decoder:
+    return load_folder(folder, device="cuda" if torch.cuda.is_available() else "cpu")
+
+
+def _settled(config: LocalConfig, *, on_gpu: bool) -> LocalConfig:
+    """With what the device decides filled in."""
+    block_size, chunk = (64, 32768) if on_gpu else (16, 512)
+    return msgspec.structs.replace(
+        config, block_size=config.block_size or block_size, chunk=config.chunk or max(chunk, config.max_batch + 1)
+    )
+
+
+def _cuda_ways(config: LocalConfig) -> tuple[MakeRunner, Pick]:
+    """The runner and the pick of a GPU."""
+    from sandlot.engine.cuda import CudaRunner  # noqa: PLC0415 - Triton is there only where a GPU is
+    from sandlot.engine.kernels import draw  # noqa: PLC0415 - as above
+
+    def runner(decoder: Decoder, blocks: int, block_size: int) -> Runner:
+        return CudaRunner(decoder, blocks=blocks, block_size=block_size, max_batch=config.max_batch, max_context=config.context)
+
+    return runner, draw
 
 
 def _decode_of(folder: Path) -> Decode:
