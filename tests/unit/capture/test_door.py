@@ -128,3 +128,21 @@ async def test_what_no_context_bounds_is_bounded_too():
         statuses = [(await ask(client, {"role": "user", "content": str(number)}, thought))[0] for number in range(4)]
     assert statuses == [200, 200, 400, 400]
     assert len(msgspec.msgpack.encode(trace)) < MAX_KEPT_BYTES
+
+
+async def flood(stream):
+    """Headers for as long as somebody takes them."""
+    for _ in range(10_000):
+        await stream.send(b"X-Long: " + b"x" * 8000 + b"\r\n")
+    while True:
+        await stream.receive()
+
+
+async def test_headers_without_end_are_cut_off():
+    async with answering(ScriptedTokens("A")) as (client, _, _):
+        host, port = client._base_url.host, client._base_url.port
+        async with await anyio.connect_tcp(host, port) as stream:
+            await stream.send(b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\n")
+            with anyio.fail_after(10), pytest.raises((anyio.BrokenResourceError, anyio.EndOfStream)):
+                await flood(stream)
+        assert (await ask(client, SHORT))[0] == 200
