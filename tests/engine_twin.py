@@ -82,6 +82,29 @@ def twin(model: Decoder, request: Request) -> tuple[list[int], list[float]]:
     return known[len(request.ids) :], logprobs
 
 
+def redrawn(models: dict[int, Decoder], request: Request, answer: Finished) -> tuple[list[int], list[float]]:
+    """What the twin draws at each place of an answer after what stands before it, with the weights said to have sampled it.
+
+    If that is the answer itself, the twin would have given it: one pass for each version instead of one for each token.
+    """
+    known, versions = [*request.ids, *answer.ids.tolist()], answer.versions.tolist()
+    with torch.inference_mode():
+        logits = {
+            version: models[version].logits(models[version](torch.tensor(known), torch.arange(len(known)), causal()))
+            for version in set(versions)
+        }
+    first = len(request.ids)
+    pairs = [drawn(logits[version][at - 1], request, at) for at, version in enumerate(versions, first)]
+    return [token for token, _ in pairs], [logprob for _, logprob in pairs]
+
+
+def load(model: Decoder, other: Decoder) -> None:
+    """Weights in place."""
+    with torch.no_grad():
+        for weight, new in zip(model.parameters(), other.parameters(), strict=True):
+            weight.copy_(new)
+
+
 def drawn(logits: torch.Tensor, request: Request, position: int) -> tuple[int, float]:
     """One token, token by token: the sampler's rule spelled out."""
     if request.temperature == 0:

@@ -9,6 +9,7 @@ import time
 import urllib.request
 from pathlib import Path
 
+import anyio
 import pytest
 
 from command_line import ENVIRONMENTS, environ, started
@@ -84,6 +85,24 @@ async def test_policies_and_a_judge_share_one_engine_and_its_death_is_told_as_th
             with pytest.raises(ModelError, match="ended with code -9"):
                 await tokens.sample([1], Sampling(max_tokens=1))
             await tokens.release("any")
+    assert engines._running == {}
+
+
+async def test_two_who_ask_at_once_share_one_engine(folder):
+    found = []
+
+    async def ask(ready: anyio.Event) -> None:
+        async with open_engine(f"hf:{folder}") as engine:
+            found.append(engine)
+            if len(found) == 2:
+                ready.set()
+            await ready.wait()
+
+    ready = anyio.Event()
+    async with anyio.create_task_group() as group:
+        group.start_soon(ask, ready)
+        group.start_soon(ask, ready)
+    assert found[0] is found[1]
     assert engines._running == {}
 
 

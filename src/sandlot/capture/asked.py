@@ -89,7 +89,7 @@ def text_parts(text: str) -> tuple[Text, ...]:
 
 def result_of(call: str, text: str, *, error: bool = False) -> Message:
     """One tool result as a message."""
-    return Message(role=Role.TOOL, parts=(ToolResult(call, text, error=error),), agent="environment")
+    return Message(role=Role.TOOL, parts=(ToolResult(call[:MAX_NAME], text, error=error),), agent="environment")
 
 
 def wishes_of(request: Any, names: Sequence[str]) -> Json:

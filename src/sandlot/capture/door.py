@@ -5,7 +5,7 @@ several at once is still a record of what happened. A limit that is reached ends
 middle of one.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any
 
 import anyio
@@ -16,6 +16,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from sandlot.calls.arguments import storable
 from sandlot.capture.anthropic import messages_body, messages_events, read_messages
 from sandlot.capture.asked import Answered, Asked
 from sandlot.capture.exchange import EventStream, body_of, event, json_response, while_connected
@@ -29,6 +30,8 @@ from sandlot.types import End, Role
 
 MAX_OVERFLOWS = 16
 """Requests one after the other that do not fit into the context; an agent that cannot shorten its history by then has ended."""
+MAX_KEPT_BYTES = 32 * 2**20
+"""Messages of one rollout that are kept in its trace."""
 WISH_CHARS = 200
 """What is written down of a wish that was not granted."""
 MODEL = "sandlot"
@@ -53,6 +56,7 @@ class Conversation:
         self._count_turn = count_turn
         self._limit: End | None = None
         self._num_overflows = 0
+        self._kept_bytes = 0
         self._taking = anyio.Lock()
         self._wishes: set[str] = set()
 
@@ -80,6 +84,7 @@ class Conversation:
         try:
             with boundary(HarnessError, "finding a request in the trace"):
                 leaf = self.history.leaf_of(asked.messages, asked.tools)
+            new_bytes = self._room_for(trace.nodes[num_nodes:])
             with timed(trace.phases, "model"), boundary(ModelError, "the policy"):
                 node = await self._policy.turn(trace, leaf, asked.tools)
             if not node.sampled or node.message.role is not Role.ASSISTANT:
@@ -95,7 +100,15 @@ class Conversation:
             del trace.events[num_events:]
             self.num_abandoned += 1
             raise
+        self._kept_bytes += new_bytes
         return node
+
+    def _room_for(self, nodes: Sequence[Node]) -> int:
+        """What a request adds to the trace; much of it may be no token of any prompt, so no context bounds it."""
+        size = sum(len(msgspec.msgpack.encode(node.message)) for node in nodes)
+        if self._kept_bytes + size > MAX_KEPT_BYTES:
+            raise ModelError(f"the conversation is over {MAX_KEPT_BYTES} bytes; no more of it is kept", kind="context")
+        return size
 
     def _overflow(self, error: SandlotError) -> None:
         event = Event(kind="context_overflow", turn=self._trace.num_turns, detail={"message": str(error)[:500]})
@@ -195,7 +208,7 @@ def _is_overflow(error: Exception | None) -> bool:
 def _brief(value: object) -> object:
     """A wish as it was said, or the beginning of its text."""
     text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
-    return value if len(text) <= WISH_CHARS else text[:WISH_CHARS]
+    return value if len(text) <= WISH_CHARS and storable(value) else text[:WISH_CHARS]
 
 
 def _error(error: Exception | None) -> dict[str, Any]:

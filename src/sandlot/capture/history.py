@@ -21,7 +21,7 @@ import msgspec
 from sandlot.drift import DriftKind
 from sandlot.ports import ToolSpec
 from sandlot.trace import Event, Message, Node, Reasoning, Text, ToolCall, ToolResult, Trace
-from sandlot.types import Role
+from sandlot.types import Role, digest
 
 Shape = tuple[Any, ...]
 
@@ -44,14 +44,14 @@ class History:
     trace: Trace
     drifts: Counter[DriftKind] = field(default_factory=Counter[DriftKind])
     """Requests by the worst that happened to their history."""
-    _tools: dict[int, bytes] = field(default_factory=dict[int, bytes])
-    """Which tools a conversation began with, by its root: with others its prompt is another one."""
+    _tools: dict[int, str] = field(default_factory=dict[int, str])
+    """Which tools a conversation began with (their digest), by its root: with others its prompt is another one."""
     _children: dict[int | None, list[int]] = field(default_factory=dict[int | None, list[int]])
     _num_seen: int = 0
 
     def leaf_of(self, messages: Sequence[Message], tools: Sequence[ToolSpec]) -> int:
         """The node a turn is to be taken below: found as far as possible, appended from there."""
-        told = msgspec.json.encode(list(tools))
+        told = digest(msgspec.json.encode(list(tools)))
         found = self._found(messages, told)
         leaf, realigned = found.leaf, found.realigned
         forked = self._forked(leaf)
@@ -76,7 +76,7 @@ class History:
             self._children.clear()
             self._num_seen = 0
 
-    def _found(self, messages: Sequence[Message], told: bytes) -> "Found":
+    def _found(self, messages: Sequence[Message], told: str) -> "Found":
         """The longest path that the messages begin with.
 
         Of several that fit, the newest: a client goes on with the last answer it got.

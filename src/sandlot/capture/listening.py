@@ -48,7 +48,7 @@ async def listening(
     """Serve the application; gives its base address, `http://HOST:PORT` or `unix:PATH`. Port 0 takes any free one."""
     config = uvicorn.Config(
         app, lifespan="off", log_level="error", access_log=False, date_header=False, server_header=False,
-        timeout_keep_alive=75, ws="none",
+        timeout_keep_alive=75, ws="none", http="h11",  # the one that bounds headers: who speaks to us may be hostile
     )  # fmt: skip
     config.timeout_graceful_shutdown = drain_s  # pyright: ignore[reportAttributeAccessIssue] - whole seconds by its type, a deadline by its use
     taken = _at_path(unix) if unix is not None else _at_port(host, port)

@@ -73,7 +73,11 @@ async def open_engine(spec: str, options: Sequence[str] = ()) -> AsyncGenerator[
     key = os.getpid(), spec, " ".join(options)
     engine = _running.get(key)
     if engine is None:
-        engine = _running[key] = await _started(spec, options)
+        started = await _started(spec, options)
+        engine = _running.setdefault(key, started)
+        if engine is not started:  # somebody else was faster
+            with anyio.move_on_after(CLOSE_S + 5, shield=True):
+                await _stopped(started)
     engine.num_users += 1
     try:
         await _require_ready(engine)

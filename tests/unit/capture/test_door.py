@@ -2,12 +2,14 @@
 
 import json
 from contextlib import asynccontextmanager
+from io import BytesIO
 
 import aiohttp
 import anyio
+import msgspec
 import pytest
 
-from sandlot.capture.door import MAX_OVERFLOWS, Conversation, capture_app
+from sandlot.capture.door import MAX_KEPT_BYTES, MAX_OVERFLOWS, Conversation, capture_app
 from sandlot.capture.listening import listening
 from sandlot.errors import HarnessError, ModelError
 from sandlot.model.rendered import rendered
@@ -34,7 +36,7 @@ async def answering(model):
 
 
 async def ask(client, *messages, path="/v1/chat/completions"):
-    async with client.post(path, data=json.dumps({"messages": messages})) as response:
+    async with client.post(path, data=BytesIO(json.dumps({"messages": messages}).encode())) as response:
         return response.status, await response.read()
 
 
@@ -109,3 +111,38 @@ async def test_a_wish_is_written_down_in_few_words(stop):
         assert response.status == 200
     (event,) = [event for event in trace.events if event.kind == "wishes_ignored"]
     assert len(json.dumps(event.detail)) < 2000
+
+
+async def test_a_wish_no_store_can_hold_is_written_down_as_text():
+    async with (
+        answering(ScriptedTokens("A")) as (client, _, trace),
+        client.post("/v1/messages", data=json.dumps({"messages": [SHORT], "max_tokens": 2**70})) as response,
+    ):
+        assert response.status == 200
+    assert msgspec.msgpack.encode(trace)
+
+
+async def test_what_no_context_bounds_is_bounded_too():
+    thought = {"role": "assistant", "content": "a", "reasoning_content": "x" * (MAX_KEPT_BYTES // 3)}
+    async with answering(ScriptedTokens()) as (client, _, trace):
+        statuses = [(await ask(client, {"role": "user", "content": str(number)}, thought))[0] for number in range(4)]
+    assert statuses == [200, 200, 400, 400]
+    assert len(msgspec.msgpack.encode(trace)) < MAX_KEPT_BYTES
+
+
+async def flood(stream):
+    """Headers for as long as somebody takes them."""
+    for _ in range(10_000):
+        await stream.send(b"X-Long: " + b"x" * 8000 + b"\r\n")
+    while True:
+        await stream.receive()
+
+
+async def test_headers_without_end_are_cut_off():
+    async with answering(ScriptedTokens("A")) as (client, _, _):
+        host, port = client._base_url.host, client._base_url.port
+        async with await anyio.connect_tcp(host, port) as stream:
+            await stream.send(b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\n")
+            with anyio.fail_after(10), pytest.raises((anyio.BrokenResourceError, anyio.EndOfStream)):
+                await flood(stream)
+        assert (await ask(client, SHORT))[0] == 200

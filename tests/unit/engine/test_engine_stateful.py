@@ -4,11 +4,11 @@ import hypothesis.strategies as st
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from engine_twin import VOCABULARY, decoder, engine, twin
+from engine_twin import VOCABULARY, decoder, engine, load, redrawn
 from sandlot.engine.evict import ByCost, LeastRecent
 from sandlot.engine.request import Request
 
-MODEL = decoder()
+MODELS = {version: decoder(version) for version in range(3)}
 ROOTS = [[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11], [1, 2, 3, 4, 5, 6, 60], [20] * 9]
 """Prompts begin alike, so that the tree is used."""
 
@@ -17,7 +17,8 @@ class Requests(RuleBasedStateMachine):
     @initialize(blocks=st.integers(7, 24), max_batch=st.integers(1, 5), chunk=st.integers(6, 20), by_cost=st.booleans())
     def begin(self, blocks, max_batch, chunk, by_cost):
         eviction = ByCost(attention=0.1) if by_cost else LeastRecent()
-        self.engine = engine(MODEL, blocks=blocks, max_batch=max_batch, chunk=chunk, eviction=eviction)
+        self.model = decoder(0)
+        self.engine = engine(self.model, blocks=blocks, max_batch=max_batch, chunk=chunk, eviction=eviction)
         self.asked: dict[int, Request] = {}
         self.histories = list(ROOTS)
 
@@ -48,6 +49,12 @@ class Requests(RuleBasedStateMachine):
     def release(self, session):
         self.engine.release(session)
 
+    @rule()
+    def update(self):
+        version = self.engine.version + 1
+        if version in MODELS:
+            self.engine.update(version, lambda: load(self.model, MODELS[version]))
+
     @rule(count=st.integers(1, 12))
     def step(self, count):
         for _ in range(count):
@@ -56,7 +63,9 @@ class Requests(RuleBasedStateMachine):
     def answer(self, finished):
         for each in finished:
             request = self.asked.pop(each.id)
-            assert each.ids.tolist() == twin(MODEL, request)[0]
+            assert len(each.ids) == request.max_tokens
+            assert each.ids.tolist() == redrawn(MODELS, request, each)[0]
+            assert each.versions.tolist() == sorted(each.versions.tolist())
             self.histories.append([*request.ids, *each.ids.tolist()])
 
     @invariant()

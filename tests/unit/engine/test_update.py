@@ -5,32 +5,16 @@ import copy
 import hypothesis.strategies as st
 import numpy as np
 import pytest
-import torch
 from hypothesis import given, settings
 
-from engine_twin import decoder, drawn, engine, prompt, scores
+from engine_twin import decoder, engine, load, prompt, redrawn
 from sandlot.engine.request import Finished, Request
 
 VERSIONS = {version: decoder(version) for version in range(4)}
 
 
 def loaded(model, version: int):
-    def put() -> None:
-        with torch.no_grad():
-            for weight, new in zip(model.parameters(), VERSIONS[version].parameters(), strict=True):
-                weight.copy_(new)
-
-    return put
-
-
-def expected(request: Request, versions: list[int]) -> tuple[list[int], list[float]]:
-    """Each token by a whole forward pass with the weights that are said to have sampled it."""
-    known, logprobs = list(request.ids), []
-    for version in versions:
-        token, logprob = drawn(scores(VERSIONS[version], known), request, len(known))
-        known.append(token)
-        logprobs.append(logprob)
-    return known[len(request.ids) :], logprobs
+    return lambda: load(model, VERSIONS[version])
 
 
 def run(it, model, requests: list[Request], at: list[int]) -> tuple[dict[int, Finished], dict[int, Request]]:
@@ -70,7 +54,8 @@ def test_every_token_is_what_its_version_would_have_sampled(asked, at, blocks):
     assert finished.keys() == by_number.keys()
     for number, request in by_number.items():
         answer = finished[number]
-        ids, logprobs = expected(request, answer.versions.tolist())
+        ids, logprobs = redrawn(VERSIONS, request, answer)
+        assert len(ids) == request.max_tokens
         assert answer.ids.tolist() == ids
         np.testing.assert_allclose(answer.logprobs, logprobs, atol=1e-4)
         assert answer.versions.tolist() == sorted(answer.versions.tolist())
@@ -91,7 +76,7 @@ def test_kept_kv_loses_nobody_and_is_told(asked, at, blocks):
         assert len(answer.ids) == request.max_tokens
         if len(set(answer.versions.tolist())) == 1:
             assert answer.stale == 0
-            assert answer.ids.tolist() == expected(request, answer.versions.tolist())[0]
+            assert answer.ids.tolist() == redrawn(VERSIONS, request, answer)[0]
 
 
 def test_kept_kv_counts_the_tokens_it_touched():
@@ -113,7 +98,8 @@ def test_old_kv_is_never_found_in_the_tree(old_kv):
     finished, _ = run(it, model, [request], [])
     (answer,) = finished.values()
     assert answer.cached == 0
-    assert answer.ids.tolist() == expected(request, [2] * 6)[0]
+    assert answer.versions.tolist() == [2] * 6
+    assert answer.ids.tolist() == redrawn(VERSIONS, request, answer)[0]
 
 
 def test_a_prompt_with_one_token_left_begins_again_too():
@@ -122,4 +108,5 @@ def test_a_prompt_with_one_token_left_begins_again_too():
     finished, asked = run(it, model, [Request(ids=prompt(0, 15), max_tokens=3, seed=1)], [1])
     (answer,) = finished.values()
     assert answer.stale == 0
-    assert answer.ids.tolist() == expected(*asked.values(), [1, 1, 1])[0]
+    assert answer.versions.tolist() == [1, 1, 1]
+    assert answer.ids.tolist() == redrawn(VERSIONS, *asked.values(), answer)[0]
