@@ -3,6 +3,9 @@
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 
+COUNTED = frozenset({"/v1/completions", "/v1/chat/completions", "/v1/models"})
+"""Routes counted by name; whatever else clients make up is one label."""
+
 
 class Metrics:
     """Counts of a server's life, and what its engine says about itself when asked."""
@@ -19,7 +22,7 @@ class Metrics:
 
     def count(self, route: str, status: int) -> None:
         """One more answer."""
-        self._answers[route if route.startswith("/v1/") and len(route) < 32 else "other", status] += 1
+        self._answers[route if route in COUNTED else "other", status] += 1
 
     def text(self) -> str:
         """All of it."""
