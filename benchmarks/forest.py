@@ -4,7 +4,7 @@
     make bench NAME=forest ARGS="--device cuda"         the Qwen3-0.6B shape on a GPU (needs torch, numpy and msgspec)
 
 Baselines: (a) a row for each model call (`calls`), (b) merged rows (`rows`). A forest shares prompts and everything else that is
-alike; where a group has one turn that is (c), merged rows that share their prompts. The formula's speed-up counts 6 P FLOP a token,
+alike; where a group has one turn that is (c), merged rows that share their prompts. The formula counts 6 P FLOP a token,
 12 L d a pair that attention looks at, and the vocabulary for tokens that are trained, which sharing does not save.
 """
 

@@ -279,7 +279,11 @@ def test_the_doctor_looks(sandlot, tmp_path):
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        (("run", NOTES, "-m", "nope:x"), "there are: `openai:`"),
+        (("run", NOTES, "-m", "nope:x"), "no model `nope`; there are: `smollm2`, `rookie`, `hf`"),
+        (("run", NOTES, "-m", "smolm2"), "did you mean `smollm2`?"),
+        (("run", NOTES, "-m", "hf:"), "write `hf:FOLDER`"),
+        (("run", NOTES, "-m", "openai:m@localhost:8000"), "write `openai:NAME@http://localhost:8000`"),
+        (("run", NOTES, "-m", "scripted:noop", "--agent-command", "x"), "run it in one with `--image host`"),
         (("run", NOTES, "-m", "scripted:nope"), "there are: golden"),
         (("run", NOTES, "-m", "scripted:mixed:7"), "between 0 and 1"),
         (("run", NOTES, "-m", "openai:"), "no name"),

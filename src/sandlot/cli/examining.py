@@ -35,6 +35,7 @@ def examined() -> list[Finding]:
         _open_files(),
         *_sandboxes(),
         _docker(),
+        _package("torch", "models on this machine (`smollm2`, `rookie`, `hf:FOLDER`); install `sandlot[torch]`"),
         _package("duckdb", "SQL over runs; install `sandlot[sql]`"),
         Finding(
             what="model key",

@@ -67,6 +67,8 @@ def main() -> None:
     except SandlotError as error:
         print(f"sandlot: {error}", file=sys.stderr)
         sys.exit(2)
+    except KeyboardInterrupt:
+        sys.exit(130)
     except BrokenPipeError:
         # The reader of our output has gone, as in `sandlot show RUN --json | head`; that is its right.
         sys.stderr.close()

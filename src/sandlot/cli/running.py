@@ -82,7 +82,8 @@ class Bar(Watcher):
         """Say where it goes, and whether it continues something."""
         continued = f", continuing after {num_done}" if num_done else ""
         self._console.print(
-            f"{plan.num_rollouts} rollouts of {len(plan.tasks)} tasks -> [bold]{path}[/]{continued}", highlight=False
+            f"{_counted(plan.num_rollouts, 'rollout')} of {_counted(len(plan.tasks), 'task')} -> [bold]{path}[/]{continued}",
+            highlight=False,
         )
         self._tally = Tally(plan.num_rollouts)
         self._line = self._bars.add_task("running", total=plan.num_rollouts, completed=num_done, said="")
@@ -93,6 +94,10 @@ class Bar(Watcher):
         assert self._line is not None
         self._tally.add(row)
         self._bars.update(self._line, advance=1, said=_said(self._tally.read()))
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def _said(reading: Reading) -> str:

@@ -1,5 +1,6 @@
 """What `show` prints: an environment, a run, a trace. Agent output is printed without terminal escapes."""
 
+import shlex
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,9 +19,11 @@ from sandlot.env.load import load
 from sandlot.env.rendering import printable, rendered_message
 from sandlot.env.taskset import tasks_of
 from sandlot.limits import OnBreach
+from sandlot.ports import ToolSource
 from sandlot.rubric import JudgeCheck, Score
 from sandlot.run.results import Run
 from sandlot.task import split_of
+from sandlot.tools.mcp import McpServer
 from sandlot.trace import Failed, Outcome, Scored
 
 BREACH = {
@@ -61,8 +64,8 @@ def _environment_lines(env: Environment, facts: dict[str, Any]) -> Iterator[tupl
             escape(tool.description.splitlines()[0]) if tool.description else "[yellow]no docstring: nothing tells the agent[/]"
         )
         yield "tool", f"[bold]{tool.name}[/]({arguments})  {said}"
-    for server in facts["mcp_servers"]:
-        yield "mcp", escape(server)
+    for source in env.parts.sources:
+        yield "mcp", _source(source)
     for constraint in env.constraints:
         yield "rule", f"[bold]{escape(constraint.id)}[/]  {escape(constraint.describe())}; {BREACH[constraint.on_breach]}"
     for name, checks in facts["rubrics"].items():
@@ -73,6 +76,13 @@ def _environment_lines(env: Environment, facts: dict[str, Any]) -> Iterator[tupl
         yield "rubric", f"[bold]{escape(name)}[/]  {count}, {points:g} point{'s' if points != 1 else ''}"
     if not facts["solution"]:
         yield "solution", "[yellow]none: `scripted:golden` cannot play it[/]"
+
+
+def _source(source: ToolSource) -> str:
+    if not isinstance(source, McpServer):
+        return escape(repr(source))
+    where = shlex.join(source.command) if source.command else source.url or ""
+    return f"[bold]{escape(source.name)}[/]  {escape(where)}{', inside the sandbox' if source.inside else ''}"
 
 
 def environment_facts(env: Environment) -> dict[str, Any]:

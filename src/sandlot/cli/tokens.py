@@ -19,8 +19,11 @@ def tokens(
         typer.Option("--model", help="The model it was sampled from, on this machine: `hf:FOLDER`, `smollm2`, `rookie`."),
     ] = None,
     gate: Annotated[
-        str, typer.Option("--gate", help="`fp32`: sampled by the same code in fp32. `bf16`: by other kernels, or in bf16.")
-    ] = "fp32",
+        str | None,
+        typer.Option(
+            "--gate", help="`fp32`: sampled by the same code in fp32. `bf16`: by other kernels, or in bf16. [default: what fits]"
+        ),
+    ] = None,
     runs: Runs = RUNS,
     json: Json = False,
 ) -> None:

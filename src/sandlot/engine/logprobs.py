@@ -10,7 +10,7 @@ from torch import Tensor
 from sandlot.engine.sampler import GREEDY_BELOW, Settings, cut
 from sandlot.nn.attention import causal
 from sandlot.nn.decoder import Decoder
-from sandlot.nn.folder import load_folder
+from sandlot.nn.folder import load_folder, stored_dtype
 
 AT_ONCE = 512
 """Tokens whose scores over the whole vocabulary are held at the same time."""
@@ -45,6 +45,11 @@ def distribution(logits: Tensor, temperature: float, top_p: float = 1.0, top_k: 
     settings = Settings(np.full(num, temperature), np.full(num, top_p), np.full(num, top_k), unused.astype(np.uint64), unused)
     heat = torch.full((num,), temperature, device=logits.device)
     return (cut(logits, heat, settings) / temperature).log_softmax(-1)
+
+
+def sampled_in_fp32(folder: Path) -> bool:
+    """True if an engine of ours computes in fp32 what `folder_logprobs` does: it takes a folder in the type it is stored in."""
+    return stored_dtype(folder) == torch.float32
 
 
 def folder_logprobs(

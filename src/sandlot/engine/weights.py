@@ -66,7 +66,9 @@ def folder_of(spec: str, *, tell: Tell = _to_stderr) -> Path:
             raise ConfigError(f"`rookie` is not in this installation ({_ROOKIE} is missing); make it: python recipes/rookie.py")
         return checked(_ROOKIE)
     if spec.startswith("hf:"):
-        return checked(Path(spec.removeprefix("hf:")).expanduser())
+        if not (path := spec.removeprefix("hf:")):
+            raise ConfigError("model `hf:` names no folder; write `hf:FOLDER`, such as `hf:~/models/qwen`")
+        return checked(Path(path).expanduser())
     raise ConfigError(f"no model named `{spec}`; there are: {', '.join(NAMES)}")
 
 

@@ -78,6 +78,9 @@ def openai_config(spec: str) -> OpenAIConfig:
     """From `NAME@URL` or `NAME` as the command line has it, with or without `openai:` before it."""
     spec = spec.removeprefix("openai:")
     model, mark, rest = spec.partition("@http")
+    if not mark and "://" not in spec and spec.rfind("@") > 0:
+        host = spec.rpartition("@")[2]  # `m@localhost:8000` is no model's name to ask the default for, with its key
+        raise ConfigError(f"`{host}` is no URL; write `openai:NAME@http://{host}` or `openai:NAME@https://{host}`")
     if mark or "://" not in spec:
         return OpenAIConfig(model=model, url="http" + rest) if mark else OpenAIConfig(model=spec)
     model, _, url = spec.rpartition("@")  # some other scheme: refused by name, not sent as a model's name to the default

@@ -50,6 +50,12 @@ def load_folder(path: Path | str, *, dtype: torch.dtype | None = None, device: t
     return decoder
 
 
+def stored_dtype(path: Path | str) -> torch.dtype:
+    """The type `load_folder` gives a folder's model."""
+    with ExitStack() as opened:
+        return _stored(Path(path), opened)["model.embed_tokens.weight"].dtype
+
+
 def empty(shape: Shape, dtype: torch.dtype, device: torch.device | str) -> Decoder:
     """A decoder whose weights are whatever lay in memory: to be filled."""
     with _Undrawn(dtype, device):

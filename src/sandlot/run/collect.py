@@ -46,12 +46,16 @@ class Collection:
     """Failures that made the run bad."""
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     """Everything under way; cancelled when it stops."""
+    opening: anyio.CancelScope | None = None
+    """What is being opened before there is anything to keep; cancelled too."""
 
     def stop(self, reason: str, *, tripped: bool = False) -> None:
         """End the run; the first reason counts."""
         if self.stopped is None:
             self.stopped, self.tripped = reason, tripped
             self.scope.cancel()
+            if self.opening is not None:
+                self.opening.cancel()
 
 
 async def collect(  # noqa: PLR0913 - what it takes from, where it puts it, and how, all by keyword

@@ -53,35 +53,41 @@ async def run_async(
     watcher = watch or Watcher()
     started_s, cpu_s = time.monotonic(), cpu_seconds()
     collection = Collection()
-    async with (
-        stopped_by_signals(collection),
-        open_grading(
-            environment,
-            judge=config.judge,
-            rubric=config.rubric,
-            sandbox=config.sandbox,
-            pool=min(config.at_once, POOL),
-            cache=path.parent / JUDGE_CACHE,
-        ) as grading,
-        # Before the directory: a model that is refused leaves no empty run behind.
-        open_parts(grading, config.model, config.agent, spent=_spent(path)) as parts,
-        open_run(path, manifest=msgspec.json.format(msgspec.json.encode(manifest), indent=2)) as store,
-        LoopWatch() as lag,
-    ):
-        watcher.begin(path, plan, len(store.done_keys()))
-        breaker = Breaker()
-        breaker.resume(RunReader(path).rows() if store.done_keys() else ())
-        await collect(
-            plan,
-            parts,
-            store,
-            collection=collection,
-            run=manifest.run,
-            at_once=config.at_once,
-            attempts=config.attempts,
-            breaker=breaker,
-            watch=watcher.note,
-        )
+    lag = LoopWatch()
+    opening = collection.opening = anyio.CancelScope()
+    with opening:
+        async with (
+            stopped_by_signals(collection),
+            open_grading(
+                environment,
+                judge=config.judge,
+                rubric=config.rubric,
+                sandbox=config.sandbox,
+                pool=min(config.at_once, POOL),
+                cache=path.parent / JUDGE_CACHE,
+            ) as grading,
+            # Before the directory: a model that is refused leaves no empty run behind.
+            open_parts(grading, config.model, config.agent, spent=_spent(path)) as parts,
+            open_run(path, manifest=msgspec.json.format(msgspec.json.encode(manifest), indent=2)) as store,
+            lag,
+        ):
+            collection.opening = None
+            watcher.begin(path, plan, len(store.done_keys()))
+            breaker = Breaker()
+            breaker.resume(RunReader(path).rows() if store.done_keys() else ())
+            await collect(
+                plan,
+                parts,
+                store,
+                collection=collection,
+                run=manifest.run,
+                at_once=config.at_once,
+                attempts=config.attempts,
+                breaker=breaker,
+                watch=watcher.note,
+            )
+    if collection.opening is not None:
+        raise KeyboardInterrupt(collection.stopped)  # while the model was loaded, for one: nothing has been taken yet
     # After everything is closed: what the sandboxes' processes used is known when they have been waited for.
     note_sitting(path, _sitting(collection, wall_s=time.monotonic() - started_s, cpu_s=cpu_seconds() - cpu_s, lag=lag.report()))
     return Run(path)

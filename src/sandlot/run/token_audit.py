@@ -101,12 +101,13 @@ def audit_tokens(
     return tally.audit(gate if logprobs is not None else None)
 
 
-def audit_run(run: Run, model: str | None = None, *, gate: str = SAME_CODE.name) -> TokenAudit:
+def audit_run(run: Run, model: str | None = None, *, gate: str | None = None) -> TokenAudit:
     """Look at every trace of a run; with a model that lies on this machine, such as `hf:FOLDER`, by all means there are.
 
-    `gate` is `fp32` for a run sampled by the same code in fp32, `bf16` for one sampled by other kernels or in bf16.
+    `gate` is `fp32` for a run sampled by the same code in fp32, `bf16` for one sampled by other kernels or in bf16; None for the
+    one that fits: `bf16` if the folder is not stored in fp32, or the run was sampled by an engine that is not ours.
     """
-    if gate not in GATES:
+    if gate is not None and gate not in GATES:
         raise ConfigError(f"no gate `{gate}`; there are: {', '.join(GATES)}")
     if model is None:
         return audit_tokens(run)
@@ -115,10 +116,14 @@ def audit_run(run: Run, model: str | None = None, *, gate: str = SAME_CODE.name)
 
     folder = folder_of(model)
     renderer = open_renderer(folder)
-    from sandlot.engine.logprobs import folder_logprobs  # noqa: PLC0415 - torch last: what can be refused is refused before
+    from sandlot.engine.logprobs import folder_logprobs, sampled_in_fp32  # noqa: PLC0415 - torch last: what can be refused is refused before
 
-    sampling = run.manifest.config.model.sampling
+    sampled_by = run.manifest.config.model
+    sampling = sampled_by.sampling
     with boundary(ConfigError, f"the tokens of {run.path} with model `{model}`"):
+        if gate is None:
+            foreign = sampled_by.spec.startswith(("vllm:", "sglang:"))
+            gate = (SAME_CODE if sampled_in_fp32(folder) and not foreign else OTHER_KERNELS).name
         logprobs = folder_logprobs(folder, temperature=sampling.temperature, top_p=sampling.top_p, top_k=sampling.top_k)
         return audit_tokens(
             run,

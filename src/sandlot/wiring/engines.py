@@ -95,7 +95,13 @@ async def _started(spec: str, options: Sequence[str]) -> Engine:
     command = [sys.executable, "-m", "sandlot", "serve", "--model", spec, "--unix", str(folder / "engine.sock"), "--until-eof"]
     command += ["--max-batch", str(AT_ONCE), *options]
     with (folder / "engine.log").open("wb") as log:
-        process = await anyio.open_process(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log)
+        process = await anyio.open_process(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            start_new_session=True,  # Ctrl-C is told to the run, which ends its engines itself
+        )
     return Engine(spec, folder, process)
 
 
@@ -112,6 +118,9 @@ async def _require_ready(engine: Engine) -> None:
         with anyio.fail_after(READY_S), suppress(anyio.EndOfStream):
             while b"\n" not in said:
                 said += await engine.process.stdout.receive()
+    except anyio.get_cancelled_exc_class():
+        engine.process.kill()  # it loads, and hears nothing until it has
+        raise
     except TimeoutError:
         raise ConfigError(f"the engine of `{engine.spec}` was not ready within {READY_S:g} s: {engine.last_words()}") from None
     finally:

@@ -8,6 +8,7 @@ import math
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from difflib import get_close_matches
 from importlib import import_module
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -129,8 +130,10 @@ def opener(group: str, ready: dict[str, Callable[..., Any]], spec: str) -> tuple
     installed = {entry.name: entry for entry in entry_points(group=f"sandlot.{group}")}
     if scheme in installed:
         return installed[scheme].load(), rest
-    known = ", ".join(f"`{name}:`" for name in [*ready, *installed])
-    raise ConfigError(f"no {group.removesuffix('s')} scheme `{scheme}`; there are: {known}")
+    near = get_close_matches(scheme, [*ready, *installed], n=1, cutoff=0.75)
+    meant = f" (did you mean `{near[0]}`?)" if near else ""
+    known = ", ".join(f"`{name}`" for name in [*ready, *installed])
+    raise ConfigError(f"no {group.removesuffix('s')} `{scheme}`{meant}; there are: {known}")
 
 
 def open_harness(config: AgentConfig) -> Harness:
@@ -175,6 +178,10 @@ async def open_parts(
     """All parts of a run, open for as long as it lasts; `spent` is what earlier sittings of the run have cost."""
     from sandlot.wiring.models import open_policies  # noqa: PLC0415 - as above
 
+    if agent.harness == "command" and grading.env.image is None:
+        raise ConfigError(
+            f"environment `{grading.env.name}` has no sandbox to put an agent into; run it in one with `--image host`"
+        )
     async with open_policies(model, agent, grading.env, spent) as policies:
         yield Parts(grading=grading, policies=policies, harness=open_harness(agent))
 

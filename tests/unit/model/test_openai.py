@@ -505,6 +505,16 @@ def test_the_command_line_s_spelling_is_read():
     assert config.name == "openai:@cf/meta/llama@https://host/v1"
 
 
+@pytest.mark.parametrize("spec", ["openai:m@localhost:8000/v1", "m@host"])
+def test_a_url_without_its_scheme_is_no_model_of_the_default(spec):
+    with pytest.raises(ConfigError, match="is no URL; write `openai:NAME@http://"):
+        openai_config(spec)
+
+
+def test_a_name_may_begin_with_an_at():
+    assert openai_config("@cf/meta/llama").model == "@cf/meta/llama"
+
+
 @pytest.mark.parametrize("url", ["ftp://x/v1", "http://", "localhost:80", "http://[::1", "http://x:99999/v1"])
 def test_a_url_that_is_none_is_refused(url):
     with pytest.raises(ConfigError, match="base URL"):

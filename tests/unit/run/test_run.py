@@ -1,8 +1,10 @@
 """Runs: every rollout exactly once, a reason whenever they stop, refusals before the first rollout."""
 
 import signal
+from contextlib import asynccontextmanager
 from pathlib import Path
 
+import anyio
 import msgspec
 import pytest
 
@@ -12,6 +14,7 @@ from sandlot.run.config import RunConfig, Selection, plan_run
 from sandlot.run.results import Run
 from sandlot.run.run import Watcher, run_async
 from sandlot.types import Split
+from sandlot.wiring.models import SCHEMES
 from sandlot.wiring.parts import ModelConfig
 
 SOURCE = """
@@ -113,6 +116,34 @@ async def test_an_interrupted_run_is_continued_by_the_same_command(add, tmp_path
     assert again.verdict == "complete"
     assert len({trace.key for trace in again}) == len(again) == 50
     assert len(again.sittings) == 2
+
+
+async def test_ctrl_c_while_the_model_is_opened_ends_the_run_at_once_and_leaves_nothing(add, tmp_path, monkeypatch):
+    closed = []
+
+    @asynccontextmanager
+    async def open_slowly(*_args):
+        await anyio.wait_all_tasks_blocked()  # somebody listens
+        signal.raise_signal(signal.SIGINT)
+        try:
+            await anyio.sleep_forever()
+            yield
+        finally:
+            closed.append(True)
+
+    monkeypatch.setitem(SCHEMES, "slow", open_slowly)
+
+    async def interrupted() -> str:
+        try:
+            await run_async(config(add, "slow:x"), runs=tmp_path / "runs")
+        except KeyboardInterrupt as error:  # not out of the test's own loop
+            return str(error)
+        return "not interrupted"
+
+    with anyio.fail_after(10):
+        assert "interrupted by SIGINT" in await interrupted()
+    assert closed
+    assert not list((tmp_path / "runs").glob("add-*"))
 
 
 async def test_a_run_in_a_named_place_refuses_a_changed_environment(add, tmp_path):

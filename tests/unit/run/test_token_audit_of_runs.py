@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+import torch
 
 import sandlot
 from model_folders import FAMILIES
@@ -67,6 +68,15 @@ def test_a_run_is_exact_at_the_settings_it_was_sampled_with(folder, env, tmp_pat
     assert found.tokens == found.positions["all"].tokens > 0
     assert audit_run(run).verdict == "sound"
     assert all(trace.trainable for trace in run)
+
+
+def test_the_gate_is_that_of_the_type_the_model_is_stored_in(folder, env, tmp_path):
+    rounded = tmp_path / "rounded"
+    save_folder(load_folder(folder), rounded, dtype=torch.bfloat16, like=folder)
+    run = sandlot.run(env, ModelConfig(spec=f"tiny:{rounded}", sampling=Sampling(max_tokens=6)), runs=tmp_path / "runs")
+    assert audit_run(run, f"hf:{rounded}").gate == "bf16"
+    assert audit_run(run, f"hf:{folder}").gate == "fp32"
+    assert audit_run(run, f"hf:{rounded}", gate="fp32").verdict != "sound"
 
 
 def test_another_model_than_the_runs_is_found_out(folder, env, tmp_path):

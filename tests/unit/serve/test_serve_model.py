@@ -275,6 +275,8 @@ async def test_metrics_are_prometheus_text():
     async with served(ScriptedTokens(sampled("x", cached=1)), gauges=lambda: {"kv_use": 0.25}) as client:
         await post(client, "/v1/completions", {"prompt": "ab"})
         await post(client, "/v1/completions", {})
+        for made_up in ("/v1/a", "/v1/b", "/"):
+            await post(client, made_up, {})
         text = await (await client.get("/metrics")).text()
     lines = dict(line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
     assert lines["sandlot_engine_kv_use"] == "0.25"
@@ -282,6 +284,7 @@ async def test_metrics_are_prometheus_text():
     assert lines["sandlot_sampled_tokens_total"] == "2"
     assert lines['sandlot_requests_total{route="/v1/completions",status="200"}'] == "1"
     assert lines['sandlot_requests_total{route="/v1/completions",status="400"}'] == "1"
+    assert lines['sandlot_requests_total{route="other",status="404"}'] == "3"
 
 
 async def test_a_unix_socket_is_for_its_owner_and_goes_with_the_server(tmp_path):
