@@ -95,14 +95,17 @@ def closing(outcome: Outcome) -> str:
     before, after = outcome.heldout_before, outcome.heldout_after
     if outcome.verdict != "complete" or before is None or after is None:
         return "\nNot finished: `make demo` again goes on where it stopped."
-    proof = "so this is not luck: the intervals do not touch" if outcome.separate else "but the intervals touch: it may be luck"
+    proof = "The intervals do not touch: this is not luck." if outcome.separate else "The intervals touch: this may be luck."
+    again = f"sandlot run environments/{outcome.environment} --split heldout --model hf:{PLACE}/{outcome.best_weights}"
+    gain = f"{before.passed.mean:.0%} to {after.passed.mean:.0%} full marks in {outcome.seconds:.0f} s"
     return f"""
-On chores it never trained on, the model went from {before.passed.mean:.0%} to {after.passed.mean:.0%} full marks in {outcome.seconds:.0f} s, {proof}.
+On tasks it never trained on, the model went from {gain}. {proof}
 
-  the report with curves and before/after rollouts    {PLACE}/report.html
-  the numbers                                         {PLACE}/summary.json
-  the new model against the old one, again            sandlot run environments/drill --split heldout --model hf:{PLACE}/{outcome.best_weights}
-  this recipe, 60 lines of Python                     recipes/demo.py"""
+  curves, skills, rollouts before and after   {PLACE}/report.html
+  the numbers                                 {PLACE}/summary.json
+  every rollout                               sandlot show {PLACE}
+  the new model at work                       {again}
+  how it was done, in 25 lines                recipes/demo.py"""
 
 
 if __name__ == "__main__":

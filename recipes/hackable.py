@@ -6,6 +6,7 @@ raises its alarm, and `sandlot train recipes/hackable.py` ends with exit code 1.
 """
 
 import re
+from collections.abc import Iterator
 from random import Random
 
 from sandlot import Environment, Evidence, Limits, Task, Trace
@@ -19,7 +20,7 @@ env = Environment("sums", description="Sums, graded by a rubric that can be game
 
 
 @env.tasks
-def tasks(rng: Random):
+def tasks(rng: Random) -> Iterator[Task]:
     for number in range(64):
         a, b = rng.randrange(100, 1000), rng.randrange(100, 1000)
         yield Task(f"sum-{number}", prompt=f"What is {a} + {b}? Reply with the number alone.", key={"sum": str(a + b)})

@@ -13,26 +13,26 @@ font-size:13px;margin:0 0 4px;color:var(--dim);font-weight:500}.dim,small,figure
 .change{display:flex;flex-wrap:wrap;gap:26px;align-items:center;background:var(--card);border:1px solid var(--line);
 border-radius:12px;padding:22px 26px;margin:20px 0 14px}.score{display:flex;flex-direction:column}.score b{
 font-size:46px;line-height:1.1;font-variant-numeric:tabular-nums;letter-spacing:-.02em}.score em{font-style:normal;
-font-variant-numeric:tabular-nums}.score span{color:var(--dim);font-size:13px}.score:nth-of-type(3) b{
-color:var(--green)}.arrow{font-size:32px;color:var(--dim)}.verdict{flex:1 1 320px;border-left:1px solid var(--line);
-padding-left:26px}.tiles{display:flex;flex-wrap:wrap;gap:10px}.tiles div{background:var(--card);
-border:1px solid var(--line);border-radius:10px;padding:10px 16px;flex:1 1 110px}.tiles b{display:block;font-size:18px;
-font-variant-numeric:tabular-nums}.tiles span{color:var(--dim);font-size:12.5px}.alarm{border-left:4px solid var(--red);
-background:var(--card);padding:12px 16px;border-radius:6px;margin:14px 0;font-weight:600}.pictures{display:grid;
-grid-template-columns:repeat(auto-fit,minmax(min(100%,480px),1fr));gap:14px;margin-top:14px}figure{
-background:var(--card);border:1px solid var(--line);border-radius:12px;padding:16px 18px;margin:0}figure h2{margin:0}
-figure p{font-size:13px;margin:2px 0 10px}svg{display:block;width:100%;height:auto}svg.bar{height:30px}.grid{
-stroke:var(--line)}.tick{fill:var(--dim);font-size:11px;font-variant-numeric:tabular-nums}.legend{display:flex;
-flex-wrap:wrap;gap:4px 16px;font-size:13px;color:var(--dim);margin-top:6px}.legend i{display:inline-block;width:10px;
-height:10px;border-radius:2px;margin-right:6px}.legend b{color:var(--ink)}.wide{overflow-x:auto;background:var(--card);
-border:1px solid var(--line);border-radius:12px;padding:4px 18px}table{border-collapse:collapse;width:100%;
-font-variant-numeric:tabular-nums}td,th{padding:7px 14px 7px 0;text-align:right;border-bottom:1px solid var(--line);
-white-space:nowrap}tr:last-child td{border-bottom:0}td:first-child,th:first-child{text-align:left}th{color:var(--dim);
-font-weight:500;font-size:13px}.up{color:var(--green)}.down{color:var(--red)}.pair{display:grid;
-grid-template-columns:1fr 1fr;gap:14px;background:var(--card);border:1px solid var(--line);border-radius:12px;
-padding:16px 18px;margin:0 0 14px}.pair div{min-width:0}@media (max-width:720px){.pair{grid-template-columns:1fr}}pre{
-margin:0;white-space:pre-wrap;overflow-wrap:anywhere;font:12.5px/1.5 ui-monospace,monospace;background:var(--page);
-border-radius:8px;padding:10px 12px}details{margin-top:30px}summary{cursor:pointer;color:var(--dim)}
+font-variant-numeric:tabular-nums}.score span{color:var(--dim);font-size:13px}.arrow{font-size:32px;color:var(--dim)}
+.verdict{flex:1 1 320px;border-left:1px solid var(--line);padding-left:26px}.tiles{display:flex;flex-wrap:wrap;gap:10px}
+.tiles div{background:var(--card);border:1px solid var(--line);border-radius:10px;padding:10px 16px;flex:1 1 110px}
+.tiles b{display:block;font-size:18px;font-variant-numeric:tabular-nums}.tiles span{color:var(--dim);font-size:12.5px}
+.alarm{border-left:4px solid var(--red);background:var(--card);padding:12px 16px;border-radius:6px;margin:14px 0;
+font-weight:600}.pictures{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,480px),1fr));gap:14px;
+margin-top:14px}figure{background:var(--card);border:1px solid var(--line);border-radius:12px;padding:16px 18px;
+margin:0}figure h2{margin:0}figure p{font-size:13px;margin:2px 0 10px}svg{display:block;width:100%;height:auto}svg.bar{
+height:30px}.grid{stroke:var(--line)}.tick{fill:var(--dim);font-size:11px;font-variant-numeric:tabular-nums}.legend{
+display:flex;flex-wrap:wrap;gap:4px 16px;font-size:13px;color:var(--dim);margin-top:6px}.legend i{display:inline-block;
+width:10px;height:10px;border-radius:2px;margin-right:6px}.legend b{color:var(--ink)}.wide{overflow-x:auto;
+background:var(--card);border:1px solid var(--line);border-radius:12px;padding:4px 18px}table{border-collapse:collapse;
+width:100%;font-variant-numeric:tabular-nums}td,th{padding:7px 14px 7px 0;text-align:right;
+border-bottom:1px solid var(--line);white-space:nowrap}tr:last-child td{border-bottom:0}td:first-child,th:first-child{
+text-align:left}th{color:var(--dim);font-weight:500;font-size:13px}.up{color:var(--green)}.down{color:var(--red)}.pair{
+display:grid;grid-template-columns:1fr 1fr;gap:14px;background:var(--card);border:1px solid var(--line);
+border-radius:12px;padding:16px 18px;margin:0 0 14px}.pair div{min-width:0}@media (max-width:720px){.pair{
+grid-template-columns:1fr}}pre{margin:0;white-space:pre-wrap;overflow-wrap:anywhere;
+font:12.5px/1.5 ui-monospace,monospace;background:var(--page);border-radius:8px;padding:10px 12px}details{
+margin-top:30px}summary{cursor:pointer;color:var(--dim)}
 """
 
 

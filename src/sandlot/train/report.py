@@ -52,7 +52,10 @@ def headline(outcome: Outcome) -> str:
     parts = [f"<h1>{escape(outcome.name)}</h1>", f'<p class="dim">{_told(outcome)}</p>']
     before, after = outcome.heldout_before, outcome.heldout_after
     if before is not None and after is not None:
-        parts.append(f'<section class="change">{_score(before, "before")}<div class="arrow">&rarr;</div>{_score(after, "after")}')
+        parts.append(
+            f'<section class="change">{_score(before, "before")}<div class="arrow">&rarr;</div>'
+            f"{_score(after, 'after', better=after.mean > before.mean)}"
+        )
         parts.append(f'<div class="verdict">{_verdict(outcome)}</div></section>')
     tiles = {
         "steps": f"{outcome.steps} of {outcome.of_steps}",
@@ -77,9 +80,9 @@ def _told(outcome: Outcome) -> str:
     return escape(f"{outcome.model} on {outcome.environment}, {outcome.algorithm}, seed {outcome.seed}; {where}.{stopped}")
 
 
-def _score(heldout: Heldout, word: str) -> str:
+def _score(heldout: Heldout, word: str, *, better: bool = False) -> str:
     return (
-        f'<div class="score"><span>{word}</span><b>{heldout.mean:.3f}</b>'
+        f'<div class="score"><span>{word}</span><b class="{"up" if better else ""}">{heldout.mean:.3f}</b>'
         f"<em>{heldout.low:.3f} to {heldout.high:.3f}</em>"
         f"<span>full marks {heldout.passed.mean:.0%}, version {heldout.version}</span></div>"
     )

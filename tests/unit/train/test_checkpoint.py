@@ -1,0 +1,104 @@
+"""Checkpoints: a crash at any point leaves a whole one, and what is restored is what was kept."""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+
+from sandlot.nn.decoder import Decoder
+from sandlot.train.checkpoint import Checkpoints, Standing
+from sandlot.train.trainer import Optimisation, Trainer
+from tiny_models import tiny_shape, write_tiny
+
+pytestmark = pytest.mark.timeout(120)  # the first optimiser of a process imports half of torch
+
+
+class Crash(BaseException):
+    """As `kill -9` would: nobody tidies up."""
+
+
+@pytest.fixture
+def kept(tmp_path):
+    base = write_tiny(tmp_path / "base")
+    torch.manual_seed(1)
+    trainer = Trainer(Decoder(tiny_shape()), Optimisation())
+    return Checkpoints(tmp_path / "checkpoints", base), trainer
+
+
+def move(trainer: Trainer) -> None:
+    """One step of the optimiser, so that it has a state."""
+    for parameter in trainer.parameters:
+        parameter.grad = torch.ones_like(parameter)
+    trainer.optimiser.step()
+    trainer.steps += 1
+
+
+def test_what_is_restored_is_what_was_kept(kept):
+    checkpoints, trainer = kept
+    move(trainer)
+    checkpoints.keep(trainer, trainer.decoder, Standing(version=1, groups=3))
+    other = Trainer(Decoder(tiny_shape()), Optimisation())
+    standing = checkpoints.newest()
+    assert standing == Standing(version=1, groups=3)
+    checkpoints.restore(other, other.decoder, standing)
+    assert other.steps == 1
+    for mine, theirs in zip(trainer.decoder.state_dict().values(), other.decoder.state_dict().values(), strict=True):
+        assert torch.equal(mine, theirs)
+    assert str(other.optimiser.state_dict()) == str(trainer.optimiser.state_dict())
+
+
+def test_the_newest_and_the_best_stay(kept):
+    checkpoints, trainer = kept
+    for version in range(6):
+        checkpoints.keep(trainer, trainer.decoder, Standing(version=version, groups=0, best=1))
+    assert sorted(path.name for path in checkpoints.folder.iterdir()) == ["000001", "000004", "000005"]
+    checkpoints.mark(Standing(version=5, groups=0, best=5))
+    assert checkpoints.newest() == Standing(version=5, groups=0, best=5)
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["a new version", "the same version again"])
+def test_a_crash_at_any_point_leaves_a_whole_checkpoint(kept, monkeypatch, again):
+    checkpoints, trainer = kept
+    checkpoints.keep(trainer, trainer.decoder, Standing(version=1, groups=1))
+    checkpoints.keep(trainer, trainer.decoder, Standing(version=2, groups=2))
+    point = 0
+    while True:
+        point += 1
+        with monkeypatch.context() as patched:
+            crash_at(point, patched)
+            try:
+                checkpoints.keep(trainer, trainer.decoder, Standing(version=2 if again else 3, groups=9))
+            except Crash:
+                pass
+            else:
+                break
+        standing = checkpoints.newest()
+        assert standing is not None
+        assert standing.version >= 1
+        checkpoints.restore(trainer, trainer.decoder, standing)
+        for version in (1, 2):  # as they were
+            checkpoints.keep(trainer, trainer.decoder, Standing(version=version, groups=version))
+        shutil.rmtree(checkpoints.place(3), ignore_errors=True)
+    assert point > 5
+    assert checkpoints.newest() == Standing(version=2 if again else 3, groups=9)
+
+
+def crash_at(point: int, patched: pytest.MonkeyPatch) -> None:
+    """Raise at the n-th thing that is done to the disk."""
+    count = 0
+
+    def counted(real):
+        def call(*args, **kwargs):
+            nonlocal count
+            count += 1
+            if count == point:
+                raise Crash
+            return real(*args, **kwargs)
+
+        return call
+
+    for owner, name in ((Path, "mkdir"), (Path, "rename"), (Path, "write_bytes"), (shutil, "rmtree"), (shutil, "copy"),
+                        (torch, "save"), (os, "fsync")):  # fmt: skip
+        patched.setattr(owner, name, counted(getattr(owner, name)))
