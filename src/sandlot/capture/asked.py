@@ -48,7 +48,7 @@ def schema_of(field: str, schema: Json | None) -> Json:
     """What a tool takes, in the shape every renderer reads; a 400 if it is none, which is its client's mistake."""
     if not schema:
         return EMPTY_SCHEMA
-    required = schema.get("required") or []
+    required: Any = schema.get("required") or []
     if not isinstance(schema.get("properties") or {}, dict):
         raise refused(f"{field}.properties", "is not an object")
     if not isinstance(required, list) or not all(isinstance(name, str) for name in cast("list[Any]", required)):
