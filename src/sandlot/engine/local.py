@@ -20,6 +20,7 @@ from sandlot.engine.worker import Worker
 from sandlot.errors import ModelError, boundary
 from sandlot.nn.decoder import Decoder
 from sandlot.nn.folder import load_folder
+from sandlot.nn.packed import packed
 from sandlot.nn.shape import Shape
 from sandlot.ports import Sampled, Sampling
 from sandlot.threads import off_loop
@@ -53,8 +54,8 @@ class LocalConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 def plain_runner(decoder: Decoder, blocks: int, block_size: int) -> Runner:
-    """`MakeRunner` for the CPU."""
-    return PlainRunner(decoder, blocks=blocks, block_size=block_size)
+    """`MakeRunner` for the CPU; the decoder's layers are packed where that makes them faster."""
+    return PlainRunner(packed(decoder), blocks=blocks, block_size=block_size)
 
 
 @asynccontextmanager

@@ -76,6 +76,7 @@ async def open_engine(spec: str, options: Sequence[str] = ()) -> AsyncGenerator[
         started = await _started(spec, options)
         engine = _running.setdefault(key, started)
         if engine is not started:  # somebody else was faster
+            started.process.kill()
             with anyio.move_on_after(CLOSE_S + 5, shield=True):
                 await _stopped(started)
     engine.num_users += 1

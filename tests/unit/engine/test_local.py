@@ -12,6 +12,7 @@ from sandlot.engine.local import LocalConfig, open_local, plain_runner
 from sandlot.engine.request import Request
 from sandlot.errors import ModelError
 from sandlot.nn.folder import save_folder
+from sandlot.nn.packed import PackedLinear, _supported
 from sandlot.ports import Sampling
 
 CONFIG = LocalConfig(kv_bytes=2**20, block_size=4, max_batch=4, chunk=16, context=CONTEXT)
@@ -130,6 +131,17 @@ async def test_an_update_changes_the_weights_and_the_version():
     assert (ids_of(before), before.versions) == (twin(old, request)[0], ((8, 0),))
     assert (ids_of(after), after.versions) == (twin(new, request)[0], ((8, 7),))
     assert after.cached == 0
+
+
+async def test_bf16_layers_are_packed_and_follow_an_update():
+    one, other = decoder(0).bfloat16(), decoder(1).bfloat16()
+    weights = {name: tensor.clone() for name, tensor in other.state_dict().items()}
+    async with open_local(one, config=CONFIG) as model, open_local(other, config=CONFIG) as fresh:
+        assert isinstance(one.blocks[0].qkv, PackedLinear) == _supported()
+        before = await model.sample([1, 2], GREEDY)
+        await model.update(1, weights)
+        after = await model.sample([1, 2], GREEDY)
+        assert after.ids == (await fresh.sample([1, 2], GREEDY)).ids != before.ids
 
 
 async def test_weights_that_do_not_fit_are_refused_whole():
