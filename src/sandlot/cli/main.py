@@ -13,6 +13,7 @@ import typer
 from sandlot.cli import (
     compare,
     doctor,
+    export,
     gc,
     images,
     logs,
@@ -55,7 +56,7 @@ def options(
     """Reinforcement-learning environments for language-model agents: write one, run it, grade it, look at why."""
 
 
-for module in (doctor, new, show, play, run, compare, regrade, replay, shell, tokens, train, rubric, serve, images, gc):
+for module in (doctor, new, show, play, run, compare, regrade, replay, shell, tokens, train, rubric, serve, export, images, gc):
     module.add_to(app)
 
 

@@ -36,7 +36,15 @@ class Groups:
     """What the loop takes from. Open it with `collecting`."""
 
     def __init__(
-        self, take: Take, order: Callable[[int], tuple[Task, int]], *, size: int, step: int, staleness: int, first: int
+        self,
+        take: Take,
+        order: Callable[[int], tuple[Task, int]],
+        *,
+        size: int,
+        step: int,
+        staleness: int,
+        first: int,
+        steps: int | None = None,
     ) -> None:
         self._take, self._order, self._size = take, order, size
         self._step, self._staleness = step, staleness
@@ -45,6 +53,8 @@ class Groups:
         self._settled = first
         """Groups that published weights have learned from."""
         self._wanted = first
+        self._steps = steps
+        """Steps that are still to come: nothing begins for others; None if there is no last one."""
         self._changed = anyio.Event()
         self._done: dict[int, list[Trace]] = {}
 
@@ -65,6 +75,7 @@ class Groups:
     def published(self) -> None:
         """Weights are out that have learned from everything taken so far."""
         self._settled = self.taken
+        self._steps = self._steps - 1 if self._steps is not None else None
         self._tell()
 
     def _tell(self) -> None:
@@ -73,7 +84,8 @@ class Groups:
 
     def _room(self) -> int:
         """How many groups may have begun: what staleness allows, and what this very step still waits for."""
-        return max(self._settled + (self._staleness + 1) * self._step, self._wanted)
+        ahead = self._staleness + 1 if self._steps is None else min(self._staleness + 1, self._steps)
+        return max(self._settled + ahead * self._step, self._wanted)
 
     async def begin(self, workers: anyio.abc.TaskGroup) -> None:
         """Start groups for as long as there is room; never returns."""

@@ -57,6 +57,7 @@ def groups_of(run: Training) -> Groups:
         step=recipe.tasks,
         staleness=recipe.staleness,
         first=run.standing.groups,
+        steps=max(0, recipe.steps - run.standing.version),
     )
 
 

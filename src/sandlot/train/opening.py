@@ -18,6 +18,7 @@ from sandlot.engine.local import LocalConfig, LocalModel, open_local
 from sandlot.engine.weights import folder_of
 from sandlot.env.environment import Environment
 from sandlot.env.load import load
+from sandlot.errors import ConfigError
 from sandlot.model.rendered import rendered
 from sandlot.nn.decoder import Decoder
 from sandlot.nn.folder import load_folder
@@ -152,7 +153,7 @@ async def open_training(
     require_same(recipe, path)
     env = load(recipe.env) if not isinstance(recipe.env, Environment) else recipe.env
     config = _config(recipe, env, Selection(tasks=recipe.curriculum, split=Split.TRAIN, group=recipe.group, training=True))
-    plan = plan_run(env, config)
+    plan = _selected(plan_run(env, config), recipe)
     folder = await off_loop("folder_of", lambda: folder_of(recipe.model))
     if recipe.threads is not None:
         torch.set_num_threads(recipe.threads)
@@ -207,9 +208,19 @@ def _heldout(env: Environment, recipe: Recipe) -> Plan:
     """The held-out tasks that are measured: the same ones every time."""
     evaluation = recipe.evaluation
     config = _config(recipe, env, Selection(split=Split.HELDOUT, group=evaluation.group))
-    plan = plan_run(env, config)
+    plan = _selected(plan_run(env, config), recipe)
     chosen = sorted(plan.tasks, key=lambda task: derive_seed("heldout", recipe.seed, task.id))[: evaluation.tasks]
     return Plan(tuple(chosen), (evaluation.group,) * len(chosen))
+
+
+def _selected(plan: Plan, recipe: Recipe) -> Plan:
+    """The tasks the recipe wants of a plan in which each has as many rollouts."""
+    if recipe.select is None:
+        return plan
+    tasks = tuple(task for task in plan.tasks if recipe.select(task.public()))
+    if not tasks:
+        raise ConfigError(f"recipe `{recipe.name}`: `select` says no to all {len(plan.tasks)} tasks")
+    return Plan(tasks, plan.counts[: len(tasks)])
 
 
 def _engine(recipe: Recipe) -> LocalConfig:

@@ -11,6 +11,7 @@ from sandlot.env.environment import Environment
 from sandlot.env.module import load_module
 from sandlot.errors import ConfigError, boundary
 from sandlot.ports import Sampling
+from sandlot.task import Task
 from sandlot.trace import Trace
 from sandlot.train.algorithms import Algorithm, PolicyGradient
 from sandlot.train.trainer import Optimisation
@@ -70,6 +71,8 @@ class Recipe:
     device: str = "cpu"
     curriculum: tuple[str, ...] = ()
     """Train on these tasks only, by id."""
+    select: Callable[[Task], bool] | None = None
+    """Only tasks it says yes to, in training and in measurements."""
 
     def __post_init__(self) -> None:
         for name, least in {"steps": 1, "tasks": 1, "group": 1, "staleness": 0, "resample": 1, "at_once": 1}.items():

@@ -78,3 +78,20 @@ async def test_an_error_in_a_rollout_reaches_the_loop():
     with pytest.raises(RuntimeError, match="no disk"), anyio.fail_after(5):
         async with collecting(Groups(take, task_order(TASKS, 0), size=1, step=1, staleness=0, first=0)) as groups:
             await groups.next(1)
+
+
+async def test_nothing_begins_for_steps_that_will_not_come():
+    begun = []
+
+    async def take(task, rollout):
+        begun.append(task.id)
+        return Trace(run="r", task=task.id, rollout=rollout, seed=0)
+
+    groups = Groups(take, task_order(TASKS, 0), size=1, step=2, staleness=1, first=0, steps=2)
+    async with collecting(groups):
+        for _ in range(2):
+            await groups.next(2)
+            groups.published()
+            for _ in range(20):
+                await anyio.lowlevel.checkpoint()
+    assert len(begun) == 4

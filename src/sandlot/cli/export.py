@@ -1,0 +1,62 @@
+"""`sandlot export`: rollouts for other trainers."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sandlot.cli.options import RUNS, Json, RunPath, Runs, print_json, run_path
+
+Option = typer.Option
+
+
+class As(StrEnum):
+    """What is written."""
+
+    SFT = "sft"
+    PAIRS = "pairs"
+    ROLLOUTS = "rollouts"
+
+
+class Which(StrEnum):
+    """Which tasks."""
+
+    TRAIN = "train"
+    HELDOUT = "heldout"
+    ALL = "all"
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("export")(export)
+
+
+def export(
+    run: RunPath,
+    kind: Annotated[
+        As, Option("--as", help="`sft`: good conversations. `pairs`: better and worse attempts. `rollouts`: exact tokens.")
+    ],
+    out: Annotated[
+        Path | None, Option("--out", metavar="FILE", help="A .jsonl or .parquet file. [default: RUN/exports/KIND.parquet]")
+    ] = None,
+    split: Annotated[Which, Option("--split", help="Held-out tasks are left out unless named.")] = Which.TRAIN,
+    least: Annotated[float, Option("--least", help="The lowest reward that `sft` takes.")] = 1.0,
+    runs: Runs = RUNS,
+    json: Json = False,
+) -> None:
+    """Write a run's rollouts as TRL and verl read them.
+
+    Exit code 1 if no rollout qualified.
+    """
+    from sandlot.run.results import Run  # noqa: PLC0415 - help does not need it
+    from sandlot.train.export import Kind, export_run  # noqa: PLC0415 - as above
+    from sandlot.types import Split  # noqa: PLC0415 - as above
+
+    wanted = None if split is Which.ALL else Split(split.value)
+    written = export_run(Run(run_path(run, runs)), Kind(kind.value), out, split=wanted, least=least)
+    if json:
+        print_json(written)
+    else:
+        print(f"{written.rows} rows -> {written.file}" + (f"; {written.skipped} rollouts left out" if written.skipped else ""))
+    raise typer.Exit(0 if written.rows else 1)

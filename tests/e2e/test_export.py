@@ -1,0 +1,72 @@
+"""What other trainers read: the shapes TRL and verl document, from real rollouts, without held-out tasks."""
+
+import json
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from command_line import ENVIRONMENTS, refused
+from sandlot.env.module import load_module
+from sandlot.run.results import Run
+from sandlot.train.train import train
+from tiny_models import write_tiny
+
+pytestmark = pytest.mark.timeout(120)
+
+
+@pytest.fixture(scope="module")
+def helpdesk(sandlot, tmp_path_factory):
+    """A run whose agent is sometimes right, with tool calls."""
+    place = tmp_path_factory.mktemp("export")
+    words = ("run", ENVIRONMENTS / "helpdesk", "--model", "scripted:mixed:0.5", "--group", 4, "--run", "runs/made")
+    assert sandlot(*words, cwd=place).code == 0
+    return place
+
+
+def test_sft_has_the_conversations_of_full_marks_as_messages(sandlot, helpdesk):
+    done = sandlot("export", "runs/made", "--as", "sft", "--out", "sft.jsonl", "--json", cwd=helpdesk)
+    assert done.code == 0, done.err
+    rows = [json.loads(line) for line in (helpdesk / "sft.jsonl").read_text().splitlines()]
+    assert len(rows) == done.json["rows"] > 0
+    assert {row["reward"] for row in rows} == {1.0}
+    assert {message["role"] for row in rows for message in row["messages"]} == {"system", "user", "assistant", "tool"}
+    call = next(call for row in rows for message in row["messages"] for call in message.get("tool_calls", ()))
+    assert set(call) == {"id", "type", "function"}
+    assert isinstance(json.loads(call["function"]["arguments"]), dict)
+    heldout = {row.task for row in Run(helpdesk / "runs" / "made").rows if row.split == "heldout"}
+    assert heldout
+    assert not heldout & {row["task"] for row in rows}
+
+
+def test_held_out_tasks_come_only_when_they_are_named(sandlot, helpdesk):
+    done = sandlot("export", "runs/made", "--as", "sft", "--split", "heldout", "--out", "held.jsonl", "--json", cwd=helpdesk)
+    assert done.json["rows"] > 0
+    assert "neither .jsonl nor .parquet" in refused(sandlot("export", "runs/made", "--as", "sft", "--out", "x.csv", cwd=helpdesk))
+
+
+def test_pairs_are_prompt_chosen_and_rejected(sandlot, helpdesk):
+    assert sandlot("export", "runs/made", "--as", "pairs", "--out", "pairs.parquet", cwd=helpdesk).code == 0
+    table = pq.read_table(helpdesk / "pairs.parquet")
+    assert table.column_names == ["prompt", "chosen", "rejected", "score_chosen", "score_rejected", "task"]
+    rows = table.to_pylist()
+    assert all(row["score_chosen"] > row["score_rejected"] for row in rows)
+    assert len({row["task"] for row in rows}) == len(rows) > 0
+    assert all(row["prompt"][-1]["role"] == "user" and row["chosen"][0]["role"] == "assistant" for row in rows)
+
+
+def test_rollouts_are_the_exact_tokens_with_mask_and_logprobs(sandlot, tmp_path):
+    letters = load_module(ENVIRONMENTS.parent / "tests" / "worlds" / "letters.py")
+    train(letters.recipe(write_tiny(tmp_path / "tiny"), steps=1), run=tmp_path / "runs" / "run")
+    done = sandlot("export", "run", "--as", "rollouts", "--json", cwd=tmp_path)
+    assert done.code == 0, done.err
+    table = pq.read_table(tmp_path / "runs" / "run" / "exports" / "rollouts.parquet").to_pylist()
+    assert len(table) == done.json["rows"] == 8
+    for row in table:
+        assert len(row["ids"]) == len(row["mask"]) == len(row["logprobs"]) == len(row["versions"])
+        mask = np.array(row["mask"], bool)
+        assert mask.any()
+        assert (np.array(row["logprobs"])[mask] < 0).all()
+        assert (np.array(row["versions"])[mask] == 0).all()
+        assert row["prompt"][-1]["role"] == "user"
+        assert row["completion"][0]["role"] == "assistant"
