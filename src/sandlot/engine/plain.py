@@ -13,7 +13,6 @@ from torch import Tensor
 
 from sandlot.engine.batch import Batch, Cache
 from sandlot.nn.decoder import Attend, Decoder
-from sandlot.nn.packed import packed
 
 Part = Callable[[Tensor, Tensor, Tensor, Tensor], None]
 """(queries of all tokens, one layer's keys, its values, output to write to)."""
@@ -27,7 +26,7 @@ class PlainRunner:
 
     def __init__(self, decoder: Decoder, *, blocks: int, block_size: int = 16) -> None:
         weight = decoder.embedding.weight
-        self._decoder = packed(decoder.eval())
+        self._decoder = decoder.eval()
         self._head = weight
         self._head_from = (0, 0)
         self._cache = Cache(decoder.shape, blocks, block_size, weight.device, weight.dtype)
