@@ -13,6 +13,7 @@ import pytest
 from command_line import environ, refused, started
 from sandlot.env.module import load_module
 from sandlot.env.taskset import tasks_of
+from sandlot.errors import ConfigError
 from sandlot.run.results import Run
 from sandlot.train.algorithms import PolicyGradient
 from sandlot.train.groups import task_order
@@ -152,3 +153,10 @@ def test_what_is_not_a_recipe_is_told(tmp_path):
     assert "returned int" in refused(started("train", "odd.py", cwd=tmp_path))
     assert "no function `other`; it has: recipe" in refused(started("train", "odd.py:other", cwd=tmp_path))
     assert "no recipe `none.py`" in refused(started("train", "none.py", cwd=tmp_path))
+
+
+def test_a_distance_to_the_first_weights_is_learned_against(folder, tmp_path):
+    recipe = letters.recipe(folder, steps=2, algorithm=PolicyGradient(kl=0.1), evaluation=Evaluation(every=2, tasks=1, group=1))
+    assert len(train(recipe, run=tmp_path / "run").steps) == 2
+    with pytest.raises(ConfigError, match="does not train adapters yet"):
+        recipe.but(lora=4)

@@ -201,3 +201,8 @@ class Prefer:
 def _best_and_worst(group: Group) -> tuple[Row, Row]:
     ranked = sorted(group.members, key=lambda member: member.reward)
     return ranked[-1].rows[-1], ranked[0].rows[-1]
+
+
+def needs_reference(algorithm: Algorithm) -> bool:
+    """True if it measures the policy against the weights it began with."""
+    return isinstance(algorithm, Prefer) or (isinstance(algorithm, PolicyGradient) and algorithm.kl > 0)

@@ -34,6 +34,7 @@ from sandlot.store.reader import RunReader
 from sandlot.task import Task
 from sandlot.threads import off_loop
 from sandlot.trace import Trace, TraceRow
+from sandlot.train.algorithms import needs_reference
 from sandlot.train.checkpoint import Checkpoints, Standing
 from sandlot.train.progress import Measured
 from sandlot.train.recipe import Recipe, require_same, write_recipe
@@ -159,7 +160,13 @@ async def open_training(
         torch.set_num_threads(recipe.threads)
     decoder = await off_loop("load_folder", lambda: load_folder(folder, dtype=torch.float32, device=recipe.device))
     manifest = await manifest_of(path, env, config, plan)
-    trainer = Trainer(decoder, recipe.optimisation, critic=recipe.critic, temperature=recipe.sampling.temperature)
+    trainer = Trainer(
+        decoder,
+        recipe.optimisation,
+        critic=recipe.critic,
+        reference=_copy(decoder) if needs_reference(recipe.algorithm) else None,  # the weights it began with
+        temperature=recipe.sampling.temperature,
+    )
     checkpoints = Checkpoints(path / "checkpoints", folder)
     standing = checkpoints.newest() or Standing(version=0, groups=0)
     if standing.version:

@@ -78,6 +78,8 @@ class Recipe:
         for name, least in {"steps": 1, "tasks": 1, "group": 1, "staleness": 0, "resample": 1, "at_once": 1}.items():
             if getattr(self, name) < least:
                 raise ConfigError(f"recipe `{self.name}`: {name} is {getattr(self, name)}; give {least} or more")
+        if self.lora is not None:
+            raise ConfigError(f"recipe `{self.name}`: the loop does not train adapters yet; leave `lora` out")
         if self.sampling.top_p != 1.0 or self.sampling.top_k:
             raise ConfigError(
                 f"recipe `{self.name}`: top_p {self.sampling.top_p} and top_k {self.sampling.top_k} cut the distribution that is "
