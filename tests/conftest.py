@@ -2,6 +2,8 @@ import os
 
 # Triton reads it when it is imported: the kernels are run as they are written, on a machine without a GPU.
 os.environ.setdefault("TRITON_INTERPRET", "1")
+# One test process a core: more threads would only wait for each other.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import pytest
 

@@ -128,6 +128,7 @@ def test_a_deadline_ends_a_request_with_what_it_has():
     assert it.metrics()["kv_blocks_running"] == 0
 
 
+@pytest.mark.timeout(120)
 def test_a_thousand_cancelled_at_random_moments_leak_no_block():
     chance = random.Random(0)
     it = engine(decoder(), blocks=40, max_batch=8, chunk=24)

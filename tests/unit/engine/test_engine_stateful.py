@@ -1,6 +1,7 @@
 """Anything in any order: every request that is answered got the twin's tokens, and no block is ever lost."""
 
 import hypothesis.strategies as st
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
@@ -90,3 +91,4 @@ class Requests(RuleBasedStateMachine):
 
 TestRequests = Requests.TestCase
 TestRequests.settings = settings(max_examples=40, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck))
+TestRequests = pytest.mark.timeout(120)(TestRequests)

@@ -88,7 +88,7 @@ for name in ("msgspec", "anyio", "aiohttp", "pyarrow", "mcp", "rich", "typer", "
 sys.path.insert(0, {str(RECIPE.parent)!r})
 import rookie
 rookie.STEPS, rookie.EVERY = 2, 1
-sys.argv = ["rookie.py", "--tokens", {str(tokens)!r}]
+sys.argv = ["rookie.py", "--tokens", {str(tokens)!r}, "--first", "1"]
 rookie.main()
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
