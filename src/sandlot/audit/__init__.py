@@ -1,0 +1,1 @@
+"""Judging environments: probes, their findings, and the verdict."""

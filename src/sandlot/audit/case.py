@@ -1,0 +1,112 @@
+"""One audit under way: the subject, what is known of it, and what was seen already.
+
+A probe is a function from a case to findings. Trials that several probes need (the golden solution, an agent that does nothing)
+are taken once; everything else a probe asks for itself, by `take`.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+
+from sandlot.audit.finding import Finding, Layer
+from sandlot.audit.subject import PLAIN, Call, Conditions, Description, Named, Regrade, Request, Say, Script, Subject, Take, Trial
+from sandlot.task import Task
+from sandlot.trace import Text
+from sandlot.types import Role
+
+IDLE = Script(name="nop")
+"""An agent that does nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """One way to look for flaws."""
+
+    name: str
+    layer: Layer
+    codes: tuple[str, ...]
+    """The defects it can find, for the table of what was looked for."""
+    look: Callable[["Case"], Awaitable[list[Finding]]]
+    applies: Callable[["Case"], str | None] = lambda _case: None
+    """Why it does not apply here; None if it does. Not applying is not the same as having failed."""
+
+
+@dataclass(slots=True)
+class Case:
+    """The subject and everything probes share."""
+
+    subject: Subject
+    description: Description
+    tasks: tuple[Task, ...]
+    """Those that are played: all, or a seeded choice of them."""
+    seed: int = 0
+    judge: str | None = None
+    """The judge's model, where one was given."""
+    reference: Path | None = None
+    """A sample of the real data that the environment's data stands for."""
+    manifest: Path | None = None
+    """The tools as they are served in production: a JSON list of MCP tool specs."""
+    model: str | None = None
+    _golden: dict[str, Trial] | None = None
+    _idle: dict[str, Trial] | None = None
+    taken: int = field(default=0)
+    """Trials so far."""
+
+    async def take(self, requests: Sequence[Request], conditions: Conditions = PLAIN) -> list[Trial]:
+        """One trial for each request, in order."""
+        self.taken += len(requests)
+        return await self.subject.take(requests, conditions) if requests else []
+
+    async def golden(self) -> dict[str, Trial]:
+        """The golden solution of every task, by task; empty where there is none."""
+        if self._golden is None:
+            self._golden = await self._each(Named(name="golden")) if self.description.has_golden else {}
+        return self._golden
+
+    async def idle(self) -> dict[str, Trial]:
+        """An agent that does nothing, on every task."""
+        if self._idle is None:
+            self._idle = await self._each(IDLE)
+        return self._idle
+
+    async def _each(self, play: Script | Named) -> dict[str, Trial]:
+        trials = await self.take([Take(task=task.id, play=play, seed=self.seed) for task in self.tasks])
+        return {task.id: trial for task, trial in zip(self.tasks, trials, strict=True)}
+
+    @property
+    def floor(self) -> float:
+        """The score that doing nothing useful may reach."""
+        return self.description.declared.floor
+
+    def may_idle(self, task: Task) -> bool:
+        """True if doing nothing is right there."""
+        correct = self.description.declared.noop_is_correct
+        return task.id in correct or any(tag in correct for tag in task.tags)
+
+
+def script_of(trial: Trial, name: str) -> Script:
+    """What the agent did in a trial, written down, so that it can be played again or changed."""
+    turns: list[tuple[Say | Call, ...]] = []
+    for node in trial.trace.turns() if trial.trace else ():
+        calls = tuple(Call(call.name, call.arguments) for call in node.message.calls)
+        turns.append(calls or (Say(node.message.text),))
+    return Script(name=name, turns=tuple(turns))
+
+
+def answering(trial: Trial, answer: str, times: int = 1) -> Regrade:
+    """What a trial left, with other last words: how graders are asked about answers without opening a world.
+
+    The trace says it too: a check may read the conversation instead of the evidence.
+    """
+    assert trial.trace is not None
+    assert trial.trace.evidence is not None
+    trace = msgspec.structs.replace(trial.trace, evidence=msgspec.structs.replace(trial.trace.evidence, answer=answer))
+    nodes = list(trace.nodes)
+    for at in range(len(nodes) - 1, -1, -1):
+        if nodes[at].message.role is Role.ASSISTANT:
+            message = msgspec.structs.replace(nodes[at].message, parts=(Text(answer),))
+            nodes[at] = msgspec.structs.replace(nodes[at], message=message)
+            break
+    return Regrade(trace=msgspec.structs.replace(trace, nodes=nodes), files=trial.files, times=times)

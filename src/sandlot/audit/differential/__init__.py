@@ -1,0 +1,1 @@
+"""Flaws that show between two runs of the same thing under other conditions."""

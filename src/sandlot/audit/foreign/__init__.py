@@ -1,0 +1,1 @@
+"""Subjects that are not Sandlot environments: plain graders and Gymnasium environments."""

@@ -1,0 +1,1 @@
+"""Flaws of graders, asked directly: answers and evidence that were never played."""
