@@ -6,7 +6,7 @@ environments, plain Python graders and Gymnasium environments are three subjects
 """
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 import msgspec
 
@@ -79,7 +79,7 @@ class Lost(msgspec.Struct, frozen=True, kw_only=True):
     """The trial never came back: its process hung or died."""
 
     kind: str
-    """`hung` or `died`."""
+    """`hung`, `died`, or `skipped` after too many of those."""
     message: str
 
 
@@ -90,7 +90,7 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     """How it went, with outcome and evidence; None only if it was lost."""
     files: dict[str, bytes] = {}
     """The bytes behind the evidence, by hash, as far as they fit."""
-    scores: tuple[Score | Failed, ...] = ()
+    scores: tuple[Scored | Failed, ...] = ()
     """Every grading, in order: one for a `Take`, `times` of a `Regrade`."""
     lost: Lost | None = None
     seconds: float = 0.0
@@ -100,12 +100,17 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def reward(self) -> float | None:
         """The first score's value; None for whatever has no score."""
-        return self.scores[0].value if self.scores and isinstance(self.scores[0], Score) else None
+        return self.score.value if self.score is not None else None
+
+    @property
+    def score(self) -> Score | None:
+        """The first score, with its checks."""
+        return self.scores[0].score if self.scores and isinstance(self.scores[0], Scored) else None
 
     @property
     def passed(self) -> bool:
         """Full marks."""
-        return bool(self.scores) and isinstance(self.scores[0], Score) and self.scores[0].passed
+        return self.score is not None and self.score.passed
 
     @property
     def failed(self) -> Failed | None:
@@ -119,7 +124,7 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
             return f"lost ({self.lost.kind}): {self.lost.message}"
         if self.failed is not None:
             return f"failed ({self.failed.side.value}, {self.failed.kind}): {self.failed.message[:200]}"
-        return f"scored {self.scores[0]} = {self.reward:g}" if self.scores else "cancelled"
+        return f"scored {self.score} = {self.score.value:g}" if self.score is not None else "cancelled"
 
 
 class Conditions(msgspec.Struct, frozen=True, kw_only=True):
@@ -143,7 +148,8 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True):
     limits: Json = {}
     """Overrides of every task's limits."""
     fault: str | None = None
-    """Break something on purpose: `tool:raise`, `tool:hang`, `tool:empty`, `judge:raise`, `judge:hang`, `judge:empty`."""
+    """Break something on purpose: `tool:raise`, `tool:hang`, `tool:empty` (what tools do with files and commands of the world
+    raises, hangs, gives nothing), `check:raise` (reading evidence raises), `judge:raise`, `judge:empty`."""
 
 
 PLAIN = Conditions()
@@ -206,10 +212,3 @@ class Subject(Protocol):
     async def take(self, requests: Sequence[Request], conditions: Conditions = PLAIN) -> list[Trial]:
         """One trial for each request, in the order asked, whatever happens to them on the way."""
         ...
-
-
-def scored(outcome: Any) -> Score | Failed | None:
-    """An outcome as a trial keeps it."""
-    if isinstance(outcome, Scored):
-        return outcome.score
-    return outcome if isinstance(outcome, Failed) else None

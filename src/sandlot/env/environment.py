@@ -31,7 +31,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 T = TypeVar("T")
 
-MARKS = ("tasks", "setup", "tool", "check", "solution", "user", "mcp")
+MARKS = ("tasks", "setup", "tool", "check", "solution", "adversary", "control", "user", "mcp")
 
 NETWORKS = ("none",)
 """What a sandbox may reach."""
@@ -64,6 +64,10 @@ class Parts:
     functions: dict[str, Callable[..., Any]] = field(default_factory=dict[str, Callable[..., Any]])
     """Check functions by reference."""
     solution: Callable[..., Any] | None = None
+    adversaries: dict[str, Callable[..., Any]] = field(default_factory=dict[str, Callable[..., Any]])
+    """Agents of the author's own who must earn nothing."""
+    controls: dict[str, Callable[..., Any]] = field(default_factory=dict[str, Callable[..., Any]])
+    """Other right solutions, which must get full marks."""
     user: Callable[[World, Task], User] | None = None
     grade: Callable[[Evidence, Task, Judge | None], Awaitable[Score]] | None = None
     """Takes the place of rubrics where grading is the author's function itself."""
@@ -187,9 +191,17 @@ class Environment:
     def solution(self, function: F) -> F:
         """Mark the golden solution: `async def solve(agent, task)`; it has what an agent has, plus the key."""
         self._only_one("solution", self.parts.solution, function)
-        if not inspect.iscoroutinefunction(function):
-            raise ConfigError(f"{where(function)}: the solution `{function.__name__}` must be `async def`, to await `agent.call`")
-        self.parts.solution = function
+        self.parts.solution = _acting(function, "solution")
+        return self._from(function)
+
+    def adversary(self, function: F) -> F:
+        """Mark an agent that cheats, written like a solution: `sandlot audit` demands that it earns nothing."""
+        self.parts.adversaries[function.__name__] = _acting(function, "adversary")
+        return self._from(function)
+
+    def control(self, function: F) -> F:
+        """Mark another right way to do the task, written like a solution: `sandlot audit` demands that it gets full marks."""
+        self.parts.controls[function.__name__] = _acting(function, "control")
         return self._from(function)
 
     def user(self, function: F) -> F:
@@ -242,6 +254,12 @@ class Environment:
             raise ConfigError(
                 f"{where(function)}: environment `{self.name}` has its `{what}` already; a second one is `{name_of(function)}`"
             )
+
+
+def _acting(function: F, what: str) -> F:
+    if not inspect.iscoroutinefunction(function):
+        raise ConfigError(f"{where(function)}: the {what} `{function.__name__}` must be `async def`, to await `agent.call`")
+    return function
 
 
 def _sequence(value: Sequence[T], what: str, fix: str) -> tuple[T, ...]:

@@ -16,7 +16,7 @@ from sandlot.errors import ConfigError
 from sandlot.ports import ToolSpec
 from sandlot.types import Json, digest
 
-LEFT_OUT = {"README.md", "README.rst", "README.txt", "README", "docs", "tests", "runs"}
+LEFT_OUT = {"audit.toml", "README.md", "README.rst", "README.txt", "README", "docs", "tests", "runs"}
 """Names at the top of an environment's folder that do not change what it is."""
 
 ENTRY_NAMES = {"environment.toml", "environment.py"}
@@ -26,7 +26,7 @@ def environment_fingerprint(env: Environment, *, build: bool = True) -> str:
     """Of what the author wrote. Without `build`, a package list that was never installed counts by its names alone."""
     if env.source is None or not env.source.exists():
         raise ConfigError(f"environment `{env.name}` was not loaded from a file, so it has no fingerprint; write it into one")
-    files = [[name, _digest_of(path)] for name, path in _files(env.source, own_image_files(env))]
+    files = [[name, _digest_of(path)] for name, path in files_of(env)]
     return digest(msgspec.msgpack.encode([*files, ["image", env.image or "", digest_of_image(env, build=build)]]))
 
 
@@ -34,6 +34,11 @@ def setting_fingerprint(environment: str, env: Environment, tools: Sequence[Tool
     """Of the environment and everything a model is met with there; `setting` names harness, renderer and how turns are taken."""
     facts = [environment, env.system, env.limits, list(env.constraints), sorted(tools, key=lambda tool: tool.name), setting]
     return digest(msgspec.json.encode(facts, order="deterministic"))
+
+
+def files_of(env: Environment) -> Iterator[tuple[str, Path]]:
+    """Relative name and place of everything its author wrote that counts."""
+    return _files(env.source, own_image_files(env)) if env.source is not None else iter(())
 
 
 def _digest_of(path: Path) -> str:

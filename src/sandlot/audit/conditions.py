@@ -1,0 +1,198 @@
+"""Making conditions true in a worker, before any author code is loaded.
+
+Everything here changes the whole process, which is why it is called in workers only: a moved clock, a denied network, seeded
+generators, and faults below tools, checks and judges.
+"""
+
+import datetime as dt
+import random
+import socket
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from contextvars import ContextVar
+from typing import Any
+
+import anyio
+
+from sandlot.audit.subject import Conditions
+from sandlot.env.environment import Environment
+from sandlot.env.world import LiveWorld
+from sandlot.errors import GradeError
+from sandlot.grade.evidence import StoredEvidence
+from sandlot.ports import Completed, Judge, Judgement, Tool, World
+from sandlot.trace import ToolCall, ToolResult
+
+IN_TOOL: ContextVar[bool] = ContextVar("in_tool", default=False)
+"""True while a tool works: only what tools do is broken, never setup."""
+
+
+def surround(conditions: Conditions) -> None:
+    """Clock and network, for the life of this process. Hash seed, time zone and locale were set before it started."""
+    if conditions.clock_shift_s:
+        _move_clock(conditions.clock_shift_s)
+    if not conditions.network:
+        _deny_network()
+
+
+def reseed(conditions: Conditions, place: int) -> None:
+    """Set the global generators, if that was asked for; another number for every trial."""
+    if conditions.random_seed is None:
+        return
+    random.seed(conditions.random_seed + place)
+    numpy = sys.modules.get("numpy")
+    if numpy is not None:
+        numpy.random.seed((conditions.random_seed + place) % 2**32)
+
+
+def _move_clock(shift_s: float) -> None:
+    wall, wall_ns = time.time, time.time_ns
+    local, utc = time.localtime, time.gmtime
+
+    class Moved(dt.datetime):
+        @classmethod
+        def now(cls, tz: dt.tzinfo | None = None) -> "Moved":
+            return cls.fromtimestamp(time.time(), tz)
+
+        @classmethod
+        def utcnow(cls) -> "Moved":
+            return cls.fromtimestamp(time.time(), dt.UTC).replace(tzinfo=None)
+
+    class MovedDate(dt.date):
+        @classmethod
+        def today(cls) -> "MovedDate":
+            return cls.fromtimestamp(time.time())
+
+    time.time = lambda: wall() + shift_s
+    time.time_ns = lambda: wall_ns() + int(shift_s * 1e9)
+    time.localtime = lambda secs=None: local(time.time() if secs is None else secs)
+    time.gmtime = lambda secs=None: utc(time.time() if secs is None else secs)
+    setattr(dt, "datetime", Moved)  # noqa: B010 - a module's name is being replaced on purpose
+    setattr(dt, "date", MovedDate)  # noqa: B010 - as above
+
+
+def _deny_network() -> None:
+    connect, look_up = socket.socket.connect, socket.getaddrinfo
+
+    def refused(self: socket.socket, address: Any) -> None:
+        if self.family in {socket.AF_INET, socket.AF_INET6}:
+            raise OSError(101, f"the network is off in this trial; {address!r} was asked for")
+        connect(self, address)
+
+    def unknown(host: Any, *args: Any, **kwargs: Any) -> Any:
+        if host in {"localhost", "127.0.0.1", "::1", None}:
+            return look_up(host, *args, **kwargs)
+        raise socket.gaierror(-3, f"the network is off in this trial; {host!r} was asked for")
+
+    setattr(socket.socket, "connect", refused)  # noqa: B010 - as above
+    setattr(socket, "getaddrinfo", unknown)  # noqa: B010 - as above
+
+
+# -- faults ------------------------------------------------------------------------------------------------------------
+
+
+def break_environment(env: Environment, fault: str | None) -> None:
+    """Put a fault below the environment's tools or checks."""
+    what, _, how = (fault or "").partition(":")
+    if what == "tool":
+        _break_tools(env, how)
+    elif what == "check":
+        _break_evidence()
+
+
+def broken_judge(judge: Judge | None, fault: str | None) -> Judge | None:
+    """The judge, or one that fails."""
+    what, _, how = (fault or "").partition(":")
+    return BrokenJudge(how) if judge is not None and what == "judge" else judge
+
+
+class Watched:
+    """A tool that says when it is at work."""
+
+    def __init__(self, tool: Tool) -> None:
+        self._tool = tool
+        self.spec = tool.spec
+        self.concurrent = tool.concurrent
+
+    async def call(self, world: World, call: ToolCall) -> ToolResult:
+        """The tool's own answer, with faults below it."""
+        token = IN_TOOL.set(True)
+        try:
+            return await self._tool.call(world, call)
+        finally:
+            IN_TOOL.reset(token)
+
+
+class BrokenWorld(LiveWorld):
+    """A world whose files and commands fail while a tool works."""
+
+    how = "raise"
+
+    async def _trouble(self, what: str) -> bool:
+        if not IN_TOOL.get():
+            return False
+        if self.how == "hang":
+            await anyio.sleep_forever()
+        if self.how == "raise":
+            raise OSError(5, f"injected by the audit: {what} failed")
+        return True
+
+    async def read(self, path: str) -> bytes:
+        """A file, or trouble."""
+        return b"" if await self._trouble("reading") else await super().read(path)
+
+    async def write(self, path: str, data: bytes | str) -> None:
+        """Put a file, or trouble."""
+        if not await self._trouble("writing"):
+            await super().write(path, data)
+
+    async def list(self, folder: str = "/") -> Sequence[str]:
+        """Files, or trouble."""
+        return [] if await self._trouble("listing") else await super().list(folder)
+
+    async def exec(
+        self, command: str, *, stdin: str = "", cwd: str | None = None, env: Mapping[str, str] | None = None
+    ) -> Completed:
+        """A command, or trouble."""
+        if await self._trouble("running a command"):
+            return Completed(code=0, stdout="", stderr="")
+        return await super().exec(command, stdin=stdin, cwd=cwd, env=env)
+
+
+def _break_tools(env: Environment, how: str) -> None:
+    class Broken(BrokenWorld):
+        pass
+
+    Broken.how = how
+    make = env.new_world
+
+    def broken(task: Any, files: Any, seed: int) -> LiveWorld:
+        world = make(task, files, seed)
+        return Broken(state=world.state, task=world.task, rng=world.rng, files=world.files, noted=world.noted)
+
+    setattr(env, "new_world", broken)  # noqa: B010 - this one environment's, not the class's
+    env.parts.tools = [Watched(tool) for tool in env.parts.tools]
+
+
+def _break_evidence() -> None:
+    def unreadable(self: StoredEvidence, path: str, *_: Any, **__: Any) -> Any:  # noqa: ARG001 - any evidence
+        raise OSError(5, f"injected by the audit: `{path}` could not be read from the evidence")
+
+    for name in ("read", "read_text"):
+        if hasattr(StoredEvidence, name):
+            setattr(StoredEvidence, name, unreadable)
+
+
+class BrokenJudge:
+    """A judge that fails, or says nothing."""
+
+    name = "broken by the audit"
+
+    def __init__(self, how: str) -> None:
+        self._how = how
+
+    async def ask(self, question: str, choices: Sequence[str], view: Mapping[str, str], votes: int) -> Judgement:  # noqa: ARG002 - the port's shape
+        """Trouble."""
+        if self._how == "hang":
+            await anyio.sleep_forever()
+        raise GradeError("injected by the audit: the judge gave no verdict", kind="unparsable")

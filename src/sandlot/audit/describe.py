@@ -1,0 +1,89 @@
+"""What an environment is, for those who will not load it: tasks with their keys, tools, rubrics, what its author wrote."""
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from sandlot.audit.subject import Declared, Description
+from sandlot.env.environment import Environment
+from sandlot.env.fingerprint import environment_fingerprint, files_of
+from sandlot.env.function import Dialogue
+from sandlot.env.grading import needs_judge, rubric_for
+from sandlot.env.taskset import tasks_of
+from sandlot.errors import ConfigError
+from sandlot.task import Task
+
+DECLARATIONS = "audit.toml"
+"""What an author declares to the auditor, and waives: beside `environment.toml`, or `NAME.audit.toml` beside `NAME.py`."""
+SOURCE_BYTES = 2**20
+"""A file larger than this is data, not something anybody wrote."""
+
+
+def describe(env: Environment) -> Description:
+    """Everything that can be known without playing."""
+    tasks = [_asked(env, task) for task in tasks_of(env)]
+    names = dict.fromkeys(task.rubric for task in tasks)
+    return Description(
+        name=env.name,
+        kind="environment",
+        fingerprint=environment_fingerprint(env),
+        tasks=tuple(tasks),
+        tools=tuple(tool.spec for tool in env.tools),
+        rubrics={} if env.parts.grade else {name: rubric_for(env, tasks[0], name) for name in names},
+        system=env.system,
+        image=env.image,
+        limits=env.limits,
+        has_golden=env.parts.solution is not None,
+        has_user=env.parts.user is not None,
+        adversaries=tuple(env.parts.adversaries),
+        controls=tuple(env.parts.controls),
+        sources=_sources(env),
+        declared=declared_beside(env.source),
+        needs_judge=needs_judge(env, tasks),
+    )
+
+
+def _asked(env: Environment, task: Task) -> Task:
+    """A task of a one-function environment is only a seed: what it asks, and what is right, its first `Ask` says."""
+    grade: Any = env.parts.grade
+    dialogue = getattr(grade, "__self__", None)
+    if not isinstance(dialogue, Dialogue):
+        return task
+    first: Any = next(dialogue.start(task), None)
+    prompt, golden = getattr(first, "prompt", ""), getattr(first, "golden", None)
+    return msgspec.structs.replace(task, prompt=prompt, key={} if golden is None else {"golden": golden})
+
+
+def _sources(env: Environment) -> dict[str, str]:
+    """What the author wrote, as far as it is text."""
+    found: dict[str, str] = {}
+    for name, path in files_of(env):
+        if path.stat().st_size <= SOURCE_BYTES:
+            try:
+                found[name] = path.read_text()
+            except UnicodeDecodeError:
+                continue
+    return found
+
+
+def declarations_of(source: Path) -> Path:
+    """Where the declarations and waivers of an environment are, if it has any."""
+    if source.is_dir():
+        return source / DECLARATIONS
+    if source.name == "environment.py":
+        return source.with_name(DECLARATIONS)
+    return source.with_name(f"{source.stem}.{DECLARATIONS}")
+
+
+def declared_beside(source: Path | None) -> Declared:
+    """What the author declares; nothing without a file."""
+    place = declarations_of(source) if source is not None else None
+    if place is None or not place.is_file():
+        return Declared()
+    try:
+        return msgspec.convert(tomllib.loads(place.read_text()).get("declared", {}), Declared)
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, msgspec.ValidationError) as error:
+        known = ", ".join(field.name for field in msgspec.structs.fields(Declared))
+        raise ConfigError(f"{place}: {error}; [declared] has: {known}") from error

@@ -1,0 +1,185 @@
+"""Sandlot environments as subjects: every `take` is one worker process, and a process that hangs or dies costs one trial.
+
+Trials of one `take` share a process on purpose: what leaks from one to the next must be able to leak. A new `take` is a new
+process.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+from collections import deque
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+import anyio
+import msgspec
+from anyio.abc import Process
+
+from sandlot.audit.subject import PLAIN, Conditions, Description, Lost, Request, Trial
+from sandlot.audit.worker import HEADER, Begun, Described, Done, Job, Note, Refused
+from sandlot.clock import SYSTEM_CLOCK
+from sandlot.errors import ConfigError, SandlotError
+
+PATIENCE_S = 60.0
+"""A trial that shows no sign of life for this long is lost."""
+LOADING_S = 120.0
+"""An environment may take this long to load, make its image included."""
+MAX_LOST = 5
+"""After so many lost trials of one `take` the rest is not tried: the finding is there, and time is not."""
+MAX_NOTE_BYTES = 256 * 2**20
+STDERR_CHARS = 400
+
+
+@dataclass
+class EnvironmentSubject:
+    """`Subject` for what `sandlot.load` loads, by its path or name."""
+
+    env: str
+    judge: str | None = None
+    sandbox: str = "native"
+    patience_s: float = PATIENCE_S
+    processes: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(os.cpu_count() or 2))
+
+    async def describe(self) -> Description:
+        """Load it in a worker, and be told what it is."""
+        async with self.processes:
+            working = _Working(Job(env=self.env, judge=self.judge, sandbox=self.sandbox), self.patience_s)
+            await working.run()
+        if working.description is None:
+            raise ConfigError(f"environment `{self.env}` could not be loaded: {working.why()}")
+        return working.description
+
+    async def take(self, requests: Sequence[Request], conditions: Conditions = PLAIN) -> list[Trial]:
+        """One trial for each request, in the order asked."""
+        if conditions.alone:
+            return await self._alone(requests, conditions)
+        trials: dict[int, Trial] = {}
+        num_lost = 0
+        while len(trials) < len(requests):
+            left = [place for place in range(len(requests)) if place not in trials]
+            if num_lost >= MAX_LOST:
+                skipped = Lost(kind="skipped", message=f"not tried, after {num_lost} others were lost")
+                trials |= dict.fromkeys(left, Trial(lost=skipped))
+                break
+            job = Job(
+                env=self.env,
+                requests=tuple(requests[place] for place in left),
+                conditions=conditions,
+                judge=self.judge,
+                sandbox=self.sandbox,
+            )
+            async with self.processes:
+                working = _Working(job, self.patience_s)
+                await working.run()
+            trials |= {left[place]: trial for place, trial in working.trials.items()}
+            lost = [place for place in working.open if place not in working.trials] or ([] if working.trials else [0])
+            if len(trials) < len(requests):
+                trials |= {left[place]: Trial(lost=Lost(kind=working.fate, message=working.why())) for place in lost}
+                num_lost += len(lost)
+        return [trials[place] for place in range(len(requests))]
+
+    async def _alone(self, requests: Sequence[Request], conditions: Conditions) -> list[Trial]:
+        trials: list[Trial] = [Trial()] * len(requests)
+        together = msgspec.structs.replace(conditions, alone=False)
+
+        async def take(place: int) -> None:
+            (trials[place],) = await self.take([requests[place]], together)
+
+        async with anyio.create_task_group() as group:
+            for place in range(len(requests)):
+                group.start_soon(take, place)
+        return trials
+
+
+class _Working:
+    """One worker, from start to end: what it said, and how it ended."""
+
+    def __init__(self, job: Job, patience_s: float) -> None:
+        self._job = job
+        self._patience_s = patience_s
+        self._stderr: deque[str] = deque(maxlen=20)
+        self._refused: Refused | None = None
+        self.description: Description | None = None
+        self.trials: dict[int, Trial] = {}
+        self.open: dict[int, float] = {}
+        self.fate = "died"
+
+    async def run(self) -> None:
+        """Start it, hear it, and see it gone."""
+        conditions = self._job.conditions
+        settings = {"PYTHONHASHSEED": str(conditions.hash_seed), "TZ": conditions.timezone, "LC_ALL": conditions.locale}
+        command = [sys.executable, "-m", "sandlot.audit.worker"]
+        async with await anyio.open_process(
+            command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, **settings}, start_new_session=True
+        ) as process:
+            try:
+                async with anyio.create_task_group() as group:
+                    group.start_soon(self._read_errors, process)
+                    await self._converse(process)
+                    group.cancel_scope.cancel()
+            finally:
+                with suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+        if self._refused is not None:
+            raise refusal(self._refused)
+
+    async def _converse(self, process: Process) -> None:
+        assert process.stdin is not None
+        try:
+            with anyio.fail_after(LOADING_S):
+                await process.stdin.send(msgspec.msgpack.encode(self._job))
+                await process.stdin.aclose()
+            await self._hear(process)
+        except TimeoutError:
+            self.fate = "hung"
+        except (anyio.BrokenResourceError, anyio.EndOfStream, anyio.ClosedResourceError):
+            with anyio.move_on_after(5):
+                await process.wait()
+            self._stderr.append(f"its process ended with {process.returncode}")
+
+    async def _hear(self, process: Process) -> None:
+        assert process.stdout is not None
+        data = bytearray()
+        patience_s = LOADING_S
+        while True:
+            with anyio.fail_after(patience_s):
+                data += await process.stdout.receive(2**20)
+            patience_s = self._patience_s
+            while len(data) >= HEADER.size:
+                (size,) = HEADER.unpack_from(data)
+                if size > MAX_NOTE_BYTES or len(data) < HEADER.size + size:
+                    break
+                self._noted(msgspec.msgpack.decode(data[HEADER.size : HEADER.size + size], type=Note))
+                del data[: HEADER.size + size]
+
+    def _noted(self, note: Note) -> None:
+        match note:
+            case Begun():
+                self.open[note.place] = SYSTEM_CLOCK.monotonic()
+            case Done():
+                self.trials[note.place] = note.trial
+                self.open.pop(note.place, None)
+            case Described():
+                self.description = note.description
+            case Refused():
+                self._refused = note
+
+    async def _read_errors(self, process: Process) -> None:
+        assert process.stderr is not None
+        with suppress(anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError):
+            while True:
+                self._stderr.append((await process.stderr.receive(2**16)).decode(errors="replace")[-STDERR_CHARS:])
+
+    def why(self) -> str:
+        """What is known of how it ended."""
+        said = " ".join("".join(self._stderr).split())[-STDERR_CHARS:]
+        if self.fate == "hung":
+            return f"nothing came back for {self._patience_s:g} s" + (f"; it said: {said}" if said else "")
+        return said or "its process ended"
+
+
+def refusal(refused: Refused) -> SandlotError:
+    """What a worker refused, as the error it was there."""
+    return ConfigError(refused.message)

@@ -1,0 +1,230 @@
+"""The process trials are taken in: it loads the environment, plays what it is told, and says what came of each.
+
+Run as `python -m sandlot.audit.worker`. One job comes in on standard input; notes go out on a descriptor of their own, so that
+nothing author code prints can be taken for a result. If it hangs or dies, the notes tell at which trial.
+"""
+
+import os
+import random
+import resource
+import struct
+import sys
+import time
+from collections.abc import Callable
+from typing import BinaryIO
+
+import anyio
+import msgspec
+
+from sandlot.audit.conditions import break_environment, broken_judge, reseed, surround
+from sandlot.audit.describe import describe
+from sandlot.audit.subject import Conditions, Description, Play, Regrade, Request, Say, Script, Take, Trial
+from sandlot.env.environment import Environment
+from sandlot.env.load import load
+from sandlot.env.taskset import tasks_of
+from sandlot.errors import ConfigError, SandlotError
+from sandlot.harness.tool_loop import ToolLoop
+from sandlot.model.agent import Solution
+from sandlot.model.player import Moment, Move, Player
+from sandlot.model.scripted import PLAYS, ScriptedPolicies
+from sandlot.ports import Policy
+from sandlot.rollout import grade_trace, recorded, run_rollout
+from sandlot.rubric import Score
+from sandlot.store.blobs import MemoryBlobs
+from sandlot.task import Task
+from sandlot.trace import Failed, Scored, Text, ToolCall, Trace
+from sandlot.types import Side
+from sandlot.wiring.parts import Grading, Parts, judge_config, open_grading
+
+MEMORY_BYTES = 8 * 2**30
+"""Address space of a worker: a grader that allocates without end meets this, not the machine's last page."""
+FILES_BYTES = 8 * 2**20
+"""Bytes of evidence that come back with a trial."""
+SANDBOXES = 4
+"""Kept ready."""
+
+HEADER = struct.Struct("<I")
+
+
+class Job(msgspec.Struct, frozen=True, kw_only=True):
+    """What a worker is started for."""
+
+    env: str
+    requests: tuple[Request, ...] = ()
+    """None: only describe it."""
+    conditions: Conditions = Conditions()
+    judge: str | None = None
+    sandbox: str = "native"
+
+
+class Begun(msgspec.Struct, frozen=True, tag="begun"):
+    """A trial has been started."""
+
+    place: int
+
+
+class Done(msgspec.Struct, frozen=True, tag="done"):
+    """A trial has come back."""
+
+    place: int
+    trial: Trial
+
+
+class Described(msgspec.Struct, frozen=True, tag="described"):
+    """What the environment is."""
+
+    description: Description
+
+
+class Refused(msgspec.Struct, frozen=True, tag="refused"):
+    """The environment cannot be loaded, or its parts not opened."""
+
+    message: str
+    kind: str = "config"
+
+
+Note = Begun | Done | Described | Refused
+
+
+def main() -> None:
+    """One job, from start to end."""
+    out = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what author code prints is not ours
+    sys.stdout = sys.stderr
+    job = msgspec.msgpack.decode(sys.stdin.buffer.read(), type=Job)
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+
+    def note(what: Note) -> None:
+        _write(out, what)
+
+    try:
+        surround(job.conditions)
+        env = load(job.env)
+        if not job.requests:
+            note(Described(describe(env)))
+        else:
+            anyio.run(_take_all, env, job, note)
+    except SandlotError as error:
+        note(Refused(str(error), error.kind))
+    out.flush()
+    os._exit(0)  # no thread that author code left behind may keep it alive
+
+
+def _write(out: BinaryIO, what: Note) -> None:
+    data = msgspec.msgpack.encode(what)
+    out.write(HEADER.pack(len(data)) + data)
+    out.flush()
+
+
+async def _take_all(env: Environment, job: Job, note: Callable[[Note], None]) -> None:
+    conditions = job.conditions
+    break_environment(env, conditions.fault)
+    tasks = {task.id: _limited(task, conditions) for task in tasks_of(env)}
+    order = list(range(len(job.requests)))
+    if conditions.shuffled is not None:
+        random.Random(conditions.shuffled).shuffle(order)  # noqa: S311 - seeded, not secret
+    places = anyio.CapacityLimiter(conditions.at_once)
+    async with (
+        open_grading(env, judge=judge_config(job.judge), sandbox=job.sandbox, pool=min(conditions.at_once, SANDBOXES)) as opened,
+        anyio.create_task_group() as group,
+    ):
+        grading = Grading(env=env, judge=broken_judge(opened.judge, conditions.fault), backend=opened.backend)
+
+        async def take(place: int) -> None:
+            async with places:
+                reseed(conditions, place)
+                note(Begun(place))
+                note(Done(place, await taken(grading, tasks, job.requests[place], place)))
+
+        for place in order:
+            if conditions.at_once == 1:
+                await take(place)
+            else:
+                group.start_soon(take, place)
+
+
+def _limited(task: Task, conditions: Conditions) -> Task:
+    return msgspec.structs.replace(task, limits={**task.limits, **conditions.limits})
+
+
+async def taken(grading: Grading, tasks: dict[str, Task], request: Request, place: int) -> Trial:
+    """One trial, whatever comes of it."""
+    name = request.task if isinstance(request, Take) else request.trace.task
+    if name not in tasks:
+        raise ConfigError(f"environment `{grading.env.name}` has no task `{name}`")
+    started = time.monotonic()
+    if isinstance(request, Regrade):
+        scores = [await _regraded(grading, tasks[name], request) for _ in range(request.times)]
+        return Trial(trace=request.trace, files=request.files, scores=tuple(scores), seconds=time.monotonic() - started)
+    blobs = MemoryBlobs()
+    policies = ScriptedPolicies(request.play.name, lambda _task, _seed: policy_for(grading.env, request.play, request.seed))
+    parts = Parts(grading=grading, policies=policies, harness=ToolLoop())
+    trace = await run_rollout(parts, tasks[name], run="audit", rollout=place, blobs=blobs)
+    return Trial(
+        trace=trace,
+        files=await _files(trace, blobs),
+        scores=(trace.outcome,) if isinstance(trace.outcome, Scored | Failed) else (),
+        seconds=time.monotonic() - started,
+        peak_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+    )
+
+
+async def _regraded(grading: Grading, task: Task, request: Regrade) -> Scored | Failed:
+    blobs = MemoryBlobs()
+    for data in request.files.values():
+        await blobs.put(data)
+    trace = msgspec.structs.replace(request.trace, outcome=None)
+    score: Score | None = None
+    with recorded(trace):
+        score = await grade_trace(grading, task, trace, blobs)
+    if score is not None:
+        return Scored(score)
+    return trace.outcome if isinstance(trace.outcome, Failed) else Failed(Side.GRADER, "no_score", "grading was cancelled")
+
+
+async def _files(trace: Trace, blobs: MemoryBlobs) -> dict[str, bytes]:
+    left, kept = FILES_BYTES, dict[str, bytes]()
+    for file in sorted(trace.evidence.files.values(), key=lambda file: file.size) if trace.evidence else ():
+        if file.blob is not None and file.blob not in kept and file.size <= left:
+            kept[file.blob] = await blobs.get(file.blob)
+            left -= file.size
+    return kept
+
+
+# -- who plays ---------------------------------------------------------------------------------------------------------
+
+
+def policy_for(env: Environment, play: Play, seed: int) -> Solution | Policy:
+    """Who plays a trial: a script, a scripted player, the golden solution, an adversary of ours, or one of the author's."""
+    if isinstance(play, Script):
+        return Player(play.name, _scripted(play), seed)
+    if play.name in PLAYS:
+        return Player(play.name, PLAYS[play.name], seed)
+    from sandlot.audit.scripted.adversaries import ADVERSARIES  # noqa: PLC0415 - workers that only grade need none
+
+    solutions = {**ADVERSARIES, **env.parts.adversaries, **env.parts.controls}
+    if env.parts.solution is not None:
+        solutions["golden"] = env.parts.solution
+    if play.name not in solutions:
+        raise ConfigError(f"nobody called `{play.name}` plays in `{env.name}`; there are: {', '.join(solutions)}")
+    return solutions[play.name]
+
+
+def _scripted(script: Script) -> Callable[[Moment], Move]:
+    def play(moment: Moment) -> Move:
+        turn = moment.turn
+        if turn >= len(script.turns):
+            return Move()
+        acts = script.turns[turn]
+        return Move(
+            tuple(
+                Text(act.text) if isinstance(act, Say) else ToolCall(f"call_{turn}_{at}", act.tool, act.arguments)
+                for at, act in enumerate(acts)
+            )
+        )
+
+    return play
+
+
+if __name__ == "__main__":
+    main()
