@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import anyio
 import msgspec
 
 from sandlot.audit.finding import Finding, Layer
@@ -51,8 +52,9 @@ class Case:
     model: str | None = None
     _golden: dict[str, Trial] | None = None
     _idle: dict[str, Trial] | None = None
-    taken: int = field(default=0)
+    taken: int = 0
     """Trials so far."""
+    _once: anyio.Lock = field(default_factory=anyio.Lock)
 
     async def take(self, requests: Sequence[Request], conditions: Conditions = PLAIN) -> list[Trial]:
         """One trial for each request, in order."""
@@ -61,18 +63,21 @@ class Case:
 
     async def golden(self) -> dict[str, Trial]:
         """The golden solution of every task, by task; empty where there is none."""
-        if self._golden is None:
-            self._golden = await self._each(Named(name="golden")) if self.description.has_golden else {}
-        return self._golden
+        async with self._once:  # several probes ask at the same time
+            if self._golden is None:
+                self._golden = await self._each(Named(name="golden")) if self.description.has_golden else {}
+            return self._golden
 
     async def idle(self) -> dict[str, Trial]:
         """An agent that does nothing, on every task."""
-        if self._idle is None:
-            self._idle = await self._each(IDLE)
-        return self._idle
+        async with self._once:
+            if self._idle is None:
+                self._idle = await self._each(IDLE)
+            return self._idle
 
     async def _each(self, play: Script | Named) -> dict[str, Trial]:
-        trials = await self.take([Take(task=task.id, play=play, seed=self.seed) for task in self.tasks])
+        requests = [Take(task=task.id, play=play, seed=self.seed) for task in self.tasks]
+        trials = await self.take(requests, Conditions(shuffled=self.seed))  # what leaks between trials shows in a random order
         return {task.id: trial for task, trial in zip(self.tasks, trials, strict=True)}
 
     @property

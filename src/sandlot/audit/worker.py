@@ -29,7 +29,6 @@ from sandlot.model.player import Moment, Move, Player
 from sandlot.model.scripted import PLAYS, ScriptedPolicies
 from sandlot.ports import Policy
 from sandlot.rollout import grade_trace, recorded, run_rollout
-from sandlot.rubric import Score
 from sandlot.store.blobs import MemoryBlobs
 from sandlot.task import Task
 from sandlot.trace import Failed, Scored, Text, ToolCall, Trace
@@ -174,12 +173,14 @@ async def _regraded(grading: Grading, task: Task, request: Regrade) -> Scored | 
     for data in request.files.values():
         await blobs.put(data)
     trace = msgspec.structs.replace(request.trace, outcome=None)
-    score: Score | None = None
     with recorded(trace):
-        score = await grade_trace(grading, task, trace, blobs)
-    if score is not None:
-        return Scored(score)
-    return trace.outcome if isinstance(trace.outcome, Failed) else Failed(Side.GRADER, "no_score", "grading was cancelled")
+        trace.outcome = Scored(await grade_trace(grading, task, trace, blobs))
+    return _graded(trace)
+
+
+def _graded(trace: Trace) -> Scored | Failed:
+    outcome = trace.outcome
+    return outcome if isinstance(outcome, Scored | Failed) else Failed(Side.GRADER, "no_score", "grading was cancelled")
 
 
 async def _files(trace: Trace, blobs: MemoryBlobs) -> dict[str, bytes]:

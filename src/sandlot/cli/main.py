@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from sandlot.cli import (
+    audit,
     compare,
     doctor,
     export,
@@ -56,7 +57,25 @@ def options(
     """Reinforcement-learning environments for language-model agents: write one, run it, grade it, look at why."""
 
 
-for module in (doctor, new, show, play, run, compare, regrade, replay, shell, tokens, train, rubric, serve, export, images, gc):
+for module in (
+    doctor,
+    new,
+    show,
+    play,
+    run,
+    compare,
+    regrade,
+    replay,
+    shell,
+    audit,
+    tokens,
+    train,
+    rubric,
+    serve,
+    export,
+    images,
+    gc,
+):
     module.add_to(app)
 
 

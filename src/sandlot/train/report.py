@@ -6,11 +6,11 @@ from pathlib import Path
 
 from sandlot.env.load import load
 from sandlot.env.rendering import rendered_message
+from sandlot.observe.page import page
 from sandlot.run.results import Run
 from sandlot.stats import Interval
 from sandlot.trace import Scored, Trace, TraceRow
 from sandlot.train.outcome import Heldout, Outcome, outcome_of, write_outcome
-from sandlot.train.page import page
 from sandlot.train.picture import Line, line_chart, share_bar
 from sandlot.train.progress import Progress
 from sandlot.train.recipe import Recipe

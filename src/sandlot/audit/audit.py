@@ -1,0 +1,225 @@
+"""An audit, from a subject to a verdict: layers from cheap to dear, every probe of each, and what they found.
+
+The verdict is SHIP only if every mandatory layer ran and nothing grave was confirmed. A probe that breaks, a judge or a golden
+solution that is missing leave it INCOMPLETE: what was not looked at is not clean.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from random import Random
+
+import anyio
+import msgspec
+
+from sandlot.audit.case import Case, Probe
+from sandlot.audit.finding import MANDATORY, Finding, Layer, Severity, Standing
+from sandlot.audit.waivers import Waiver, waiver_for
+from sandlot.errors import HarnessError, SandlotError, boundary
+from sandlot.task import Task
+
+FORMAT = 1
+PROBES_AT_ONCE = 2
+PROBE_S = 900.0
+"""A probe that takes longer has failed."""
+
+
+class Verdict(StrEnum):
+    """What to do with the environment."""
+
+    SHIP = "SHIP"
+    FIX = "FIX"
+    INCOMPLETE = "INCOMPLETE"
+
+    @property
+    def exit_code(self) -> int:
+        """0, 1 or 3."""
+        return {"SHIP": 0, "FIX": 1, "INCOMPLETE": 3}[self.value]
+
+
+class State(StrEnum):
+    """How a layer or probe came out."""
+
+    RAN = "ran"
+    NOT_ASKED = "not asked"
+    DOES_NOT_APPLY = "does not apply"
+    COULD_NOT_RUN = "could not run"
+
+
+class ProbeReport(msgspec.Struct, frozen=True, kw_only=True):
+    """One probe's work."""
+
+    name: str
+    state: State
+    codes: tuple[str, ...]
+    why: str = ""
+    seconds: float = 0.0
+    findings: int = 0
+
+
+class LayerReport(msgspec.Struct, frozen=True, kw_only=True):
+    """One layer's work."""
+
+    layer: Layer
+    state: State
+    why: str = ""
+    probes: tuple[ProbeReport, ...] = ()
+
+
+class Waived(msgspec.Struct, frozen=True, kw_only=True):
+    """A finding somebody answers for."""
+
+    finding: Finding
+    waiver: Waiver
+
+
+class Audit(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything an audit found out, bound to what it looked at."""
+
+    format: int = FORMAT
+    subject: str
+    """What was named on the command line."""
+    name: str
+    kind: str
+    fingerprint: str
+    sandlot: str
+    started: float
+    seconds: float
+    seed: int
+    tasks: int
+    """Played."""
+    of_tasks: int
+    trials: int
+    verdict: Verdict
+    layers: tuple[LayerReport, ...]
+    findings: tuple[Finding, ...] = ()
+    """Gravest first."""
+    waived: tuple[Waived, ...] = ()
+    expired: tuple[Waiver, ...] = ()
+    """Waivers whose day has passed: they waive nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which part of an audit to run; by default all that needs no model."""
+
+    layers: frozenset[Layer] = frozenset(MANDATORY)
+    probes: frozenset[str] | None = None
+    """Only these: to see one finding again."""
+
+
+Watch = Callable[[Probe, ProbeReport | None], None]
+"""Told when a probe starts (without a report) and when it has ended."""
+
+
+async def examine(case: Case, probes: Sequence[Probe], wanted: Wanted, watch: Watch) -> tuple[list[LayerReport], list[Finding]]:
+    """Every wanted probe, a few at a time, layer by layer."""
+    layers: list[LayerReport] = []
+    findings: list[Finding] = []
+    for layer in Layer:
+        mine = [probe for probe in probes if probe.layer is layer and (wanted.probes is None or probe.name in wanted.probes)]
+        if layer not in wanted.layers or not mine:
+            why = "" if layer not in wanted.layers else "no probe of it was asked for" if wanted.probes else "it has no probes"
+            layers.append(LayerReport(layer=layer, state=State.NOT_ASKED, why=why))
+            continue
+        obstacle = _obstacle(case, layer)
+        if obstacle:
+            layers.append(LayerReport(layer=layer, state=State.COULD_NOT_RUN, why=obstacle))
+            continue
+        reports, found = await _run(case, mine, watch)
+        broken = [report for report in reports if report.state is State.COULD_NOT_RUN]
+        layers.append(
+            LayerReport(
+                layer=layer,
+                state=State.COULD_NOT_RUN if broken else State.RAN,
+                why=f"probe `{broken[0].name}`: {broken[0].why}" if broken else "",
+                probes=tuple(reports),
+            )
+        )
+        findings += found
+    return layers, sorted(findings, key=_gravity)
+
+
+def verdict_of(layers: Sequence[LayerReport], findings: Sequence[Finding]) -> Verdict:
+    """FIX for anything grave; else SHIP, if every mandatory layer ran whole."""
+    if any(finding.grave for finding in findings):
+        return Verdict.FIX
+    ran = {report.layer for report in layers if report.state is State.RAN}
+    asked_and_broken = any(report.state is State.COULD_NOT_RUN for report in layers)
+    return Verdict.SHIP if ran.issuperset(MANDATORY) and not asked_and_broken else Verdict.INCOMPLETE
+
+
+def separate(
+    findings: Sequence[Finding], waivers: Sequence[Waiver], today: str
+) -> tuple[list[Finding], list[Waived], list[Waiver]]:
+    """Findings that stand, those that are waived, and waivers that no longer count."""
+    standing: list[Finding] = []
+    waived: list[Waived] = []
+    for finding in findings:
+        waiver = waiver_for(finding, waivers, today)
+        if waiver is None:
+            standing.append(finding)
+        else:
+            waived.append(Waived(finding=finding, waiver=waiver))
+    return standing, waived, [waiver for waiver in waivers if waiver.expires < today]
+
+
+def chosen_tasks(tasks: Sequence[Task], most: int, seed: int) -> tuple[Task, ...]:
+    """All of them, or a seeded choice that keeps their order."""
+    if len(tasks) <= most:
+        return tuple(tasks)
+    kept = set(Random(seed).sample(range(len(tasks)), most))  # noqa: S311 - seeded, not secret
+    return tuple(task for place, task in enumerate(tasks) if place in kept)
+
+
+def _gravity(finding: Finding) -> tuple[bool, int, str, str]:
+    order = (Severity.BLOCKER, Severity.HIGH, Severity.LOW, Severity.INFO)
+    return (finding.standing is Standing.LEAD, order.index(finding.severity), finding.code, finding.id)
+
+
+def _obstacle(case: Case, layer: Layer) -> str:
+    """Why a layer cannot be run at all; nothing if it can."""
+    about = case.description
+    if layer is Layer.STATIC:
+        return ""
+    if about.needs_judge and case.judge is None:
+        return "its rubric has judge checks, and without a judge nothing is graded; give one with `--judge`"
+    if layer in MANDATORY and not about.has_golden:
+        return "it has no golden solution, so nothing shows that it can be solved; write one with `@env.solution`"
+    return ""
+
+
+async def _run(case: Case, probes: Sequence[Probe], watch: Watch) -> tuple[list[ProbeReport], list[Finding]]:
+    reports: dict[str, ProbeReport] = {}
+    found: dict[str, list[Finding]] = {}
+    places = anyio.CapacityLimiter(PROBES_AT_ONCE)
+
+    async def look(probe: Probe) -> None:
+        async with places:
+            watch(probe, None)
+            reports[probe.name], found[probe.name] = await _look(case, probe)
+            watch(probe, reports[probe.name])
+
+    async with anyio.create_task_group() as group:
+        for probe in probes:
+            group.start_soon(look, probe)
+    return [reports[probe.name] for probe in probes], [finding for probe in probes for finding in found[probe.name]]
+
+
+async def _look(case: Case, probe: Probe) -> tuple[ProbeReport, list[Finding]]:
+    reason = probe.applies(case)
+    if reason is not None:
+        return ProbeReport(name=probe.name, state=State.DOES_NOT_APPLY, codes=probe.codes, why=reason), []
+    started = time.monotonic()
+    try:
+        with boundary(HarnessError, f"probe `{probe.name}`"), anyio.fail_after(PROBE_S):
+            findings = await probe.look(case)
+    except SandlotError as error:
+        seconds = time.monotonic() - started
+        why = str(error)
+        return ProbeReport(name=probe.name, state=State.COULD_NOT_RUN, codes=probe.codes, why=why, seconds=seconds), []
+    report = ProbeReport(
+        name=probe.name, state=State.RAN, codes=probe.codes, seconds=time.monotonic() - started, findings=len(findings)
+    )
+    return report, findings

@@ -1,0 +1,100 @@
+"""The main road of `sandlot audit`: describe the subject, choose tasks, run the layers, keep what came out."""
+
+import datetime as dt
+import importlib.metadata
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from sandlot.audit.audit import Audit, Wanted, Watch, chosen_tasks, examine, separate, verdict_of
+from sandlot.audit.case import Case, Probe
+from sandlot.audit.differential.panel import PROBES as DIFFERENTIAL
+from sandlot.audit.grader.panel import PROBES as GRADER
+from sandlot.audit.scripted.panel import PROBES as SCRIPTED
+from sandlot.audit.static.panel import PROBES as STATIC
+from sandlot.audit.subject import Description, Subject
+from sandlot.audit.waivers import read_waivers
+from sandlot.errors import ConfigError
+from sandlot.task import Task
+
+PANEL: tuple[Probe, ...] = (*STATIC, *GRADER, *SCRIPTED, *DIFFERENTIAL)
+MOST_TASKS = 100
+"""Tasks that are played, unless more are asked for; what can be read of the others is read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What an audit was given beside the subject."""
+
+    named: str
+    """The subject as a person named it."""
+    seed: int = 0
+    most_tasks: int = MOST_TASKS
+    tasks: tuple[str, ...] = ()
+    """Only these, by id."""
+    judge: str | None = None
+    reference: Path | None = None
+    manifest: Path | None = None
+    declarations: Path | None = None
+    """The file with waivers."""
+    wanted: Wanted = field(default_factory=Wanted)
+
+
+async def audit(subject: Subject, given: Given, watch: Watch = lambda _probe, _report: None) -> Audit:
+    """Everything that was asked for, and the verdict."""
+    for file in (given.reference, given.manifest):
+        if file is not None and not file.is_file():
+            raise ConfigError(f"no file `{file}` to compare with")
+    waivers = read_waivers(given.declarations)
+    started, begun = time.time(), time.monotonic()
+    about = await subject.describe()
+    case = Case(
+        subject=subject,
+        description=about,
+        tasks=_tasks(about, given),
+        seed=given.seed,
+        judge=given.judge,
+        reference=given.reference,
+        manifest=given.manifest,
+    )
+    layers, findings = await examine(case, _probes(given.wanted), given.wanted, watch)
+    today = dt.datetime.now(tz=dt.UTC).date().isoformat()
+    standing, waived, expired = separate(findings, waivers, today)
+    return Audit(
+        subject=given.named,
+        name=about.name,
+        kind=about.kind,
+        fingerprint=about.fingerprint,
+        sandlot=importlib.metadata.version("sandlot"),
+        started=started,
+        seconds=time.monotonic() - begun,
+        seed=given.seed,
+        tasks=len(case.tasks),
+        of_tasks=len(about.tasks),
+        trials=case.taken,
+        verdict=verdict_of(layers, standing),
+        layers=tuple(layers),
+        findings=tuple(standing),
+        waived=tuple(waived),
+        expired=tuple(expired),
+    )
+
+
+def _tasks(about: Description, given: Given) -> tuple[Task, ...]:
+    if not given.tasks:
+        return chosen_tasks(about.tasks, given.most_tasks, given.seed)
+    by_id = {task.id: task for task in about.tasks}
+    unknown = [name for name in given.tasks if name not in by_id]
+    if unknown:
+        shown = ", ".join(f"`{name}`" for name in list(by_id)[:8])
+        raise ConfigError(f"`{about.name}` has no task `{unknown[0]}`; it has {len(by_id)}: {shown}{', ...' * (len(by_id) > 8)}")
+    return tuple(by_id[name] for name in given.tasks)
+
+
+def _probes(wanted: Wanted) -> Sequence[Probe]:
+    names = [probe.name for probe in PANEL]
+    unknown = sorted((wanted.probes or frozenset()) - set(names))
+    if unknown:
+        raise ConfigError(f"no probe `{unknown[0]}`; there are: {', '.join(names)}")
+    return PANEL

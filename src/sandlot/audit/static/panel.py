@@ -1,0 +1,5 @@
+"""The probes of this layer."""
+
+from sandlot.audit.case import Probe
+
+PROBES: tuple[Probe, ...] = ()

@@ -1,0 +1,71 @@
+"""Words that every face of an audit shares: terminal, Markdown and HTML say the same things the same way."""
+
+import shlex
+
+from sandlot.audit.audit import Audit, LayerReport, State, Verdict
+from sandlot.audit.defects import DEFECTS
+from sandlot.audit.finding import Finding, Layer
+
+WHAT_LAYERS_DO = {
+    Layer.STATIC: "reads code, tasks, data and schemas",
+    Layer.GRADER: "asks the grader about answers nobody played",
+    Layer.SCRIPTED: "plays adversaries, controls and mutants",
+    Layer.DIFFERENTIAL: "plays the same under other conditions",
+    Layer.MODEL: "lets a model play",
+    Layer.PEOPLE: "takes in what people labelled",
+}
+
+
+def defect_name(finding: Finding) -> str:
+    """The class of a finding in words."""
+    defect = DEFECTS.get(finding.code.partition(".")[0])
+    return defect.name if defect else finding.code
+
+
+def fix_of(finding: Finding) -> str:
+    """How to mend it: the probe's own advice, else the class's."""
+    defect = DEFECTS.get(finding.code.partition(".")[0])
+    return finding.fix or (defect.fix if defect else "")
+
+
+def reproduce(audit: Audit, finding: Finding) -> str:
+    """The command that shows it again."""
+    task = ["--task", finding.task] if finding.task is not None else []
+    return shlex.join(
+        ["sandlot", "audit", *shlex.split(audit.subject), "--probe", finding.probe, *task, "--seed", str(audit.seed)]
+    )
+
+
+def meaning(audit: Audit) -> str:
+    """The verdict in a sentence."""
+    grave = sum(finding.grave for finding in audit.findings)
+    if audit.verdict is Verdict.FIX:
+        return f"{grave} confirmed {'flaw' if grave == 1 else 'flaws'} that a model would learn from"
+    if audit.verdict is Verdict.INCOMPLETE:
+        return "not everything could be looked at: " + "; ".join(
+            f"{report.layer}: {_missing(report)}" for report in _missed(audit)
+        )
+    return "every mandatory layer ran, and nothing grave was confirmed"
+
+
+def layer_line(report: LayerReport) -> str:
+    """How a layer went, in a few words."""
+    ran = [probe for probe in report.probes if probe.state is State.RAN]
+    skipped = [probe for probe in report.probes if probe.state is State.DOES_NOT_APPLY]
+    if report.state is State.RAN or report.probes:
+        aside = f", {len(skipped)} not applicable" if skipped else ""
+        return f"{len(ran)} of {len(report.probes) - len(skipped)} probes{aside}" + (f"; {report.why}" if report.why else "")
+    return report.why or report.state.value
+
+
+def _missed(audit: Audit) -> list[LayerReport]:
+    return [
+        report
+        for report in audit.layers
+        if report.state is State.COULD_NOT_RUN
+        or (report.state is State.NOT_ASKED and report.layer not in (Layer.MODEL, Layer.PEOPLE))
+    ]
+
+
+def _missing(report: LayerReport) -> str:
+    return report.why or report.state.value

@@ -1,0 +1,69 @@
+"""`sandlot audit`: whether an environment is sound, before a model learns its flaws."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sandlot.audit.finding import Layer
+from sandlot.cli.options import RUNS, Json, Judge, Runs
+
+Option = typer.Option
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("audit")(audit)
+
+
+def audit(
+    env: Annotated[
+        str, typer.Argument(metavar="ENV", help="A path to an environment (file or folder), or the name of an installed one.")
+    ],
+    limit: Annotated[int, Option("--limit", help="Most tasks that are played; a seeded choice of more.")] = 100,
+    task: Annotated[list[str] | None, Option("--task", help="Play only this task; may be repeated.")] = None,
+    layer: Annotated[list[Layer] | None, Option("--layer", help="Only this layer; may be repeated.")] = None,
+    probe: Annotated[list[str] | None, Option("--probe", help="Only this probe, as a finding names it; may be repeated.")] = None,
+    seed: Annotated[int, Option("--seed", help="Of every random choice the audit makes.")] = 0,
+    judge: Judge = None,
+    reference: Annotated[
+        Path | None,
+        Option("--reference", metavar="FILE", help="Real records (jsonl, csv, parquet) to compare the tasks' data with."),
+    ] = None,
+    manifest: Annotated[
+        Path | None, Option("--manifest", metavar="FILE", help="The tools as production serves them: a JSON list of MCP tools.")
+    ] = None,
+    sandbox: Annotated[str, Option("--sandbox", help="`native`, `docker`, or `docker:SOCKET`.")] = "native",
+    patience: Annotated[float, Option("--patience", help="Seconds without a sign of life after which a trial is lost.")] = 60.0,
+    runs: Runs = RUNS,
+    list_probes: Annotated[bool, Option("--list-probes", help="Print what would be looked for, and leave.")] = False,
+    json: Json = False,
+) -> None:
+    """Judge an environment: SHIP (exit code 0), FIX (1) or INCOMPLETE (3).
+
+    Layers run from cheap to dear: static, grader, scripted, differential. Every finding has a witness and a command that shows it
+    again. The report (JSON, Markdown, HTML) is kept below `runs/audits/` and speaks for exactly these bytes: a changed
+    environment voids it.
+    """
+    from sandlot.cli.judging import Asked, audited, print_probes, show  # noqa: PLC0415 - help does not need it
+
+    if list_probes:
+        print_probes(json=json)
+        return
+    asked = Asked(
+        env=env,
+        limit=limit,
+        tasks=tuple(task or ()),
+        layers=tuple(layer or ()),
+        probes=tuple(probe or ()),
+        seed=seed,
+        judge=judge,
+        reference=reference,
+        manifest=manifest,
+        sandbox=sandbox,
+        patience_s=patience,
+        runs=runs,
+    )
+    result, folder = audited(asked, quiet=json)
+    show(result, folder, json=json)
+    raise typer.Exit(result.verdict.exit_code)

@@ -1,0 +1,174 @@
+"""An audit for a person: what is being looked at, what was found, and what to do about it."""
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import anyio
+import msgspec
+from rich.console import Console
+from rich.markup import escape
+
+from sandlot.audit.audit import Audit, ProbeReport, State, Verdict, Wanted
+from sandlot.audit.auditing import PANEL, Given
+from sandlot.audit.auditing import audit as run_audit
+from sandlot.audit.case import Probe
+from sandlot.audit.describe import declarations_of
+from sandlot.audit.environment import EnvironmentSubject
+from sandlot.audit.finding import MANDATORY, Finding, Layer, Severity, Standing
+from sandlot.audit.markdown import as_markdown
+from sandlot.audit.record import as_json, write_audit
+from sandlot.audit.report import as_page
+from sandlot.audit.wording import WHAT_LAYERS_DO, defect_name, fix_of, layer_line, meaning, reproduce
+from sandlot.cli.options import print_json
+from sandlot.errors import ConfigError
+
+STYLES = {Verdict.SHIP: "bold green", Verdict.FIX: "bold red", Verdict.INCOMPLETE: "bold yellow"}
+SEVERITIES = {Severity.BLOCKER: "red", Severity.HIGH: "red", Severity.LOW: "yellow", Severity.INFO: "dim"}
+SHOWN = 12
+"""Leads shown; the reports have all."""
+LONGEST = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """An audit as the command line asks for it."""
+
+    env: str
+    limit: int
+    tasks: tuple[str, ...]
+    layers: tuple[Layer, ...]
+    probes: tuple[str, ...]
+    seed: int
+    judge: str | None
+    reference: Path | None
+    manifest: Path | None
+    sandbox: str
+    patience_s: float
+    runs: Path
+
+
+def audited(asked: Asked, *, quiet: bool) -> tuple[Audit, Path | None]:
+    """Run it, tell what goes on, and keep the reports; a part of an audit is shown and not kept."""
+    if asked.limit < 1:
+        raise ConfigError(f"--limit is {asked.limit}; give 1 or more")
+    layers = frozenset(asked.layers or MANDATORY)
+    if asked.probes:
+        layers = frozenset(probe.layer for probe in PANEL if probe.name in asked.probes) or layers
+    subject = EnvironmentSubject(asked.env, judge=asked.judge, sandbox=asked.sandbox, patience_s=asked.patience_s)
+    path = Path(asked.env)
+    given = Given(
+        named=asked.env,
+        seed=asked.seed,
+        most_tasks=asked.limit,
+        tasks=asked.tasks,
+        judge=asked.judge,
+        reference=asked.reference,
+        manifest=asked.manifest,
+        declarations=_declarations(path),
+        wanted=Wanted(layers=layers, probes=frozenset(asked.probes) or None),
+    )
+    result = anyio.run(run_audit, subject, given, _silent if quiet else Progress().note)
+    whole = not (asked.tasks or asked.layers or asked.probes)
+    return result, write_audit(result, asked.runs, report=as_markdown(result), page=as_page(result)) if whole else None
+
+
+def _declarations(path: Path) -> Path | None:
+    """The file with waivers, beside what was named; an installed environment has none."""
+    for source in (path / "environment.py", path.with_name(path.name + ".py"), path):
+        if source.exists() and (source.is_file() or source == path):
+            return declarations_of(source)
+    return None
+
+
+class Progress:
+    """One line a probe on stderr; on a terminal the running one is shown too."""
+
+    def __init__(self) -> None:
+        self._console = Console(stderr=True, highlight=False, soft_wrap=True)
+
+    def note(self, probe: Probe, report: ProbeReport | None) -> None:
+        """A probe has started, or ended."""
+        if report is None:
+            if sys.stderr.isatty():
+                self._console.print(f"[dim]{probe.layer:>13}  {probe.name} ...[/]", end="\r")
+            return
+        found = f"[yellow]{report.findings} found[/]" if report.findings else "nothing"
+        words = {State.RAN: found, State.DOES_NOT_APPLY: f"[dim]not applicable: {escape(report.why)}[/]"}
+        said = words.get(report.state, f"[red]could not run: {escape(report.why)}[/]")
+        self._console.print(f"[dim]{probe.layer:>13}[/]  {probe.name}  {said}  [dim]{report.seconds:.1f} s[/]")
+
+
+def _silent(_probe: Probe, _report: ProbeReport | None) -> None:
+    pass
+
+
+def print_probes(*, json: bool) -> None:
+    """Everything an audit looks for."""
+    if json:
+        print_json([{"name": probe.name, "layer": probe.layer, "codes": probe.codes} for probe in PANEL])
+        return
+    console = Console(highlight=False, soft_wrap=True)
+    for layer in Layer:
+        mine = [probe for probe in PANEL if probe.layer is layer]
+        if mine:
+            console.print(f"[bold]{layer}[/]  [dim]{WHAT_LAYERS_DO[layer]}[/]")
+        for probe in mine:
+            console.print(f"  {probe.name:<28} [dim]{', '.join(probe.codes)}[/]")
+
+
+def show(audit: Audit, folder: Path | None, *, json: bool) -> None:
+    """To stdout."""
+    if json:
+        print_json(msgspec.json.decode(as_json(audit)))
+        return
+    console = Console(highlight=False, soft_wrap=True)
+    style = STYLES[audit.verdict]
+    console.print(f"\n[bold]{escape(audit.name)}[/]: [{style}]{audit.verdict.value}[/]  {escape(meaning(audit))}")
+    facts = f"{audit.tasks} of {audit.of_tasks} tasks, {audit.trials:,} trials, {audit.seconds:.0f} s"
+    console.print(f"[dim]{facts}, fingerprint {audit.fingerprint.removeprefix('sha256:')[:12]}, seed {audit.seed}[/]\n")
+    for report in audit.layers:
+        mark = {State.RAN: "[green]ran[/]", State.COULD_NOT_RUN: "[red]could not run[/]"}.get(
+            report.state, f"[dim]{report.state}[/]"
+        )
+        console.print(f"{report.layer:>13}  {mark}  [dim]{escape(layer_line(report))}[/]")
+    confirmed = [finding for finding in audit.findings if finding.standing is Standing.CONFIRMED]
+    leads = [finding for finding in audit.findings if finding.standing is Standing.LEAD]
+    for finding in confirmed:
+        _print_finding(console, audit, finding)
+    if leads:
+        console.print(f"\n[bold]leads[/]  [dim]nothing executed has shown these; {len(leads)} in all[/]")
+    for finding in leads[:SHOWN]:
+        place = finding.where or finding.task or finding.check or ""
+        console.print(
+            f"  [{SEVERITIES[finding.severity]}]{finding.code}[/]  {escape(_short(finding.title))}  [dim]{escape(place)}[/]"
+        )
+    for each in audit.waived:
+        said = f"{each.waiver.reason} ({each.waiver.owner}, until {each.waiver.expires})"
+        console.print(f"[dim]waived  {escape(each.finding.id)}: {escape(_short(said))}[/]")
+    for waiver in audit.expired:
+        console.print(f"[yellow]waiver of {escape(waiver.finding)} expired on {waiver.expires}: it waives nothing[/]")
+    if folder is not None:
+        console.print(f"\n[dim]report:[/] {folder / 'report.html'}   [dim]also report.md, audit.json[/]")
+
+
+def _print_finding(console: Console, audit: Audit, finding: Finding) -> None:
+    style = SEVERITIES[finding.severity]
+    times = f" ({finding.count} times)" if finding.count > 1 else ""
+    title = escape(_short(finding.title))
+    console.print(f"\n[{style}]{finding.code}[/] [bold]{title}[/]  [dim]{defect_name(finding)}, {finding.severity}{times}[/]")
+    assert finding.witness is not None
+    for name, value in (
+        *finding.witness.inputs.items(),
+        ("expected", finding.witness.expected),
+        ("observed", finding.witness.observed),
+    ):
+        console.print(f"  [dim]{escape(str(name)):>10}[/]  {escape(_short(str(value)))}")
+    console.print(f"  [dim]      mend[/]  {escape(fix_of(finding))}")
+    console.print(f"  [dim]     again[/]  {escape(reproduce(audit, finding))}")
+
+
+def _short(text: str) -> str:
+    """One line that a terminal can show, whatever a subject wrote."""
+    plain = " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
+    return plain if len(plain) <= LONGEST else plain[: LONGEST - 1] + "…"
