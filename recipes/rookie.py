@@ -38,14 +38,14 @@ from sandlot.nn.decoder import Attend, Block, Decoder  # noqa: E402
 from sandlot.nn.folder import load_folder, save_folder  # noqa: E402
 from sandlot.nn.shape import Shape  # noqa: E402
 
-ENVIRONMENTS = {"arithmetic": 8, "helpdesk": 6, "drill": 1}
+ENVIRONMENTS = {"arithmetic": 40, "helpdesk": 6, "drill": 1}
 """How many seeds of each are played: a small model learns to copy from many numbers, and drill has enough of its own."""
 HOME = ROOT / "src" / "sandlot" / "engine" / "rookie"
 SEED = 2026
 VOCABULARY = 1536
 CONTEXT = 2048
 
-FIRST = 7000
+FIRST = 12_000
 """Steps without drill, which come first: the others take longer, and the rule asks for drill."""
 STEPS = 4000
 EVERY = 250
