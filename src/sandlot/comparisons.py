@@ -1,0 +1,201 @@
+"""Are two collections alike? Tests with effect sizes, and the corrections for asking many times, with nothing but `math`.
+
+Large data make every difference significant and small data none, so each comparison says how *large* the difference is next to
+how surprising it would be: a finding needs both. `ks` compares numbers, `chi_square` counts of categories, `two_shares` and
+`fisher` shares, `jensen_shannon` whole distributions of words. `holm` and `benjamini_hochberg` keep many questions honest.
+"""
+
+import math
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+EXACT_PATHS = 40_000
+"""Up to this product of two sizes the Kolmogorov-Smirnov chance is counted path by path."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """How large a difference is, and the chance of one at least so large if both sides were drawn alike."""
+
+    effect: float
+    p: float
+
+
+# -- numbers -----------------------------------------------------------------------------------------------------------
+
+
+def ks(left: Sequence[float], right: Sequence[float]) -> Comparison:
+    """Kolmogorov-Smirnov: the largest gap between two distribution functions, 0 to 1. With ties the chance errs upwards."""
+    if not left or not right:
+        raise ValueError(f"{len(left)} and {len(right)} values; a comparison needs some on both sides")
+    if any(math.isnan(value) for value in (*left, *right)):
+        raise ValueError("not-a-number has no place in an order; leave it out and compare how often it is missing")
+    one, other = sorted(left), sorted(right)
+    n, m = len(one), len(other)
+    # in units of 1/(n m), so that equal gaps compare equal
+    gap = max(abs(bisect_right(one, x) * m - bisect_right(other, x) * n) for x in {*one, *other})
+    p = _exact_gap(gap, n, m) if n * m <= EXACT_PATHS else kolmogorov_tail(gap / math.sqrt(n * m * (n + m)))
+    return Comparison(gap / (n * m), p)
+
+
+def _exact_gap(gap: int, n: int, m: int) -> float:
+    """The share of orders of n and m values whose gap reaches this one: lattice paths that leave a strip.
+
+    `stay[j]` is the chance that a path drawn at random up to (i, j) has stayed inside.
+    """
+    if gap == 0:
+        return 1.0
+    stay = [0.0] * (m + 1)
+    for i in range(n + 1):
+        for j in range(m + 1):
+            if abs(i * m - j * n) >= gap:
+                stay[j] = 0.0
+            elif i or j:
+                stay[j] = (stay[j] * i + (stay[j - 1] * j if j else 0.0)) / (i + j)
+            else:
+                stay[j] = 1.0
+    return max(0.0, 1 - stay[m])
+
+
+def kolmogorov_tail(x: float) -> float:
+    """The chance that a Brownian bridge reaches as far as `x`."""
+    if x <= 0:
+        return 1.0
+    if x < 1.18:  # each series is quick on its own side
+        terms = (math.exp(-((2 * k - 1) ** 2) * math.pi**2 / (8 * x * x)) for k in range(1, 8))
+        return max(0.0, min(1.0, 1 - math.sqrt(2 * math.pi) / x * math.fsum(terms)))
+    return min(1.0, 2 * math.fsum((-1) ** (k - 1) * math.exp(-2 * k * k * x * x) for k in range(1, 8)))
+
+
+# -- categories --------------------------------------------------------------------------------------------------------
+
+
+def chi_square(table: Sequence[Sequence[int]]) -> Comparison:
+    """Independence of rows and columns of counts; the effect is Cramer's V, 0 to 1. Empty rows and columns say nothing."""
+    if len({len(row) for row in table}) > 1 or any(count < 0 for row in table for count in row):
+        raise ValueError("give rows of equal length with counts from 0 up")
+    rows = [row for row in table if any(row)]
+    columns = [column for column in zip(*rows, strict=True) if any(column)]
+    if len(rows) < 2 or len(columns) < 2:
+        return Comparison(0.0, 1.0)
+    down, across = [sum(row) for row in zip(*columns, strict=True)], [sum(column) for column in columns]
+    total = sum(across)
+    statistic = math.fsum(
+        (column[i] - down[i] * across[j] / total) ** 2 / (down[i] * across[j] / total)
+        for j, column in enumerate(columns)
+        for i in range(len(down))
+    )
+    smaller = min(len(down), len(across)) - 1
+    effect = math.sqrt(min(1.0, statistic / (total * smaller)))
+    return Comparison(effect, chi_square_tail(statistic, (len(down) - 1) * (len(across) - 1)))
+
+
+def chi_square_tail(x: float, degrees: int) -> float:
+    """The chance that a chi-square with so many degrees of freedom is above `x`."""
+    if degrees < 1:
+        raise ValueError(f"{degrees} degrees of freedom; there is at least one")
+    return _gamma_tail(degrees / 2, x / 2)
+
+
+def _gamma_tail(shape: float, x: float) -> float:
+    """The regularised upper incomplete gamma function: a series left of the mean, a continued fraction right of it."""
+    if x <= 0:
+        return 1.0
+    scale = math.exp(shape * math.log(x) - x - math.lgamma(shape))
+    if x < shape + 1:
+        term = total = 1 / shape
+        step = shape
+        while term > total * 1e-16:
+            step += 1
+            term *= x / step
+            total += term
+        return max(0.0, 1 - scale * total)
+    tiny = 1e-300
+    b = x + 1 - shape
+    c, d = 1 / tiny, 1 / b
+    result = d
+    for i in range(1, 100_000):
+        a = -i * (i - shape)
+        b += 2
+        d = 1 / (a * d + b or tiny)
+        c = b + a / c or tiny
+        result *= c * d
+        if abs(c * d - 1) < 1e-15:
+            return min(1.0, scale * result)
+    raise ArithmeticError(f"the gamma function of {shape} at {x} did not converge")
+
+
+# -- shares ------------------------------------------------------------------------------------------------------------
+
+
+def two_shares(k: int, n: int, other_k: int, other_n: int) -> Comparison:
+    """The z test of two shares k/n; the effect is their difference, without a sign."""
+    if not (0 <= k <= n and 0 <= other_k <= other_n and n and other_n):
+        raise ValueError(f"{k} of {n} and {other_k} of {other_n}: give 0 <= k <= n, and n above 0")
+    effect = abs(k / n - other_k / other_n)
+    pooled = (k + other_k) / (n + other_n)
+    error = math.sqrt(pooled * (1 - pooled) * (1 / n + 1 / other_n))
+    return Comparison(effect, math.erfc(effect / error / math.sqrt(2)) if error else 1.0)
+
+
+def fisher(k: int, n: int, other_k: int, other_n: int) -> Comparison:
+    """Fisher's exact test of two shares, both sides: right for the smallest counts. The effect is the shares' difference."""
+    if not (0 <= k <= n and 0 <= other_k <= other_n):
+        raise ValueError(f"{k} of {n} and {other_k} of {other_n}: give 0 <= k <= n")
+    if not n or not other_n:
+        return Comparison(0.0, 1.0)
+    hits, total = k + other_k, n + other_n
+    every = _log_choose(total, n)
+
+    def log_chance(count: int) -> float:
+        return _log_choose(hits, count) + _log_choose(total - hits, n - count) - every
+
+    seen = log_chance(k) + 1e-7  # a tie counts, whatever the rounding
+    counts = range(max(0, n - (total - hits)), min(n, hits) + 1)
+    p = math.fsum(math.exp(chance) for chance in map(log_chance, counts) if chance <= seen)
+    return Comparison(abs(k / n - other_k / other_n), min(1.0, p))
+
+
+def _log_choose(n: int, k: int) -> float:
+    return math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
+
+
+# -- distributions -----------------------------------------------------------------------------------------------------
+
+
+def jensen_shannon(left: Mapping[str, int], right: Mapping[str, int]) -> float:
+    """How far two distributions of counts are apart, in bits: 0 alike, 1 with nothing in common."""
+    n, m = sum(left.values()), sum(right.values())
+    if not n or not m:
+        raise ValueError(f"{n} and {m} counts; a comparison needs some on both sides")
+    shares = ((left.get(word, 0) / n, right.get(word, 0) / m) for word in {*left, *right})
+    # summed smallest first by fsum: sets have no order, the answer does
+    return min(1.0, max(0.0, math.fsum(_towards(p, (p + q) / 2) + _towards(q, (p + q) / 2) for p, q in shares) / 2))
+
+
+def _towards(p: float, middle: float) -> float:
+    return p * math.log2(p / middle) if p else 0.0
+
+
+# -- many questions ----------------------------------------------------------------------------------------------------
+
+
+def holm(ps: Sequence[float]) -> list[float]:
+    """Each p as it counts when all were asked together: below 0.05, not even one false alarm in twenty such families."""
+    adjusted = [0.0] * len(ps)
+    so_far = 0.0
+    for place, at in enumerate(sorted(range(len(ps)), key=ps.__getitem__)):
+        so_far = max(so_far, min(1.0, (len(ps) - place) * ps[at]))
+        adjusted[at] = so_far
+    return adjusted
+
+
+def benjamini_hochberg(ps: Sequence[float]) -> list[float]:
+    """Each p as the share of false ones to expect if it, and all below it, are believed."""
+    adjusted = [0.0] * len(ps)
+    so_far = 1.0
+    for place, at in sorted(enumerate(sorted(range(len(ps)), key=ps.__getitem__), 1), reverse=True):
+        so_far = min(so_far, len(ps) * ps[at] / place)
+        adjusted[at] = so_far
+    return adjusted
