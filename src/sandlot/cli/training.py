@@ -168,6 +168,8 @@ def _lines(path: Path, outcome: Outcome) -> list[tuple[str, str]]:
     lines.append(("time", f"{outcome.seconds:.0f} s, {outcome.cpu_s:.0f} s of CPU; steps: {shares}"))
     if outcome.best_weights:
         lines.append(("best", f"version {outcome.best_version}: --model hf:{escape(str(path / outcome.best_weights))}"))
+    if outcome.best_adapter:
+        lines.append(("adapter", f"{escape(str(path / outcome.best_adapter))}  [dim]as PEFT and vLLM read it[/]"))
     return lines
 
 

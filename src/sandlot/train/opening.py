@@ -21,7 +21,8 @@ from sandlot.env.load import load
 from sandlot.errors import ConfigError
 from sandlot.model.rendered import rendered
 from sandlot.nn.decoder import Decoder
-from sandlot.nn.folder import load_folder
+from sandlot.nn.folder import empty, load_folder
+from sandlot.nn.lora import adapted, summed_state
 from sandlot.ports import Renderer, Sampling
 from sandlot.render.opening import open_renderer
 from sandlot.run.breaker import Breaker
@@ -129,21 +130,22 @@ class Training:
     async def mark(self, best: Measured) -> None:
         """Remember which version is best: its weights stay until a better one comes."""
         self.standing = msgspec.structs.replace(self.standing, best=best.version, best_score=best.mean)
-        if self.checkpoints.place(self.standing.version).is_dir():
-            await off_loop("mark", lambda: self.checkpoints.mark(self.standing))
-        else:
+        if not self.checkpoints.place(self.standing.version).is_dir():
             await self.keep(self.standing)
+        if best.version == self.standing.version:
+            await off_loop("export", lambda: self.checkpoints.export(self.trainer.decoder, best.version))
+        await off_loop("mark", lambda: self.checkpoints.mark(self.standing))
 
     async def go_back(self, version: int) -> None:
         """Learn on from the weights of an earlier version; the count of versions goes on."""
-        decoder = await off_loop("weights", lambda: self.checkpoints.weights(version))
-        self.trainer.decoder.load_state_dict(decoder.state_dict())
+        await off_loop("weights", lambda: self.checkpoints.put(self.trainer.decoder, version))
         await self.keep(self.standing)
         await self.publish(self.standing.version)
 
     async def publish(self, version: int) -> None:
         """Sample with the trainer's weights from the next token on."""
-        await self.model.update(version, self.trainer.decoder.state_dict())
+        weights = await off_loop("weights", lambda: summed_state(self.trainer.decoder))
+        await self.model.update(version, weights)
 
 
 @asynccontextmanager
@@ -160,20 +162,15 @@ async def open_training(
         torch.set_num_threads(recipe.threads)
     decoder = await off_loop("load_folder", lambda: load_folder(folder, dtype=torch.float32, device=recipe.device))
     manifest = await manifest_of(path, env, config, plan)
-    trainer = Trainer(
-        decoder,
-        recipe.optimisation,
-        critic=recipe.critic,
-        reference=_copy(decoder) if needs_reference(recipe.algorithm) else None,  # the weights it began with
-        temperature=recipe.sampling.temperature,
-    )
+    sampled = _copy(decoder)
+    trainer = _trainer(decoder, recipe)
     checkpoints = Checkpoints(path / "checkpoints", folder)
     standing = checkpoints.newest() or Standing(version=0, groups=0)
     if standing.version:
         checkpoints.restore(trainer, decoder, standing)
     async with (
         open_grading(env, sandbox=recipe.sandbox, pool=min(recipe.at_once, 16)) as grading,
-        open_local(_copy(decoder), name=recipe.model, config=_engine(recipe)) as model,
+        open_local(sampled, name=recipe.model, config=_engine(recipe)) as model,
         open_run(path, manifest=manifest) as store,
     ):
         write_recipe(recipe, path)
@@ -232,6 +229,35 @@ def _selected(plan: Plan, recipe: Recipe) -> Plan:
 
 def _engine(recipe: Recipe) -> LocalConfig:
     return LocalConfig(max_batch=min(recipe.at_once, 128), chunk=1024)
+
+
+def _trainer(decoder: Decoder, recipe: Recipe) -> Trainer:
+    """What learns: the decoder, or adapters on it. The reference is the weights it began with."""
+    reference = None
+    if needs_reference(recipe.algorithm):
+        reference = _copy(decoder) if recipe.lora is None else _shared(decoder)
+    if recipe.lora is not None:
+        if recipe.lora > decoder.shape.hidden:
+            raise ConfigError(
+                f"recipe `{recipe.name}`: lora is {recipe.lora}, and `{recipe.model}` is {decoder.shape.hidden} wide: "
+                "adapters of that rank are larger than what they adapt; give a smaller rank, or leave `lora` out"
+            )
+        adapted(decoder, recipe.lora, seed=derive_seed("adapters", recipe.seed))
+    return Trainer(
+        decoder,
+        recipe.optimisation,
+        critic=recipe.critic,
+        reference=reference,
+        temperature=recipe.sampling.temperature,
+    )
+
+
+def _shared(decoder: Decoder) -> Decoder:
+    """Another decoder over the very same memory: for weights that stay as they are."""
+    weight = decoder.embedding.weight
+    other = empty(decoder.shape, weight.dtype, weight.device)
+    other.load_state_dict(decoder.state_dict(), assign=True)
+    return other.requires_grad_(requires_grad=False)
 
 
 def _copy(decoder: Decoder) -> Decoder:

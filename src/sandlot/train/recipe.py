@@ -56,7 +56,7 @@ class Recipe:
     resample: int = 2
     """Groups without variance are replaced by others, up to this many times `tasks` in all; 1 never does."""
     lora: int | None = None
-    """Rank of adapters on all linear layers; None trains the weights themselves."""
+    """Rank of adapters on all linear layers; None trains the weights themselves. Adapters want about ten times their rate."""
     critic: bool = False
     reward: Callable[[Trace], float] | None = None
     """Another reward than the score: for controls and experiments; evaluation always uses the score."""
@@ -78,8 +78,8 @@ class Recipe:
         for name, least in {"steps": 1, "tasks": 1, "group": 1, "staleness": 0, "resample": 1, "at_once": 1}.items():
             if getattr(self, name) < least:
                 raise ConfigError(f"recipe `{self.name}`: {name} is {getattr(self, name)}; give {least} or more")
-        if self.lora is not None:
-            raise ConfigError(f"recipe `{self.name}`: the loop does not train adapters yet; leave `lora` out")
+        if self.lora is not None and (type(self.lora) is not int or self.lora < 1):
+            raise ConfigError(f"recipe `{self.name}`: lora is {self.lora!r}; give the rank of the adapters, 1 or more, or None")
         if self.sampling.top_p != 1.0 or self.sampling.top_k:
             raise ConfigError(
                 f"recipe `{self.name}`: top_p {self.sampling.top_p} and top_k {self.sampling.top_k} cut the distribution that is "
