@@ -20,7 +20,7 @@ from sandlot.nn.layout import weights_of
 from sandlot.nn.lora import load_adapter
 from sandlot.run.results import Run
 from sandlot.run.token_audit import audit_run
-from sandlot.train.algorithms import PolicyGradient
+from sandlot.train.algorithms import Imitate, PolicyGradient
 from sandlot.train.groups import task_order
 from sandlot.train.progress import Progress, read_lines
 from sandlot.train.recipe import Evaluation
@@ -163,6 +163,49 @@ def test_what_is_not_a_recipe_is_told(tmp_path):
 def test_a_distance_to_the_first_weights_is_learned_against(folder, tmp_path):
     recipe = letters.recipe(folder, steps=2, algorithm=PolicyGradient(kl=0.1), evaluation=Evaluation(every=2, tasks=1, group=1))
     assert len(train(recipe, run=tmp_path / "run").steps) == 2
+
+
+# -- a teacher ---------------------------------------------------------------------------------------------------------
+
+TAUGHT = {
+    "teacher": "scripted:golden",
+    "algorithm": Imitate(),
+    "tasks": 8,
+    "group": 1,
+    "resample": 2,
+    "optimisation": Optimisation(learning_rate=1e-2, tokens=256),
+}
+
+
+def test_golden_solutions_are_imitated_and_the_model_is_measured_by_itself(folder, tmp_path):
+    progress = train(letters.recipe(folder, **TAUGHT), run=tmp_path / "run")
+    steps = progress.steps
+    assert [step.rollouts for step in steps] == [8] * 4, "every demonstration teaches: none is replaced"
+    assert [step.informative for step in steps] == [8] * 4
+    assert steps[-1].loss < steps[0].loss - 0.5
+    assert max(step.staleness for step in steps) == 0
+    assert steps[0].reward == 1.0
+    assert progress.evaluations[0].mean < 1.0
+    run = Run(tmp_path / "run")
+    assert {node.model for trace in run for node in trace.turns()} == {"scripted:golden"}
+
+
+def test_imitation_stopped_and_continued_gives_the_same_losses(folder, tmp_path):
+    once = train(letters.recipe(folder, **TAUGHT), run=tmp_path / "once")
+    train(letters.recipe(folder, steps=2, **TAUGHT), run=tmp_path / "twice")
+    assert numbers(train(letters.recipe(folder, **TAUGHT), run=tmp_path / "twice")) == numbers(once)
+
+
+def test_a_teacher_has_no_policy_gradient(folder):
+    with pytest.raises(ConfigError, match="is not the policy that learns"):
+        letters.recipe(folder, teacher="scripted:golden")
+
+
+def test_only_its_best_rollouts_are_imitated(folder, tmp_path):
+    """Rejection sampling: groups without a good one are replaced as long as the recipe allows."""
+    recipe = letters.recipe(folder, steps=1, resample=3, algorithm=Imitate(least=2.0))
+    (step,) = train(recipe, run=tmp_path / "run").steps
+    assert (step.groups, step.informative, step.tokens) == (6, 0, 0)
 
 
 # -- adapters ----------------------------------------------------------------------------------------------------------
