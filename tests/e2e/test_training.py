@@ -1,6 +1,7 @@
 """Whole training runs of a tiny model: the same twice, the same after `kill -9`, and never staler than allowed."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -144,6 +145,18 @@ def test_the_report_is_one_file_and_the_summary_has_its_numbers(whole):
         assert found[name]["low"] <= found[name]["mean"] <= found[name]["high"]
         assert set(found[name]["pass_at"]) == {"1", "2"}
     assert found["paired"]["tasks"] == 3
+
+
+def test_a_training_run_is_shown_as_what_it_came_to_or_how_far_it_got(whole, tmp_path):
+    shown = started("show", whole.path, cwd=tmp_path).out
+    assert "complete" in shown
+    assert "version 4" in shown
+    assert "sampling" in shown
+    going = tmp_path / "going"
+    shutil.copytree(whole.path, going)
+    (going / "summary.json").unlink()
+    shown = started("show", going, cwd=tmp_path).out
+    assert "training or interrupted, 4 of 4 steps; best: version" in shown
 
 
 def test_a_dry_run_shows_the_recipe_and_makes_nothing(folder, tmp_path):
