@@ -1,6 +1,7 @@
 """Whole training runs of a tiny model: the same twice, the same after `kill -9`, and never staler than allowed."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -9,13 +10,18 @@ from pathlib import Path
 
 import msgspec
 import pytest
+import torch
 
 from command_line import environ, refused, started
 from sandlot.env.module import load_module
 from sandlot.env.taskset import tasks_of
 from sandlot.errors import ConfigError
+from sandlot.nn.folder import load_folder
+from sandlot.nn.layout import weights_of
+from sandlot.nn.lora import load_adapter
 from sandlot.run.results import Run
-from sandlot.train.algorithms import PolicyGradient
+from sandlot.run.token_audit import audit_run
+from sandlot.train.algorithms import Imitate, PolicyGradient
 from sandlot.train.groups import task_order
 from sandlot.train.progress import Progress, read_lines
 from sandlot.train.recipe import Evaluation
@@ -141,6 +147,18 @@ def test_the_report_is_one_file_and_the_summary_has_its_numbers(whole):
     assert found["paired"]["tasks"] == 3
 
 
+def test_a_training_run_is_shown_as_what_it_came_to_or_how_far_it_got(whole, tmp_path):
+    shown = started("show", whole.path, cwd=tmp_path).out
+    assert "complete" in shown
+    assert "version 4" in shown
+    assert "sampling" in shown
+    going = tmp_path / "going"
+    shutil.copytree(whole.path, going)
+    (going / "summary.json").unlink()
+    shown = started("show", going, cwd=tmp_path).out
+    assert "training or interrupted, 4 of 4 steps; best: version" in shown
+
+
 def test_a_dry_run_shows_the_recipe_and_makes_nothing(folder, tmp_path):
     done = started("train", WORLD, "--steps", 7, "--dry-run", "--json", cwd=tmp_path, TINY=str(folder))
     assert done.code == 0
@@ -158,5 +176,95 @@ def test_what_is_not_a_recipe_is_told(tmp_path):
 def test_a_distance_to_the_first_weights_is_learned_against(folder, tmp_path):
     recipe = letters.recipe(folder, steps=2, algorithm=PolicyGradient(kl=0.1), evaluation=Evaluation(every=2, tasks=1, group=1))
     assert len(train(recipe, run=tmp_path / "run").steps) == 2
-    with pytest.raises(ConfigError, match="does not train adapters yet"):
-        recipe.but(lora=4)
+
+
+# -- a teacher ---------------------------------------------------------------------------------------------------------
+
+TAUGHT = {
+    "teacher": "scripted:golden",
+    "algorithm": Imitate(),
+    "tasks": 8,
+    "group": 1,
+    "resample": 2,
+    "optimisation": Optimisation(learning_rate=1e-2, tokens=256),
+}
+
+
+def test_golden_solutions_are_imitated_and_the_model_is_measured_by_itself(folder, tmp_path):
+    progress = train(letters.recipe(folder, **TAUGHT), run=tmp_path / "run")
+    steps = progress.steps
+    assert [step.rollouts for step in steps] == [8] * 4, "every demonstration teaches: none is replaced"
+    assert [step.informative for step in steps] == [8] * 4
+    assert steps[-1].loss < steps[0].loss - 0.5
+    assert max(step.staleness for step in steps) == 0
+    assert steps[0].reward == 1.0
+    assert progress.evaluations[0].mean < 1.0
+    run = Run(tmp_path / "run")
+    assert {node.model for trace in run for node in trace.turns()} == {"scripted:golden"}
+
+
+def test_imitation_stopped_and_continued_gives_the_same_losses(folder, tmp_path):
+    once = train(letters.recipe(folder, **TAUGHT), run=tmp_path / "once")
+    train(letters.recipe(folder, steps=2, **TAUGHT), run=tmp_path / "twice")
+    assert numbers(train(letters.recipe(folder, **TAUGHT), run=tmp_path / "twice")) == numbers(once)
+
+
+def test_a_teacher_has_no_policy_gradient(folder):
+    with pytest.raises(ConfigError, match="is not the policy that learns"):
+        letters.recipe(folder, teacher="scripted:golden")
+
+
+def test_only_its_best_rollouts_are_imitated(folder, tmp_path):
+    """Rejection sampling: groups without a good one are replaced as long as the recipe allows."""
+    recipe = letters.recipe(folder, steps=1, resample=3, algorithm=Imitate(least=2.0))
+    (step,) = train(recipe, run=tmp_path / "run").steps
+    assert (step.groups, step.informative, step.tokens) == (6, 0, 0)
+
+
+# -- adapters ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def with_adapters(folder, tmp_path_factory) -> Progress:
+    """A run in which only adapters learn."""
+    return train(letters.recipe(folder, **ADAPTERS), run=tmp_path_factory.mktemp("adapters") / "run")
+
+
+ADAPTERS = {"lora": 4, "optimisation": Optimisation(learning_rate=3e-2, tokens=256), "algorithm": PolicyGradient(kl=0.01)}
+
+
+def test_adapters_learn_and_the_engine_samples_with_their_sum(with_adapters):
+    assert len(with_adapters.steps) == 4
+    assert max(step.kl for step in with_adapters.steps) < 1e-10, "sampled by other weights than those that learned"
+    assert len({step.loss for step in with_adapters.steps}) == 4
+
+
+def test_adapters_killed_and_continued_give_the_same_losses(folder, with_adapters, tmp_path):
+    place = tmp_path / "run"
+    train(letters.recipe(folder, steps=2, **ADAPTERS), run=place)
+    assert numbers(train(letters.recipe(folder, **ADAPTERS), run=place)) == numbers(with_adapters)
+
+
+def test_the_best_adapters_are_a_peft_folder_and_a_whole_model(folder, with_adapters):
+    path = with_adapters.path
+    found = msgspec.json.decode((path / "summary.json").read_bytes())
+    merged = load_folder(path / found["best_weights"])
+    apart = load_adapter(load_folder(folder), path / found["best_adapter"])
+    theirs = weights_of(apart)
+    assert all(torch.equal(tensor, theirs[name]) for name, tensor in weights_of(merged).items())
+    newest = path / "checkpoints" / "000004"
+    assert (newest / "adapter" / "adapter_model.safetensors").is_file()
+    assert (newest / "model").is_dir() == (found["best_version"] == 4), "whole weights are kept of the best only"
+    held = audit_run(Run(path / "evaluations" / f"{found['best_version']:06d}"), f"hf:{path / found['best_weights']}")
+    assert held.verdict == "sound"
+
+
+@pytest.mark.parametrize("rank", [0, -1, 2.5, "8", True])
+def test_a_rank_that_is_none_is_refused(folder, rank):
+    with pytest.raises(ConfigError, match="give the rank of the adapters"):
+        letters.recipe(folder, lora=rank)
+
+
+def test_a_rank_larger_than_the_model_is_refused(folder, tmp_path):
+    with pytest.raises(ConfigError, match=r"lora is 33, and .* is 32 wide"):
+        train(letters.recipe(folder, lora=33), run=tmp_path / "run")

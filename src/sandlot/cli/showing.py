@@ -115,13 +115,17 @@ def environment_facts(env: Environment) -> dict[str, Any]:
 
 
 def show_run(path: Path, *, json: bool) -> None:
-    """Its summary; or, as JSON, every trace on a line of its own."""
+    """Its summary, or what a training run has come to; as JSON, every trace on a line of its own."""
     run = Run(path)
     if json:
         for trace in run:
             print_json(trace)
-        return
-    print_summary(run, run.summary())
+    elif (path / "recipe.json").is_file():
+        from sandlot.cli.training import show_training  # noqa: PLC0415 - other runs do not need torch
+
+        show_training(path)
+    else:
+        print_summary(run, run.summary())
 
 
 def show_trace(path: Path, task: str, rollout: int, *, json: bool) -> None:

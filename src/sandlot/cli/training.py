@@ -4,6 +4,7 @@ import signal
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import msgspec
 from rich.console import Console
@@ -17,10 +18,14 @@ from sandlot.train.loop import Training, Watcher
 from sandlot.train.outcome import FILE, Heldout, Outcome
 from sandlot.train.progress import Learned, Measured
 from sandlot.train.progress import Progress as Learning
+from sandlot.train.recipe import FILE as RECIPE
 from sandlot.train.recipe import Recipe, described
 from sandlot.train.report import FILE as REPORT
 from sandlot.train.train import place_of, train
 from sandlot.train.watch import Alarm
+
+CURVE = 40
+"""Characters of a bar for a score of 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +123,7 @@ class Lines(Watcher):
 
 def step_line(step: Learned, heldout: str, *, alarmed: bool = False) -> str:
     """One step in one line."""
-    shares = " ".join(f"{name[:6]} {share:.0%}" for name, share in step.shares.items())
+    shares = " ".join(f"{name} {share:.0%}" for name, share in step.shares.items())
     pieces = [
         f"[bold]v{step.version:<3}[/] reward [bold]{step.reward:.3f}[/]",
         f"passed {step.passed:4.0%}",
@@ -133,6 +138,37 @@ def step_line(step: Learned, heldout: str, *, alarmed: bool = False) -> str:
     return "  ".join(piece for piece in pieces if piece)
 
 
+def show_training(path: Path) -> None:
+    """A training run as it stands: what it came to, or how far it has got; the curve; and its last step."""
+    progress = Learning.of(path)
+    ended = path / FILE
+    outcome = msgspec.json.decode(ended.read_bytes(), type=Outcome) if ended.is_file() else None
+    steps = progress.steps[-1].version if progress.steps else 0
+    if outcome is not None and outcome.steps == steps:
+        print_outcome(path, outcome)
+    else:
+        _print_unfinished(path, progress, steps)
+    console = Console(highlight=False, soft_wrap=True)
+    for line in progress.evaluations:
+        bar = "█" * round(line.mean * CURVE)
+        console.print(
+            f"[dim]{f'version {line.version}':>12}[/]  {line.mean:.3f}  [dim]{line.low:.3f} to {line.high:.3f}[/]  {bar}"
+        )
+    if progress.steps:
+        heldout = f"{progress.evaluations[-1].mean:.3f}" if progress.evaluations else ""
+        console.print(f"[dim]   last step[/]  {step_line(progress.steps[-1], heldout, alarmed=bool(progress.alarms))}")
+
+
+def _print_unfinished(path: Path, progress: Learning, steps: int) -> None:
+    """One that runs at this moment, or was killed before it could say anything."""
+    recipe = msgspec.json.decode((path / RECIPE).read_bytes(), type=dict[str, Any])
+    best = f"; best: version {progress.best.version} with {progress.best.mean:.3f}" if progress.best else ""
+    Console(highlight=False, soft_wrap=True).print(
+        f"[bold]{escape(str(recipe['name']))}[/]: {escape(str(recipe['model']))} on {escape(str(recipe['env']))}: "
+        f"[yellow]training or interrupted[/], {steps} of {recipe['steps']} steps{best}; `sandlot train` with its recipe goes on"
+    )
+
+
 def print_outcome(path: Path, outcome: Outcome) -> None:
     """The end of a training run, for a person."""
     console = Console(highlight=False, soft_wrap=True)
@@ -145,7 +181,7 @@ def print_outcome(path: Path, outcome: Outcome) -> None:
         console.print(f"[dim]{name:>10}[/]  {value}")
     for sentence in outcome.alarms:
         console.print(f"[bold red]alarm:[/] {escape(sentence)}")
-    console.print(f"look closer: {escape(str(path / REPORT))}   sandlot show {escape(str(path))}")
+    console.print(f"look closer: {escape(str(path / REPORT))}")
 
 
 def _lines(path: Path, outcome: Outcome) -> list[tuple[str, str]]:
@@ -168,6 +204,8 @@ def _lines(path: Path, outcome: Outcome) -> list[tuple[str, str]]:
     lines.append(("time", f"{outcome.seconds:.0f} s, {outcome.cpu_s:.0f} s of CPU; steps: {shares}"))
     if outcome.best_weights:
         lines.append(("best", f"version {outcome.best_version}: --model hf:{escape(str(path / outcome.best_weights))}"))
+    if outcome.best_adapter:
+        lines.append(("adapter", f"{escape(str(path / outcome.best_adapter))}  [dim]as PEFT and vLLM read it[/]"))
     return lines
 
 

@@ -52,7 +52,7 @@ class RenderedPolicies:
     @asynccontextmanager
     async def _opened(self, seed: int, session: str) -> AsyncGenerator[Policy]:
         try:
-            yield RenderedPolicy(self, seed, session)
+            yield RenderedPolicy(self, seed, session, Prompts(self.renderer))
         finally:
             with anyio.move_on_after(RELEASE_S, shield=True):
                 await self.model.release(session)
@@ -73,20 +73,52 @@ class Prompt:
 
 
 @dataclass(slots=True)
+class Prompts:
+    """The prompts of one rollout's turns: the first is rendered, each later one appends to the tokens that are there."""
+
+    renderer: Renderer
+    _told: tuple[ToolSpec, ...] | None = field(default=None, init=False)
+    """The tools of the last turn. Tools stand at the head of a prompt, so new ones are another conversation."""
+
+    def next(self, trace: Trace, leaf: int, tools: Sequence[ToolSpec]) -> Prompt:
+        """The path's own tokens with what came since appended; what departs from them is recorded and branches off."""
+        renderer, turn = self.renderer, trace.num_turns
+        before, told = self._told, tuple(tools)
+        self._told = told
+        lost = abandoned(trace, leaf)
+        if lost is not None:
+            trace.events.append(drift_event(lost, turn, "the newest turn is not part of the conversation that goes on"))
+        messages = [node.message for node in trace.path(leaf)]
+        kept = held(trace, leaf)
+        if not kept.ids:
+            return Prompt([], renderer.render(messages, tools), leaf)
+        same = before is None or before == told
+        appended = renderer.bridge(kept.ids, messages[kept.num_messages :]) if same else None
+        if appended is not None:
+            return Prompt(kept.ids, appended, leaf)
+        incoming = renderer.render(messages, tools)
+        drift = classify(kept.ids, incoming, kept.spans)
+        if drift.kind is DriftKind.CLEAN:
+            return Prompt(kept.ids, incoming[len(kept.ids) :], leaf)
+        trace.events.append(drift_event(drift, turn, "no bridge over these messages" if same else "other tools than before"))
+        branch = branched(trace, leaf, incoming)
+        return Prompt(branch.ids, incoming[len(branch.ids) :], branch.leaf)
+
+
+@dataclass(slots=True)
 class RenderedPolicy:
     """Takes a turn by sampling."""
 
     settings: RenderedPolicies
     seed: int
     session: str
-    _told: tuple[ToolSpec, ...] | None = field(default=None, init=False)
-    """The tools of the last turn. Tools stand at the head of a prompt, so new ones are another conversation."""
+    prompts: Prompts
 
     async def turn(self, trace: Trace, leaf: int, tools: Sequence[ToolSpec]) -> Node:
         """The next assistant message below `leaf`; `ModelError` if the model gives none, of kind `context` if it does not fit."""
         settings = self.settings
         turn = trace.num_turns
-        prompt = self._prompt(trace, leaf, tools)
+        prompt = self.prompts.next(trace, leaf, tools)
         sampling = self._sampling(len(prompt.ids), turn)
         begun, monotonic = settings.clock.wall(), settings.clock.monotonic
         started = monotonic()
@@ -111,30 +143,6 @@ class RenderedPolicy:
             start_s=max(0.0, begun - trace.started),
             seconds=monotonic() - started,
         )
-
-    def _prompt(self, trace: Trace, leaf: int, tools: Sequence[ToolSpec]) -> Prompt:
-        """The path's own tokens with what came since appended; what departs from them is recorded and branches off."""
-        renderer, turn = self.settings.renderer, trace.num_turns
-        before, told = self._told, tuple(tools)
-        self._told = told
-        lost = abandoned(trace, leaf)
-        if lost is not None:
-            trace.events.append(drift_event(lost, turn, "the newest turn is not part of the conversation that goes on"))
-        messages = [node.message for node in trace.path(leaf)]
-        kept = held(trace, leaf)
-        if not kept.ids:
-            return Prompt([], renderer.render(messages, tools), leaf)
-        same = before is None or before == told
-        appended = renderer.bridge(kept.ids, messages[kept.num_messages :]) if same else None
-        if appended is not None:
-            return Prompt(kept.ids, appended, leaf)
-        incoming = renderer.render(messages, tools)
-        drift = classify(kept.ids, incoming, kept.spans)
-        if drift.kind is DriftKind.CLEAN:
-            return Prompt(kept.ids, incoming[len(kept.ids) :], leaf)
-        trace.events.append(drift_event(drift, turn, "no bridge over these messages" if same else "other tools than before"))
-        branch = branched(trace, leaf, incoming)
-        return Prompt(branch.ids, incoming[len(branch.ids) :], branch.leaf)
 
     def _sampling(self, num_given: int, turn: int) -> Sampling:
         sampling, context = self.settings.sampling, self.settings.model.context

@@ -1,7 +1,7 @@
 """A linear map with a low-rank addition: `W x + scale * B A x`, where only A and B learn.
 
 Joined projections (`qkv`, `gate_up`) have one adapter for each of the Hugging Face projections in them. A and B are fp32
-whatever the weights are: a step of 1e-5 is lost in bf16.
+whatever the weights are: a step of 1e-5 is lost in bf16. A is drawn on the CPU, so that a seed means the same on every device.
 """
 
 import math
@@ -16,15 +16,16 @@ from torch import Tensor, nn
 class AdaptedLinear(nn.Module):
     """Takes the place of a linear layer and shares its parameters, under the same names."""
 
-    def __init__(self, linear: nn.Linear, rows: Sequence[int], rank: int, scale: float) -> None:
+    def __init__(self, linear: nn.Linear, rows: Sequence[int], rank: int, scale: float, draw: torch.Generator) -> None:
         super().__init__()
         self.original = (linear,)  # in a tuple, so that it is not a submodule
         self.weight, self.bias = linear.weight, linear.bias
         self.rows, self.rank, self.scale = tuple(rows), rank, scale
         device = linear.weight.device
-        self.lora_a = nn.Parameter(torch.empty(len(rows) * rank, linear.in_features, dtype=torch.float32, device=device))
+        drawn = torch.empty(len(rows) * rank, linear.in_features, dtype=torch.float32)
+        nn.init.kaiming_uniform_(drawn, a=math.sqrt(5), generator=draw)
+        self.lora_a = nn.Parameter(drawn.to(device))
         self.lora_b = nn.Parameter(torch.zeros(linear.out_features, rank, dtype=torch.float32, device=device))
-        nn.init.kaiming_uniform_(self.lora_a, a=math.sqrt(5))
         self.base: Tensor | None = None
         """The weights without the adapters, while they are merged."""
 
@@ -50,7 +51,7 @@ class AdaptedLinear(nn.Module):
             return self.weight.detach()
         with torch.no_grad():
             added = torch.cat([b @ a for a, b in self.parts()]) * self.scale
-            return (self.weight.float() + added).to(self.weight.dtype)
+            return (self.weight.to(added.dtype) + added).to(self.weight.dtype)
 
     def merge(self) -> None:
         """Compute with one matrix; the base is kept, so that it comes back bit by bit."""

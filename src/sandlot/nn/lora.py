@@ -1,12 +1,12 @@
 """LoRA on every linear layer of every block (not embedding, not head), and adapters as PEFT writes them.
 
-`adapted` puts adapters on a decoder; from then on only they learn. `weights_of` and `save_folder` give the sum. `save_adapter`
-and `load_adapter` exchange them with PEFT, vLLM and anyone else who reads that format.
+`adapted` puts adapters on a decoder; from then on only they learn. `weights_of`, `summed_state` and `save_folder` give the sum.
+`save_adapter` and `load_adapter` exchange them with PEFT, vLLM and anyone else who reads that format.
 """
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from itertools import groupby
 from pathlib import Path
@@ -20,7 +20,7 @@ from sandlot.nn.decoder import Decoder
 from sandlot.nn.layout import projections
 from sandlot.nn.packed import PackedLinear
 from sandlot.nn.shape import read_json
-from sandlot.nn.stored import stored_in, write_tensors
+from sandlot.nn.stored import Stored, stored_in, write_tensors
 from sandlot.nn.swap import swapped_in
 
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
@@ -32,19 +32,20 @@ _OFF: dict[str, Any] = {
 """What PEFT can do and we do not, and how it says that it is off."""
 
 
-def adapted(decoder: Decoder, rank: int, alpha: float = 32.0) -> Decoder:
-    """The same decoder with adapters that add nothing yet, and everything else frozen."""
+def adapted(decoder: Decoder, rank: int, alpha: float = 32.0, *, seed: int = 0) -> Decoder:
+    """The same decoder with adapters that add nothing yet, and everything else frozen. The seed decides where they start from."""
     if any(adapted_linears(decoder)):
         raise ValueError("the decoder has adapters already; fold or take them off first")
     if rank < 1 or not 0 < alpha < math.inf:
         raise ValueError(f"rank {rank} and alpha {alpha} make no adapter; both must be above 0")
     decoder.requires_grad_(requires_grad=False)
+    draw = torch.Generator().manual_seed(seed)
     for name, joined in groupby(projections(decoder.shape), key=lambda projection: projection.linear):
         rows = [projection.rows for projection in joined]
         linear = decoder.get_submodule(name)
         linear = linear.original[0] if isinstance(linear, PackedLinear) else linear
         assert isinstance(linear, nn.Linear)
-        decoder.set_submodule(name, AdaptedLinear(linear, rows, rank, alpha / rank))
+        decoder.set_submodule(name, AdaptedLinear(linear, rows, rank, alpha / rank, draw))
     return decoder
 
 
@@ -74,6 +75,12 @@ def plain(decoder: Decoder, *, fold: bool) -> Decoder:
             adapter.unmerge()
         decoder.set_submodule(name, adapter.original[0])
     return decoder.requires_grad_()
+
+
+def summed_state(decoder: Decoder) -> dict[str, Tensor]:
+    """The state of a decoder without adapters that computes the same: what is sampled from while this one learns."""
+    state = {name: tensor for name, tensor in decoder.state_dict().items() if not name.endswith((".lora_a", ".lora_b"))}
+    return state | {f"{name}.weight": linear.summed() for name, linear in adapted_linears(decoder)}
 
 
 def adapter_weights(decoder: Decoder) -> dict[str, Tensor]:
@@ -119,21 +126,42 @@ def load_adapter(decoder: Decoder, path: Path | str) -> Decoder:
     path = Path(path)
     rank, alpha = _read_config(path / CONFIG)
     with ExitStack() as opened:
-        stored = stored_in(path / WEIGHTS, opened)
-        wanted: dict[str, tuple[int, ...]] = {}
-        for projection in projections(decoder.shape):
-            wanted[f"{_PREFIX}{projection.name}.lora_A.weight"] = (rank, projection.columns)
-            wanted[f"{_PREFIX}{projection.name}.lora_B.weight"] = (projection.rows, rank)
-        for name, tensor in stored.items():
-            if tensor.size != wanted.get(name):
-                fits = f"the model asks for {list(wanted[name])}" if name in wanted else "the model has no such projection"
-                raise ValueError(f"{path / WEIGHTS}: `{name}` is {list(tensor.size)}; {fits}")
-        adapted(decoder, rank, alpha)
-        with torch.no_grad():
-            for name, tensor in _named(decoder):
-                if name in stored:
-                    tensor.copy_(stored[name].read())
+        stored = _checked(path / WEIGHTS, decoder, rank, opened)
+        _fill(adapted(decoder, rank, alpha), stored)
     return decoder
+
+
+def put_adapter(decoder: Decoder, path: Path | str) -> None:
+    """Overwrite the adapters a decoder has with a folder's, which must be of the same rank and strength."""
+    path = Path(path)
+    rank, alpha = _read_config(path / CONFIG)
+    has = {(linear.rank, linear.scale) for _, linear in adapted_linears(decoder)}
+    if not has or any(own != rank or not math.isclose(scale * own, alpha) for own, scale in has):
+        told = ", ".join(f"rank {own} and alpha {scale * own:g}" for own, scale in has) or "no adapters"
+        raise ValueError(f"{path}: adapters of rank {rank} and alpha {alpha:g}; the decoder has {told}")
+    with ExitStack() as opened:
+        _fill(decoder, _checked(path / WEIGHTS, decoder, rank, opened))
+
+
+def _checked(path: Path, decoder: Decoder, rank: int, opened: ExitStack) -> dict[str, Stored]:
+    """What a file holds, if all of it fits the decoder."""
+    stored = stored_in(path, opened)
+    wanted: dict[str, tuple[int, ...]] = {}
+    for projection in projections(decoder.shape):
+        wanted[f"{_PREFIX}{projection.name}.lora_A.weight"] = (rank, projection.columns)
+        wanted[f"{_PREFIX}{projection.name}.lora_B.weight"] = (projection.rows, rank)
+    for name, tensor in stored.items():
+        if tensor.size != wanted.get(name):
+            fits = f"the model asks for {list(wanted[name])}" if name in wanted else "the model has no such projection"
+            raise ValueError(f"{path}: `{name}` is {list(tensor.size)}; {fits}")
+    return stored
+
+
+def _fill(decoder: Decoder, stored: Mapping[str, Stored]) -> None:
+    with torch.no_grad():
+        for name, tensor in _named(decoder):
+            if name in stored:
+                tensor.copy_(stored[name].read())
 
 
 def _read_config(path: Path) -> tuple[int, float]:

@@ -6,7 +6,7 @@ The trainer sums the streams and is blind to where they came from.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -46,6 +46,20 @@ class Algorithm(Protocol):
     def __call__(self, groups: Sequence[Group], values: Values | None = None) -> list[list[Example]]:
         """One list a group that has something to teach."""
         ...
+
+
+@runtime_checkable
+class Choosing(Protocol):
+    """An algorithm that learns from other groups than those whose members differ."""
+
+    def teaches(self, group: Group) -> bool:
+        """True if it learns something from the group."""
+        ...
+
+
+def teaches(algorithm: Algorithm, group: Group) -> bool:
+    """True if an algorithm learns something from a group; without a word of its own, if the members differ."""
+    return algorithm.teaches(group) if isinstance(algorithm, Choosing) else group.informative
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,6 +157,10 @@ class Ppo:
             for group in found
         ]
 
+    def teaches(self, group: Group) -> bool:
+        """With a member, it does."""
+        return bool(group.members)
+
     def _along(self, row: Row, reward: float, values: Values) -> tuple[Floats, Floats]:
         places = np.flatnonzero(row.trained)
         rewards = np.zeros(len(places), np.float32)
@@ -169,16 +187,20 @@ class Imitate:
 
     def __call__(self, groups: Sequence[Group], values: Values | None = None) -> list[list[Example]]:  # noqa: ARG002 - it has no critic
         """Groups with a member good enough."""
-        chosen = [
-            [row for member in group.members if self.least is None or member.reward >= self.least for row in member.rows]
-            for group in groups
-        ]
+        chosen = [[row for member in group.members if self._good(member) for row in member.rows] for group in groups]
         weights = iter(token_weights([row for rows in chosen for row in rows], self.aggregate))
         return [
             [Example(row, (Stream(CrossEntropy(), np.ones(len(row), np.float32), next(weights)),)) for row in rows]
             for rows in chosen
             if rows
         ]
+
+    def teaches(self, group: Group) -> bool:
+        """With a member that is good enough, it does."""
+        return any(self._good(member) for member in group.members)
+
+    def _good(self, member: Member) -> bool:
+        return self.least is None or member.reward >= self.least
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,8 @@
 """Checkpoints: weights as a folder any tool reads, and what the trainer needs to go on, both or neither.
 
 A checkpoint is written beside its place and moved there whole, so that a crash leaves the one before. `loop.json` inside says
-where the loop stood. The newest few are kept, and the best by held-out score.
+where the loop stood. The newest few are kept, and the best by held-out score. Where adapters learn, `adapter` holds them as PEFT
+reads them, and the best version has `model` beside it: the sum, for whoever knows no adapters.
 """
 
 import os
@@ -12,12 +13,14 @@ from typing import Any, cast
 import msgspec
 import torch
 
+from sandlot.nn.adapter import adapted_linears
 from sandlot.nn.decoder import Decoder
 from sandlot.nn.folder import load_folder, save_folder
+from sandlot.nn.lora import put_adapter, save_adapter
 from sandlot.train.trainer import Trainer
 
 KEPT = 2
-FILES = ("tokenizer.json", "tokenizer_config.json", "generation_config.json", "special_tokens_map.json", "chat_template.jinja")
+MODEL, ADAPTER = "model", "adapter"
 
 
 class Standing(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,10 +67,10 @@ class Checkpoints:
         draft = self.folder / f".draft-{standing.version:06d}"
         shutil.rmtree(draft, ignore_errors=True)
         draft.mkdir(parents=True)
-        save_folder(decoder, draft / "model", dtype=decoder.embedding.weight.dtype)
-        for name in FILES:
-            if (self._base / name).is_file():
-                shutil.copy(self._base / name, draft / "model" / name)
+        if _has_adapters(decoder):
+            save_adapter(decoder, draft / ADAPTER, base=str(self._base))
+        else:
+            save_folder(decoder, draft / MODEL, like=self._base)
         torch.save(trainer.state(), draft / "trainer.pt")
         (draft / "loop.json").write_bytes(msgspec.json.encode(standing))
         _settle(draft)
@@ -97,12 +100,24 @@ class Checkpoints:
             if standing.best is None or path != self.place(standing.best):
                 shutil.rmtree(path, ignore_errors=True)
 
-    def weights(self, version: int) -> Decoder:
-        """The weights of one version."""
-        return load_folder(self.place(version) / "model")
+    def export(self, decoder: Decoder, version: int) -> None:
+        """Have one version's whole weights beside its adapters; without adapters they are there already."""
+        if _has_adapters(decoder):
+            save_folder(decoder, self.place(version) / MODEL, like=self._base)
+
+    def put(self, decoder: Decoder, version: int) -> None:
+        """Overwrite a decoder's weights, or its adapters, with those of one version."""
+        if _has_adapters(decoder):
+            put_adapter(decoder, self.place(version) / ADAPTER)
+        else:
+            decoder.load_state_dict(load_folder(self.place(version) / MODEL).state_dict())
 
     def restore(self, trainer: Trainer, decoder: Decoder, standing: Standing) -> None:
         """Put weights and trainer back to where they stood."""
-        decoder.load_state_dict(self.weights(standing.version).state_dict())
+        self.put(decoder, standing.version)
         kept: Any = cast("Any", torch).load(self.place(standing.version) / "trainer.pt", weights_only=True)
         trainer.restore(kept)
+
+
+def _has_adapters(decoder: Decoder) -> bool:
+    return any(adapted_linears(decoder))

@@ -12,6 +12,7 @@ import msgspec
 from sandlot.run.collect import Collection, stopped_by_signals
 from sandlot.threads import off_loop
 from sandlot.trace import Trace, TraceRow
+from sandlot.train.algorithms import teaches
 from sandlot.train.groups import Groups, collecting, task_order
 from sandlot.train.opening import Training, open_training
 from sandlot.train.progress import Learned, Measured, Progress, WentBack, learned, measured
@@ -37,7 +38,7 @@ async def learn(recipe: Recipe, path: Path, watch: "Watcher | None" = None) -> P
                     update = await off_loop("update", lambda examples=examples: run.trainer.update(examples))
                     seconds = time.monotonic() - started
                     # Before the weights are kept: a crash between the two learns the step again, and never loses its line.
-                    progress.add(learned(version, batch, traces, update, seconds, outcome=recipe.outcome))
+                    progress.add(learned(version, batch, traces, update, seconds, recipe))
                     await run.keep(msgspec.structs.replace(run.standing, version=version, groups=groups.taken))
                     await run.publish(version)
                     groups.published()
@@ -62,7 +63,7 @@ def groups_of(run: Training) -> Groups:
 
 
 async def informative(run: Training, groups: Groups) -> tuple[list[Group], list[Trace]]:
-    """The groups of one step: further ones in place of those without variance, as long as the recipe allows."""
+    """The groups of one step: further ones in place of those that teach nothing, as long as the recipe allows."""
     recipe = run.recipe
     batch: list[Group] = []
     traces: list[Trace] = []
@@ -71,7 +72,7 @@ async def informative(run: Training, groups: Groups) -> tuple[list[Group], list[
         for task, members in await groups.next(missing):
             batch.append(group_of(task.id, members, recipe.reward))
             traces += members
-        missing = recipe.tasks - sum(group.informative for group in batch)
+        missing = recipe.tasks - sum(teaches(recipe.algorithm, group) for group in batch)
         missing = min(missing, recipe.tasks * recipe.resample - len(batch))
     return batch, traces
 

@@ -19,10 +19,11 @@ from sandlot.engine.weights import folder_of
 from sandlot.env.environment import Environment
 from sandlot.env.load import load
 from sandlot.errors import ConfigError
+from sandlot.model.demonstrated import DemonstratedPolicies, Writer
 from sandlot.model.rendered import rendered
-from sandlot.nn.decoder import Decoder
 from sandlot.nn.folder import load_folder
-from sandlot.ports import Renderer, Sampling
+from sandlot.nn.lora import summed_state
+from sandlot.ports import Policies, Sampling
 from sandlot.render.opening import open_renderer
 from sandlot.run.breaker import Breaker
 from sandlot.run.collect import Collection, collect, take
@@ -34,12 +35,13 @@ from sandlot.store.reader import RunReader
 from sandlot.task import Task
 from sandlot.threads import off_loop
 from sandlot.trace import Trace, TraceRow
-from sandlot.train.algorithms import needs_reference
 from sandlot.train.checkpoint import Checkpoints, Standing
+from sandlot.train.learner import copied, trainer_of
 from sandlot.train.progress import Measured
 from sandlot.train.recipe import Recipe, require_same, write_recipe
 from sandlot.train.trainer import Trainer
 from sandlot.types import Split, derive_seed
+from sandlot.wiring.models import open_policies
 from sandlot.wiring.parts import Grading, ModelConfig, Parts, open_grading, open_harness
 
 ATTEMPTS = 2
@@ -56,7 +58,9 @@ class Training:
     heldout: Plan
     grading: Grading
     model: LocalModel
-    renderer: Renderer
+    teacher: Policies | None
+    """Who shows how it is done; None if the model learns from what it does itself."""
+    renderer: Writer
     trainer: Trainer
     checkpoints: Checkpoints
     standing: Standing
@@ -73,10 +77,19 @@ class Training:
         """What random draws are made from: the same recipe draws the same, wherever its run lies."""
         return f"{self.recipe.name}/{self.recipe.seed}"
 
-    def parts(self, sampling: Sampling) -> Parts:
-        """Everything a rollout needs, with the weights as they are published."""
-        policies = rendered(self.model, self.renderer, sampling)
+    def parts(self, policies: Policies) -> Parts:
+        """Everything a rollout needs."""
         return Parts(grading=self.grading, policies=policies, harness=open_harness(self.recipe.agent))
+
+    def policies(self, sampling: Sampling) -> Policies:
+        """The model with the weights as they are published."""
+        return rendered(self.model, self.renderer, sampling)
+
+    def players(self) -> Policies:
+        """Who plays what is learned from: the model, or its teacher in the model's tokens."""
+        if self.teacher is None:
+            return self.policies(self.recipe.sampling)
+        return DemonstratedPolicies(self.teacher, self.renderer, self.standing.version)
 
     async def rollout(self, task: Task, number: int) -> Trace:
         """One rollout to learn from: read if it is there, else taken and kept."""
@@ -84,7 +97,7 @@ class Training:
             return self.kept.trace(task.id, number)
         async with self.limiter:
             trace = await take(
-                self.parts(self.recipe.sampling),
+                self.parts(self.players()),
                 self.store,
                 task,
                 number,
@@ -107,7 +120,7 @@ class Training:
         async with open_run(place, manifest=manifest) as store:
             await collect(
                 self.heldout,
-                self.parts(self.recipe.evaluation.sampling or self.recipe.sampling),
+                self.parts(self.policies(self.recipe.evaluation.sampling or self.recipe.sampling)),
                 store,
                 collection=measuring,
                 run=f"{self.name}/evaluation",  # the same seeds at every version: differences are the weights'
@@ -129,21 +142,22 @@ class Training:
     async def mark(self, best: Measured) -> None:
         """Remember which version is best: its weights stay until a better one comes."""
         self.standing = msgspec.structs.replace(self.standing, best=best.version, best_score=best.mean)
-        if self.checkpoints.place(self.standing.version).is_dir():
-            await off_loop("mark", lambda: self.checkpoints.mark(self.standing))
-        else:
+        if not self.checkpoints.place(self.standing.version).is_dir():
             await self.keep(self.standing)
+        if best.version == self.standing.version:
+            await off_loop("export", lambda: self.checkpoints.export(self.trainer.decoder, best.version))
+        await off_loop("mark", lambda: self.checkpoints.mark(self.standing))
 
     async def go_back(self, version: int) -> None:
         """Learn on from the weights of an earlier version; the count of versions goes on."""
-        decoder = await off_loop("weights", lambda: self.checkpoints.weights(version))
-        self.trainer.decoder.load_state_dict(decoder.state_dict())
+        await off_loop("weights", lambda: self.checkpoints.put(self.trainer.decoder, version))
         await self.keep(self.standing)
         await self.publish(self.standing.version)
 
     async def publish(self, version: int) -> None:
         """Sample with the trainer's weights from the next token on."""
-        await self.model.update(version, self.trainer.decoder.state_dict())
+        weights = await off_loop("weights", lambda: summed_state(self.trainer.decoder))
+        await self.model.update(version, weights)
 
 
 @asynccontextmanager
@@ -160,20 +174,16 @@ async def open_training(
         torch.set_num_threads(recipe.threads)
     decoder = await off_loop("load_folder", lambda: load_folder(folder, dtype=torch.float32, device=recipe.device))
     manifest = await manifest_of(path, env, config, plan)
-    trainer = Trainer(
-        decoder,
-        recipe.optimisation,
-        critic=recipe.critic,
-        reference=_copy(decoder) if needs_reference(recipe.algorithm) else None,  # the weights it began with
-        temperature=recipe.sampling.temperature,
-    )
+    sampled = copied(decoder)
+    trainer = trainer_of(decoder, recipe)
     checkpoints = Checkpoints(path / "checkpoints", folder)
     standing = checkpoints.newest() or Standing(version=0, groups=0)
     if standing.version:
         checkpoints.restore(trainer, decoder, standing)
     async with (
         open_grading(env, sandbox=recipe.sandbox, pool=min(recipe.at_once, 16)) as grading,
-        open_local(_copy(decoder), name=recipe.model, config=_engine(recipe)) as model,
+        open_local(sampled, name=recipe.model, config=_engine(recipe)) as model,
+        _open_teacher(recipe, env) as teacher,
         open_run(path, manifest=manifest) as store,
     ):
         write_recipe(recipe, path)
@@ -185,6 +195,7 @@ async def open_training(
             heldout=_heldout(env, recipe),
             grading=grading,
             model=model,
+            teacher=teacher,
             renderer=await off_loop("open_renderer", lambda: open_renderer(folder)),
             trainer=trainer,
             checkpoints=checkpoints,
@@ -198,6 +209,15 @@ async def open_training(
         )
         await training.publish(standing.version)
         yield training
+
+
+@asynccontextmanager
+async def _open_teacher(recipe: Recipe, env: Environment) -> AsyncGenerator[Policies | None]:
+    if recipe.teacher is None:
+        yield None
+        return
+    async with open_policies(ModelConfig(spec=recipe.teacher), recipe.agent, env) as players:
+        yield players
 
 
 def _config(recipe: Recipe, env: Environment, select: Selection) -> RunConfig:
@@ -232,10 +252,3 @@ def _selected(plan: Plan, recipe: Recipe) -> Plan:
 
 def _engine(recipe: Recipe) -> LocalConfig:
     return LocalConfig(max_batch=min(recipe.at_once, 128), chunk=1024)
-
-
-def _copy(decoder: Decoder) -> Decoder:
-    """The same weights, to be sampled from while the others are being changed."""
-    other = Decoder(decoder.shape).to(device=decoder.embedding.weight.device, dtype=decoder.embedding.weight.dtype)
-    other.load_state_dict(decoder.state_dict())
-    return other

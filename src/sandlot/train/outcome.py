@@ -9,6 +9,7 @@ from sandlot.run.compare import Comparison
 from sandlot.run.results import Run
 from sandlot.run.summary import Summary
 from sandlot.stats import Interval
+from sandlot.train.checkpoint import ADAPTER, MODEL
 from sandlot.train.progress import Measured, Progress
 from sandlot.train.recipe import Recipe
 
@@ -75,6 +76,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     best_version: int | None
     best_weights: str | None
     """A model folder, below the run."""
+    best_adapter: str | None = None
+    """Where adapters learned: their folder as PEFT reads it, below the run."""
     separate: bool
     """True if the interval after lies wholly above the one before."""
     time: dict[str, float]
@@ -93,7 +96,7 @@ def outcome_of(progress: Progress, recipe: Recipe, sandbox: str) -> Outcome:
     best = progress.best
     steps = progress.steps[-1].version if progress.steps else 0
     done = steps >= recipe.steps and not progress.stopped
-    weights = Path("checkpoints") / f"{best.version:06d}" / "model" if best else None
+    kept = Path("checkpoints") / f"{best.version:06d}" if best else None
     return Outcome(
         name=recipe.name,
         environment=run.manifest.environment,
@@ -113,12 +116,17 @@ def outcome_of(progress: Progress, recipe: Recipe, sandbox: str) -> Outcome:
         heldout_after=after,
         paired=paired,
         best_version=best.version if best else None,
-        best_weights=str(weights) if weights and (path / weights).is_dir() else None,
+        best_weights=_below(path, kept, MODEL),
+        best_adapter=_below(path, kept, ADAPTER),
         separate=before is not None and after is not None and after.low > before.high,
         time=time_spent(progress),
         alarms=tuple(alarm.sentence for alarm in progress.alarms),
         rollbacks=len(progress.rollbacks),
     )
+
+
+def _below(path: Path, kept: Path | None, name: str) -> str | None:
+    return str(kept / name) if kept and (path / kept / name).is_dir() else None
 
 
 def time_spent(progress: Progress) -> dict[str, float]:

@@ -2,7 +2,7 @@
 
 import os
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -10,6 +10,8 @@ import msgspec
 from sandlot.run.results import Run
 from sandlot.stats import Interval, Sums, spread_of
 from sandlot.trace import Scored, Trace
+from sandlot.train.algorithms import teaches
+from sandlot.train.recipe import Recipe
 from sandlot.train.rows import Group
 from sandlot.train.trainer import Update
 from sandlot.train.watch import Alarm, alarm
@@ -39,7 +41,7 @@ class Learned(msgspec.Struct, frozen=True, kw_only=True, tag="step", tag_field="
     """Rollouts without a reward, left out of their groups."""
     groups: int
     informative: int
-    """Groups whose members differed: only those teach."""
+    """Groups that taught something: where members are compared, those whose members differed."""
     loss: float
     norm: float
     tokens: int
@@ -181,15 +183,14 @@ def learned(
     traces: Sequence[Trace],
     update: Update,
     seconds: float,
-    *,
-    outcome: Callable[[Trace], float] | None = None,
+    recipe: Recipe,
 ) -> Learned:
     """The figures of one step."""
     trained = [row.versions[row.trained] for group in groups for member in group.members for row in member.rows]
     oldest = min((int(versions.min()) for versions in trained if len(versions)), default=version - 1)
     scored = [trace for trace in traces if isinstance(trace.outcome, Scored)]
     passed = [float(_passed(trace)) for trace in scored]
-    outcomes = [outcome(trace) for trace in scored] if outcome else passed
+    outcomes = [recipe.outcome(trace) for trace in scored] if recipe.outcome else passed
     tasks = [trace.task for trace in scored]
     rewards = [float(reward) for group in groups for reward in group.rewards]
     reward, reward_error = _mean(tasks, rewards)
@@ -207,7 +208,7 @@ def learned(
         rollouts=len(traces),
         failed=sum(group.dropped for group in groups),
         groups=len(groups),
-        informative=sum(group.informative for group in groups),
+        informative=sum(teaches(recipe.algorithm, group) for group in groups),
         loss=update.loss,
         norm=update.norm,
         tokens=update.tokens,

@@ -13,7 +13,7 @@ from sandlot.errors import ConfigError, boundary
 from sandlot.ports import Sampling
 from sandlot.task import Task
 from sandlot.trace import Trace
-from sandlot.train.algorithms import Algorithm, PolicyGradient
+from sandlot.train.algorithms import Algorithm, PolicyGradient, Ppo
 from sandlot.train.trainer import Optimisation
 from sandlot.wiring.parts import AgentConfig
 
@@ -54,10 +54,12 @@ class Recipe:
     staleness: int = 0
     """Versions a rollout may be behind when it is learned from; 0 samples and learns in turns."""
     resample: int = 2
-    """Groups without variance are replaced by others, up to this many times `tasks` in all; 1 never does."""
+    """Groups that teach nothing are replaced by others, up to this many times `tasks` in all; 1 never does."""
     lora: int | None = None
-    """Rank of adapters on all linear layers; None trains the weights themselves."""
+    """Rank of adapters on all linear layers; None trains the weights themselves. Adapters want about ten times their rate."""
     critic: bool = False
+    teacher: str | None = None
+    """Who plays what is imitated: `scripted:golden`, `replay:RUN`, `openai:NAME@URL`; None if it learns from its own rollouts."""
     reward: Callable[[Trace], float] | None = None
     """Another reward than the score: for controls and experiments; evaluation always uses the score."""
     outcome: Callable[[Trace], float] | None = None
@@ -78,8 +80,13 @@ class Recipe:
         for name, least in {"steps": 1, "tasks": 1, "group": 1, "staleness": 0, "resample": 1, "at_once": 1}.items():
             if getattr(self, name) < least:
                 raise ConfigError(f"recipe `{self.name}`: {name} is {getattr(self, name)}; give {least} or more")
-        if self.lora is not None:
-            raise ConfigError(f"recipe `{self.name}`: the loop does not train adapters yet; leave `lora` out")
+        if self.lora is not None and (type(self.lora) is not int or self.lora < 1):
+            raise ConfigError(f"recipe `{self.name}`: lora is {self.lora!r}; give the rank of the adapters, 1 or more, or None")
+        if self.teacher is not None and isinstance(self.algorithm, PolicyGradient | Ppo):
+            raise ConfigError(
+                f"recipe `{self.name}`: `{self.teacher}` is not the policy that learns, so its turns have no policy gradient; "
+                "imitate them (`algorithm=Imitate()`) or leave `teacher` out"
+            )
         if self.sampling.top_p != 1.0 or self.sampling.top_k:
             raise ConfigError(
                 f"recipe `{self.name}`: top_p {self.sampling.top_p} and top_k {self.sampling.top_k} cut the distribution that is "

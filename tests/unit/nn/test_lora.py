@@ -10,7 +10,18 @@ from sandlot.nn.adapter import adapted_linears
 from sandlot.nn.decoder import Decoder
 from sandlot.nn.folder import load_folder, save_folder
 from sandlot.nn.layout import projections, put_weights, weights_of
-from sandlot.nn.lora import adapted, adapter_parameters, adapter_weights, load_adapter, merge, plain, save_adapter, unmerge
+from sandlot.nn.lora import (
+    adapted,
+    adapter_parameters,
+    adapter_weights,
+    load_adapter,
+    merge,
+    plain,
+    put_adapter,
+    save_adapter,
+    summed_state,
+    unmerge,
+)
 
 IDS = torch.tensor([5, 17, 99, 3, 0, 42, 42, 7])
 ALPHA, RANK = 12.0, 3
@@ -175,3 +186,36 @@ def test_adapters_are_put_on_once(folder: Path):
         adapted(load_folder(folder), rank=0)
     with pytest.raises(ValueError, match="no adapters"):
         save_adapter(load_folder(folder), "unused")
+
+
+def test_the_same_seed_starts_from_the_same_adapters(folder: Path):
+    first, again, other = (adapter_weights(adapted(load_folder(folder), 2, seed=seed)) for seed in (1, 1, 2))
+    assert all(torch.equal(first[name], again[name]) for name in first)
+    assert not all(torch.equal(first[name], other[name]) for name in first)
+
+
+def test_the_summed_state_is_that_of_a_decoder_without_adapters(folder: Path):
+    decoder, bare = drawn(load_folder(folder)), load_folder(folder)
+    state = summed_state(decoder)
+    assert state.keys() == bare.state_dict().keys()
+    bare.load_state_dict(state)
+    assert (logits(bare, IDS) - logits(decoder, IDS)).abs().max() < 1e-4
+    assert summed_state(bare).keys() == state.keys()
+
+
+@pytest.mark.parametrize("rank", [1, 3, 7])
+def test_adapters_are_put_into_a_decoder_that_has_some(rank: int, folder: Path, tmp_path: Path):
+    first = adapted(load_folder(folder), rank, seed=1)
+    save_adapter(first, tmp_path / "adapter")
+    second = adapted(load_folder(folder), rank, seed=2)
+    put_adapter(second, tmp_path / "adapter")
+    theirs = adapter_weights(second)
+    assert all(torch.equal(tensor, theirs[name]) for name, tensor in adapter_weights(first).items())
+
+
+def test_adapters_that_do_not_fit_those_there_are_refused(folder: Path, tmp_path: Path):
+    save_adapter(adapted(load_folder(folder), 2), tmp_path / "adapter")
+    with pytest.raises(ValueError, match="rank 2 and alpha 32; the decoder has rank 3 and alpha 32"):
+        put_adapter(adapted(load_folder(folder), 3), tmp_path / "adapter")
+    with pytest.raises(ValueError, match="the decoder has no adapters"):
+        put_adapter(load_folder(folder), tmp_path / "adapter")

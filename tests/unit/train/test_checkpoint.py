@@ -8,6 +8,9 @@ import pytest
 import torch
 
 from sandlot.nn.decoder import Decoder
+from sandlot.nn.folder import load_folder
+from sandlot.nn.layout import weights_of
+from sandlot.nn.lora import adapted, adapter_weights
 from sandlot.train.checkpoint import Checkpoints, Standing
 from sandlot.train.trainer import Optimisation, Trainer
 from tiny_models import tiny_shape, write_tiny
@@ -56,6 +59,39 @@ def test_the_newest_and_the_best_stay(kept):
     assert sorted(path.name for path in checkpoints.folder.iterdir()) == ["000001", "000004", "000005"]
     checkpoints.mark(Standing(version=5, groups=0, best=5))
     assert checkpoints.newest() == Standing(version=5, groups=0, best=5)
+
+
+@pytest.fixture
+def adapters(tmp_path):
+    base = write_tiny(tmp_path / "base")
+    return Checkpoints(tmp_path / "checkpoints", base), Trainer(adapted(load_folder(base), 2), Optimisation(learning_rate=0.1))
+
+
+def test_adapters_go_on_and_go_back_and_the_base_is_not_written_again(adapters):
+    checkpoints, trainer = adapters
+    learned = []
+    for version in (1, 2):
+        move(trainer)
+        checkpoints.keep(trainer, trainer.decoder, Standing(version=version, groups=version))
+        learned.append({name: tensor.clone() for name, tensor in adapter_weights(trainer.decoder).items()})
+    assert sorted(path.name for path in checkpoints.place(2).iterdir()) == ["adapter", "loop.json", "trainer.pt"]
+    other = Trainer(adapted(load_folder(checkpoints._base), 2, seed=9), Optimisation())
+    checkpoints.restore(other, other.decoder, checkpoints.newest())
+    assert str(other.optimiser.state_dict()["state"]) == str(trainer.optimiser.state_dict()["state"])
+    assert all(torch.equal(tensor, learned[1][name]) for name, tensor in adapter_weights(other.decoder).items())
+    checkpoints.put(other.decoder, 1)
+    assert all(torch.equal(tensor, learned[0][name]) for name, tensor in adapter_weights(other.decoder).items())
+
+
+def test_the_sum_is_exported_beside_the_adapters(adapters):
+    checkpoints, trainer = adapters
+    move(trainer)
+    place = checkpoints.keep(trainer, trainer.decoder, Standing(version=1, groups=1))
+    checkpoints.export(trainer.decoder, 1)
+    whole = weights_of(load_folder(place / "model"))
+    assert all(torch.equal(tensor, whole[name]) for name, tensor in weights_of(trainer.decoder).items())
+    assert (place / "model" / "tokenizer.json").is_file()
+    assert (place / "adapter" / "adapter_config.json").is_file()
 
 
 @pytest.mark.parametrize("again", [False, True], ids=["a new version", "the same version again"])

@@ -1,0 +1,46 @@
+"""What learns: a decoder's own weights, or adapters on it; and what it is measured against."""
+
+from sandlot.errors import ConfigError
+from sandlot.nn.decoder import Decoder
+from sandlot.nn.folder import empty
+from sandlot.nn.lora import adapted
+from sandlot.train.algorithms import needs_reference
+from sandlot.train.recipe import Recipe
+from sandlot.train.trainer import Trainer
+from sandlot.types import derive_seed
+
+
+def trainer_of(decoder: Decoder, recipe: Recipe) -> Trainer:
+    """A trainer as the recipe wants it. The reference is the weights it begins with; where those stay, it shares their memory."""
+    reference = None
+    if needs_reference(recipe.algorithm):
+        reference = copied(decoder) if recipe.lora is None else shared(decoder)
+    if recipe.lora is not None:
+        if recipe.lora > decoder.shape.hidden:
+            raise ConfigError(
+                f"recipe `{recipe.name}`: lora is {recipe.lora}, and `{recipe.model}` is {decoder.shape.hidden} wide: "
+                "adapters of that rank are larger than what they adapt; give a smaller rank, or leave `lora` out"
+            )
+        adapted(decoder, recipe.lora, seed=derive_seed("adapters", recipe.seed))
+    return Trainer(
+        decoder,
+        recipe.optimisation,
+        critic=recipe.critic,
+        reference=reference,
+        temperature=recipe.sampling.temperature,
+    )
+
+
+def copied(decoder: Decoder) -> Decoder:
+    """The same weights, to be sampled from while the others are being changed."""
+    other = Decoder(decoder.shape).to(device=decoder.embedding.weight.device, dtype=decoder.embedding.weight.dtype)
+    other.load_state_dict(decoder.state_dict())
+    return other
+
+
+def shared(decoder: Decoder) -> Decoder:
+    """Another decoder over the very same memory: for weights that stay as they are."""
+    weight = decoder.embedding.weight
+    other = empty(decoder.shape, weight.dtype, weight.device)
+    other.load_state_dict(decoder.state_dict(), assign=True)
+    return other.requires_grad_(requires_grad=False)
