@@ -12,6 +12,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemaining
 
 from sandlot.cli.options import authors_on_stderr, print_json
 from sandlot.cli.summary import plain
+from sandlot.run.watch import Alarm
 from sandlot.trace import TraceRow
 from sandlot.train.loop import Training, Watcher
 from sandlot.train.outcome import FILE, Heldout, Outcome
@@ -20,7 +21,6 @@ from sandlot.train.progress import Progress as Learning
 from sandlot.train.recipe import Recipe, described
 from sandlot.train.report import FILE as REPORT
 from sandlot.train.train import place_of, train
-from sandlot.train.watch import Alarm
 
 
 @dataclass(frozen=True, slots=True)
