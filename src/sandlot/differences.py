@@ -11,7 +11,7 @@ resemble each other they are optimistic, and it is the size that holds the gate.
 import math
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 FEW_EXPECTED = 5.0
@@ -40,7 +40,7 @@ def fisher(hits: int, of: int, other_hits: int, of_others: int) -> float:
     return min(1.0, math.fsum(map(math.exp, tail)))
 
 
-def chi_square(first: Mapping[Hashable, int], second: Mapping[Hashable, int]) -> Difference:
+def chi_square(first: Mapping[str, int], second: Mapping[str, int]) -> Difference:
     """Two groups' counts by category; the size is Cramer's V, from 0 for the same mix to 1 for nothing in common."""
     n, m = sum(first.values()), sum(second.values())
     pairs = _pooled(first, second) if n and m else []
@@ -162,12 +162,12 @@ def _log_choose(n: int, k: int) -> float:
     return math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
 
 
-def _pooled(first: Mapping[Hashable, int], second: Mapping[Hashable, int]) -> list[tuple[int, int]]:
+def _pooled(first: Mapping[str, int], second: Mapping[str, int]) -> list[tuple[int, int]]:
     """Both counts of every category, those too rare to stand alone put together."""
     share = min(sum(first.values()), sum(second.values())) / (sum(first.values()) + sum(second.values()))
     pairs: list[tuple[int, int]] = []
     rare = (0, 0)
-    for name in sorted({*first, *second}, key=str):
+    for name in sorted({*first, *second}):
         pair = (first.get(name, 0), second.get(name, 0))
         if sum(pair) * share < FEW_EXPECTED:
             rare = (rare[0] + pair[0], rare[1] + pair[1])

@@ -15,6 +15,7 @@ from sandlot.cli import (
     doctor,
     export,
     gc,
+    health,
     images,
     logs,
     new,
@@ -56,7 +57,25 @@ def options(
     """Reinforcement-learning environments for language-model agents: write one, run it, grade it, look at why."""
 
 
-for module in (doctor, new, show, play, run, compare, regrade, replay, shell, tokens, train, rubric, serve, export, images, gc):
+for module in (
+    doctor,
+    new,
+    show,
+    play,
+    run,
+    compare,
+    regrade,
+    replay,
+    shell,
+    health,
+    tokens,
+    train,
+    rubric,
+    serve,
+    export,
+    images,
+    gc,
+):
     module.add_to(app)
 
 
