@@ -1,5 +1,7 @@
 """Health for a person: a line for every question, the mark first, and where to look."""
 
+from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -37,21 +39,20 @@ def print_health(health: Health) -> None:
     console.print(f"[dim]{_read(health)}[/]")
 
 
-def health_line(health: Health) -> str | None:
+def health_line(run: Path, items: Iterable[Item]) -> str | None:
     """One line for the end of a run; None if there is nothing to say."""
-    worst = [item for item in health.items if item.mark in {Mark.FAIL, Mark.WARN} and item.name not in {"failures", "model"}]
+    worst = [item for item in items if item.mark in {Mark.FAIL, Mark.WARN}]
     if not worst:
         return None
     first = min(worst, key=lambda item: item.mark is Mark.WARN)
     more = f" (and {len(worst) - 1} more)" if len(worst) > 1 else ""
     style = "red" if first.mark is Mark.FAIL else "yellow"
-    return f"[{style}]health[/]: {escape(plain(first.said))}{more}  [dim]sandlot health {escape(health.run)}[/]"
+    return f"[{style}]health[/]: {escape(plain(first.said))}{more}  [dim]sandlot health {escape(str(run))}[/]"
 
 
 def _print_item(console: Console, health: Health, item: Item) -> None:
-    console.print(f"[{STYLES[item.mark]}]{WORDS[item.mark]:>5}[/]  [bold]{item.name:<10}[/]  {escape(plain(item.said))}")
-    if item.mark is Mark.UNKNOWN and item.needed:
-        console.print(f"{'':19}[dim]needs {escape(plain(item.needed))}[/]")
+    needs = f"  [dim]needs {escape(plain(item.needed))}[/]" if item.mark is Mark.UNKNOWN and item.needed else ""
+    console.print(f"[{STYLES[item.mark]}]{WORDS[item.mark]:>5}[/]  [bold]{item.name:<10}[/]  {escape(plain(item.said))}{needs}")
     if item.mark in {Mark.WARN, Mark.FAIL} and item.look:
         console.print(f"{'':19}[dim]sandlot show {escape(plain(f'{health.run}/{item.look[0]}'))}[/]")
 

@@ -44,28 +44,38 @@ async def health_of(
     opened, drifted = _drift(run, rows, against, traces, seed)
     items = [
         *failures(run.rows),
-        latency(rows, run.manifest.limits_of),
-        timeouts(rows, run.manifest.limits_of),
-        survivors(rows),
-        resolution(rows, scripted=_scripted(run)),
+        *_of_rows(run, rows),
         drifted,
         surge(rows, run.path),
         *await _sentinel(run, rows, regrades, replays, env, judge, seed),
     ]
-    return _health(run, items, rows=len(rows), traces=opened, seed=seed, against=against)
+    return Health(
+        run=str(run.path),
+        environment=run.manifest.environment,
+        model=run.manifest.config.model.spec,
+        against=str(against.path) if against else None,
+        rollouts=len(run),
+        planned=run.manifest.num_rollouts,
+        rows=len(rows),
+        traces=opened,
+        seed=seed,
+        items=tuple(items),
+    )
 
 
-def quick(run: Run) -> Health:
-    """What the rows alone can tell, at once."""
-    rows = rows_of(run)
-    items = [
-        *failures(run.rows),
-        latency(rows, run.manifest.limits_of),
-        timeouts(rows, run.manifest.limits_of),
+def quick(run: Run) -> list[Item]:
+    """What the rows alone can tell, at once, beside the failures that every summary shows."""
+    return _of_rows(run, rows_of(run))
+
+
+def _of_rows(run: Run, rows: Sequence[TraceRow]) -> list[Item]:
+    limits_of = run.manifest.limits_of
+    return [
+        latency(rows, limits_of),
+        timeouts(rows, limits_of),
         survivors(rows),
-        resolution(rows, scripted=_scripted(run)),
+        resolution(rows, scripted=run.manifest.config.model.spec.startswith("scripted:")),
     ]
-    return _health(run, items, rows=len(rows))
 
 
 def rows_of(run: Run, seed: int = 0) -> list[TraceRow]:
@@ -112,24 +122,5 @@ def _not_asked(name: str) -> Item:
     return Item(name=name, mark=Mark.NOT_ASKED, said="not asked")
 
 
-def _scripted(run: Run) -> bool:
-    return run.manifest.config.model.spec.startswith("scripted:")
-
-
 def _rng(seed: int, why: str) -> Random:
     return Random(derive_seed("health", seed, why))  # noqa: S311 - a draw that can be repeated, not a secret
-
-
-def _health(run: Run, items: Sequence[Item], *, rows: int, traces: int = 0, seed: int = 0, against: Run | None = None) -> Health:
-    return Health(
-        run=str(run.path),
-        environment=run.manifest.environment,
-        model=run.manifest.config.model.spec,
-        against=str(against.path) if against else None,
-        rollouts=len(run),
-        planned=run.manifest.num_rollouts,
-        rows=rows,
-        traces=traces,
-        seed=seed,
-        items=tuple(items),
-    )
