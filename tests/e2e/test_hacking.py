@@ -6,11 +6,11 @@ import pytest
 
 from sandlot.env.module import load_module
 from sandlot.ports import Sampling
+from sandlot.run.watch import Alarm
 from sandlot.train.progress import read_lines
 from sandlot.train.recipe import Evaluation
 from sandlot.train.train import train
 from sandlot.train.trainer import Optimisation
-from sandlot.train.watch import Alarm
 from tiny_models import write_tiny
 
 pytestmark = pytest.mark.timeout(120)

@@ -16,6 +16,7 @@ from sandlot.cli import (
     doctor,
     export,
     gc,
+    health,
     images,
     logs,
     new,
@@ -29,6 +30,7 @@ from sandlot.cli import (
     show,
     tokens,
     train,
+    triage,
 )
 from sandlot.errors import SandlotError
 
@@ -57,25 +59,11 @@ def options(
     """Reinforcement-learning environments for language-model agents: write one, run it, grade it, look at why."""
 
 
-for module in (
-    doctor,
-    new,
-    show,
-    play,
-    run,
-    compare,
-    regrade,
-    replay,
-    shell,
-    audit,
-    tokens,
-    train,
-    rubric,
-    serve,
-    export,
-    images,
-    gc,
-):
+COMMANDS = (
+    doctor, new, show, play, run, compare, regrade, replay, shell, audit, health, triage, tokens, train, rubric, serve,
+    export, images, gc,
+)  # fmt: skip
+for module in COMMANDS:
     module.add_to(app)
 
 

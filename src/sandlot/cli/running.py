@@ -13,6 +13,7 @@ import msgspec
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
+from sandlot.cli.nursing import health_line
 from sandlot.cli.options import authors_on_stderr, print_json
 from sandlot.cli.summary import print_summary
 from sandlot.env.environment import Environment
@@ -22,6 +23,7 @@ from sandlot.observe.progress import Progress as Tally
 from sandlot.observe.progress import Reading
 from sandlot.run.config import Plan, RunConfig, plan_run
 from sandlot.run.forecast import forecast
+from sandlot.run.health.health import quick
 from sandlot.run.manifest import public
 from sandlot.run.results import Run
 from sandlot.run.run import Watcher, run_async
@@ -51,6 +53,9 @@ class Finished:
     def show(self) -> None:
         """The summary for a person."""
         print_summary(self.run, self.summary)
+        line = health_line(self.run.path, quick(self.run))
+        if line is not None:
+            Console(highlight=False, soft_wrap=True).print(line)
 
 
 def run_watched(config: RunConfig, *, runs: Path, place: Path | None, quiet: bool) -> Finished:

@@ -13,6 +13,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemaining
 
 from sandlot.cli.options import authors_on_stderr, print_json
 from sandlot.cli.summary import plain
+from sandlot.run.watch import Alarm
 from sandlot.trace import TraceRow
 from sandlot.train.loop import Training, Watcher
 from sandlot.train.outcome import FILE, Heldout, Outcome
@@ -22,7 +23,6 @@ from sandlot.train.recipe import FILE as RECIPE
 from sandlot.train.recipe import Recipe, described
 from sandlot.train.report import FILE as REPORT
 from sandlot.train.train import place_of, train
-from sandlot.train.watch import Alarm
 
 CURVE = 40
 """Characters of a bar for a score of 1."""

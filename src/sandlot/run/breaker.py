@@ -53,7 +53,8 @@ class Tripped(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-def _test(share: float) -> Sprt:
+def failure_test(share: float = ENVIRONMENT_FAILURE_SHARE) -> Sprt:
+    """The sequential test between this share of failures and four times as many."""
     return Sprt(p0=share, p1=min(4 * share, (1 + share) / 2))
 
 
@@ -64,7 +65,7 @@ class Breaker:
         if not 0 < model_failure_share < 1:
             raise ConfigError(f"model_failure_share is {model_failure_share}; give a number between 0 and 1, such as 0.05")
         # by whether the model's side is meant
-        self._tests = {False: _test(ENVIRONMENT_FAILURE_SHARE), True: _test(model_failure_share)}
+        self._tests = {False: failure_test(), True: failure_test(model_failure_share)}
         self._failures: Counter[Side] = Counter()
         self._examples: dict[Side, list[Example]] = {}
         self._tripped: Tripped | None = None

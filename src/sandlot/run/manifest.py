@@ -12,6 +12,7 @@ import msgspec
 from sandlot.env.environment import Environment
 from sandlot.env.fingerprint import environment_fingerprint, setting_fingerprint
 from sandlot.env.session import open_session
+from sandlot.limits import Limits
 from sandlot.ports import ToolSpec
 from sandlot.run.config import Plan, RunConfig
 from sandlot.task import split_of
@@ -47,6 +48,14 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     num_rollouts: int
     created: float
     machine: Json
+    limits: Limits | None = None
+    """The environment's; None in runs from before they were written down."""
+    task_limits: dict[str, Json] = {}
+    """What tasks override, by task; most override nothing and are not here."""
+
+    def limits_of(self, task: str) -> Limits | None:
+        """What a rollout of this task might use."""
+        return self.limits.but(self.task_limits.get(task, {})) if self.limits else None
 
 
 async def fingerprints(env: Environment, config: RunConfig, plan: Plan) -> Fingerprints:

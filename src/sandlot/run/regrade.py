@@ -1,6 +1,6 @@
 """Grading stored evidence again: the same function as the first time, so differences are the rubric's, not the world's."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterable
 from pathlib import Path
 
 import msgspec
@@ -13,7 +13,7 @@ from sandlot.rollout import grade_trace, recorded
 from sandlot.rubric import Score
 from sandlot.run.results import Run
 from sandlot.run.run import JUDGE_CACHE
-from sandlot.trace import Failed, Outcome, Scored
+from sandlot.trace import Failed, Outcome, Scored, Trace
 from sandlot.wiring.parts import Grading, judge_config, open_grading
 
 
@@ -70,10 +70,10 @@ async def regrade_run(path: Path, env: str | None = None, judge: str | None = No
     )
 
 
-async def regrade(run: Run, grading: Grading) -> AsyncGenerator[Regraded]:
-    """Every rollout that left evidence, graded again. Rollouts that broke before grading have nothing to grade."""
+async def regrade(run: Run, grading: Grading, traces: Iterable[Trace] | None = None) -> AsyncGenerator[Regraded]:
+    """Every rollout that left evidence, or those given, graded again. What broke before grading has nothing to grade."""
     tasks = {task.id: task for task in tasks_of(grading.env)}
-    for trace in run:
+    for trace in run if traces is None else traces:
         if trace.evidence is None or trace.outcome is None:
             continue
         if trace.task not in tasks:

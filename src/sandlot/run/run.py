@@ -174,6 +174,8 @@ def _manifest(path: Path, env: Environment, config: RunConfig, plan: Plan, print
         num_rollouts=plan.num_rollouts,
         created=time.time(),
         machine=machine_facts(),
+        limits=env.limits,
+        task_limits={task.id: task.limits for task in plan.tasks if task.limits},
     )
 
 

@@ -8,8 +8,12 @@ last never are, because a single trace cannot show them. The documentation's tab
 from dataclasses import dataclass
 from enum import StrEnum
 
+from sandlot.errors import ConfigError
 from sandlot.trace import Failed, Scored, Trace, TraceRow
 from sandlot.types import End, Side
+
+VERSION = 1
+"""Of the list below; written beside every label a person gives, so that old labels keep their meaning when the list changes."""
 
 BUDGETS = frozenset({End.TURN_LIMIT, End.TOKEN_LIMIT, End.TIME_LIMIT})
 
@@ -145,6 +149,14 @@ _BY_SIDE = {
     Side.HARNESS: "infra",
 }
 """For kinds the table does not know: a plug-in may raise its own."""
+
+
+def label_named(name: str) -> Label:
+    """The label of this name; `ConfigError` with the whole list if there is none."""
+    for label in LABELS:
+        if label.name == name:
+            return label
+    raise ConfigError(f"no label `{name}`; there are: {', '.join(label.name for label in LABELS)}")
 
 
 def label_of(trace: Trace) -> str | None:

@@ -6,7 +6,7 @@ shows what came since, and reads only that. One million traces open in about a s
 """
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
@@ -149,6 +149,11 @@ class RunReader:
         for part in self._parts:
             for data in part.traces():
                 yield decode_trace(data, str(self.path))
+
+    def traces_of(self, keys: Iterable[tuple[str, int]]) -> Iterator[Trace]:
+        """The traces of some rollouts, those the run has, in the order they lie: neighbours are read together."""
+        found = (self._index.find(task, rollout) for task, rollout in keys)
+        return (self.trace_at(row) for row in sorted(row for row in found if row is not None))
 
     def done_keys(self) -> set[tuple[str, int]]:
         """The (task, rollout) of every rollout that is kept."""

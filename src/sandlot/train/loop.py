@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 
 from sandlot.run.collect import Collection, stopped_by_signals
+from sandlot.run.watch import Alarm
 from sandlot.threads import off_loop
 from sandlot.trace import Trace, TraceRow
 from sandlot.train.algorithms import teaches
@@ -18,7 +19,6 @@ from sandlot.train.opening import Training, open_training
 from sandlot.train.progress import Learned, Measured, Progress, WentBack, learned, measured
 from sandlot.train.recipe import Recipe
 from sandlot.train.rows import Group, group_of
-from sandlot.train.watch import Alarm
 
 
 async def learn(recipe: Recipe, path: Path, watch: "Watcher | None" = None) -> Progress:

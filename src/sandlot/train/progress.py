@@ -8,13 +8,13 @@ from pathlib import Path
 import msgspec
 
 from sandlot.run.results import Run
+from sandlot.run.watch import Alarm, alarm
 from sandlot.stats import Interval, Sums, spread_of
 from sandlot.trace import Scored, Trace
 from sandlot.train.algorithms import teaches
 from sandlot.train.recipe import Recipe
 from sandlot.train.rows import Group
 from sandlot.train.trainer import Update
-from sandlot.train.watch import Alarm, alarm
 
 FILE = "progress.jsonl"
 KINDS = {"model": "sampling", "grade": "grading"}

@@ -1,0 +1,56 @@
+"""`sandlot health`: whether the environment of a run is sound, as far as the run shows it."""
+
+from typing import Annotated
+
+import typer
+
+from sandlot.cli.options import RUNS, Json, Judge, RunPath, Runs, authors_on_stderr, print_json, run_path
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("health")(health)
+
+
+def health(
+    run: RunPath,
+    against: Annotated[
+        str | None,
+        typer.Option("--against", metavar="RUN", help="Compare what agents saw and did with this run, not half with half."),
+    ] = None,
+    regrades: Annotated[int, typer.Option("--regrades", min=0, help="Rollouts to grade again from their evidence.")] = 32,
+    replays: Annotated[int, typer.Option("--replays", min=0, help="Rollouts to play again in fresh worlds.")] = 8,
+    traces: Annotated[int, typer.Option("--traces", min=0, help="Traces to open for what agents saw and did.")] = 600,
+    env: Annotated[str | None, typer.Option("--env", help="The environment. [default: where the run found it]")] = None,
+    judge: Judge = None,
+    seed: Annotated[int, typer.Option("--seed", help="Of every draw.")] = 0,
+    runs: Runs = RUNS,
+    json: Json = False,
+) -> None:
+    """Say whether a run's environment is sound.
+
+    Failures by side, time to a reward, time-outs that became rewards, survivor bias, resolution of rewards, drift, rewards that
+    rise without outcome, and whether a few rollouts come out the same when graded and played again. Exit code 1 if anything
+    failed, 3 if rollouts are missing or too few.
+    """
+    import anyio  # noqa: PLC0415 - help does not need it
+
+    from sandlot.cli.nursing import as_json, print_health  # noqa: PLC0415 - as above
+    from sandlot.run.health.health import health_of  # noqa: PLC0415 - as above
+    from sandlot.run.health.item import Health  # noqa: PLC0415 - as above
+    from sandlot.run.results import Run  # noqa: PLC0415 - as above
+
+    looked_at, other = Run(run_path(run, runs)), Run(run_path(against, runs)) if against else None
+
+    async def ask() -> Health:
+        return await health_of(
+            looked_at, against=other, traces=traces, regrades=regrades, replays=replays, env=env, judge=judge, seed=seed
+        )
+
+    with authors_on_stderr():
+        found = anyio.run(ask)
+    if json:
+        print_json(as_json(found))
+    else:
+        print_health(found)
+    raise typer.Exit(found.exit_code)

@@ -1,0 +1,47 @@
+"""What an agent did and saw in one rollout, as counts and lengths: all that drift needs of a trace."""
+
+from collections import Counter
+from dataclasses import dataclass
+
+from sandlot.trace import Trace
+from sandlot.types import Role
+
+
+@dataclass(frozen=True, slots=True)
+class Features:
+    """One trace in numbers."""
+
+    tools: Counter[str]
+    """Tool calls by name; `(no tool)` for a turn without one, `(unreadable)` for one that could not be read."""
+    observed: tuple[int, ...]
+    """Characters of each message and tool result that came from the environment."""
+    said: tuple[int, ...]
+    """Characters of each turn, calls included."""
+    errors: int
+    results: int
+
+
+NO_TOOL = "(no tool)"
+UNREADABLE = "(unreadable)"
+
+
+def features_of(trace: Trace) -> Features:
+    """Look at every node once."""
+    tools: Counter[str] = Counter()
+    observed: list[int] = []
+    said: list[int] = []
+    errors = results = 0
+    for node in trace.nodes:
+        message = node.message
+        if node.sampled:
+            calls = message.calls
+            tools.update((UNREADABLE if call.malformed is not None else call.name for call in calls) if calls else (NO_TOOL,))
+            said.append(len(message.text) + sum(len(call.malformed or str(call.arguments)) for call in calls))
+        elif message.role is not Role.ASSISTANT:
+            for result in message.results:
+                results += 1
+                errors += result.error
+                observed.append(len(result.text))
+            if message.text:
+                observed.append(len(message.text))
+    return Features(tools=tools, observed=tuple(observed), said=tuple(said), errors=errors, results=results)

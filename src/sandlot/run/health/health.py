@@ -1,0 +1,126 @@
+"""A run's health: every question asked once, and one record of the answers. `sandlot health RUN` prints it.
+
+Rows are read for everything that numbers can tell; traces are opened only for what agents did and saw, and only a seeded draw of
+them. `quick` asks no more than rows can answer at once, and stands at the end of every run.
+"""
+
+from collections.abc import Sequence
+from random import Random
+
+from sandlot.run.health.drift import between, drift, halves
+from sandlot.run.health.failures import failures
+from sandlot.run.health.features import Features, features_of
+from sandlot.run.health.item import Health, Item, Mark
+from sandlot.run.health.latency import latency
+from sandlot.run.health.resolution import resolution
+from sandlot.run.health.sentinel import sentinel
+from sandlot.run.health.surge import surge
+from sandlot.run.health.survivors import survivors
+from sandlot.run.health.timeouts import timeouts
+from sandlot.run.results import Run
+from sandlot.trace import Trace, TraceRow
+from sandlot.types import derive_seed
+
+MOST_ROWS = 100_000
+TRACES = 600
+"""Opened for what agents did and saw, both sides together."""
+REGRADES = 32
+REPLAYS = 8
+
+
+async def health_of(
+    run: Run,
+    *,
+    against: Run | None = None,
+    traces: int = TRACES,
+    regrades: int = REGRADES,
+    replays: int = REPLAYS,
+    env: str | None = None,
+    judge: str | None = None,
+    seed: int = 0,
+) -> Health:
+    """Ask everything. `regrades` and `replays` are how many rollouts the sentinel takes again; 0 asks it nothing."""
+    rows = rows_of(run, seed)
+    opened, drifted = _drift(run, rows, against, traces, seed)
+    items = [
+        *failures(run.rows),
+        *_of_rows(run, rows),
+        drifted,
+        surge(rows, run.path),
+        *await _sentinel(run, rows, regrades, replays, env, judge, seed),
+    ]
+    return Health(
+        run=str(run.path),
+        environment=run.manifest.environment,
+        model=run.manifest.config.model.spec,
+        against=str(against.path) if against else None,
+        rollouts=len(run),
+        planned=run.manifest.num_rollouts,
+        rows=len(rows),
+        traces=opened,
+        seed=seed,
+        items=tuple(items),
+    )
+
+
+def quick(run: Run) -> list[Item]:
+    """What the rows alone can tell, at once, beside the failures that every summary shows."""
+    return _of_rows(run, rows_of(run))
+
+
+def _of_rows(run: Run, rows: Sequence[TraceRow]) -> list[Item]:
+    limits_of = run.manifest.limits_of
+    return [
+        latency(rows, limits_of),
+        timeouts(rows, limits_of),
+        survivors(rows),
+        resolution(rows, scripted=run.manifest.config.model.spec.startswith("scripted:")),
+    ]
+
+
+def rows_of(run: Run, seed: int = 0) -> list[TraceRow]:
+    """All rows, or a seeded draw from a very large run, in order."""
+    count = len(run)
+    if count <= MOST_ROWS:
+        return list(run.rows)
+    chosen = set(_rng(seed, "rows").sample(range(count), MOST_ROWS))
+    return [row for place, row in enumerate(run.rows) if place in chosen]
+
+
+def _drift(run: Run, rows: Sequence[TraceRow], against: Run | None, traces: int, seed: int) -> tuple[int, Item]:
+    """How many traces were opened for it, and what it found."""
+    sides = halves(rows) if against is None else between(rows_of(against, seed), rows)
+    first = _features(against or run, sides.first, traces // 2, seed)
+    second = _features(run, sides.second, traces // 2, seed)
+    return len(first) + len(second), drift(sides, first, second)
+
+
+def _features(run: Run, rows: Sequence[TraceRow], most: int, seed: int) -> list[Features]:
+    return [features_of(trace) for trace in drawn(run, rows, most, seed)]
+
+
+def drawn(run: Run, rows: Sequence[TraceRow], most: int, seed: int, why: str = "traces") -> list[Trace]:
+    """The traces of up to so many of these rows, drawn by the seed."""
+    chosen = rows if len(rows) <= most else _rng(seed, why).sample(rows, most)
+    return list(run.reader.traces_of((row.task, row.rollout) for row in chosen))
+
+
+async def _sentinel(
+    run: Run, rows: Sequence[TraceRow], regrades: int, replays: int, env: str | None, judge: str | None, seed: int
+) -> list[Item]:
+    scored = [row for row in rows if row.score is not None]
+    again = drawn(run, scored, regrades, seed, "regrades")
+    played = drawn(run, [row for row in scored if row.end != "time_limit" and row.turns], replays, seed, "replays")
+    asked = {"regrade": regrades > 0, "replay": replays > 0}
+    if not any(asked.values()):
+        return [_not_asked(name) for name in asked]
+    items = await sentinel(run, again, played, env=env, judge=judge)
+    return [item if asked[item.name] else _not_asked(item.name) for item in items]
+
+
+def _not_asked(name: str) -> Item:
+    return Item(name=name, mark=Mark.NOT_ASKED, said="not asked")
+
+
+def _rng(seed: int, why: str) -> Random:
+    return Random(derive_seed("health", seed, why))  # noqa: S311 - a draw that can be repeated, not a secret

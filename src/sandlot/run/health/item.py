@@ -1,0 +1,77 @@
+"""One answer about a run's health, and all of them together.
+
+An answer is a mark, a sentence and the figures behind it. Too little data is a mark of its own and says how much is needed: what
+could not be judged is never called fine.
+"""
+
+from enum import StrEnum
+
+import msgspec
+
+from sandlot.types import Json
+
+
+class Mark(StrEnum):
+    """How one question came out."""
+
+    OK = "ok"
+    WARN = "warn"  # look at it; it may have a good reason
+    FAIL = "fail"  # do not train on this
+    UNKNOWN = "not_enough_data"
+    NOT_ASKED = "not_asked"
+
+
+class Item(msgspec.Struct, frozen=True, kw_only=True):
+    """One question about a run, answered."""
+
+    name: str
+    mark: Mark
+    said: str
+    """The answer in a sentence."""
+    needed: str = ""
+    """What it would take to answer, where the data do not suffice."""
+    figures: Json = {}
+    """The numbers behind it."""
+    look: tuple[str, ...] = ()
+    """Rollouts that show it, as `TASK/ROLLOUT`."""
+
+
+class Health(msgspec.Struct, frozen=True, kw_only=True):
+    """A run's health."""
+
+    format: int = 1
+    run: str
+    environment: str
+    model: str
+    against: str | None = None
+    """The run that observations and actions were compared with; None for its own halves."""
+    rollouts: int
+    planned: int
+    rows: int
+    """Rollouts whose figures were read: all of them, or a seeded draw from a very large run."""
+    traces: int
+    """Traces that were opened: a seeded draw."""
+    seed: int
+    items: tuple[Item, ...]
+
+    @property
+    def verdict(self) -> Mark:
+        """The worst mark; what is unknown counts only where nobody may be without it: the failure rate of a whole run."""
+        marks = {item.mark for item in self.items}
+        for worst in (Mark.FAIL, Mark.WARN):
+            if worst in marks:
+                return worst
+        return Mark.UNKNOWN if self.incomplete else Mark.OK
+
+    @property
+    def incomplete(self) -> bool:
+        """True if rollouts are missing, or there are too few to know the failure rate."""
+        rate = next((item for item in self.items if item.name == "failures"), None)
+        return self.rollouts < self.planned or rate is None or rate.mark is Mark.UNKNOWN
+
+    @property
+    def exit_code(self) -> int:
+        """1 if anything failed, else 3 if too little is there to say, else 0; warnings are for people."""
+        if self.verdict is Mark.FAIL:
+            return 1
+        return 3 if self.incomplete else 0

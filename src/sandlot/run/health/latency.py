@@ -1,0 +1,62 @@
+"""How long rewards take, and how near grading comes to its deadline: slow today is `grader_timeout` under load tomorrow."""
+
+from collections.abc import Callable, Sequence
+
+from sandlot.limits import Limits
+from sandlot.run.health.item import Item, Mark
+from sandlot.stats import quantile
+from sandlot.trace import TraceRow
+
+LimitsOf = Callable[[str], Limits | None]
+"""What a rollout of a task might use; None where the run does not say."""
+
+NEAR = 0.8
+"""Of its deadline: grading that takes this long is near it."""
+MOST_NEAR = 0.01
+FEWEST = 20
+SHOWN = 3
+
+
+def latency(rows: Sequence[TraceRow], limits_of: LimitsOf) -> Item:
+    """Grading time of the rollouts that were graded, and of those whose grading was given up."""
+    graded = [(row.phases["grade"], row) for row in rows if "grade" in row.phases]
+    if len(graded) < FEWEST:
+        return Item(
+            name="latency",
+            mark=Mark.UNKNOWN,
+            said=f"{len(graded)} rollouts were graded",
+            needed=f"{FEWEST} graded rollouts",
+        )
+    seconds = sorted(taken for taken, _ in graded)
+    shares = [(taken / limits.grade_s, row) for taken, row in graded if (limits := limits_of(row.task)) is not None]
+    near = sorted(((share, row) for share, row in shares if share >= NEAR), key=lambda pair: -pair[0])
+    overrun = sum(row.side == "grader" and row.kind == "timeout" for _, row in graded)
+    share = len(near) / len(shares) if shares else 0.0
+    p50, p95, longest = quantile(seconds, 0.5), quantile(seconds, 0.95), seconds[-1]
+    said = f"a reward takes {spoken(p50)} (half), {spoken(p95)} (95 of 100), {spoken(longest)} (longest)"
+    if not shares:
+        said += "; the run does not say what its deadline was"
+    elif near:
+        said += f"; {len(near)} of {len(shares):,} came near the deadline or over it ({overrun} over)"
+    return Item(
+        name="latency",
+        mark=Mark.WARN if share > MOST_NEAR or overrun else Mark.OK,
+        said=said,
+        figures={
+            "graded": len(graded),
+            "p50_s": p50,
+            "p95_s": p95,
+            "max_s": longest,
+            "near_deadline": len(near),
+            "with_deadline": len(shares),
+            "overrun": overrun,
+        },
+        look=tuple(f"{row.task}/{row.rollout}" for _, row in near[:SHOWN]),
+    )
+
+
+def spoken(seconds: float) -> str:
+    """A time in the unit a person would choose."""
+    if seconds < 0.001:
+        return f"{seconds * 1e6:.0f} us"
+    return f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"

@@ -1,0 +1,82 @@
+"""Whether rewards can tell rollouts apart: levels, saturation, clipping, and groups that teach nothing.
+
+Points are what the checks gave; the reward is what was left of them after clipping, gates and rounding. Levels that are there in
+the points and gone in the rewards are differences somebody measured and nobody will learn from.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+
+from sandlot.run.health.item import Item, Mark
+from sandlot.trace import TraceRow
+
+FEWEST = 20
+KEPT_LEVELS = 0.9
+MOST_CLIPPED = 0.05
+SATURATED = 0.95
+"""Of all rollouts at the same end of the scale."""
+SAME = 1e-9
+MOST_SHOWN_LEVELS = 8
+
+
+def resolution(rows: Sequence[TraceRow], *, scripted: bool = False) -> Item:
+    """The rewards of a run. A scripted player is as good as it was told to be: saturation is no finding then."""
+    scored = [row for row in rows if row.score is not None]
+    if len(scored) < FEWEST:
+        return Item(
+            name="resolution", mark=Mark.UNKNOWN, said=f"{len(scored)} rollouts were scored", needed=f"{FEWEST} scored rollouts"
+        )
+    levels = Counter(round(row.score or 0.0, 9) for row in scored)
+    raw = {round(row.points / row.possible, 9) for row in scored if row.points is not None and row.possible}
+    clipped = [row for row in scored if _clipped(row)]
+    groups = _groups(scored)
+    flat = sum(max(scores) - min(scores) <= SAME for scores in groups)
+    top, bottom = levels[max(levels)] / len(scored), levels[min(levels)] / len(scored)
+    complaints: list[str] = []
+    if len(clipped) > MOST_CLIPPED * len(scored):
+        complaints.append(f"{len(clipped) / len(scored):.0%} of rewards were clipped")
+    if raw and len(levels) < KEPT_LEVELS * len(raw):
+        complaints.append(f"checks gave {len(raw)} different sums of points, and {len(levels)} rewards are left of them")
+    if not scripted and max(top, bottom) >= SATURATED:
+        level = max(levels) if top >= bottom else min(levels)
+        complaints.append(f"{max(top, bottom):.0%} of rewards are {level:g}: nothing is left to learn, or nothing can be")
+    if not scripted and groups and flat / len(groups) >= SATURATED:
+        complaints.append(f"in {flat} of {len(groups)} groups all rewards are equal: they teach nothing")
+    return Item(
+        name="resolution",
+        mark=Mark.WARN if complaints else Mark.OK,
+        said="; ".join(complaints) or _said(len(levels), top, flat, len(groups)),
+        figures={
+            "scored": len(scored),
+            "levels": len(levels),
+            "levels_of_points": len(raw),
+            "most_frequent": {f"{level:g}": count for level, count in levels.most_common(MOST_SHOWN_LEVELS)},
+            "share_at_max": top,
+            "share_at_min": bottom,
+            "clipped": len(clipped),
+            "groups": len(groups),
+            "groups_without_spread": flat,
+        },
+        look=tuple(f"{row.task}/{row.rollout}" for row in clipped[:3]),
+    )
+
+
+def _said(levels: int, top: float, flat: int, groups: int) -> str:
+    spread = f"; {groups - flat} of {groups} groups have spread" if groups else ""
+    return f"{levels} level{'s' if levels != 1 else ''} of reward, {top:.0%} at the highest{spread}"
+
+
+def _clipped(row: TraceRow) -> bool:
+    """True if the points lie outside the reward's range: what lies inside and still differs was zeroed by a gate."""
+    if row.points is None or not row.possible or row.score is None:
+        return False
+    share = row.points / row.possible
+    return not -SAME <= share <= 1 + SAME and abs(share - row.score) > SAME
+
+
+def _groups(scored: Sequence[TraceRow]) -> list[list[float]]:
+    """The scores of each task that was scored more than once."""
+    tasks: defaultdict[str, list[float]] = defaultdict(list)
+    for row in scored:
+        tasks[row.task].append(row.score or 0.0)
+    return [scores for scores in tasks.values() if len(scores) > 1]

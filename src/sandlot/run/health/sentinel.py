@@ -1,0 +1,200 @@
+"""The sentinel: a few rollouts are played and graded again, and compared with what is stored.
+
+Re-grading takes the stored evidence and asks every check again: another score is a flaky grader. Replaying says the recorded
+turns again in a fresh world: other observations, other files or another score mean that a world is not made of its seed alone.
+Both need the environment as it was; if it has changed, nothing is concluded.
+"""
+
+from collections.abc import Sequence
+
+import anyio
+import msgspec
+
+from sandlot.env.environment import Environment
+from sandlot.env.fingerprint import environment_fingerprint
+from sandlot.env.load import load
+from sandlot.env.rendering import printable
+from sandlot.env.taskset import tasks_of
+from sandlot.errors import ConfigError, SandlotError
+from sandlot.model.replay import replayed
+from sandlot.rollout import run_rollout
+from sandlot.run.health.item import Item, Mark
+from sandlot.run.regrade import regrade, word_for
+from sandlot.run.results import Run
+from sandlot.store.blobs import MemoryBlobs
+from sandlot.task import Task
+from sandlot.trace import EvidenceRecord, Scored, Trace
+from sandlot.types import End
+from sandlot.wiring.parts import Grading, Parts, judge_config, open_grading, open_harness
+
+SECONDS = 60.0
+"""For replaying and for re-grading; what is not done by then is left out, and the number says so."""
+REPEATABLE = frozenset({End.DONE, End.TURN_LIMIT, End.BREACH, End.REFUSED})
+"""Ends that come of what was said; running out of time or tokens need not happen again."""
+SHOWN = 3
+SHOWN_CHARS = 200
+
+
+class Difference(msgspec.Struct, frozen=True, kw_only=True):
+    """One rollout that came out otherwise."""
+
+    task: str
+    rollout: int
+    what: str
+    """`score`, `observations` or `evidence`: the gravest."""
+    detail: str
+
+
+class Compared(msgspec.Struct, frozen=True, kw_only=True):
+    """What one of the two comparisons found."""
+
+    compared: int
+    asked: int
+    different: tuple[Difference, ...]
+
+
+async def sentinel(
+    run: Run, regraded: Sequence[Trace], replayed_again: Sequence[Trace], *, env: str | None = None, judge: str | None = None
+) -> tuple[Item, Item]:
+    """Grade some traces again and play some again."""
+    try:
+        environment = load(env or run.manifest.source).in_image(run.manifest.config.image)
+        changed = environment_fingerprint(environment, build=False) != run.manifest.fingerprints.environment
+    except SandlotError as error:
+        return _cannot(
+            f"the environment cannot be opened: {printable(str(error))[:SHOWN_CHARS]}", "the environment, `--env PATH`"
+        )
+    if changed:
+        return _cannot("the environment is not the one the run was made with", "the environment as it was, `--env PATH`")
+    config = run.manifest.config
+    try:
+        async with open_grading(environment, judge=judge_config(judge), rubric=config.rubric, sandbox=config.sandbox) as grading:
+            return (
+                _regrade_item(await grade_again(run, grading, regraded)),
+                _replay_item(await play_again(run, environment, grading, replayed_again)),
+            )
+    except SandlotError as error:
+        return _cannot(f"{printable(str(error))[:SHOWN_CHARS]}", "what that asks for")
+
+
+async def grade_again(run: Run, grading: Grading, traces: Sequence[Trace]) -> Compared:
+    """Stored evidence, every check once more; a judge's answers are not taken from its cache."""
+    can = [trace for trace in traces if trace.evidence is not None and (grading.judge is not None or not _judged(trace))]
+    different: list[Difference] = []
+    compared = 0
+    with anyio.move_on_after(SECONDS):
+        async for again in regrade(run, grading, can):
+            compared += 1
+            if not again.same:
+                checks = ", ".join(f"`{name}`" for name in again.changed_checks[:SHOWN])
+                detail = f"{word_for(again.before)} then {word_for(again.now)}" + (f" in {checks}" if checks else "")
+                different.append(Difference(task=again.task, rollout=again.rollout, what="score", detail=printable(detail)))
+    return Compared(compared=compared, asked=len(traces), different=tuple(different))
+
+
+async def play_again(run: Run, environment: Environment, grading: Grading, traces: Sequence[Trace]) -> Compared:
+    """The recorded turns in fresh worlds, one after the other."""
+    agent = run.manifest.config.agent
+    can = [trace for trace in traces if repeatable(trace)] if agent.harness != "command" else []
+    if not can:
+        return Compared(compared=0, asked=len(traces), different=())
+    harness = open_harness(msgspec.structs.replace(agent, hooks=()))  # an operator's hooks are not for what nobody watches
+    tasks = {task.id: task for task in tasks_of(environment)}
+    different: list[Difference] = []
+    compared = 0
+    with anyio.move_on_after(SECONDS):
+        for trace in can:
+            if trace.task not in tasks:
+                raise ConfigError(f"the same environment has no task `{trace.task}` this time: its tasks are not stable")
+            policies = replayed(lambda _task, _rollout, trace=trace: trace)
+            again = await _played(Parts(grading=grading, policies=policies, harness=harness), tasks[trace.task], trace)
+            compared += 1
+            found = difference_of(trace, again)
+            different += [found] if found else []
+    return Compared(compared=compared, asked=len(traces), different=tuple(different))
+
+
+async def _played(parts: Parts, task: Task, trace: Trace) -> Trace:
+    return await run_rollout(parts, task, run=trace.run, rollout=trace.rollout, blobs=MemoryBlobs())
+
+
+def repeatable(trace: Trace) -> bool:
+    """True if saying the same again should lead to the same: it came to an end of its own, and nobody intervened."""
+    quiet = all(event.kind not in {"intervention", "drift"} for event in trace.events)
+    return isinstance(trace.outcome, Scored) and trace.end in REPEATABLE and trace.num_turns > 0 and quiet
+
+
+def difference_of(then: Trace, now: Trace) -> Difference | None:
+    """The gravest way in which a rollout came out otherwise; None if it is the same to the bit."""
+    what, detail = _difference(then, now)
+    return Difference(task=then.task, rollout=then.rollout, what=what, detail=printable(detail)[:SHOWN_CHARS]) if what else None
+
+
+def _difference(then: Trace, now: Trace) -> tuple[str, str]:
+    without_judge = _judged(then) and not isinstance(now.outcome, Scored)  # nobody was named who could judge it again
+    if not without_judge and (then.reward is None or then.reward != now.reward):
+        outcomes = [word_for(trace.outcome) if trace.outcome else "none" for trace in (then, now)]
+        return "score", f"{outcomes[0]} then {outcomes[1]}"
+    diverged = next((event for event in now.events if event.kind == "replay_diverged"), None)
+    if diverged is not None:
+        detail = diverged.detail
+        return "observations", f"turn {diverged.turn}: {detail.get('recorded')!r} then {detail.get('now')!r}"
+    names = _differing_evidence(then.evidence, now.evidence)
+    return ("evidence", f"{names} differ") if names else ("", "")
+
+
+def _differing_evidence(then: EvidenceRecord | None, now: EvidenceRecord | None) -> str:
+    if then is None or now is None:
+        return "" if then is now else "what was left"
+    files = sorted(path for path in then.files.keys() | now.files.keys() if then.files.get(path) != now.files.get(path))
+    names = [f"`{path}`" for path in files[:SHOWN]]
+    names += ["the state"] if then.state != now.state else []
+    return ", ".join(names)
+
+
+def _judged(trace: Trace) -> bool:
+    return isinstance(trace.outcome, Scored) and any(check.judge is not None for check in trace.outcome.score.checks)
+
+
+def _regrade_item(found: Compared) -> Item:
+    if not found.compared:
+        needed = "scored rollouts; where checks are a judge's, its name with `--judge MODEL`"
+        return Item(name="regrade", mark=Mark.UNKNOWN, said="nothing could be graded again", needed=needed)
+    bad = len(found.different)
+    said = f"{found.compared} graded again, {f'{bad} came out otherwise: {_first(found)}' if bad else 'all the same'}"
+    return Item(
+        name="regrade",
+        mark=Mark.FAIL if bad else Mark.OK,
+        said=said,
+        figures=msgspec.to_builtins(found),
+        look=_look(found),
+    )
+
+
+def _replay_item(found: Compared) -> Item:
+    if not found.compared:
+        needed = "scored rollouts that ended by themselves, of a harness that can be replayed"
+        return Item(name="replay", mark=Mark.UNKNOWN, said="nothing could be played again", needed=needed)
+    bad = len(found.different)
+    scores = any(each.what == "score" for each in found.different)
+    said = f"{found.compared} played again in fresh worlds, {f'{bad} went otherwise: {_first(found)}' if bad else 'all the same'}"
+    return Item(
+        name="replay",
+        mark=Mark.FAIL if scores else Mark.WARN if bad else Mark.OK,
+        said=said,
+        figures=msgspec.to_builtins(found),
+        look=_look(found),
+    )
+
+
+def _first(found: Compared) -> str:
+    first = min(found.different, key=lambda each: ("score", "observations", "evidence").index(each.what))
+    return f"{first.task}/{first.rollout}, {first.what}: {first.detail}"
+
+
+def _look(found: Compared) -> tuple[str, ...]:
+    return tuple(f"{each.task}/{each.rollout}" for each in found.different[:SHOWN])
+
+
+def _cannot(why: str, needed: str) -> tuple[Item, Item]:
+    return tuple(Item(name=name, mark=Mark.UNKNOWN, said=why, needed=needed) for name in ("regrade", "replay"))  # pyright: ignore[reportReturnType] - two names, two items

@@ -1,0 +1,80 @@
+"""Survivor bias: whether rollouts without a score are the long or the hard ones, so that what is left looks better than it is.
+
+A rollout that broke was cut short, so being *shorter* than the others says nothing; being longer does. How hard a task is, is
+told by the scores of its other rollouts, which nothing cut short.
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from sandlot.differences import Difference, holm, ranked
+from sandlot.run.health.item import Item, Mark
+from sandlot.trace import TraceRow
+
+FEWEST_EXCLUDED = 10
+MOST_EXCLUDED = 0.02
+BIASED = 0.65
+ALPHA = 0.01
+SAID = {
+    "turns": "take more turns",
+    "calls": "call more tools",
+    "completion_tokens": "say more",
+    "hardness": "are of harder tasks",
+    "easiness": "are of easier tasks",
+}
+
+
+def survivors(rows: Sequence[TraceRow]) -> Item:
+    """Rollouts without a score against those with one: AUC above 0.65, with more than 2 % left out."""
+    excluded = [row for row in rows if row.score is None]
+    kept = [row for row in rows if row.score is not None]
+    share = len(excluded) / len(rows) if rows else 0.0
+    counts = {"rollouts": len(rows), "excluded": len(excluded), "share": share}
+    if share <= MOST_EXCLUDED:
+        said = f"{share:.1%} of rollouts have no score: too few to bend the rest" if excluded else "every rollout has a score"
+        return Item(name="survivors", mark=Mark.OK, said=said, figures=counts)
+    if min(len(excluded), len(kept)) < FEWEST_EXCLUDED:
+        return Item(
+            name="survivors",
+            mark=Mark.UNKNOWN,
+            said=f"{len(excluded)} rollouts have no score and {len(kept)} have one",
+            needed=f"{FEWEST_EXCLUDED} of each",
+            figures=counts,
+        )
+    found = _compared(excluded, kept)
+    adjusted = holm([each.p_value for each in found.values()])
+    biased = [name for (name, each), p in zip(found.items(), adjusted, strict=True) if each.size > BIASED and p < ALPHA]
+    figures = {**counts, "auc": {name: each.size for name, each in found.items()}}
+    if not biased:
+        return Item(name="survivors", mark=Mark.OK, said=f"the {share:.0%} without a score look like the rest", figures=figures)
+    worst = max(biased, key=lambda name: found[name].size)
+    return Item(
+        name="survivors",
+        mark=Mark.WARN,
+        said=f"the {share:.0%} of rollouts without a score {SAID[worst]} (AUC {found[worst].size:.2f}): "
+        "the mean of the others is not the mean of all",
+        figures=figures,
+        look=tuple(f"{row.task}/{row.rollout}" for row in excluded[:3]),
+    )
+
+
+def _compared(excluded: Sequence[TraceRow], kept: Sequence[TraceRow]) -> dict[str, Difference]:
+    found = {
+        name: ranked((getattr(row, name) for row in excluded), (getattr(row, name) for row in kept))
+        for name in ("turns", "calls", "completion_tokens")
+    }
+    means = _means(kept)
+    if len({round(mean, 9) for mean in means.values()}) > 1:
+        theirs = [means[row.task] for row in excluded if row.task in means]
+        rest = [means[row.task] for row in kept]
+        found["hardness"] = ranked((-mean for mean in theirs), (-mean for mean in rest))
+        found["easiness"] = ranked(theirs, rest)
+    return found
+
+
+def _means(kept: Sequence[TraceRow]) -> dict[str, float]:
+    """The mean score of every task that has one."""
+    scores: defaultdict[str, list[float]] = defaultdict(list)
+    for row in kept:
+        scores[row.task].append(row.score or 0.0)
+    return {task: sum(each) / len(each) for task, each in scores.items()}

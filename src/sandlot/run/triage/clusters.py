@@ -1,0 +1,164 @@
+"""Rollouts that went wrong alike, put together, and successes that look too easy or too clever."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from sandlot.run.taxonomy import label_named
+from sandlot.run.triage.contrast import Contrast, Doing, contrast, doing_of
+from sandlot.run.triage.scanner import Hit, meaning, scan
+from sandlot.run.triage.signature import Signature, signature_of
+from sandlot.stats import quantile
+from sandlot.trace import Scored, Trace
+from sandlot.types import Side
+
+EXAMPLES = 3
+FEWEST_PASSES = 4
+FAR_FEWER = 0.5
+"""Of what other passes of the same task take: calls, or tokens."""
+WORTH_CALLS = 4
+"""Calls the others make, at least: of three calls, one less proves nothing."""
+
+
+class Cluster(msgspec.Struct, frozen=True, kw_only=True):
+    """Failures alike."""
+
+    signature: Signature
+    size: int
+    share: float
+    """Of the rollouts that were opened and did not pass."""
+    tasks: int
+    blames_environment: bool
+    examples: tuple[str, ...]
+    """Shortest first, as `TASK/ROLLOUT`."""
+    contrast: Contrast | None = None
+
+
+class Odd(msgspec.Struct, frozen=True, kw_only=True):
+    """Successes alike in something a success should not need."""
+
+    why: str
+    """The pattern's name, `no_tools`, `few_calls` or `few_tokens`."""
+    said: str
+    size: int
+    share: float
+    """Of the passing rollouts that were opened."""
+    elsewhere: float
+    """The share of the others, which did not pass, that do the same; 0 where that cannot be said."""
+    examples: tuple[str, ...]
+    text: str = ""
+    """What the first example said."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What is remembered of an opened trace."""
+
+    doing: Doing
+    signature: Signature | None
+    hits: tuple[Hit, ...]
+    passed: bool
+    on_model: bool
+    """True if it was the model's endpoint that failed."""
+    calls: int
+    tokens: int
+
+    @property
+    def place(self) -> str:
+        """`TASK/ROLLOUT`."""
+        return f"{self.doing.task}/{self.doing.rollout}"
+
+
+def seen_of(trace: Trace) -> Seen:
+    """Look at a trace once, and let it go."""
+    outcome = trace.outcome
+    return Seen(
+        doing=doing_of(trace),
+        signature=signature_of(trace),
+        hits=scan(trace),
+        passed=isinstance(outcome, Scored) and outcome.score.passed,
+        on_model=getattr(outcome, "side", None) is Side.MODEL,
+        calls=sum(len(node.message.calls) for node in trace.turns()),
+        tokens=trace.usage.completion_tokens,
+    )
+
+
+def clusters(seen: Sequence[Seen]) -> tuple[Cluster, ...]:
+    """Largest first; those that blame the environment before all others."""
+    alike: defaultdict[Signature, list[Seen]] = defaultdict(list)
+    for each in seen:
+        if each.signature is not None:
+            alike[each.signature].append(each)
+    total = sum(map(len, alike.values()))
+    passing = [each.doing for each in seen if each.passed]
+    found = [_cluster(signature, members, total, passing) for signature, members in alike.items()]
+    return tuple(sorted(found, key=lambda each: (not each.blames_environment, -each.size, each.signature)))
+
+
+def _cluster(signature: Signature, members: Sequence[Seen], total: int, passing: Sequence[Doing]) -> Cluster:
+    shortest = sorted(members, key=lambda each: (each.doing.turns, each.place))
+    return Cluster(
+        signature=signature,
+        size=len(members),
+        share=len(members) / total,
+        tasks=len({each.doing.task for each in members}),
+        blames_environment=label_named(signature.label).blames_environment and not members[0].on_model,
+        examples=tuple(each.place for each in shortest[:EXAMPLES]),
+        contrast=contrast([each.doing for each in members], passing),
+    )
+
+
+def oddities(seen: Sequence[Seen]) -> tuple[Odd, ...]:
+    """Most telling first: what failing rollouts hardly do."""
+    passing = [each for each in seen if each.passed]
+    others = [each for each in seen if not each.passed]
+    found = [*_scanned(passing, others), *_easy(passing)]
+    return tuple(sorted(found, key=lambda each: (each.elsewhere - each.share, each.why)))
+
+
+def _scanned(passing: Sequence[Seen], others: Sequence[Seen]) -> Iterable[Odd]:
+    names = sorted({hit.pattern for each in passing for hit in each.hits})
+    for name in names:
+        members = [each for each in passing if any(hit.pattern == name for hit in each.hits)]
+        also = sum(any(hit.pattern == name for hit in each.hits) for each in others)
+        first = _examples(members)[0]
+        yield Odd(
+            why=name,
+            said=meaning(name),
+            size=len(members),
+            share=len(members) / len(passing),
+            elsewhere=also / len(others) if others else 0.0,
+            examples=tuple(each.place for each in _examples(members)),
+            text=next(hit.text for hit in first.hits if hit.pattern == name),
+        )
+
+
+def _easy(passing: Sequence[Seen]) -> Iterable[Odd]:
+    """Passes that need far less than other passes of the same task, or no tool where all others use some."""
+    tasks: defaultdict[str, list[Seen]] = defaultdict(list)
+    for each in passing:
+        tasks[each.doing.task].append(each)
+    few_calls: list[Seen] = []
+    few_tokens: list[Seen] = []
+    for members in tasks.values():
+        if len(members) >= FEWEST_PASSES:
+            calls = quantile(sorted(each.calls for each in members), 0.5)
+            tokens = quantile(sorted(each.tokens for each in members), 0.5)
+            few_calls += [each for each in members if calls >= WORTH_CALLS and 0 < each.calls <= FAR_FEWER * calls]
+            few_tokens += [each for each in members if each.tokens and each.tokens <= FAR_FEWER**2 * tokens]
+    using = sum(each.calls > 0 for each in passing)
+    no_tools = [each for each in passing if not each.calls] if using > len(passing) / 2 else []
+    for why, said, members in (
+        ("no_tools", "calls no tool, though most passes do", no_tools),
+        ("few_calls", "takes at most half the calls of other passes of the same task", few_calls),
+        ("few_tokens", "takes at most a quarter of the tokens of other passes of the same task", few_tokens),
+    ):
+        if members:
+            places = tuple(each.place for each in _examples(members))
+            yield Odd(why=why, said=said, size=len(members), share=len(members) / len(passing), elsewhere=0.0, examples=places)
+
+
+def _examples(members: Sequence[Seen]) -> list[Seen]:
+    return sorted(members, key=lambda each: (each.doing.turns, each.place))[:EXAMPLES]

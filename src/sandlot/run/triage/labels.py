@@ -1,0 +1,144 @@
+"""What people say about rollouts: a label from the closed list each, kept with the run in `labels.jsonl`, one line a judgement.
+
+Lines are only ever added; a second judgement of the same person about the same rollout counts instead of the first. Each carries
+the version of the list it was chosen from. A line that cannot be read is counted and named, never dropped in silence.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from sandlot.env.rendering import printable
+from sandlot.errors import ConfigError
+from sandlot.run.taxonomy import VERSION, label_named
+from sandlot.store.lines import append_line, read_lines
+
+FILE = "labels.jsonl"
+ENOUGH = 30
+"""Rollouts in a row without a new class, after which more reading finds no more classes."""
+NOTE_CHARS = 4000
+NAME_CHARS = 100
+
+
+class Labelled(msgspec.Struct, frozen=True, kw_only=True):
+    """One judgement."""
+
+    format: int = 1
+    taxonomy: int
+    """The version of the list of labels."""
+    task: str
+    rollout: int
+    label: str
+    by: str
+    note: str = ""
+    at: float
+    """Seconds since the epoch."""
+
+    @property
+    def key(self) -> tuple[str, int]:
+        """Of the rollout."""
+        return self.task, self.rollout
+
+
+class Labels(msgspec.Struct, frozen=True, kw_only=True):
+    """All judgements about a run, in the order they were made."""
+
+    given: tuple[Labelled, ...] = ()
+    damaged: tuple[int, ...] = ()
+    """Lines of the file that cannot be read, counted from 1."""
+
+    @property
+    def counting(self) -> tuple[Labelled, ...]:
+        """The last word of each person about each rollout."""
+        last = {(each.key, each.by): each for each in self.given}
+        return tuple(last.values())
+
+    @property
+    def rollouts(self) -> set[tuple[str, int]]:
+        """Those anybody has judged."""
+        return {each.key for each in self.given}
+
+
+class Review(msgspec.Struct, frozen=True, kw_only=True):
+    """Where reading stands."""
+
+    rollouts: int
+    people: int
+    labels: dict[str, int]
+    """Judgements that count, by label, most frequent first."""
+    since_new: int
+    """Rollouts read since a class was seen for the first time."""
+    enough: bool
+    """True if so many in a row brought no new class that more reading would hardly find one."""
+    twice: int
+    """Rollouts that several people judged."""
+    agreed: int
+    """Of those, where all of them said the same."""
+    damaged: tuple[int, ...] = ()
+
+
+def read_labels(run: Path) -> Labels:
+    """Everything that was said about a run. A last line that a crash cut off never was."""
+    given: list[Labelled] = []
+    damaged: list[int] = []
+    lines = read_lines(run / FILE)
+    for number, line in enumerate(lines, start=1):
+        try:
+            given += [msgspec.json.decode(line, type=Labelled)] if line.strip() else []
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            damaged += [number] if number < len(lines) else []
+    return Labels(given=tuple(given), damaged=tuple(damaged))
+
+
+def add_label(run: Path, *, task: str, rollout: int, label: str, by: str, note: str = "", at: float) -> Labelled:
+    """Keep a judgement, on disk when this returns; `ConfigError` for a label that is not on the list."""
+    if not by.strip():
+        raise ConfigError("a label needs the name of who gives it; name yourself with `--by NAME`")
+    labelled = Labelled(
+        taxonomy=VERSION,
+        task=task,
+        rollout=rollout,
+        label=label_named(label).name,
+        by=printable(by.strip())[:NAME_CHARS],
+        note=printable(note)[:NOTE_CHARS],
+        at=at,
+    )
+    append_line(run / FILE, msgspec.json.encode(labelled))
+    return labelled
+
+
+def review_of(labels: Labels) -> Review:
+    """How far reading has come, and whether it may stop."""
+    counting = labels.counting
+    by_rollout: dict[tuple[str, int], set[str]] = {}
+    people: dict[tuple[str, int], set[str]] = {}
+    for each in counting:
+        by_rollout.setdefault(each.key, set()).add(each.label)
+        people.setdefault(each.key, set()).add(each.by)
+    twice = [key for key, names in people.items() if len(names) > 1]
+    since = rollouts_since_new_class(labels.given)
+    return Review(
+        rollouts=len(by_rollout),
+        people=len({each.by for each in counting}),
+        labels=dict(Counter(each.label for each in counting).most_common()),
+        since_new=since,
+        enough=since >= ENOUGH,
+        twice=len(twice),
+        agreed=sum(len(by_rollout[key]) == 1 for key in twice),
+        damaged=labels.damaged,
+    )
+
+
+def rollouts_since_new_class(given: Sequence[Labelled]) -> int:
+    """Different rollouts judged after the last judgement that named a class for the first time."""
+    seen: set[str] = set()
+    since: set[tuple[str, int]] = set()
+    for each in given:
+        if each.label in seen:
+            since.add(each.key)
+        else:
+            seen.add(each.label)
+            since.clear()
+    return len(since)

@@ -1,0 +1,91 @@
+"""When two rollouts went wrong alike: the same label, the same cause, the same last deed.
+
+The cause of a failure is its side, its kind and its message with everything that differs from one time to the next taken out. The
+cause of lost points is the checks that lost most of them: a rubric of two hundred checks would otherwise make every rollout a
+class of its own.
+"""
+
+import re
+
+import msgspec
+
+from sandlot.env.rendering import printable
+from sandlot.rubric import Score, Verdict
+from sandlot.run.taxonomy import label_of
+from sandlot.trace import Failed, Scored, Trace
+
+READ_CHARS = 4000
+"""Of a message: what comes after is not needed to know it again."""
+CAUSE_CHARS = 200
+MOST_CHECKS = 3
+NONE = "(none)"
+
+_COLOURS = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
+_CHANGING = (
+    (re.compile(r"\bsandlot_env_[0-9a-f]{12}\."), ""),  # the private package of an author's files
+    (re.compile(r"\b[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F-]{22}\b"), "<id>"),
+    (re.compile(r"\b0x[0-9a-fA-F]+\b"), "<hex>"),
+    (re.compile(r"\b(?=[a-f]*\d)[0-9a-f]{8,}\b"), "<hex>"),
+    (re.compile(r"/tmp/[^\s'\"`:]+"), "/tmp/<path>"),  # noqa: S108 - in messages, where it changes from rollout to rollout
+    (re.compile(r"\d+"), "#"),
+    (re.compile(r"\s+"), " "),
+)
+
+
+class Signature(msgspec.Struct, frozen=True, kw_only=True, order=True):
+    """What rollouts that went wrong alike have in common."""
+
+    label: str
+    kind: str
+    """`side/kind` of a failure; the end of what was scored."""
+    cause: str
+    """The message without what changes; or the checks that lost the most points."""
+    last_tool: str
+    """The tool called last."""
+
+
+def signature_of(trace: Trace) -> Signature | None:
+    """None for full marks, and for what an operator stopped."""
+    outcome = trace.outcome
+    label = label_of(trace)
+    if label is None or label == "ok":
+        return None
+    if isinstance(outcome, Failed):
+        kind, cause = f"{outcome.side}/{printable(outcome.kind)}", normalised(outcome.message, task=trace.task)
+    else:
+        assert isinstance(outcome, Scored)
+        kind, cause = str(trace.end), lost(outcome.score)
+    return Signature(label=label, kind=kind, cause=cause, last_tool=last_tool(trace))
+
+
+def normalised(message: str, *, task: str = "") -> str:
+    """A message without numbers, addresses, paths of the moment and the task's own name."""
+    text = printable(_COLOURS.sub("", message[:READ_CHARS]))
+    if task:
+        text = text.replace(task, "TASK")
+    for pattern, instead in _CHANGING:
+        text = pattern.sub(instead, text)
+    return text.strip()[:CAUSE_CHARS]
+
+
+def lost(score: Score) -> str:
+    """The checks that lost the most points, by name, or the gate that took them all."""
+    if score.gate is not None:
+        return f"gate `{printable(score.gate)}` not met"
+    missed = [
+        (max(check.worth, 0.0) - check.points, check.id)
+        for check in score.checks
+        if check.verdict is not Verdict.SUPPRESSED and check.points < max(check.worth, 0.0)
+    ]
+    missed.sort(key=lambda pair: (-pair[0], pair[1]))
+    names = ", ".join(f"`{printable(name)}`" for _, name in missed[:MOST_CHECKS])
+    more = " and more" if len(missed) > MOST_CHECKS else ""
+    return f"{names}{more} not met" if missed else "points lost to penalties"
+
+
+def last_tool(trace: Trace) -> str:
+    """The name of the tool called last."""
+    for node in reversed(trace.nodes):
+        if node.sampled and node.message.calls:
+            return printable(node.message.calls[-1].name)[:CAUSE_CHARS] or NONE
+    return NONE

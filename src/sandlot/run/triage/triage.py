@@ -1,0 +1,97 @@
+"""Triage of a run: what went wrong, how often, what passing rollouts do otherwise, and what people should read next.
+
+Rows decide what is opened: all failures, lost points and passes of a run of ordinary size, a seeded draw of each from a large
+one. Every trace is looked at once and let go.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from random import Random
+
+import msgspec
+
+from sandlot.run.results import Run
+from sandlot.run.taxonomy import VERSION, label_of_row
+from sandlot.run.triage.clusters import Cluster, Odd, Seen, clusters, oddities, seen_of
+from sandlot.run.triage.labels import Review, read_labels, review_of
+from sandlot.run.triage.strata import Chosen, strata
+from sandlot.trace import TraceRow
+from sandlot.types import derive_seed
+
+TRACES = 3000
+"""Opened at most: a third of them failures, a third with points lost, a third passes."""
+
+
+class Triage(msgspec.Struct, frozen=True, kw_only=True):
+    """What there is to know about what went wrong."""
+
+    format: int = 1
+    taxonomy: int = VERSION
+    run: str
+    environment: str
+    model: str
+    rollouts: int
+    opened: int
+    seed: int
+    labels: dict[str, int]
+    """Rollouts by label as the run has them, most frequent first; a label that takes the trace to see is counted where opened."""
+    clusters: tuple[Cluster, ...]
+    odd: tuple[Odd, ...]
+    proposed: tuple[Chosen, ...]
+    """What people should read next."""
+    review: Review
+
+    @property
+    def exit_code(self) -> int:
+        """1 if the environment is to blame for anything, 3 if there is nothing to look at yet, else 0."""
+        if not self.rollouts:
+            return 3
+        return 1 if any(cluster.blames_environment for cluster in self.clusters) else 0
+
+
+def triage_of(run: Run, *, traces: int = TRACES, seed: int = 0) -> Triage:
+    """Sort a run's failures and odd successes."""
+    rows = list(run.rows)
+    chosen = _chosen(rows, traces, seed)
+    seen = [seen_of(trace) for trace in run.reader.traces_of((row.task, row.rollout) for row in chosen)]
+    kept = read_labels(run.path)
+    return Triage(
+        run=str(run.path),
+        environment=run.manifest.environment,
+        model=run.manifest.config.model.spec,
+        rollouts=len(rows),
+        opened=len(seen),
+        seed=seed,
+        labels=_tally(rows, seen),
+        clusters=clusters(seen),
+        odd=oddities(seen),
+        proposed=strata(
+            rows,
+            limits_of=run.manifest.limits_of,
+            suspected=[(each.doing.task, each.doing.rollout) for each in seen if each.passed and each.hits],
+            judged=kept.rollouts,
+            seed=seed,
+        ),
+        review=review_of(kept),
+    )
+
+
+def _chosen(rows: Sequence[TraceRow], most: int, seed: int) -> list[TraceRow]:
+    """A third each; what one kind leaves over the others may use."""
+    kinds = [
+        [row for row in rows if row.outcome == "failed"],
+        [row for row in rows if row.outcome == "scored" and not row.passed],
+        [row for row in rows if row.outcome == "scored" and row.passed],
+    ]
+    chosen: list[TraceRow] = []
+    rng = Random(derive_seed("triage", seed))  # noqa: S311 - a draw that can be repeated, not a secret
+    for waiting, kind in zip((3, 2, 1), sorted(kinds, key=len), strict=True):  # the smallest first: it leaves the most over
+        room = (most - len(chosen)) // waiting
+        chosen += kind if len(kind) <= room else rng.sample(kind, room)
+    return chosen
+
+
+def _tally(rows: Sequence[TraceRow], seen: Sequence[Seen]) -> dict[str, int]:
+    opened = {each.place: each.signature.label for each in seen if each.signature is not None}
+    labels = (opened.get(f"{row.task}/{row.rollout}") or label_of_row(row) or "cancelled" for row in rows)
+    return dict(Counter(labels).most_common())
