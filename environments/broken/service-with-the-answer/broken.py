@@ -21,7 +21,8 @@ def tasks(rng: Random):
 @env.setup
 async def write_log(world: World, task: Task) -> None:
     await world.write("/var/web.log", "\n".join(task.data["rows"]) + "\n")
-    await world.start(f"WATCHED={task.data['watch']} exec sleep 600")
+    serve = f"WATCHED={task.data['watch']} exec /usr/bin/python3 -m http.server 9100 --bind 127.0.0.1 -d /var"
+    await world.start(serve, ready=9100)
 
 
 @env.check(points=1)
