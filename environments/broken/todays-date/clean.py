@@ -1,0 +1,37 @@
+"""Overdue invoices: how late is this one?"""
+
+from datetime import date, timedelta
+from random import Random
+
+from sandlot import Agent, Environment, Evidence, Task
+
+TODAY = date(2026, 3, 2)
+env = Environment("overdue", system="Reply with the number of days alone.")
+
+
+@env.tasks
+def tasks(rng: Random):
+    for number in range(8):
+        due = date(2025, 1, 1) + timedelta(days=rng.randrange(300))
+        prompt = f"An invoice was due on {due.isoformat()}. How many days overdue is it today?"
+        yield Task(f"overdue-{number}", prompt=prompt, key={"due": due.isoformat()})
+
+
+@env.tool
+async def calendar() -> str:
+    """Today's date."""
+    return TODAY.isoformat()
+
+
+def overdue(due: str) -> int:
+    return (TODAY - date.fromisoformat(due)).days
+
+
+@env.check(points=1)
+def days_are_right(evidence: Evidence, task: Task) -> bool:
+    return evidence.answer.strip().replace(",", "").removesuffix(".0") == str(overdue(task.key["due"]))
+
+
+@env.solution
+async def solve(agent: Agent, task: Task) -> None:
+    await agent.say(str(overdue(task.key["due"])))
