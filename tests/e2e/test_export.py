@@ -33,7 +33,10 @@ def test_sft_has_the_conversations_of_full_marks_as_messages(sandlot, helpdesk):
     assert {message["role"] for row in rows for message in row["messages"]} == {"system", "user", "assistant", "tool"}
     call = next(call for row in rows for message in row["messages"] for call in message.get("tool_calls", ()))
     assert set(call) == {"id", "type", "function"}
-    assert isinstance(json.loads(call["function"]["arguments"]), dict)
+    assert isinstance(call["function"]["arguments"], dict)
+    told = {tool["function"]["name"] for tool in rows[0]["tools"]}
+    assert call["function"]["name"] in told
+    assert {message["name"] for row in rows for message in row["messages"] if message["role"] == "tool"} <= told
     heldout = {row.task for row in Run(helpdesk / "runs" / "made").rows if row.split == "heldout"}
     assert heldout
     assert not heldout & {row["task"] for row in rows}
@@ -48,11 +51,27 @@ def test_held_out_tasks_come_only_when_they_are_named(sandlot, helpdesk):
 def test_pairs_are_prompt_chosen_and_rejected(sandlot, helpdesk):
     assert sandlot("export", "runs/made", "--as", "pairs", "--out", "pairs.parquet", cwd=helpdesk).code == 0
     table = pq.read_table(helpdesk / "pairs.parquet")
-    assert table.column_names == ["prompt", "chosen", "rejected", "score_chosen", "score_rejected", "task"]
-    rows = table.to_pylist()
+    assert table.column_names == ["prompt", "chosen", "rejected", "score_chosen", "score_rejected", "task", "tools"]
+    rows = [{**row, "chosen": [json.loads(message) for message in row["chosen"]]} for row in table.to_pylist()]
     assert all(row["score_chosen"] > row["score_rejected"] for row in rows)
     assert len({row["task"] for row in rows}) == len(rows) > 0
     assert all(row["prompt"][-1]["role"] == "user" and row["chosen"][0]["role"] == "assistant" for row in rows)
+
+
+def test_parquet_holds_the_very_messages_that_jsonl_holds(sandlot, helpdesk):
+    for name in ("same.jsonl", "same.parquet"):
+        assert sandlot("export", "runs/made", "--as", "sft", "--out", name, cwd=helpdesk).code == 0
+    lines = [json.loads(line) for line in (helpdesk / "same.jsonl").read_text().splitlines()]
+    table = pq.read_table(helpdesk / "same.parquet")
+    assert str(table.schema.field("messages").type.value_type) == "extension<arrow.json>"
+    rows = [
+        {
+            name: value if name in {"task", "rollout", "reward"} else [json.loads(each) for each in value]
+            for name, value in row.items()
+        }
+        for row in table.to_pylist()
+    ]
+    assert rows == lines
 
 
 def test_rollouts_are_the_exact_tokens_with_mask_and_logprobs(sandlot, tmp_path):

@@ -4,6 +4,7 @@ import os
 import platform
 import sys
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from importlib.metadata import version
 
 import anyio.to_thread
@@ -48,6 +49,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     num_rollouts: int
     created: float
     machine: Json
+    tools: tuple[ToolSpec, ...] = ()
+    """What the agent may call, as it is served."""
     limits: Limits | None = None
     """The environment's; None in runs from before they were written down."""
     task_limits: dict[str, Json] = {}
@@ -58,8 +61,21 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
         return self.limits.but(self.task_limits.get(task, {})) if self.limits else None
 
 
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What is found out about a run before it begins."""
+
+    prints: Fingerprints
+    tools: tuple[ToolSpec, ...]
+
+
 async def fingerprints(env: Environment, config: RunConfig, plan: Plan) -> Fingerprints:
     """Of the environment, of the setting a model meets there, and of the chosen tasks."""
+    return (await facts_of(env, config, plan)).prints
+
+
+async def facts_of(env: Environment, config: RunConfig, plan: Plan) -> Facts:
+    """The fingerprints, and the tools that are part of them."""
     # In a thread, and before the first rollout: an image that does not exist yet is made here, under no rollout's deadline.
     written = await anyio.to_thread.run_sync(environment_fingerprint, env)
     agent = config.agent
@@ -75,12 +91,14 @@ async def fingerprints(env: Environment, config: RunConfig, plan: Plan) -> Finge
     setting |= {"renderer": renderer.name} if renderer else {}
     setting |= {"command": agent.command} if agent.command else {}
     chosen = [[task, split_of(task).value, count] for task, count in zip(plan.tasks, plan.counts, strict=True)]
-    return Fingerprints(
+    tools = await _tools_as_served(env, plan, config.sandbox)
+    prints = Fingerprints(
         environment=written,
-        setting=setting_fingerprint(written, env, await _tools_as_served(env, plan, config.sandbox), setting),
+        setting=setting_fingerprint(written, env, tools, setting),
         # An author's own objects in `data` or `key` count by their type: what makes them is in the environment's files.
         tasks=digest(msgspec.json.encode(chosen, enc_hook=lambda value: type(value).__qualname__, order="deterministic")),
     )
+    return Facts(prints, tuple(tools))
 
 
 async def _tools_as_served(env: Environment, plan: Plan, sandbox: str) -> list[ToolSpec]:

@@ -19,7 +19,7 @@ from sandlot.observe.lag import LagReport, LoopWatch
 from sandlot.run.breaker import Breaker
 from sandlot.run.collect import Collection, collect, stopped_by_signals
 from sandlot.run.config import Plan, RunConfig, Selection, plan_run
-from sandlot.run.manifest import Fingerprints, Manifest, fingerprints, machine_facts, public, run_digest
+from sandlot.run.manifest import Facts, Fingerprints, Manifest, facts_of, machine_facts, public, run_digest
 from sandlot.run.results import Run, Sitting, note_sitting
 from sandlot.store.directory import open_run
 from sandlot.store.reader import RunReader
@@ -47,9 +47,9 @@ async def run_async(
     """Take every rollout of a run that is not there yet, and give back the run."""
     environment = (env or load(config.env)).in_image(config.image)
     plan = plan_run(environment, config)
-    prints = await fingerprints(environment, config, plan)
-    path = place or find_directory(runs, environment, config, prints)
-    manifest = _manifest(path, environment, config, plan, prints)
+    facts = await facts_of(environment, config, plan)
+    path = place or find_directory(runs, environment, config, facts.prints)
+    manifest = _manifest(path, environment, config, plan, facts)
     watcher = watch or Watcher()
     started_s, cpu_s = time.monotonic(), cpu_seconds()
     collection = Collection()
@@ -152,12 +152,13 @@ def find_directory(runs: Path, env: Environment, config: RunConfig, prints: Fing
 
 async def manifest_of(path: Path, env: Environment, config: RunConfig, plan: Plan) -> bytes:
     """What is written down before a run begins, or was when it began; `ConfigError` if that was something else."""
-    prints = await fingerprints(env, config, plan)
-    return msgspec.json.format(msgspec.json.encode(_manifest(path, env, config, plan, prints)), indent=2)
+    facts = await facts_of(env, config, plan)
+    return msgspec.json.format(msgspec.json.encode(_manifest(path, env, config, plan, facts)), indent=2)
 
 
-def _manifest(path: Path, env: Environment, config: RunConfig, plan: Plan, prints: Fingerprints) -> Manifest:
+def _manifest(path: Path, env: Environment, config: RunConfig, plan: Plan, facts: Facts) -> Manifest:
     """A new run's manifest, or the one it began with, if that is still what would be run."""
+    prints = facts.prints
     if (path / "manifest.json").exists():
         begun = Run(path).manifest
         if begun.digest != run_digest(config, prints):
@@ -176,6 +177,7 @@ def _manifest(path: Path, env: Environment, config: RunConfig, plan: Plan, print
         machine=machine_facts(),
         limits=env.limits,
         task_limits={task.id: task.limits for task in plan.tasks if task.limits},
+        tools=facts.tools,
     )
 
 

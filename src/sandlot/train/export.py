@@ -1,29 +1,26 @@
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownParameterType=false
 """Rollouts for other trainers: JSONL or Parquet as TRL and verl read them.
 
 `sft` has conversations worth imitating, `pairs` a better and a worse attempt at the same task, `rollouts` the exact tokens with
 mask, log-probabilities and reward. Held-out tasks stay out unless they are asked for by name: what is tested on is not trained
 on, here or elsewhere. Nothing is re-tokenised.
+
+A chat template tells a key that is absent from one that is null, so messages keep exactly the keys they have: see `tables.py`.
 """
 
 from collections.abc import Iterator
-from contextlib import ExitStack
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from sandlot.errors import ConfigError
+from sandlot.render.template import as_entries, as_function
 from sandlot.run.results import Run
-from sandlot.trace import Message, Reasoning, ToolCall, Trace, TraceRow
-from sandlot.types import Role, Split
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-BATCH = 256
-"""Rows written together."""
+from sandlot.trace import Image, Message, Tensor, Trace, TraceRow
+from sandlot.train.tables import write_rows
+from sandlot.types import Json, Role, Split
 
 
 class Kind(StrEnum):
@@ -41,7 +38,23 @@ class Exported(msgspec.Struct, frozen=True, kw_only=True):
     kind: str
     rows: int
     skipped: int
-    """Rollouts of the split that did not qualify: without a score, below the mark, or with nothing to compare."""
+    """Rollouts of the split that did not qualify: without a score, below the mark, with nothing to compare, or (as messages)
+    with images or calls that could not be read, which a chat template cannot spell."""
+
+
+@dataclass(slots=True)
+class Source:
+    """The rollouts of a run that are considered, and how many were taken."""
+
+    run: Run
+    rows: list[TraceRow]
+    least: float
+    """The lowest reward that `sft` imitates."""
+    taken: int = 0
+
+    def trace(self, row: TraceRow) -> Trace:
+        """One of them, whole."""
+        return self.run.trace(row.task, row.rollout)
 
 
 def export_run(
@@ -54,38 +67,40 @@ def export_run(
     rows = [row for row in run.rows if split is None or row.split == split]
     if not rows:
         raise ConfigError(f"`{run.path}` has no rollouts of split `{split}`; name another with `--split`, or `--split all`")
-    taken = {"count": 0}
-    made = _MAKERS[kind](run, rows, least, taken)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    draft = file.with_name(f".{file.name}.draft")
-    number = _write_jsonl(draft, made) if file.suffix == ".jsonl" else _write_parquet(draft, made, _schema(kind))
-    draft.replace(file)
-    return Exported(file=str(file), kind=kind.value, rows=number, skipped=len(rows) - taken["count"])
+    source = Source(run, rows, least)
+    tools = [as_function(tool) for tool in run.manifest.tools]
+    told = {"tools": tools} if tools else {}
+    number = write_rows(file, ({**row, **told} for row in _MAKERS[kind](source)))
+    return Exported(file=str(file), kind=kind.value, rows=number, skipped=len(rows) - source.taken)
 
 
 # -- what is in a row --------------------------------------------------------------------------------------------------
 
 
-def _imitated(run: Run, rows: list[TraceRow], least: float, taken: dict[str, int]) -> Iterator[dict[str, Any]]:
-    for row in rows:
-        if row.score is not None and row.score >= least:
-            taken["count"] += 1
-            yield {"messages": conversation(run.trace(row.task, row.rollout)), **_identity(row)}
+def _imitated(source: Source) -> Iterator[Json]:
+    for row in source.rows:
+        if row.score is None or row.score < source.least:
+            continue
+        trace = source.trace(row)
+        if is_spelled(trace):
+            source.taken += 1
+            yield {"messages": conversation(trace), **_identity(row)}
 
 
-def _preferred(run: Run, rows: list[TraceRow], least: float, taken: dict[str, int]) -> Iterator[dict[str, Any]]:  # noqa: ARG001 - any two that differ will do
+def _preferred(source: Source) -> Iterator[Json]:
     tasks: dict[str, list[TraceRow]] = {}
-    for row in rows:
+    for row in source.rows:
         if row.score is not None:
             tasks.setdefault(row.task, []).append(row)
     for task, tried in tasks.items():
         ranked = sorted(tried, key=lambda row: (row.score or 0.0, -row.rollout))
-        worse, better = ranked[0], ranked[-1]
-        if worse.score == better.score:
+        worse = next((row for row in ranked if is_spelled(source.trace(row))), None)
+        better = next((row for row in reversed(ranked) if is_spelled(source.trace(row))), None)
+        if worse is None or better is None or worse.score == better.score:
             continue
-        taken["count"] += 2
-        prompt, chosen = divided(conversation(run.trace(task, better.rollout)))
-        _, rejected = divided(conversation(run.trace(task, worse.rollout)))
+        source.taken += 2
+        prompt, chosen = divided(conversation(source.trace(better)))
+        _, rejected = divided(conversation(source.trace(worse)))
         yield {
             "prompt": prompt,
             "chosen": chosen,
@@ -96,15 +111,15 @@ def _preferred(run: Run, rows: list[TraceRow], least: float, taken: dict[str, in
         }
 
 
-def _exact(run: Run, rows: list[TraceRow], least: float, taken: dict[str, int]) -> Iterator[dict[str, Any]]:  # noqa: ARG001 - bad ones teach too
+def _exact(source: Source) -> Iterator[Json]:
     from sandlot.train.rows import rows_of  # noqa: PLC0415 - numpy is not paid for by the other kinds
 
-    for row in rows:
+    for row in source.rows:
         if row.score is None:
             continue
-        trace = run.trace(row.task, row.rollout)
+        trace = source.trace(row)
         prompt, completion = divided(conversation(trace))
-        taken["count"] += 1
+        source.taken += 1
         for path in rows_of(trace):
             yield {
                 "prompt": prompt,
@@ -120,100 +135,41 @@ def _exact(run: Run, rows: list[TraceRow], least: float, taken: dict[str, int]) 
 _MAKERS = {Kind.SFT: _imitated, Kind.PAIRS: _preferred, Kind.ROLLOUTS: _exact}
 
 
-def _identity(row: TraceRow) -> dict[str, Any]:
+def _identity(row: TraceRow) -> Json:
     return {"task": row.task, "rollout": row.rollout, "reward": row.score}
 
 
-def conversation(trace: Trace) -> list[dict[str, Any]]:
-    """A trace's last path as chat messages, the way OpenAI, TRL and chat templates write them."""
-    return [shown for node in trace.path() for shown in _shown(node.message)]
+# -- messages ----------------------------------------------------------------------------------------------------------
 
 
-def divided(messages: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+def conversation(trace: Trace) -> list[Json]:
+    """A trace's last path as chat messages, the way chat templates read them: arguments are objects, results name their tool."""
+    names: dict[str, str] = {}
+    shown: list[Json] = []
+    for node in trace.path():
+        names |= {call.id: call.name for call in node.message.calls}
+        shown += [_named(entry, names) for entry in as_entries(node.message)]
+    return shown
+
+
+def _named(entry: Json, names: dict[str, str]) -> Json:
+    if entry["role"] != Role.TOOL:
+        return entry
+    name = names.get(entry["tool_call_id"])
+    return {**entry, "name": name} if name is not None else entry
+
+
+def divided(messages: list[Json]) -> tuple[list[Json], list[Json]]:
     """What was given before the agent first spoke, and everything from there on."""
     first = next((place for place, message in enumerate(messages) if message["role"] == Role.ASSISTANT), len(messages))
     return messages[:first], messages[first:]
 
 
-def _shown(message: Message) -> Iterator[dict[str, Any]]:
-    if message.results:
-        for result in message.results:
-            yield {"role": "tool", "content": result.text, "tool_call_id": result.call}
-        return
-    shown: dict[str, Any] = {"role": message.role.value, "content": message.text}
-    thoughts = "".join(part.text for part in message.parts if isinstance(part, Reasoning))
-    if thoughts:
-        shown["reasoning_content"] = thoughts
-    if message.calls:
-        shown["tool_calls"] = [_call(call) for call in message.calls]
-    yield shown
+def is_spelled(trace: Trace) -> bool:
+    """True if a chat template can spell it: text, and calls whose arguments could be read."""
+    return all(_is_text(node.message) for node in trace.path())
 
 
-def _call(call: ToolCall) -> dict[str, Any]:
-    arguments = call.malformed or msgspec.json.encode(call.arguments).decode()
-    return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": arguments}}
-
-
-# -- files -------------------------------------------------------------------------------------------------------------
-
-
-def _write_jsonl(file: Path, rows: Iterator[dict[str, Any]]) -> int:
-    number = 0
-    with file.open("wb") as out:
-        for row in rows:
-            out.write(msgspec.json.encode(row) + b"\n")
-            number += 1
-    return number
-
-
-def _write_parquet(file: Path, rows: Iterator[dict[str, Any]], schema: "pa.Schema") -> int:
-    import pyarrow as pa  # noqa: PLC0415 - JSONL does not need it
-    import pyarrow.parquet as pq  # noqa: PLC0415 - as above
-
-    number = 0
-    with ExitStack() as stack:
-        writer: Any = stack.enter_context(pq.ParquetWriter(file, schema))
-        batch: list[dict[str, Any]] = []
-        for row in rows:
-            batch.append(row)
-            number += 1
-            if len(batch) == BATCH:
-                writer.write_table(pa.Table.from_pylist(batch, schema=schema))
-                batch = []
-        writer.write_table(pa.Table.from_pylist(batch, schema=schema))
-    return number
-
-
-def _schema(kind: Kind) -> "pa.Schema":
-    import pyarrow as pa  # noqa: PLC0415 - as above
-
-    function = pa.struct([("name", pa.string()), ("arguments", pa.string())])
-    call = pa.struct([("id", pa.string()), ("type", pa.string()), ("function", function)])
-    message = pa.struct(
-        [
-            ("role", pa.string()),
-            ("content", pa.string()),
-            ("reasoning_content", pa.string()),
-            ("tool_calls", pa.list_(call)),
-            ("tool_call_id", pa.string()),
-        ]
-    )
-    messages, ints = pa.list_(message), pa.list_(pa.int32())
-    identity = [("task", pa.string()), ("rollout", pa.int32()), ("reward", pa.float64())]
-    columns: dict[Kind, list[tuple[str, Any]]] = {
-        Kind.SFT: [("messages", messages), *identity],
-        Kind.PAIRS: [
-            *((name, messages) for name in ("prompt", "chosen", "rejected")),
-            *((name, pa.float64()) for name in ("score_chosen", "score_rejected")),
-            ("task", pa.string()),
-        ],
-        Kind.ROLLOUTS: [
-            *((name, messages) for name in ("prompt", "completion")),
-            ("ids", ints),
-            ("mask", pa.list_(pa.int8())),
-            ("logprobs", pa.list_(pa.float32())),
-            ("versions", ints),
-            *identity,
-        ],
-    }
-    return pa.schema(columns[kind])
+def _is_text(message: Message) -> bool:
+    seen: list[Any] = [*message.parts, *(image for result in message.results for image in result.images)]
+    return not any(isinstance(part, Image | Tensor) for part in seen) and not any(call.malformed for call in message.calls)
