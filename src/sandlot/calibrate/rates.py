@@ -1,0 +1,142 @@
+"""How often the rule errs, and what it costs: computed exactly, for the very rule that is used.
+
+Rollouts of a task are passes and failures; the state is (passed, scored); a task leaves when it is placed or at the cap. So the
+chance of every ending is a sum over states, with no simulation noise. It is computed for tasks of a known pass rate, and for
+those drawn from a family. The baseline takes the same number of rollouts of every task and calls each by the same belief.
+"""
+
+from collections.abc import Callable, Iterator
+from itertools import count
+
+import msgspec
+
+from sandlot.calibrate.rule import Belief, Region, Rule, masses, placed
+
+GRID = (0.0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.55, 0.6, 0.7, 0.8, 0.9, 1.0)
+"""Pass rates that the command prints its error rates for."""
+MOST_FIXED = 192
+"""Rollouts of every task beyond which a fixed number is not looked for."""
+
+State = tuple[int, int]
+"""Passed, of scored."""
+
+
+class Rates(msgspec.Struct, frozen=True, kw_only=True):
+    """What becomes of tasks under the rule, as shares of them."""
+
+    rate: float | None
+    """Their true pass rate; None for tasks drawn from a family."""
+    below: float
+    inside: float
+    above: float
+    borderline: float
+    wrong: float
+    """Placed in a region they are not in."""
+    error: float
+    """Wrong if borderline tasks, too, were called by their likeliest region."""
+    rollouts: float
+    """Of one task, on average."""
+
+
+class Fixed(msgspec.Struct, frozen=True, kw_only=True):
+    """The fewest rollouts, the same for every task, after which calling each by its likeliest region errs no more."""
+
+    rollouts: int
+    error: float
+
+
+def rates_at(rule: Rule, prior: Belief, rate: float) -> Rates:
+    """Of tasks whose true pass rate is `rate`, placed with this prior."""
+    shown = rule.observed(rate)
+
+    def wrong(region: Region, _state: State) -> float:
+        return float(region is not rule.region(rate) and not _touches(rule, region, rate))
+
+    return _summed(rule, prior, _endings(rule, prior, lambda _passed, _scored: shown), wrong, rate)
+
+
+def rates_over(rule: Rule, prior: Belief, family: Belief) -> Rates:
+    """Of tasks drawn from `family`, placed with this prior."""
+
+    def passes(passed: int, scored: int) -> float:
+        return family.after(passed, scored).mean
+
+    def wrong(region: Region, state: State) -> float:
+        return 1 - masses(rule, family.after(*state)).of(region)
+
+    return _summed(rule, prior, _endings(rule, prior, passes), wrong, None)
+
+
+def fixed_with_same_error(rule: Rule, prior: Belief, family: Belief, *, error: float) -> Fixed | None:
+    """The baseline that errs no more on tasks of this family; None if no sensible number of rollouts does."""
+    for scored in range(1, MOST_FIXED + 1):
+        found = error_of_fixed(rule, prior, family, scored)
+        if found <= error:
+            return Fixed(rollouts=scored, error=found)
+    return None
+
+
+def error_of_fixed(rule: Rule, prior: Belief, family: Belief, scored: int) -> float:
+    """The share of a family's tasks that lie elsewhere than they seem to after this many rollouts of each."""
+
+    def missed(passed: int) -> float:
+        called = masses(rule, prior.after(passed, scored)).likeliest
+        return 1 - masses(rule, family.after(passed, scored)).of(called)
+
+    return sum(family.chance(passed, scored) * missed(passed) for passed in range(scored + 1))
+
+
+def _walk(passes: Callable[[int, int], float]) -> Iterator[tuple[int, dict[int, float]]]:
+    """After each number of rollouts, the chance of every number of passes. The caller may remove some: they have ended."""
+    chances = {0: 1.0}
+    for scored in count():
+        yield scored, chances
+        following: dict[int, float] = {}
+        for passed, chance in chances.items():
+            share = passes(passed, scored)
+            following[passed] = following.get(passed, 0.0) + chance * (1 - share)
+            following[passed + 1] = following.get(passed + 1, 0.0) + chance * share
+        chances = following
+
+
+def _endings(rule: Rule, prior: Belief, passes: Callable[[int, int], float]) -> Iterator[tuple[Region | None, State, float]]:
+    """Every way in which counting a task can end: where it was placed, after what, and the chance of it."""
+    for scored, chances in _walk(passes):
+        for passed in list(chances):
+            region = placed(rule, prior, passed, scored)
+            if region is not None or scored == rule.cap:
+                yield region, (passed, scored), chances.pop(passed)
+        if not chances:
+            return
+
+
+def _summed(
+    rule: Rule,
+    prior: Belief,
+    endings: Iterator[tuple[Region | None, State, float]],
+    wrong: Callable[[Region, State], float],
+    rate: float | None,
+) -> Rates:
+    shares: dict[Region | None, float] = dict.fromkeys((*Region, None), 0.0)
+    misplaced = error = rollouts = 0.0
+    for region, state, chance in endings:
+        shares[region] += chance
+        rollouts += chance * state[1]
+        missed = chance * wrong(region or masses(rule, prior.after(*state)).likeliest, state)
+        error += missed
+        misplaced += missed if region is not None else 0.0
+    return Rates(
+        rate=rate,
+        below=shares[Region.BELOW],
+        inside=shares[Region.INSIDE],
+        above=shares[Region.ABOVE],
+        borderline=shares[None],
+        wrong=misplaced,
+        error=error,
+        rollouts=rollouts,
+    )
+
+
+def _touches(rule: Rule, region: Region, rate: float) -> bool:
+    """A task exactly on an edge is in neither place wrongly."""
+    return (rate == rule.low and region is Region.BELOW) or (rate == rule.high and region is Region.ABOVE)
