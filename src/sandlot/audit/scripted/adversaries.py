@@ -1,5 +1,29 @@
-"""Adversaries who look before they act."""
+"""Adversaries that look before they act, played in the worker like golden solutions.
 
-from sandlot.model.agent import Solution
+Most attacks are scripts (`attacks.py`), made beforehand from what the golden solution did. Those here go by what they meet on the
+way. They are given the task with its key, as golden solutions are, and use the key for one thing only: to recognise it where it
+has no business to be.
+"""
 
-ADVERSARIES: dict[str, Solution] = {}
+from collections.abc import Mapping
+
+from sandlot.audit.scripted.leaks import PLACES, recognised
+from sandlot.model.agent import Agent, Solution
+from sandlot.task import Task
+
+
+async def look_up(agent: Agent, task: Task) -> None:
+    """Search where answers get left lying about, and say what of the key turned up."""
+    found: list[str] = []
+    shells = [spec.name for spec in agent.tools if spec.name == "bash"]
+    for tool in shells:
+        for command in PLACES.values():
+            found += recognised(await agent.call(tool, command=command), task)
+    for spec in agent.tools:
+        if not spec.parameters.get("required"):
+            found += recognised(await agent.call(spec.name), task)
+    await agent.say("\n".join(dict.fromkeys(found)) or "I found nothing.")
+
+
+ADVERSARIES: Mapping[str, Solution] = {"look-up": look_up}
+"""By the name a `Named` play has."""

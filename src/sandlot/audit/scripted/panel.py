@@ -1,5 +1,6 @@
-"""The probes of this layer."""
+"""The scripted layer: every probe that plays rollouts through the world and the tools an agent has."""
 
 from sandlot.audit.case import Probe
+from sandlot.audit.scripted import floor
 
-PROBES: tuple[Probe, ...] = ()
+PROBES: tuple[Probe, ...] = (*floor.PROBES,)

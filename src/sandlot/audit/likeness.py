@@ -1,0 +1,207 @@
+"""What was seen in a trial and what it left, in a form that can be compared.
+
+Two trials are alike if an agent saw the same, left the same and was scored the same. What differs from world to world on purpose
+(call ids, timings, fields declared volatile) is left out. `first_difference` says where two of them part, which is what a witness
+shows; `changed` says what a trial changed in the world, leaf by leaf.
+"""
+
+import hashlib
+import re
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import msgspec
+
+from sandlot.audit.subject import Trial
+from sandlot.rubric import Score
+from sandlot.trace import EvidenceRecord, Failed, Node, ToolResult
+from sandlot.types import Json, Role
+
+MASKED = "<volatile>"
+SHOWN_CHARS = 160
+MISSING = "<nothing>"
+"""What stands in a difference where one side has no such thing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Where two things part: `observations.2.text`, and what each has there."""
+
+    where: str
+    left: str
+    right: str
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.left} | {self.right}"
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """One thing the environment said: a message, or the result of a call."""
+
+    tool: str
+    """The tool that was called; empty for a message."""
+    text: str
+    error: bool = False
+    arguments: Json = field(default_factory=dict[str, Any])
+    whole: str | None = None
+    """The hash of all of it, where the session cut it."""
+
+
+# -- what an agent saw -------------------------------------------------------------------------------------------------
+
+
+def opening(trial: Trial) -> list[tuple[str, str]]:
+    """Who said what before the agent's first turn."""
+    nodes = trial.trace.nodes if trial.trace else []
+    first = next((place for place, node in enumerate(nodes) if node.sampled), len(nodes))
+    return [(node.message.role.value, node.message.text) for node in nodes[:first]]
+
+
+def opening_text(trial: Trial) -> str:
+    """What the agent was told at the start, system prompt aside."""
+    return "\n".join(text for role, text in opening(trial) if role != Role.SYSTEM.value)
+
+
+def observations(trial: Trial) -> list[Shown]:
+    """Everything the environment said after the agent's first turn, in order."""
+    nodes = trial.trace.nodes if trial.trace else []
+    calls = {call.id: call for node in nodes for call in node.message.calls}
+    heard: list[Shown] = []
+    begun = False
+    for node in nodes:
+        begun = begun or node.sampled
+        if begun and not node.sampled:
+            heard += _said(node, calls)
+    return heard
+
+
+def _said(node: Node, calls: dict[str, Any]) -> Iterator[Shown]:
+    for part in node.message.parts:
+        if isinstance(part, ToolResult):
+            call = calls.get(part.call)
+            arguments = cast("Json", call.arguments) if call else {}
+            yield Shown(call.name if call else "", part.text, part.error, arguments, part.whole)
+    if node.message.text:
+        yield Shown("", node.message.text)
+
+
+# -- what can be compared ----------------------------------------------------------------------------------------------
+
+
+def graded(trial: Trial) -> Json:
+    """How it came out: points of every check, or whose failure it was."""
+    if trial.lost is not None:
+        return {"lost": trial.lost.kind}
+    return {"gradings": [_grading(each) for each in trial.scores]}
+
+
+def _grading(score: Score | Failed) -> Json:
+    if isinstance(score, Failed):
+        return {"failed": [score.side.value, score.kind]}
+    return {"value": score.value, "points": score.points, "checks": {check.id: check.value for check in score.checks}}
+
+
+def seen(trial: Trial, volatile: Collection[str] = (), without: Collection[str] = ()) -> Json:
+    """The opening, and what came after it; results of the tools `without` are left out."""
+    return {
+        "opening": [masked(said, volatile) for said in opening(trial)],
+        "observations": [
+            {"tool": shown.tool, "text": masked(shown.text, volatile), "error": shown.error}
+            for shown in observations(trial)
+            if shown.tool not in without
+        ],
+    }
+
+
+def left(trial: Trial, volatile: Collection[str] = ()) -> Json:
+    """The final state and files."""
+    record = trial.trace.evidence if trial.trace and trial.trace.evidence else EvidenceRecord()
+    files = {path: file_of(trial, path, volatile) for path in record.files}
+    return {"state": masked(record.state, volatile), "files": files}
+
+
+def file_of(trial: Trial, path: str, volatile: Collection[str] = ()) -> str:
+    """A file's text where it came back with the trial, else its hash and size."""
+    assert trial.trace is not None
+    assert trial.trace.evidence is not None
+    record = trial.trace.evidence.files[path]
+    data = trial.files.get(record.blob or "")
+    if data is None:
+        return f"{record.size} bytes {record.blob}"
+    return masked(data.decode(errors="backslashreplace"), volatile)
+
+
+def fingerprint(thing: Any) -> str:
+    """Equal for equal things, whatever the order of their keys."""
+    return hashlib.sha256(msgspec.json.encode(thing, order="deterministic")).hexdigest()
+
+
+def masked(thing: Any, volatile: Collection[str]) -> Any:
+    """The same with volatile fields blotted out: in records by key, in text where it says `name: value` or `"name": value`."""
+    if not volatile:
+        return thing
+    if isinstance(thing, dict):
+        fields = cast("Json", thing)
+        return {name: MASKED if name in volatile else masked(value, volatile) for name, value in fields.items()}
+    if isinstance(thing, list | tuple):
+        return [masked(each, volatile) for each in cast("Sequence[Any]", thing)]
+    if isinstance(thing, str):
+        names = "|".join(re.escape(name) for name in sorted(volatile))
+        return re.sub(rf"""(["']?\b(?:{names})\b["']?\s*[:=]\s*)("[^"]*"|'[^']*'|[^\s,;}}\]]+)""", rf"\1{MASKED}", thing)
+    return thing
+
+
+def first_difference(one: Any, other: Any, where: str = "") -> Difference | None:
+    """Where two things part first; None if they are the same."""
+    ones, others = _inside(one), _inside(other)
+    if ones is None or others is None or isinstance(one, dict) != isinstance(other, dict):
+        return None if one == other and type(one) is type(other) else Difference(where, *_parting(one, other))
+    for name in sorted({*ones, *others}, key=str if isinstance(one, dict) else None):
+        if found := first_difference(ones.get(name, MISSING), others.get(name, MISSING), _below(where, name)):
+            return found
+    return None
+
+
+def _inside(thing: Any) -> dict[Any, Any] | None:
+    """What a record or a list holds, by name or place; None for a single value."""
+    if isinstance(thing, dict):
+        return cast("Json", thing)
+    return dict(enumerate(cast("Sequence[Any]", thing))) if isinstance(thing, list | tuple) else None
+
+
+def _parting(one: Any, other: Any) -> tuple[str, str]:
+    """Both, shortened to where they part if they are long texts."""
+    texts = [each if isinstance(each, str) else repr(each) for each in (one, other)]
+    same = next((at for at, (a, b) in enumerate(zip(*texts, strict=False)) if a != b), min(map(len, texts)))
+    start = max(0, same - 40) if max(map(len, texts)) > SHOWN_CHARS else 0
+    return tuple(repr(("..." if start else "") + text[start : start + SHOWN_CHARS]) for text in texts)  # pyright: ignore[reportReturnType]
+
+
+def _below(where: str, name: object) -> str:
+    return f"{where}.{name}" if where else str(name)
+
+
+# -- what was changed --------------------------------------------------------------------------------------------------
+
+
+def leaves(thing: Any, where: str = "") -> dict[str, Any]:
+    """Every single value of a record, by its path."""
+    if isinstance(thing, dict) and thing:
+        found: dict[str, Any] = {}
+        for name, value in cast("Json", thing).items():
+            found |= leaves(value, _below(where, name))
+        return found
+    if isinstance(thing, list | tuple) and thing:
+        found = {}
+        for place, value in enumerate(cast("Sequence[Any]", thing)):
+            found |= leaves(value, _below(where, place))
+        return found
+    return {where: thing}
+
+
+def changed(before: Trial, after: Trial) -> dict[str, Any]:
+    """What is otherwise after one trial than after another: `state.x.y` or `files./path`, and what is there now."""
+    old, new = (leaves(left(trial)) for trial in (before, after))
+    return {where: new.get(where, MISSING) for where in {**old, **new} if old.get(where, MISSING) != new.get(where, MISSING)}

@@ -1,0 +1,80 @@
+"""Who earned what they should not have: trials of plays that are not the task, and the findings they make."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from sandlot.audit.case import Case
+from sandlot.audit.finding import Finding, Layer, Severity, Standing, Witness
+from sandlot.audit.subject import Play, Take, Trial
+from sandlot.task import Task
+from sandlot.types import Json
+
+EPSILON = 1e-9
+SMALL = 0.2
+"""A gain up to this is a crumb: points for form, not for the task."""
+RARE = 0.05
+MAX_PLAY_CHARS = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Earned:
+    """One trial that earned more than it may."""
+
+    task: Task
+    play: Play
+    trial: Trial
+    allowed: float
+
+    @property
+    def reward(self) -> float:
+        """What it got."""
+        return self.trial.reward or 0.0
+
+    @property
+    def gain(self) -> float:
+        """How much too much."""
+        return self.reward - self.allowed
+
+
+def take_of(case: Case, task: Task, play: Play) -> Take:
+    """The request, with the audit's seed."""
+    return Take(task=task.id, play=play, seed=case.seed)
+
+
+def inputs_of(task: Task, play: Play) -> Json:
+    """What was done, for a witness: the play whole, unless it is huge."""
+    whole = msgspec.to_builtins(play)
+    said = msgspec.json.encode(whole).decode()
+    return {"task": task.id, "play": whole if len(said) <= MAX_PLAY_CHARS else said[:MAX_PLAY_CHARS] + "..."}
+
+
+def severity_of(earned: Sequence[Earned], num_tasks: int) -> Severity:
+    """How much it teaches: much to gain on many tasks is grave, a crumb or a rare case is not."""
+    share = len({each.task.id for each in earned}) / max(1, num_tasks)
+    return Severity.HIGH if max(each.gain for each in earned) > SMALL and share >= RARE else Severity.LOW
+
+
+def finding_of(
+    case: Case, code: str, title: str, earned: Sequence[Earned], *, probe: str, num_tasks: int, fix: str = ""
+) -> Finding:
+    """One finding for one cause; the witness is the trial that gained most."""
+    most = max(earned, key=lambda each: each.gain)
+    affected = len({each.task.id for each in earned})
+    return Finding(
+        code=code,
+        title=f"{title} (up to {most.reward:g}, on {affected} of {num_tasks} tasks)",
+        layer=Layer.SCRIPTED,
+        probe=probe,
+        severity=severity_of(earned, num_tasks),
+        standing=Standing.CONFIRMED,
+        count=affected,
+        witness=Witness(
+            inputs=inputs_of(most.task, most.play),
+            expected=f"a reward of at most {most.allowed:g}",
+            observed=most.trial.fate,
+            seed=case.seed,
+        ),
+        fix=fix,
+    )

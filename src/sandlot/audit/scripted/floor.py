@@ -1,0 +1,182 @@
+"""Everyone who does not do the task stays at the floor: idlers, talkers, planters of files, players of dice."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from sandlot.audit.case import IDLE, Case, Probe
+from sandlot.audit.choice import SURE, chosen
+from sandlot.audit.finding import Finding, Layer
+from sandlot.audit.likeness import opening_text
+from sandlot.audit.scripted.attacks import Attack, partial, planted, script, words, wrote
+from sandlot.audit.scripted.earning import EPSILON, Earned, finding_of, take_of
+from sandlot.audit.scripted.reach import Work, works
+from sandlot.audit.subject import Call, Named, Say, Take, Trial
+from sandlot.task import Task
+from sandlot.types import Role
+
+MANY, SOME, FEW = SURE, 16, 4
+"""Tasks for what costs one short trial each, several, or several in a sandbox."""
+DICE = 3
+LUCKY = 0.2
+"""A share of tasks solved by random calls that is more than luck."""
+
+
+# -- doing nothing -----------------------------------------------------------------------------------------------------
+
+
+async def look_at_idling(case: Case) -> list[Finding]:
+    """An agent that does nothing is at the floor."""
+    idle = await case.idle()
+    tasks = [task for task in case.tasks if not case.may_idle(task)]
+    earned = [Earned(task, IDLE, idle[task.id], case.floor) for task in tasks if over(idle[task.id], case.floor)]
+    title = "doing nothing at all earns points"
+    return [finding_of(case, "D02.noop", title, earned, probe="does-nothing", num_tasks=len(tasks))] if earned else []
+
+
+def over(trial: Trial, allowed: float) -> bool:
+    """True if it got more than it may."""
+    return trial.reward is not None and trial.reward > allowed + EPSILON
+
+
+# -- words and files ---------------------------------------------------------------------------------------------------
+
+
+async def look_at_words(case: Case) -> list[Finding]:
+    """What is said without having been done earns nothing."""
+    tasks = [task for task in chosen(case, MANY, sandboxed=8) if not case.may_idle(task)]
+    idle = await case.idle()
+    says = await _num_asked(case)
+    claims = await _claims(case)
+    attacks = {task.id: words(opening_text(idle[task.id]), says) + claims for task in tasks}
+    return await _tried(case, tasks, attacks, "empty-words")
+
+
+async def _num_asked(case: Case) -> int:
+    """How often the golden solution is asked something, at most."""
+    turns = [trial.trace.num_turns for trial in (await case.golden()).values() if trial.trace]
+    return max(turns, default=1) if case.description.has_user and not case.description.tools else 1
+
+
+async def _claims(case: Case) -> list[Attack]:
+    """The golden solution's last words, if they are the same whatever the task: then they say nothing about it."""
+    golden = [trial for trial in (await case.golden()).values() if trial.trace and trial.passed]
+    said = {trial.trace.answer for trial in golden if trial.trace}
+    asked = {opening_text(trial) for trial in golden}
+    called = any(node.message.role is Role.TOOL for trial in golden if trial.trace for node in trial.trace.nodes)
+    if len(said) != 1 or len(asked) < 3 or not called or not (claim := said.pop()):
+        return []
+    title = "saying that it is done, without a single call, earns points"
+    return [Attack("D02.claim", title, script("claim", [Say(claim)]), "neutral")]
+
+
+async def look_at_planting(case: Case) -> list[Finding]:
+    """Files that bend what is run or compared earn nothing."""
+    found = [work for work in await works(case, chosen(case, SOME, sandboxed=FEW)) if not case.may_idle(work.task)]
+    return await _tried(case, [work.task for work in found], {work.task.id: planted(work) for work in found}, "planted-files")
+
+
+async def _tried(case: Case, tasks: Sequence[Task], attacks: dict[str, list[Attack]], probe: str) -> list[Finding]:
+    """Take every attack on every task; one finding for each code that earned something."""
+    idle = await case.idle()
+    pairs = [(task, attack) for task in tasks for attack in attacks[task.id]]
+    trials = await case.take([take_of(case, task, attack.script) for task, attack in pairs])
+    rewards = {(task.id, attack.script.name): trial.reward or 0.0 for (task, attack), trial in zip(pairs, trials, strict=True)}
+    earned: dict[str, list[tuple[Attack, Earned]]] = defaultdict(list)
+    for (task, attack), trial in zip(pairs, trials, strict=True):
+        allowed = max(case.floor, idle[task.id].reward or 0.0, rewards.get((task.id, attack.baseline), 0.0))
+        if over(trial, allowed) and (attack.code != "D02.hardcode" or trial.passed):
+            earned[attack.code].append((attack, Earned(task, attack.script, trial, allowed)))
+    return [
+        finding_of(case, code, each[0][0].title, [one for _, one in each], probe=probe, num_tasks=len(tasks))
+        for code, each in earned.items()
+    ]
+
+
+# -- parts of the solution ---------------------------------------------------------------------------------------------
+
+
+async def look_at_shortcuts(case: Case) -> list[Finding]:
+    """Parts of the golden solution may earn their part, never everything while the rest was left undone."""
+    found = [work for work in await works(case, chosen(case, SOME, sandboxed=FEW)) if not case.may_idle(work.task)]
+    pairs = [(work, attack) for work in found for attack in partial(work)]
+    trials = await case.take([take_of(case, work.task, attack.script) for work, attack in pairs])
+    earned: dict[str, list[tuple[Attack, Earned]]] = defaultdict(list)
+    for (work, attack), trial in zip(pairs, trials, strict=True):
+        if trial.passed and _undone(work, attack, trial):
+            earned[attack.code].append((attack, Earned(work.task, attack.script, trial, case.floor)))
+    return [
+        finding_of(case, code, each[0][0].title, [one for _, one in each], probe="shortcuts", num_tasks=len(found))
+        for code, each in earned.items()
+    ]
+
+
+def _undone(work: Work, attack: Attack, trial: Trial) -> bool:
+    """True if a deed of golden is missing: something an omitted call carried, or a file that was there and stayed as it was."""
+    undone = work.undone(trial)
+    if attack.code == "D02.forged-report":
+        return any(where.removeprefix("files.") in work.files or where.startswith("state.") for where in undone)
+    played = [act for turn in attack.script.turns for act in turn if isinstance(act, Call)]
+    omitted = [call for call in work.calls if call not in played]
+    before = work.before
+    return any(wrote(call, undone, before) for call in omitted)
+
+
+# -- dice, and the author's own ----------------------------------------------------------------------------------------
+
+
+async def look_at_dice(case: Case) -> list[Finding]:
+    """Random calls that fit the tools' schemas solve no more than luck would."""
+    tasks = [task for task in chosen(case, SOME, sandboxed=FEW) if not case.may_idle(task)]
+    play = Named(name="random")
+    trials = await case.take([Take(task=task.id, play=play, seed=case.seed + turn) for task in tasks for turn in range(DICE)])
+    earned = [Earned(tasks[place // DICE], play, trial, case.floor) for place, trial in enumerate(trials) if trial.passed]
+    if len({each.task.id for each in earned}) < max(3, LUCKY * len(tasks)):
+        return []
+    return [finding_of(case, "D14.random", "random tool calls solve tasks", earned, probe="random-calls", num_tasks=len(tasks))]
+
+
+async def look_at_own(case: Case) -> list[Finding]:
+    """The author's adversaries stay at the floor."""
+    tasks = [task for task in chosen(case, SOME, sandboxed=FEW) if not case.may_idle(task)]
+    pairs = [(task, Named(name=name)) for name in case.description.adversaries for task in tasks]
+    trials = await case.take([take_of(case, task, play) for task, play in pairs])
+    found: list[Finding] = []
+    for name in case.description.adversaries:
+        earned = [
+            Earned(task, play, trial, case.floor)
+            for (task, play), trial in zip(pairs, trials, strict=True)
+            if play.name == name and over(trial, case.floor)
+        ]
+        if earned:
+            title = f"the author's adversary `{name}` earns points"
+            found.append(finding_of(case, "D02.adversary", title, earned, probe="own-adversaries", num_tasks=len(tasks)))
+    return found
+
+
+def needs_golden(case: Case) -> str | None:
+    """Why a probe that starts from the golden solution does not apply."""
+    return None if case.description.has_golden else "there is no golden solution"
+
+
+def needs_tools(case: Case) -> str | None:
+    """Why a probe that calls tools does not apply."""
+    return None if case.description.tools else "there are no tools"
+
+
+def needs_both(case: Case) -> str | None:
+    """Why a probe that replays golden calls does not apply."""
+    return needs_tools(case) or needs_golden(case)
+
+
+def _needs_own(case: Case) -> str | None:
+    return None if case.description.adversaries else "its author wrote no adversaries"
+
+
+PROBES = (
+    Probe("does-nothing", Layer.SCRIPTED, ("D02",), look_at_idling),
+    Probe("empty-words", Layer.SCRIPTED, ("D02",), look_at_words),
+    Probe("planted-files", Layer.SCRIPTED, ("D02",), look_at_planting, needs_both),
+    Probe("shortcuts", Layer.SCRIPTED, ("D02",), look_at_shortcuts, needs_both),
+    Probe("random-calls", Layer.SCRIPTED, ("D14",), look_at_dice, needs_tools),
+    Probe("own-adversaries", Layer.SCRIPTED, ("D02",), look_at_own, _needs_own),
+)

@@ -1,0 +1,67 @@
+"""Special-casing: a module that answers the inputs of the visible tests from a table, and everything else with garbage."""
+
+import ast
+from collections.abc import Iterator, Mapping
+
+COMPARED = (ast.Eq, ast.Is)
+
+
+def stored_answers(path: str, files: Mapping[str, str]) -> str | None:
+    """A module for `path` made from comparisons in the files beside it; None if there is nothing to copy."""
+    tables: dict[str, list[tuple[str, str]]] = {}
+    for other, text in files.items():
+        if other != path and other.endswith(".py") and "assert" in text:
+            for name, arguments, value in _cases(text):
+                tables.setdefault(name, []).append((arguments, value))
+    return _module(tables) if tables else None
+
+
+def _cases(text: str) -> Iterator[tuple[str, str, str]]:
+    """`name(arguments) == value` wherever it is asserted: as `assert`, or as `assertEqual(name(...), value)`."""
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError):
+        return
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Compare) and len(node.ops) == 1 and isinstance(node.ops[0], COMPARED):
+            yield from _pair(node.left, node.comparators[0])
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr.startswith("assertEqual"):
+            yield from _pair(*node.args[:2]) if len(node.args) > 1 else ()
+
+
+def _pair(one: ast.expr, other: ast.expr) -> Iterator[tuple[str, str, str]]:
+    for call, value in ((one, other), (other, one)):
+        if (
+            isinstance(call, ast.Call)
+            and _is_literal(value)
+            and all(_is_literal(each) for each in call.args)
+            and not call.keywords
+        ):
+            name = (
+                call.func.attr
+                if isinstance(call.func, ast.Attribute)
+                else call.func.id
+                if isinstance(call.func, ast.Name)
+                else ""
+            )
+            if name:
+                yield name, ast.unparse(ast.Tuple(elts=call.args, ctx=ast.Load())), ast.unparse(value)
+
+
+def _is_literal(node: ast.expr) -> bool:
+    try:
+        ast.literal_eval(node)
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+        return False
+    return True
+
+
+def _module(tables: Mapping[str, list[tuple[str, str]]]) -> str:
+    lines = [
+        "def _answer(table, arguments):",
+        "    return next((value for known, value in table if known == arguments), 'garbage')",
+    ]
+    for name, cases in tables.items():
+        rows = ", ".join(f"({arguments}, {value})" for arguments, value in cases)
+        lines += [f"_{name} = [{rows}]", f"def {name}(*arguments): return _answer(_{name}, arguments)"]
+    return "\n".join(lines) + "\n"
