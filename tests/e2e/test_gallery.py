@@ -2,6 +2,7 @@
 
 import json
 import re
+import tempfile
 
 import pytest
 
@@ -15,6 +16,11 @@ RUIN = {"D01", "D02", "D04", "D05", "D06", "D07", "D08"}
 LAYERS = {"static", "grader", "scripted", "differential"}
 FIELDS = {"code", "layer", "what", "needs", "judge", "reference", "records", "manifest"}
 UNSOLVABLE = [name for name in NAMES if defect(name)["code"] == "D13"]
+
+
+@pytest.fixture(autouse=True)
+def folder_for_scratch_files(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -22,7 +22,7 @@ def tasks(rng: Random):
 
 @env.setup
 def open_notebook(world: World, task: Task) -> None:
-    world.state = {"notes": task.data["notes"]}
+    world.state = {"notes": dict(task.data["notes"])}
 
 
 @env.tool

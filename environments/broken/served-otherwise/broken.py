@@ -1,5 +1,6 @@
 """Refunds: pay back what a customer is owed."""
 
+import copy
 from random import Random
 
 from sandlot import Agent, Environment, Evidence, Task, ToolError, World
@@ -21,7 +22,7 @@ def tasks(rng: Random):
 
 @env.setup
 def fill(world: World, task: Task) -> None:
-    world.state = {"orders": task.data["orders"]}
+    world.state = {"orders": copy.deepcopy(task.data["orders"])}
 
 
 @env.tool
