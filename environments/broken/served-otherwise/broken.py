@@ -43,7 +43,7 @@ async def refund(world: World, order: str, euros: float) -> str:
     return f"Refunded {cents} cents."
 
 
-def found(world: World, order: str) -> dict[str, int]:
+def found(world: World, order: str) -> dict:
     if order not in world.state["orders"]:
         raise ToolError(f"no order {order!r}")
     return world.state["orders"][order]
@@ -51,7 +51,8 @@ def found(world: World, order: str) -> dict[str, int]:
 
 @env.check(points=1)
 def refund_is_right(evidence: Evidence, task: Task) -> bool:
-    return evidence.state["orders"][task.key["order"]]["refunded"] == task.key["cents"]
+    row = evidence.state["orders"][task.key["order"]]
+    return row["refunded"] == task.key["cents"]
 
 
 @env.solution

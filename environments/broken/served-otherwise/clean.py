@@ -42,10 +42,11 @@ async def refund(world: World, order: str, amount_cents: int, reason: str) -> st
     if not 0 < cents <= row["cents"] - row["refunded"]:
         raise ToolError(f"{order} can be refunded up to {row['cents'] - row['refunded']} cents")
     row["refunded"] += cents
+    row["reason"] = reason
     return f"Refunded {cents} cents."
 
 
-def found(world: World, order: str) -> dict[str, int]:
+def found(world: World, order: str) -> dict:
     if order not in world.state["orders"]:
         raise ToolError(f"no order {order!r}")
     return world.state["orders"][order]
@@ -53,7 +54,8 @@ def found(world: World, order: str) -> dict[str, int]:
 
 @env.check(points=1)
 def refund_is_right(evidence: Evidence, task: Task) -> bool:
-    return evidence.state["orders"][task.key["order"]]["refunded"] == task.key["cents"]
+    row = evidence.state["orders"][task.key["order"]]
+    return row["refunded"] == task.key["cents"] and row.get("reason") == task.key["reason"]
 
 
 @env.solution
