@@ -1,11 +1,11 @@
 """Copies the gallery with every name its authors chose replaced: `python environments/broken/rename.py OUT --seed 1`.
 
-Environments, folders, files, task ids, functions, variables, tools, their arguments, checks and classes get made-up names, the
-same in code, prompts, golden solutions and the tools as served. What is left is what the code does, so an auditor that finds less
-in the copy looked at names. Comments go too. `OUT/index.json` says what became of what.
+Environments, folders, files, task ids, functions, variables, tools, their arguments, checks, classes and the fields of state,
+data and keys get made-up names, the same in code, prompts, golden solutions and the tools as served. What is left is what the
+code does, so an auditor that finds less in the copy looked at names. Comments go too. `OUT/index.json` says what became of what.
 
-Kept: what Sandlot calls by name (`world`, `evidence`, `task`, the members of a tool class), the fields of data files, and the
-texts of prompts and of files inside the worlds.
+Kept: what Sandlot calls by name (`world`, `evidence`, `task`, the members of a tool class), fields that a data file or a prompt
+speaks of, and the texts of prompts and of files inside the worlds.
 """
 
 import argparse
@@ -20,7 +20,7 @@ from pathlib import Path
 from random import Random
 
 HERE = Path(__file__).parent
-BY_CONTRACT = {"world", "evidence", "task", "agent", "self", "cls", "bash", "command", "__builtins__"}
+BY_CONTRACT = {"world", "evidence", "task", "agent", "self", "cls", "bash", "command", "__builtins__", "state", "answer"}
 CONSONANTS, VOWELS = "bdfgklmnprstvz", "aeiou"
 
 
@@ -49,6 +49,10 @@ class Chosen(ast.NodeVisitor):
         self.functions: set[str] = set()
         self.spoken: set[str] = set()
         """Those that also stand in texts: tools, their arguments, checks."""
+        self.fields: set[str] = set()
+        """Constants that something is looked up by."""
+        self.prose: set[str] = set()
+        """Words of longer texts."""
         self.imported: set[str] = set()
 
     def visit_ClassDef(self, node: ast.ClassDef) -> None:
@@ -86,10 +90,24 @@ class Chosen(ast.NodeVisitor):
     def visit_Call(self, node: ast.Call) -> None:
         if _is_agent_call(node):
             self.spoken |= {word.arg for word in node.keywords if word.arg}
+        if isinstance(node.func, ast.Attribute) and node.func.attr in {"get", "pop", "setdefault"} and node.args:
+            self._note_field(node.args[0])
         for word in node.keywords:
             if word.arg in {"id", "name"} and isinstance(word.value, ast.Constant) and isinstance(word.value.value, str):
                 self.spoken.add(word.value.value)
         self.generic_visit(node)
+
+    def visit_Subscript(self, node: ast.Subscript) -> None:
+        self._note_field(node.slice)
+        self.generic_visit(node)
+
+    def visit_Constant(self, node: ast.Constant) -> None:
+        if isinstance(node.value, str) and " " in node.value:
+            self.prose |= set(re.findall(r"\w+", node.value.lower()))
+
+    def _note_field(self, node: ast.expr) -> None:
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.isidentifier() and node.value.islower():
+            self.fields.add(node.value)
 
     def visit_alias(self, node: ast.alias) -> None:
         self.imported.add((node.asname or node.name).partition(".")[0])
@@ -177,14 +195,15 @@ def renamed(sources: dict[str, str], kept: Iterable[str], words: Words) -> tuple
     for tree in trees.values():
         chosen.visit(tree)
     left = BY_CONTRACT | chosen.imported | set(kept)
-    new = {name: words.like(name) for name in sorted(chosen.names | chosen.spoken) if name not in left}
-    spoken = {name: new[name] for name in sorted(chosen.spoken) if name in new}
+    texts = chosen.spoken | (chosen.fields - chosen.prose)
+    new = {name: words.like(name) for name in sorted(chosen.names | texts) if name not in left}
+    spoken = {name: new[name] for name in sorted(texts) if name in new}
     names = {name: new[name] for name in sorted(chosen.names) if name in new}
-    texts = {
+    written = {
         file: ast.unparse(ast.fix_missing_locations(Renaming(names, spoken, chosen.functions, words).visit(tree))) + "\n"
         for file, tree in trees.items()
     }
-    return texts, spoken
+    return written, spoken
 
 
 def copy_folder(folder: Path, out: Path, words: Words) -> dict[str, str]:
