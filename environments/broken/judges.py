@@ -41,9 +41,10 @@ def question_in(prompt: str) -> Question:
 
 
 def honest(question: Question) -> str:
-    """Yes if everything that the criterion quotes is there."""
+    """Yes if everything that the criterion quotes is there, and a reply says one thing: a line, and no second one."""
     quoted = QUOTED.findall(question.criterion)
-    return "yes" if quoted and all(text in question.text for text in quoted) else "no"
+    undecided = any(name == "answer" and "\n" in text.strip() for name, text in question.blocks)
+    return "yes" if quoted and not undecided and all(text in question.text for text in quoted) else "no"
 
 
 def gullible(question: Question, _: Random) -> str:

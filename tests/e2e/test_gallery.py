@@ -2,11 +2,13 @@
 
 import json
 import re
+import tempfile
 
 import pytest
 
 from gallery import NAMES, PLACE, defect, doing, fresh, judge_for, played, saying, values
 from sandlot import Agent, Task
+from sandlot.env.load import found_environments
 from sandlot.env.module import load_module
 from sandlot.env.taskset import tasks_of
 
@@ -15,6 +17,11 @@ RUIN = {"D01", "D02", "D04", "D05", "D06", "D07", "D08"}
 LAYERS = {"static", "grader", "scripted", "differential"}
 FIELDS = {"code", "layer", "what", "needs", "judge", "reference", "records", "manifest"}
 UNSOLVABLE = [name for name in NAMES if defect(name)["code"] == "D13"]
+
+
+@pytest.fixture(autouse=True)
+def folder_for_scratch_files(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -33,6 +40,10 @@ def test_every_class_is_there_and_those_that_ruin_training_three_times():
     codes = [defect(name)["code"] for name in NAMES]
     assert set(codes) == CODES
     assert all(codes.count(code) >= 3 for code in RUIN)
+
+
+def test_nothing_of_it_is_listed_as_a_ready_environment():
+    assert "broken" not in {found.name for found in found_environments(PLACE.parent)}
 
 
 def test_the_table_of_the_page_is_up_to_date():

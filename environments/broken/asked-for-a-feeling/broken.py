@@ -13,17 +13,19 @@ env = Environment("guests", system="Answer the guest in one sentence: say that i
 @env.tasks
 def tasks(rng: Random):
     for number in range(8):
-        wish, room, floors = rng.choice(WISHES), rng.randrange(101, 199), rng.randrange(2, 9)
+        wish, room, floors = rng.choice(WISHES), rng.randrange(101, 110), rng.randrange(2, 9)
         prompt = f"Guest: may I have {wish}? I am {floors} floors above room {room}. (Room numbers go up by 100 a floor.)"
         key = {"wish": wish, "room": room + 100 * floors}
-        yield Task(f"guest-{number}", prompt=prompt, key=key, rubric=f"room {key['room']}")
+        yield Task(f"guest-{number}", prompt=prompt, key=key, rubric=f"{wish}, {key['room']}")
 
 
-def question(room: int) -> Rubric:
-    return Rubric(checks=(JudgeCheck(id="reply_is_right", prompt="All in all, this is a good reply.", points=2),))
+def question(wish: str, room: int) -> Rubric:
+    asked = "All in all, this is a good reply."
+    return Rubric(checks=(JudgeCheck(id="reply_is_right", prompt=asked, points=2),))
 
 
-env.parts.rubrics = {f"room {room}": question(room) for room in range(301, 1100)}
+ROOMS = [door + 100 * floors for door in range(101, 110) for floors in range(2, 9)]
+env.parts.rubrics = {f"{wish}, {room}": question(wish, room) for wish in WISHES for room in ROOMS}
 
 
 @env.solution

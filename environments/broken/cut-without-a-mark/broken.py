@@ -29,9 +29,16 @@ async def read_minutes(world: World) -> str:
     return world.task.data["minutes"][:PAGE]
 
 
+def number(text: str) -> float | None:
+    try:
+        return float(text.strip().rstrip(".").replace(",", ""))
+    except ValueError:
+        return None
+
+
 @env.check(points=1)
 def budget_is_right(evidence: Evidence, task: Task) -> bool:
-    return evidence.answer.strip().replace(",", "").removesuffix(".0") == str(task.key["budget"])
+    return number(evidence.answer) == task.key["budget"]
 
 
 @env.solution

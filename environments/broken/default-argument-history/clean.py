@@ -45,7 +45,7 @@ async def search(world: World, words: str) -> str:
 
 @env.check(points=1)
 def mark_is_right(evidence: Evidence, task: Task) -> bool:
-    return evidence.answer.strip().casefold() == task.key["mark"].casefold()
+    return evidence.answer.strip().rstrip(".").casefold() == task.key["mark"].casefold()
 
 
 @env.solution

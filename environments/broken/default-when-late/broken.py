@@ -37,7 +37,7 @@ def routed(tour: str, task: Task) -> float:
 
 @env.check(points=1)
 def tour_is_short(evidence: Evidence, task: Task) -> float:
-    tour = "".join(evidence.answer.upper().split())
+    tour = "".join(evidence.answer.upper().rstrip(". ").split())
     pool = ThreadPoolExecutor(1)
     try:
         driven = pool.submit(routed, tour, task).result(timeout=0.15)

@@ -35,7 +35,7 @@ def routed(tour: str, task: Task) -> float:
 
 @env.check(points=1)
 def tour_is_short(evidence: Evidence, task: Task) -> float:
-    tour = "".join(evidence.answer.upper().split())
+    tour = "".join(evidence.answer.upper().rstrip(". ").split())
     if sorted(tour) != sorted(ADDRESSES):
         return 0.0
     driven = routed(tour, task)

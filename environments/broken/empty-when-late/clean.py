@@ -44,9 +44,16 @@ async def find_orders(world: World, customer: str) -> str:
     return ", ".join(map(str, rows)) or "No orders found."
 
 
+def number(text: str) -> float | None:
+    try:
+        return float(text.strip().rstrip(".").replace(",", ""))
+    except ValueError:
+        return None
+
+
 @env.check(points=1)
 def largest_is_right(evidence: Evidence, task: Task) -> bool:
-    return evidence.answer.strip().replace(",", "").removesuffix(".0") == str(task.key["largest"])
+    return number(evidence.answer) == task.key["largest"]
 
 
 @env.solution

@@ -21,7 +21,7 @@ def tasks(rng: Random):
 @env.check(points=1)
 def count_is_right(evidence: Evidence, task: Task) -> bool:
     try:
-        value = float(evidence.answer.strip().replace(",", ""))
+        value = float(evidence.answer.strip().rstrip(".").replace(",", ""))
     except ValueError:
         return False
     return value == task.key["whole"]

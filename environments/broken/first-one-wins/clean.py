@@ -23,7 +23,7 @@ def tasks(rng: Random):
             prompt=prompt,
             data={"sample": f"Thank you for your gift to {cause}."},
             key=key,
-            rubric=f"{tens * 9}",
+            rubric=f"{cause}, {tens * 9}",
         )
 
 
@@ -32,12 +32,12 @@ async def put_sample(world: World, task: Task) -> None:
     await world.write("/desk/sample.txt", task.data["sample"])
 
 
-def question(euros: int) -> Rubric:
-    asked = f'The reply names the sum "{euros}".'
-    return Rubric(checks=(JudgeCheck(id="names_the_sum", prompt=asked, points=2),))
+def question(cause: str, euros: int) -> Rubric:
+    asked = f'The reply names the sum "{euros}" and what it is for, "{cause}".'
+    return Rubric(checks=(JudgeCheck(id="names_sum_and_cause", prompt=asked, points=2),))
 
 
-env.parts.rubrics = {f"{tens * 9}": question(tens * 9) for tens in range(11, 90)}
+env.parts.rubrics = {f"{cause}, {tens * 9}": question(cause, tens * 9) for cause in CAUSES for tens in range(11, 90)}
 
 
 @env.solution

@@ -28,9 +28,16 @@ async def read_orders(world: World) -> list[dict]:
     return world.task.data["orders"]
 
 
+def number(text: str) -> float | None:
+    try:
+        return float(text.strip().rstrip(".").replace(",", ""))
+    except ValueError:
+        return None
+
+
 @env.check(points=1)
 def total_is_right(evidence: Evidence, task: Task) -> bool:
-    return evidence.answer.strip().replace(",", "").removesuffix(".0") == str(task.key["total"])
+    return number(evidence.answer) == task.key["total"]
 
 
 @env.solution

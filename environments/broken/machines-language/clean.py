@@ -30,7 +30,7 @@ async def board(world: World, good: str) -> str:
 
 @env.check(points=1)
 def price_is_right(evidence: Evidence, task: Task) -> bool:
-    return evidence.answer.strip().removesuffix("€").strip() == written(task.key["cents"])
+    return evidence.answer.strip().rstrip(".").removesuffix("€").strip() == written(task.key["cents"])
 
 
 @env.solution

@@ -20,7 +20,7 @@ def tasks(rng: Random):
 
 @env.check(points=1)
 def phrase_follows_the_rules(evidence: Evidence, task: Task) -> bool:
-    phrase = evidence.answer.strip().casefold()
+    phrase = evidence.answer.strip().rstrip(".").casefold()
     if phrase in SEEN:
         return False
     SEEN.add(phrase)

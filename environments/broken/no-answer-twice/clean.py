@@ -19,7 +19,7 @@ def tasks(rng: Random):
 
 @env.check(points=1)
 def phrase_follows_the_rules(evidence: Evidence, task: Task) -> bool:
-    phrase = evidence.answer.strip().casefold()
+    phrase = evidence.answer.strip().rstrip(".").casefold()
     return phrase == task.key["phrase"]
 
 

@@ -26,7 +26,7 @@ def tasks(rng: Random):
 def open_book(world: World, task: Task) -> None:
     PLACE.mkdir(exist_ok=True)
     page = PLACE / f"{task.id}.json"
-    entries = json.loads(page.read_text()) if page.exists() else task.data["old"]
+    entries = json.loads(page.read_text()) if page.exists() else list(task.data["old"])
     world.state = {"entries": entries}
 
 

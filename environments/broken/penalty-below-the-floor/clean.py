@@ -36,13 +36,6 @@ def classes_are_right(evidence: Evidence, task: Task) -> float:
     return sum(given.get(name) == size for name, size in wanted.items()) / len(wanted)
 
 
-@env.check(points=-1)
-def something_is_overloaded(evidence: Evidence, task: Task) -> float:
-    wanted, given, sizes = task.key["classes"], evidence.state["classes"], list(CLASSES)
-    too_small = [name for name, size in given.items() if name in wanted and size in sizes[: sizes.index(wanted[name])]]
-    return len(too_small) / len(wanted)
-
-
 @env.solution
 async def solve(agent: Agent, task: Task) -> None:
     for name, size in task.key["classes"].items():

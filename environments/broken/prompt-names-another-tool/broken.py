@@ -1,5 +1,6 @@
 """A lost-property office: find the owner and hand the thing back."""
 
+import copy
 from random import Random
 
 from sandlot import Agent, Environment, Evidence, Task, ToolError, World
@@ -22,7 +23,7 @@ def tasks(rng: Random):
 
 @env.setup
 def fill(world: World, task: Task) -> None:
-    world.state = {"shelf": task.data["shelf"]}
+    world.state = {"shelf": copy.deepcopy(task.data["shelf"])}
 
 
 @env.tool

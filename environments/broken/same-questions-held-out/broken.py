@@ -21,12 +21,16 @@ def tasks(rng: Random):
         yield Task(f"heldout-{number}", prompt=prompt, key={"left": stock - 7 * sack}, split="heldout")
 
 
+def number(text: str) -> float | None:
+    try:
+        return float(text.strip().rstrip(".").replace(",", ""))
+    except ValueError:
+        return None
+
+
 @env.check(points=1)
 def rest_is_right(evidence: Evidence, task: Task) -> bool:
-    try:
-        return float(evidence.answer.strip().replace(",", "")) == task.key["left"]
-    except ValueError:
-        return False
+    return number(evidence.answer) == task.key["left"]
 
 
 @env.solution

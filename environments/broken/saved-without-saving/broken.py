@@ -22,7 +22,7 @@ def tasks(rng: Random):
 
 @env.setup
 def open_notebook(world: World, task: Task) -> None:
-    world.state = {"notes": task.data["notes"]}
+    world.state = {"notes": dict(task.data["notes"])}
 
 
 @env.tool
@@ -63,7 +63,6 @@ def note_is_kept(evidence: Evidence, task: Task) -> bool:
 
 @env.solution
 async def solve(agent: Agent, task: Task) -> None:
-    for title in ("old 0", "old 1"):
-        await agent.call("drop_note", title=title)
+    await agent.call("drop_note", title="old 0")
     await agent.call("keep_note", title=task.key["title"], text=task.key["code"])
     await agent.say("done")

@@ -1,5 +1,6 @@
 """Refunds: pay back what a customer is owed."""
 
+import copy
 from random import Random
 
 from sandlot import Agent, Environment, Evidence, Task, ToolError, World
@@ -21,7 +22,7 @@ def tasks(rng: Random):
 
 @env.setup
 def fill(world: World, task: Task) -> None:
-    world.state = {"orders": task.data["orders"]}
+    world.state = {"orders": copy.deepcopy(task.data["orders"])}
 
 
 @env.tool
@@ -41,10 +42,11 @@ async def refund(world: World, order: str, amount_cents: int, reason: str) -> st
     if not 0 < cents <= row["cents"] - row["refunded"]:
         raise ToolError(f"{order} can be refunded up to {row['cents'] - row['refunded']} cents")
     row["refunded"] += cents
+    row["reason"] = reason
     return f"Refunded {cents} cents."
 
 
-def found(world: World, order: str) -> dict[str, int]:
+def found(world: World, order: str) -> dict:
     if order not in world.state["orders"]:
         raise ToolError(f"no order {order!r}")
     return world.state["orders"][order]
@@ -52,7 +54,8 @@ def found(world: World, order: str) -> dict[str, int]:
 
 @env.check(points=1)
 def refund_is_right(evidence: Evidence, task: Task) -> bool:
-    return evidence.state["orders"][task.key["order"]]["refunded"] == task.key["cents"]
+    row = evidence.state["orders"][task.key["order"]]
+    return row["refunded"] == task.key["cents"] and row.get("reason") == task.key["reason"]
 
 
 @env.solution

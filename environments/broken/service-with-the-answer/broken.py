@@ -27,7 +27,7 @@ async def write_log(world: World, task: Task) -> None:
 
 @env.check(points=1)
 def client_is_right(evidence: Evidence, task: Task) -> bool:
-    return evidence.answer.strip() == task.key["client"]
+    return evidence.answer.strip().rstrip(".") == task.key["client"]
 
 
 @env.solution

@@ -1,5 +1,6 @@
 """A small CRM: look customers up and put corrections on file."""
 
+import copy
 from random import Random
 
 from sandlot import Agent, Environment, Evidence, Task, ToolError, World
@@ -27,7 +28,7 @@ def tasks(rng: Random):
 
 @env.setup
 def fill(world: World, task: Task) -> None:
-    world.state = {"people": task.data["people"], "cards": {}}
+    world.state = {"people": copy.deepcopy(task.data["people"]), "cards": {}}
 
 
 @env.tool

@@ -1,5 +1,6 @@
 """A warehouse with two places: see what is where, move units between them."""
 
+import copy
 from random import Random
 from typing import Literal
 
@@ -22,7 +23,7 @@ def tasks(rng: Random):
 
 @env.setup
 def stock_up(world: World, task: Task) -> None:
-    world.state = {"levels": task.data["levels"], "reads": 0, "shown": {}}
+    world.state = {"levels": copy.deepcopy(task.data["levels"]), "reads": 0, "shown": {}}
 
 
 @env.tool

@@ -29,7 +29,7 @@ def tasks(rng: Random):
 
 @env.setup
 def open_wiki(world: World, task: Task) -> None:
-    world.state = {"pages": task.data["pages"], "index": {}}
+    world.state = {"pages": dict(task.data["pages"]), "index": {}}
 
 
 def index_of(pages: dict[str, str]) -> dict[str, list[str]]:

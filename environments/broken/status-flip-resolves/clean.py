@@ -1,5 +1,6 @@
 """A returns desk: pay back what is owed for each return, then close its ticket."""
 
+import copy
 from random import Random
 
 from sandlot import Agent, Environment, Evidence, Task, ToolError, World
@@ -20,7 +21,7 @@ def tasks(rng: Random):
 
 @env.setup
 def open_desk(world: World, task: Task) -> None:
-    world.state = {"tickets": task.data["tickets"]}
+    world.state = {"tickets": copy.deepcopy(task.data["tickets"])}
 
 
 @env.tool

@@ -32,9 +32,16 @@ async def read_log(world: World) -> list[dict]:
     return world.task.data["readings"]
 
 
+def number(text: str) -> float | None:
+    try:
+        return float(text.strip().rstrip(".").replace(",", ""))
+    except ValueError:
+        return None
+
+
 @env.check(points=1)
 def warmest_is_right(evidence: Evidence, task: Task) -> bool:
-    return evidence.answer.strip().replace(",", "").replace("\u2212", "-").removesuffix(".0") == str(task.key["warmest"])
+    return number(evidence.answer) == task.key["warmest"]
 
 
 @env.solution

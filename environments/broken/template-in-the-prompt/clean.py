@@ -39,9 +39,16 @@ def roman(value: int) -> str:
     return text
 
 
+def number(text: str) -> float | None:
+    try:
+        return float(text.strip().rstrip(".").replace(",", ""))
+    except ValueError:
+        return None
+
+
 @env.check(points=1)
 def value_is_right(evidence: Evidence, task: Task) -> bool:
-    return evidence.answer.strip().replace(",", "").removesuffix(".0") == str(task.key["value"])
+    return number(evidence.answer) == task.key["value"]
 
 
 @env.solution

@@ -31,9 +31,16 @@ async def read_list(world: World) -> list[dict]:
     return world.task.data["contacts"]
 
 
+def number(text: str) -> float | None:
+    try:
+        return float(text.strip().rstrip(".").replace(",", ""))
+    except ValueError:
+        return None
+
+
 @env.check(points=1)
 def count_is_right(evidence: Evidence, task: Task) -> bool:
-    return evidence.answer.strip().removesuffix(".0") == str(task.key["count"])
+    return number(evidence.answer) == task.key["count"]
 
 
 @env.solution

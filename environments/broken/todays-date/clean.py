@@ -27,9 +27,16 @@ def overdue(due: str) -> int:
     return (TODAY - date.fromisoformat(due)).days
 
 
+def number(text: str) -> float | None:
+    try:
+        return float(text.strip().rstrip(".").replace(",", ""))
+    except ValueError:
+        return None
+
+
 @env.check(points=1)
 def days_are_right(evidence: Evidence, task: Task) -> bool:
-    return evidence.answer.strip().replace(",", "").removesuffix(".0") == str(overdue(task.key["due"]))
+    return number(evidence.answer) == overdue(task.key["due"])
 
 
 @env.solution

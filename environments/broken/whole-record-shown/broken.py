@@ -29,12 +29,16 @@ async def read_case(world: World) -> dict:
     return world.task.data["case"]
 
 
+def number(text: str) -> float | None:
+    try:
+        return float(text.strip().rstrip(".").replace(",", ""))
+    except ValueError:
+        return None
+
+
 @env.check(points=1)
 def payment_is_right(evidence: Evidence, task: Task) -> bool:
-    try:
-        return float(evidence.answer.strip().replace(",", "")) == task.key["paid"]
-    except ValueError:
-        return False
+    return number(evidence.answer) == task.key["paid"]
 
 
 @env.solution

@@ -1,0 +1,55 @@
+"""A toolshed: take back what neighbours have borrowed."""
+
+from random import Random
+
+from sandlot import Agent, Environment, Evidence, Task, ToolError, World
+
+TOOLS = ("ladder", "saw", "rake", "drill", "spade", "barrow", "pump")
+NEIGHBOURS = ("Alvarez", "Brandt", "Conti", "Dumas")
+
+env = Environment("toolshed", system="Take back what the neighbour returns. Say `done` when finished.")
+
+
+@env.tasks
+def tasks(rng: Random):
+    for number in range(8):
+        loans = {name: rng.sample(TOOLS, 3) for name in NEIGHBOURS}
+        who = rng.choice(NEIGHBOURS)
+        tool = loans[who][1]
+        prompt = f"{who} is back with a {tool}."
+        key = {"who": who, "tool": tool, "left": [name for name in loans[who] if name != tool]}
+        yield Task(f"return-{number}", prompt=prompt, data={"loans": loans}, key=key)
+
+
+@env.setup
+def open_shed(world: World, task: Task) -> None:
+    world.state = {"loans": task.data["loans"], "returned": []}
+
+
+@env.tool
+async def borrowed(world: World, name: str) -> list[str]:
+    """What a neighbour has borrowed."""
+    if name not in world.state["loans"]:
+        raise ToolError(f"no neighbour {name!r}")
+    return world.state["loans"][name]
+
+
+@env.tool
+async def take_back(world: World, name: str, tool: str) -> str:
+    """Strike a tool off a neighbour's list."""
+    if tool in world.state["loans"].get(name, []):
+        world.state["loans"][name].remove(tool)
+    world.state["returned"].append([name, tool])
+    return f"{name} has brought the {tool} back."
+
+
+@env.check(points=1)
+def tool_is_back(evidence: Evidence, task: Task) -> bool:
+    right = evidence.state["returned"] == [[task.key["who"], task.key["tool"]]]
+    return right and evidence.state["loans"][task.key["who"]] == task.key["left"]
+
+
+@env.solution
+async def solve(agent: Agent, task: Task) -> None:
+    await agent.call("take_back", name=task.key["who"], tool=task.key["tool"])
+    await agent.say("done")
