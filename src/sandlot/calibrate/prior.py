@@ -1,9 +1,9 @@
 """What the other tasks of a family say about one of them: a Beta distribution fitted by moments.
 
 Each task's belief has a mean and a variance; the family's mean is the mean of means, its variance what the means differ by and
-what each is unsure of, together. Fitting that and believing anew is repeated until it stands still. Since beliefs do not depend
-on why counting stopped, tasks that were given more rollouts because they were hard to place do not bend it, as they would bend
-plain shares.
+what each is unsure of, together. The family looked for is the one that gives itself back: believed in, and fitted to what is then
+believed. Since beliefs do not depend on why counting stopped, tasks that were given more rollouts because they were hard to place
+do not bend it, as they would bend plain shares.
 
 A task never counts in its own prior: its rollouts would be believed twice. And with every family goes one imagined task of
 which nothing is known, so that a few that came out alike do not make a certainty.
@@ -17,9 +17,10 @@ from sandlot.calibrate.rule import UNKNOWN, Belief
 
 FEWEST = 5
 """Tasks seen, besides the one it is for, from which a family says something."""
-STRONGEST = 24.0
-"""Rollouts that a family's word is worth at most: a task's own must be able to overrule it."""
-ROUNDS = 200
+STRONGEST = 12.0
+"""Rollouts that a family's word is worth at most: the first few of a task unlike the others must not be outvoted by it."""
+WEAKEST = 0.05
+HALVINGS = 24
 
 Seen = tuple[int, int]
 """Passed, of scored."""
@@ -30,22 +31,32 @@ def fitted(tasks: tuple[tuple[Seen, int], ...]) -> Belief:
     seen = [(counts, number) for counts, number in tasks if counts[1] > 0]
     if sum(number for _, number in seen) < FEWEST:
         return UNKNOWN
-    family = UNKNOWN
-    for _ in range(ROUNDS):
-        beliefs = [(UNKNOWN, 1), *((family.after(*counts), number) for counts, number in seen)]
-        following = _by_moments(beliefs)
-        if abs(following.a - family.a) + abs(following.b - family.b) < 1e-6 * (family.a + family.b):
-            return following
-        family = following
-    return family
+    low, high = WEAKEST, STRONGEST
+    if _strength(_with_strength(high, seen), seen) >= high:
+        return _with_strength(high, seen)
+    for _ in range(HALVINGS):
+        middle = (low * high) ** 0.5
+        if _strength(_with_strength(middle, seen), seen) > middle:
+            low = middle
+        else:
+            high = middle
+    return _with_strength(low, seen)
 
 
-def _by_moments(beliefs: list[tuple[Belief, int]]) -> Belief:
-    whole = sum(number for _, number in beliefs)
-    mean = sum(belief.mean * number for belief, number in beliefs) / whole
-    spread = sum((belief.variance + (belief.mean - mean) ** 2) * number for belief, number in beliefs) / whole
-    strength = min(STRONGEST, mean * (1 - mean) / spread - 1)
+def _with_strength(strength: float, seen: list[tuple[Seen, int]]) -> Belief:
+    """The family of this strength whose mean is the mean of what is then believed of each task."""
+    passed = UNKNOWN.mean + sum(number * counts[0] / (strength + counts[1]) for counts, number in seen)
+    scored = 1 + sum(number * counts[1] / (strength + counts[1]) for counts, number in seen)
+    mean = passed / scored
     return Belief(mean * strength, (1 - mean) * strength)
+
+
+def _strength(family: Belief, seen: list[tuple[Seen, int]]) -> float:
+    """The strength of the Beta distribution with the mean and variance of all that is believed, with this family as prior."""
+    beliefs = [(UNKNOWN, 1), *((family.after(*counts), number) for counts, number in seen)]
+    whole = sum(number for _, number in beliefs)
+    spread = sum((belief.variance + (belief.mean - family.mean) ** 2) * number for belief, number in beliefs) / whole
+    return family.mean * (1 - family.mean) / spread - 1
 
 
 _fitted = lru_cache(maxsize=4096)(fitted)
