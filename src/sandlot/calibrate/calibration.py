@@ -4,13 +4,14 @@ It is bound to whom and what it was measured with: model, sampling, harness, fin
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from statistics import fmean
 
 import msgspec
 
 from sandlot.calibrate.placement import Label, Placement, placements
-from sandlot.calibrate.prior import family_of_all
+from sandlot.calibrate.prior import PRIOR, family_of_all
 from sandlot.calibrate.rates import GRID, Fixed, Rates, error_of_fixed, fixed_with_same_error, rates_at, rates_over
 from sandlot.calibrate.rule import Belief, Rule
 from sandlot.calibrate.standing import Standing
@@ -36,7 +37,7 @@ class FamilyRecord(msgspec.Struct, frozen=True, kw_only=True):
     std: float
     a: float
     b: float
-    """Beta(a, b), fitted to all of them. Each task is placed with what the others show."""
+    """Beta(a, b), fitted to all of them. Each task is placed with what the others show, believed more cautiously."""
 
 
 class Errors(msgspec.Struct, frozen=True, kw_only=True):
@@ -148,7 +149,7 @@ def summed_up(
 ) -> Calibration:
     """The calibration as it stands."""
     found = placements(standing, group=group)
-    families = _families(standing)
+    families = families_of(standing)
     teaching = {each.task for each in found if each.teaches}
     return Calibration(
         format=FORMAT,
@@ -166,8 +167,10 @@ def summed_up(
         group=group,
         placements=found,
         families={
-            name: FamilyRecord(tasks=number, mean=belief.mean, std=belief.variance**0.5, a=belief.a, b=belief.b)
-            for name, (belief, number) in families.items()
+            name: FamilyRecord(
+                tasks=each.tasks, mean=each.truth.mean, std=each.truth.variance**0.5, a=each.truth.a, b=each.truth.b
+            )
+            for name, each in families.items()
         },
         errors=errors_of(standing.rule, families.values()),
         informative=fmean(each.informative for each in found),
@@ -177,19 +180,25 @@ def summed_up(
     )
 
 
-def errors_of(rule: Rule, families: Iterable[tuple[Belief, int]]) -> Errors:
-    """The error rates of the rule for tasks of these families, each with how many tasks it has."""
-    weighed = Counter[Belief]()
-    for belief, number in families:
-        weighed[belief] += number
-    expected = _mean([(rates_over(rule, belief, belief), number) for belief, number in weighed.items()])
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A family: the prior its tasks are placed with, how it is, and how many they are."""
+
+    prior: Belief
+    truth: Belief
+    tasks: int
+
+
+def errors_of(rule: Rule, families: Collection[Known]) -> Errors:
+    """The error rates of the rule for tasks of these families."""
+    whole = sum(each.tasks for each in families)
+    expected = _mean([(rates_over(rule, each.prior, each.truth), each.tasks) for each in families])
 
     def error_at(scored: int) -> float:
-        errors = (error_of_fixed(rule, belief, belief, scored) * number for belief, number in weighed.items())
-        return sum(errors) / weighed.total()
+        return sum(error_of_fixed(rule, each.prior, each.truth, scored) * each.tasks for each in families) / whole
 
     return Errors(
-        grid=tuple(_mean([(rates_at(rule, belief, rate), number) for belief, number in weighed.items()]) for rate in GRID),
+        grid=tuple(_mean([(rates_at(rule, each.prior, rate), each.tasks) for each in families]) for rate in GRID),
         expected=expected,
         fixed=fixed_with_same_error(error_at, error=expected.error),
     )
@@ -202,13 +211,13 @@ def _mean(weighed: Sequence[tuple[Rates, int]]) -> Rates:
     return Rates(rate=weighed[0][0].rate, **means)
 
 
-def _families(standing: Standing) -> dict[str, tuple[Belief, int]]:
-    """Each family as all its tasks show it, and how many they are."""
+def families_of(standing: Standing) -> dict[str, Known]:
+    """Each family as its tasks show it."""
     counts = standing.counts
-    found: dict[str, tuple[Belief, int]] = {}
+    found: dict[str, Known] = {}
     for name in dict.fromkeys(standing.families.values()):
         seen = {task: (counts[task].passed, counts[task].scored) for task, family in standing.families.items() if family == name}
-        found[name] = family_of_all(seen), len(seen)
+        found[name] = Known(family_of_all(seen, PRIOR), family_of_all(seen), len(seen))
     return found
 
 

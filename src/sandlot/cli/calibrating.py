@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from sandlot.calibrate.calibrate import CalibrationConfig, Watch, calibrate_async, expected_rollouts, opening_plan
-from sandlot.calibrate.calibration import Calibration, errors_of
+from sandlot.calibrate.calibration import Calibration, Known, errors_of
 from sandlot.calibrate.placement import Label
 from sandlot.calibrate.rule import UNKNOWN
 from sandlot.calibrate.standing import Standing
@@ -124,7 +124,7 @@ def show_forecast(config: CalibrationConfig, *, runs: Path, json: bool) -> None:
     pilot = pilot_of(env, config.run, runs)
     rows = pilot.rows if pilot else ()
     expected = forecast(likely, rows, at_once=config.run.at_once, limits=env.limits, sandboxed=env.image is not None)
-    errors = errors_of(config.rule, [(UNKNOWN, 1)])
+    errors = errors_of(config.rule, [Known(UNKNOWN, UNKNOWN, 1)])
     shown = msgspec.structs.replace(config, run=public(config.opening))
     if json:
         counts = {"fewest": fewest, "likely": likely, "most": most}

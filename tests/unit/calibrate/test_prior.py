@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandlot.calibrate.prior import FEWEST, STRONGEST, family_of_all, fitted, priors
+from sandlot.calibrate.prior import FEWEST, PRIOR, TRUTH, family_of_all, fitted, priors
 from sandlot.calibrate.rule import UNKNOWN, Belief, Rule, placed
 
 counts = st.integers(0, 32).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n)))
@@ -27,10 +27,10 @@ def test_a_family_gives_itself_back(seen):
         return
     mean, strength = believed_anew(family, seen)
     assert mean == pytest.approx(family.mean, abs=1e-6)
-    if family.a + family.b < STRONGEST * 0.999:
+    if family.a + family.b < PRIOR.strongest * 0.999:
         assert strength == pytest.approx(family.a + family.b, rel=1e-3)
     else:
-        assert strength > STRONGEST * 0.99
+        assert strength > PRIOR.strongest * 0.99
 
 
 @given(st.lists(counts, min_size=1, max_size=12), st.data())
@@ -53,12 +53,15 @@ def test_a_small_family_says_nothing():
     assert priors({str(n): (1, 4) for n in range(FEWEST)}, dict.fromkeys("01234", "all"))["0"] == UNKNOWN
 
 
-def test_tasks_that_came_out_alike_are_no_certainty():
-    family = family_of_all({str(n): (0, 4) for n in range(6)})
-    assert 0 < family.mean < 0.2
-    assert family.variance > 0.01
-    alike = family_of_all({str(n): (3, 10) for n in range(1000)})
-    assert alike.a + alike.b == pytest.approx(STRONGEST)
+def test_tasks_that_came_out_alike_are_no_certainty_to_a_prior_and_may_be_one_in_a_table():
+    none = {str(n): (0, 4) for n in range(6)}
+    assert 0 < family_of_all(none, PRIOR).mean < 0.2
+    assert family_of_all(none, PRIOR).variance > 0.01
+    assert family_of_all(none).mean < 0.02
+    alike = {str(n): (3, 10) for n in range(1000)}
+    prior, truth = family_of_all(alike, PRIOR), family_of_all(alike)
+    assert prior.a + prior.b == pytest.approx(PRIOR.strongest)
+    assert 100 < truth.a + truth.b < TRUTH.strongest
 
 
 @pytest.mark.parametrize(("mean", "sd"), [(0.35, 0.15), (0.5, 0.29), (0.15, 0.12)])
