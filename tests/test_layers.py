@@ -8,7 +8,18 @@ ROOT = Path(__file__).parent.parent / "src" / "sandlot"
 # One line a floor, lowest first. Within a floor, a part in a later group may import one in an earlier group (`a < b`);
 # parts of the same group do not know each other.
 FLOORS = [
-    [["nn"], ["types"], ["errors"], ["clock"], ["threads"], ["author"], ["isolate"], ["stats"], ["comparisons", "differences"]],
+    [
+        ["nn"],
+        ["types"],
+        ["errors"],
+        ["clock"],
+        ["threads"],
+        ["author"],
+        ["isolate"],
+        ["stats"],
+        ["agreement"],
+        ["comparisons", "differences"],
+    ],
     [["limits"], ["rubric"], ["task"], ["trace"], ["tokens"], ["drift"], ["token_faults"]],
     [["ports"], ["calls"]],
     [["sandbox", "tools", "grade", "model", "render", "harness", "capture", "store", "observe", "engine"]],

@@ -4,8 +4,8 @@ Rollouts of one task resemble each other, so means and differences are *clustere
 narrow the answer for that task, not for the next one. Nothing here pretends to know more than the data say: with one task, or
 when every task came out alike, the interval is wide and its `note` says why. Every random draw is seeded.
 
-Shares (`wilson`, `clopper_pearson`), beliefs (`beta_mass`), means (`clustered_mean`, `clustered_share`), comparisons
-(`sign_flip`, `mcnemar`), stopping (`Sprt`), and `pass_at_k`, `quantile`.
+Shares (`wilson`, `clopper_pearson`), beliefs (`beta_mass`, `beta_quantile`), means (`clustered_mean`, `clustered_share`),
+comparisons (`sign_flip`, `mcnemar`), stopping (`Sprt`), and `pass_at_k`, `quantile`.
 """
 
 import math
@@ -69,6 +69,12 @@ def beta_cdf(x: float, a: float, b: float) -> float:
 def beta_mass(low: float, high: float, a: float, b: float) -> float:
     """The share of Beta(a, b) between two values. After k of n, Jeffreys' posterior is a = k + 1/2, b = n - k + 1/2."""
     return max(0.0, beta_cdf(high, a, b) - beta_cdf(low, a, b))
+
+
+@lru_cache(maxsize=4096)
+def beta_quantile(share: float, a: float, b: float) -> float:
+    """The value below which `share` of Beta(a, b) lies."""
+    return _solve(lambda x: beta_cdf(x, a, b), share, 0.0, 1.0)
 
 
 def _beta_fraction(x: float, a: float, b: float) -> float:

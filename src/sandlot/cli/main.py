@@ -12,6 +12,7 @@ import typer
 
 from sandlot.cli import (
     audit,
+    calibrate,
     compare,
     doctor,
     export,
@@ -60,7 +61,7 @@ def options(
 
 
 COMMANDS = (
-    doctor, new, show, play, run, compare, regrade, replay, shell, audit, health, triage, tokens, train, rubric, serve,
+    doctor, new, show, play, run, compare, regrade, replay, shell, audit, health, triage, tokens, calibrate, train, rubric, serve,
     export, images, gc,
 )  # fmt: skip
 for module in COMMANDS:

@@ -4,12 +4,14 @@ import os
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from sandlot.errors import ConfigError
+from sandlot.types import Split
 
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON on stdout.")]
 Env = Annotated[
@@ -26,6 +28,53 @@ Judge = Annotated[
     ),
 ]
 Rubric = Annotated[str | None, typer.Option("--rubric", help="Grade by this rubric instead of the tasks' own.")]
+
+Model = Annotated[
+    str,
+    typer.Option(
+        "--model",
+        "-m",
+        help="`smollm2`, `rookie`, `hf:FOLDER`, `openai:NAME@URL`, `vllm:NAME@URL`, `sglang:NAME@URL`, "
+        "`scripted:golden|noop|random|mixed:P|...`, `replay:RUN`.",
+    ),
+]
+Task = Annotated[list[str] | None, typer.Option("--task", help="Only this task; may be repeated.")]
+SplitOnly = Annotated[Split | None, typer.Option("--split", help="Only tasks of this split.")]
+Image = Annotated[
+    str | None,
+    typer.Option("--image", help="Run in a sandbox of this image, `host`, instead of the environment's own or of none."),
+]
+Sandbox = Annotated[
+    str, typer.Option("--sandbox", help="`native`, `docker`, or `docker:SOCKET`; for environments with an image.")
+]
+AtOnce = Annotated[int, typer.Option("--at-once", help="Rollouts in flight.")]
+Temperature = Annotated[float, typer.Option("--temperature")]
+MaxTokens = Annotated[int | None, typer.Option("--max-tokens", help="Most tokens of one turn.")]
+MaxTotalTokens = Annotated[int | None, typer.Option("--max-total-tokens", help="Stop when the run has used this many tokens.")]
+Harness = Annotated[
+    str | None, typer.Option("--harness", help="`tool-loop`, or your own as `module:attribute`. [default: tool-loop]")
+]
+AgentCommand = Annotated[
+    str | None,
+    typer.Option(
+        "--agent-command", metavar="COMMAND", help="Run this agent in the sandbox; `{prompt}` becomes the task, quoted."
+    ),
+]
+Tokenizer = Annotated[
+    str | None, typer.Option("--tokenizer", metavar="FOLDER", help="Tokenizer and template of a `vllm:` or `sglang:` model.")
+]
+KvGib = Annotated[float | None, typer.Option("--kv-gib", help="Memory for keys and values of a model served here.")]
+Place = Annotated[Path | None, typer.Option("--run", help="The run directory. [default: found by what is run, below --runs]")]
+
+
+class CallsAre(StrEnum):
+    """How tool calls are written."""
+
+    NATIVE = "native"
+    TEXT = "text"
+
+
+Calls = Annotated[CallsAre, typer.Option("--calls", help="How the model writes tool calls.")]
 
 RUNS = Path("runs")
 
@@ -69,3 +118,12 @@ def trace_place(what: str, runs: Path = RUNS) -> tuple[Path, str, int]:
     if not run or not rest.isdigit():
         raise ConfigError(f"`{what}` is not a trace; write RUN/TASK/ROLLOUT, for example `runs/demo-1/add-3/0`")
     return run_path(run, runs), task, int(rest)
+
+
+def pair(text: str, what: str) -> tuple[float, float]:
+    """Two numbers as a person writes them, `0.2:0.5`."""
+    try:
+        low, high = (float(piece) for piece in text.split(":"))
+    except ValueError as error:
+        raise ConfigError(f"--{what} `{text}`: write two numbers with a colon, such as `0.2:0.5`") from error
+    return low, high

@@ -1,23 +1,37 @@
 """`sandlot run`: many attempts at an environment's tasks, graded and kept."""
 
-from enum import StrEnum
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from sandlot.cli.options import RUNS, Env, Json, Judge, Rubric, Runs, print_json
+from sandlot.cli.options import (
+    RUNS,
+    AgentCommand,
+    AtOnce,
+    Calls,
+    CallsAre,
+    Env,
+    Harness,
+    Image,
+    Json,
+    Judge,
+    KvGib,
+    MaxTokens,
+    MaxTotalTokens,
+    Model,
+    Place,
+    Rubric,
+    Runs,
+    Sandbox,
+    SplitOnly,
+    Task,
+    Temperature,
+    Tokenizer,
+    print_json,
+)
 from sandlot.errors import StoreError
-from sandlot.types import Split
 
 Option = typer.Option
-
-
-class Calls(StrEnum):
-    """How tool calls are written."""
-
-    NATIVE = "native"
-    TEXT = "text"
 
 
 def add_to(app: typer.Typer) -> None:
@@ -27,58 +41,35 @@ def add_to(app: typer.Typer) -> None:
 
 def run(
     env: Env,
-    model: Annotated[
-        str,
-        Option(
-            "--model",
-            "-m",
-            help="`smollm2`, `rookie`, `hf:FOLDER`, `openai:NAME@URL`, `vllm:NAME@URL`, `sglang:NAME@URL`, "
-            "`scripted:golden|noop|random|mixed:P|...`, `replay:RUN`.",
-        ),
-    ],
+    model: Model,
     rollouts: Annotated[
         int | None, Option("--rollouts", "-n", help="Rollouts in all, spread over the tasks. [default: one a task]")
     ] = None,
     group: Annotated[int | None, Option("--group", "-g", help="Rollouts of each task.")] = None,
-    task: Annotated[list[str] | None, Option("--task", help="Only this task; may be repeated.")] = None,
-    split: Annotated[Split | None, Option("--split", help="Only tasks of this split.")] = None,
-    image: Annotated[
-        str | None, Option("--image", help="Run in a sandbox of this image, `host`, instead of the environment's own or of none.")
-    ] = None,
-    sandbox: Annotated[
-        str, Option("--sandbox", help="`native`, `docker`, or `docker:SOCKET`; for environments with an image.")
-    ] = "native",
-    at_once: Annotated[int, Option("--at-once", help="Rollouts in flight.")] = 64,
+    task: Task = None,
+    split: SplitOnly = None,
+    image: Image = None,
+    sandbox: Sandbox = "native",
+    at_once: AtOnce = 64,
     judge: Judge = None,
     rubric: Rubric = None,
-    temperature: Annotated[float, Option("--temperature")] = 1.0,
-    max_tokens: Annotated[int | None, Option("--max-tokens", help="Most tokens of one turn.")] = None,
-    max_total_tokens: Annotated[
-        int | None, Option("--max-total-tokens", help="Stop when the run has used this many tokens.")
-    ] = None,
+    temperature: Temperature = 1.0,
+    max_tokens: MaxTokens = None,
+    max_total_tokens: MaxTotalTokens = None,
     max_usd: Annotated[float | None, Option("--max-usd", help="Stop when the run has cost this much; needs --price.")] = None,
     price: Annotated[
         str | None, Option("--price", metavar="IN/OUT", help="USD per million prompt/completion tokens, `0.5/1.5`.")
     ] = None,
-    calls: Annotated[Calls, Option("--calls", help="How the model writes tool calls.")] = Calls.NATIVE,
-    harness: Annotated[
-        str | None, Option("--harness", help="`tool-loop`, or your own as `module:attribute`. [default: tool-loop]")
-    ] = None,
-    agent_command: Annotated[
-        str | None,
-        Option("--agent-command", metavar="COMMAND", help="Run this agent in the sandbox; `{prompt}` becomes the task, quoted."),
-    ] = None,
-    tokenizer: Annotated[
-        str | None, Option("--tokenizer", metavar="FOLDER", help="Tokenizer and template of a `vllm:` or `sglang:` model.")
-    ] = None,
-    kv_gib: Annotated[float | None, Option("--kv-gib", help="Memory for keys and values of a model served here.")] = None,
+    calls: Calls = CallsAre.NATIVE,
+    harness: Harness = None,
+    agent_command: AgentCommand = None,
+    tokenizer: Tokenizer = None,
+    kv_gib: KvGib = None,
     hook: Annotated[list[str] | None, Option("--hook", help="`module:attribute` of a hook; may be repeated.")] = None,
     for_training: Annotated[
         bool, Option("--for-training", help="A model will learn from it: held-out tasks are refused.")
     ] = False,
-    place: Annotated[
-        Path | None, Option("--run", help="The run directory. [default: found by what is run, below --runs]")
-    ] = None,
+    place: Place = None,
     runs: Runs = RUNS,
     dry_run: Annotated[bool, Option("--dry-run", help="Show the resolved config and a forecast; run nothing.")] = False,
     json: Json = False,
@@ -113,7 +104,7 @@ def run(
         agent=AgentConfig(
             harness=harness or ("command" if agent_command is not None else "tool-loop"),
             command=agent_command,
-            calls="text" if calls is Calls.TEXT else "native",
+            calls="text" if calls is CallsAre.TEXT else "native",
             hooks=tuple(hook or ()),
         ),
         judge=judge_config(judge),

@@ -60,7 +60,7 @@ class Finished:
 
 def run_watched(config: RunConfig, *, runs: Path, place: Path | None, quiet: bool) -> Finished:
     """Run it, showing progress on stderr unless nobody looks."""
-    _make_room()
+    make_room()
     console = Console(stderr=True, quiet=quiet)
     with Progress(
         TextColumn("{task.description}"), BarColumn(bar_width=24), TextColumn("{task.completed}/{task.total}"),
@@ -118,7 +118,7 @@ def show_forecast(config: RunConfig, *, runs: Path, json: bool) -> None:
     with authors_on_stderr():
         env = load(config.env).in_image(config.image)
         plan = plan_run(env, config)
-    pilot = _pilot(env, config, runs)
+    pilot = pilot_of(env, config, runs)
     rows = pilot.rows if pilot else ()
     expected = forecast(plan.num_rollouts, rows, at_once=config.at_once, limits=env.limits, sandboxed=env.image is not None)
     if json:
@@ -129,7 +129,7 @@ def show_forecast(config: RunConfig, *, runs: Path, json: bool) -> None:
     print(expected.describe())
 
 
-def _pilot(env: Environment, config: RunConfig, runs: Path) -> Run | None:
+def pilot_of(env: Environment, config: RunConfig, runs: Path) -> Run | None:
     """The newest run of this very environment with this model: what is known about the next one."""
     fingerprint = environment_fingerprint(env, build=False)
     for path in sorted(runs.glob("*/manifest.json"), key=lambda each: each.stat().st_mtime, reverse=True):
@@ -143,7 +143,7 @@ def _pilot(env: Environment, config: RunConfig, runs: Path) -> Run | None:
     return None
 
 
-def _make_room() -> None:
+def make_room() -> None:
     """What a process that only runs rollouts may ask of the system.
 
     Thousands of connections need thousands of descriptors. And neither thousands of waiting rollouts nor what was imported is

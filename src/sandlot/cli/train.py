@@ -26,6 +26,9 @@ def train(
     place: Annotated[Path | None, Option("--run", metavar="DIR", help="The run directory. [default: runs/NAME]")] = None,
     steps: Annotated[int | None, Option("--steps", help="Learn this many steps instead of the recipe's.")] = None,
     seed: Annotated[int | None, Option("--seed", help="Another seed than the recipe's.")] = None,
+    curriculum: Annotated[
+        Path | None, Option("--curriculum", metavar="FILE", help="Train on the tasks that `sandlot calibrate` wrote here.")
+    ] = None,
     dry_run: Annotated[bool, Option("--dry-run", help="Show the resolved recipe; train nothing.")] = False,
     json: Json = False,
 ) -> None:
@@ -37,8 +40,8 @@ def train(
     from sandlot.cli.training import show_recipe, train_watched  # noqa: PLC0415 - help does not need torch
     from sandlot.train.recipe import load_recipe  # noqa: PLC0415 - as above
 
-    changed = {name: value for name, value in {"steps": steps, "seed": seed}.items() if value is not None}
-    made = load_recipe(recipe).but(**changed)
+    changed = {"steps": steps, "seed": seed, "curriculum": curriculum}
+    made = load_recipe(recipe).but(**{name: value for name, value in changed.items() if value is not None})
     if dry_run:
         show_recipe(made, place, json=json)
         return

@@ -86,7 +86,7 @@ async def collect(  # noqa: PLR0913 - what it takes from, where it puts it, and 
     try:
         with collection.scope:
             async with anyio.create_task_group() as workers:
-                for number in range(min(at_once, plan.num_rollouts - len(done))):
+                for number in range(min(at_once, plan.num_rollouts)):
                     workers.start_soon(work, missing)
                     if number % STARTED_TOGETHER == 0:
                         await anyio.lowlevel.checkpoint()

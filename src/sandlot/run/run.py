@@ -6,6 +6,7 @@ same unfinished directory again, so a run that was killed is continued by repeat
 
 import resource
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -43,8 +44,12 @@ async def run_async(
     runs: Path = Path("runs"),
     place: Path | None = None,
     watch: "Watcher | None" = None,
+    more: Callable[[], Plan | None] = lambda: None,
 ) -> Run:
-    """Take every rollout of a run that is not there yet, and give back the run."""
+    """Take every rollout of a run that is not there yet, and give back the run.
+
+    `more` is asked whenever everything planned so far is on disk: which rollouts there should be in all, or None to end.
+    """
     environment = (env or load(config.env)).in_image(config.image)
     plan = plan_run(environment, config)
     facts = await facts_of(environment, config, plan)
@@ -75,17 +80,20 @@ async def run_async(
             watcher.begin(path, plan, len(store.done_keys()))
             breaker = Breaker()
             breaker.resume(RunReader(path).rows() if store.done_keys() else ())
-            await collect(
-                plan,
-                parts,
-                store,
-                collection=collection,
-                run=manifest.run,
-                at_once=config.at_once,
-                attempts=config.attempts,
-                breaker=breaker,
-                watch=watcher.note,
-            )
+            wanted: Plan | None = plan
+            while wanted is not None and collection.stopped is None:
+                await collect(
+                    wanted,
+                    parts,
+                    store,
+                    collection=collection,
+                    run=manifest.run,
+                    at_once=config.at_once,
+                    attempts=config.attempts,
+                    breaker=breaker,
+                    watch=watcher.note,
+                )
+                wanted = more() if collection.stopped is None else None
     if collection.opening is not None:
         raise KeyboardInterrupt(collection.stopped)  # while the model was loaded, for one: nothing has been taken yet
     # After everything is closed: what the sandboxes' processes used is known when they have been waited for.
@@ -141,13 +149,18 @@ def run(  # noqa: PLR0913 - the everyday fields of a run, all by keyword
 
 def find_directory(runs: Path, env: Environment, config: RunConfig, prints: Fingerprints) -> Path:
     """The unfinished run of the same command, else the next free name."""
-    model = "".join(char if char.isalnum() else "-" for char in config.model.spec.split("@")[0])[:40].strip("-")
-    stem = f"{env.name}-{model}-{run_digest(config, prints)}"
+    stem = name_of(env, config, prints)
     for number in range(1, 10_000):
         path = runs / f"{stem}-{number}"
         if not path.exists() or not Run(path).finished:
             return path
     raise ConfigError(f"`{runs}` holds 9,999 finished runs of this command; move some away")
+
+
+def name_of(env: Environment, config: RunConfig, prints: Fingerprints) -> str:
+    """What is run, in a word fit for a folder: the same for the same command."""
+    model = "".join(char if char.isalnum() else "-" for char in config.model.spec.split("@")[0])[:40].strip("-")
+    return f"{env.name}-{model}-{run_digest(config, prints)}"
 
 
 async def manifest_of(path: Path, env: Environment, config: RunConfig, plan: Plan) -> bytes:

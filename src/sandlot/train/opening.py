@@ -28,6 +28,7 @@ from sandlot.render.opening import open_renderer
 from sandlot.run.breaker import Breaker
 from sandlot.run.collect import Collection, collect, take
 from sandlot.run.config import Plan, RunConfig, Selection, plan_run
+from sandlot.run.curriculum import curriculum_tasks
 from sandlot.run.results import Run
 from sandlot.run.run import manifest_of
 from sandlot.store.directory import RunDirectory, open_run
@@ -167,7 +168,8 @@ async def open_training(
     """Load everything a recipe names, and go on where the run stood."""
     require_same(recipe, path)
     env = load(recipe.env) if not isinstance(recipe.env, Environment) else recipe.env
-    config = _config(recipe, env, Selection(tasks=recipe.curriculum, split=Split.TRAIN, group=recipe.group, training=True))
+    tasks = curriculum_tasks(recipe.curriculum, env)
+    config = _config(recipe, env, Selection(tasks=tasks, split=Split.TRAIN, group=recipe.group, training=True))
     plan = _selected(plan_run(env, config), recipe)
     folder = await off_loop("folder_of", lambda: folder_of(recipe.model))
     if recipe.threads is not None:

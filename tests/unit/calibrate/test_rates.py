@@ -85,11 +85,11 @@ def test_a_task_on_an_edge_is_wrong_on_neither_side():
 @pytest.mark.parametrize("family", [FAMILY, Belief(1, 1), Belief(0.8, 1.2)])
 def test_the_baseline_is_the_first_number_that_errs_no_more(family):
     rates = rates_over(Rule(), family, family)
-    fixed = fixed_with_same_error(Rule(), family, family, error=rates.error)
+    fixed = fixed_with_same_error(lambda n: error_of_fixed(Rule(), family, family, n), error=rates.error)
     assert fixed is not None
     assert fixed.error <= rates.error < error_of_fixed(Rule(), family, family, fixed.rollouts - 1)
     assert fixed.rollouts > 1.3 * rates.rollouts
 
 
 def test_an_error_nobody_reaches_has_no_baseline():
-    assert fixed_with_same_error(Rule(), FAMILY, FAMILY, error=0.0) is None
+    assert fixed_with_same_error(lambda scored: 1 / scored, error=0.0) is None

@@ -1,0 +1,245 @@
+"""What a calibration found: every task's place, how far to believe it, and what learning from it will cost.
+
+It is bound to whom and what it was measured with: model, sampling, harness, fingerprints. Change one, and it is another question.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+import msgspec
+
+from sandlot.calibrate.placement import Label, Placement, placements
+from sandlot.calibrate.prior import PRIOR, family_of_all
+from sandlot.calibrate.rates import GRID, Fixed, Rates, error_of_fixed, fixed_with_same_error, rates_at, rates_over
+from sandlot.calibrate.rule import Belief, Rule
+from sandlot.calibrate.standing import Standing
+from sandlot.ports import Sampling
+from sandlot.run.curriculum import FORMAT as CURRICULUM_FORMAT
+from sandlot.run.curriculum import Curriculum, CurriculumTask
+from sandlot.run.manifest import Fingerprints, Manifest
+from sandlot.stats import Interval, wilson
+from sandlot.trace import TraceRow
+from sandlot.wiring.parts import AgentConfig
+
+FORMAT = 1
+FILE = "calibration.json"
+CURRICULUM_FILE = "curriculum.json"
+BINS = 10
+
+
+class FamilyRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """Tasks that are alike, and what they show together."""
+
+    tasks: int
+    mean: float
+    std: float
+    a: float
+    b: float
+    """Beta(a, b), fitted to all of them. Each task is placed with what the others show, believed more cautiously."""
+
+
+class Errors(msgspec.Struct, frozen=True, kw_only=True):
+    """How often the rule that was used errs, exactly, and what it saves."""
+
+    grid: tuple[Rates, ...]
+    """For tasks of a known true pass rate, averaged over the families' priors."""
+    expected: Rates
+    """For tasks drawn from the families as they were found."""
+    fixed: Fixed | None
+    """The same number of rollouts for every task that errs no more; None if no sensible number does."""
+
+
+class GroupCost(msgspec.Struct, frozen=True, kw_only=True):
+    """One group of rollouts of the curriculum's tasks, or of all if it has none, from what was measured here."""
+
+    prompt_tokens: float
+    completion_tokens: float
+    usd: float
+    seconds: float
+    """Of rollouts, one after the other: divide by how many run at once."""
+
+
+class Spent(msgspec.Struct, frozen=True, kw_only=True):
+    """What the calibration itself took."""
+
+    rollouts: int
+    failed: int
+    prompt_tokens: int
+    completion_tokens: int
+    usd: float
+    seconds: float
+
+
+class Calibration(msgspec.Struct, frozen=True, kw_only=True):
+    """`calibration.json` of a run directory."""
+
+    format: int
+    run: str
+    verdict: str
+    """`complete`, `incomplete`, or `stopped` if the run was judged bad."""
+    stopped: str | None
+    """Why it ended early, if it did."""
+    environment: str
+    model: str
+    sampling: Sampling
+    agent: AgentConfig
+    fingerprints: Fingerprints
+    created: float
+    rule: Rule
+    budget: int | None
+    group: int
+    placements: tuple[Placement, ...]
+    families: dict[str, FamilyRecord]
+    errors: Errors
+    informative: float
+    """The expected share of groups of `group` rollouts with both passes and failures, over all tasks."""
+    informative_curriculum: float | None
+    """The same over the curriculum's tasks; None if it has none."""
+    spent: Spent
+    group_cost: GroupCost | None
+    """None if nothing was taken."""
+
+    def labelled(self, label: Label) -> list[Placement]:
+        """The tasks with one label."""
+        return [each for each in self.placements if each.label is label]
+
+    @property
+    def shares(self) -> dict[Label, Interval]:
+        """The share of tasks with each label, with Wilson's interval: the tasks are a sample of those that could be written."""
+        counts = Counter(each.label for each in self.placements)
+        return {label: wilson(counts[label], len(self.placements)) for label in Label}
+
+    @property
+    def histogram(self) -> tuple[int, ...]:
+        """Tasks by expected true pass rate, in equal bins from 0 to 1; those never scored are left out."""
+        scored = [each for each in self.placements if each.scored]
+        bins = Counter(min(BINS - 1, int(each.true_rate * BINS)) for each in scored)
+        return tuple(bins[number] for number in range(BINS))
+
+    @property
+    def curriculum(self) -> Curriculum:
+        """The tasks to learn from: those in the band first, then those most likely in it."""
+        chosen = sorted((each for each in self.placements if each.teaches), key=lambda each: each.label is not Label.IN_BAND)
+        return Curriculum(
+            format=CURRICULUM_FORMAT,
+            environment=self.environment,
+            fingerprint=self.fingerprints.environment,
+            setting=self.fingerprints.setting,
+            model=self.model,
+            sampling=self.sampling,
+            band=(self.rule.low, self.rule.high),
+            created=self.created,
+            tasks=tuple(
+                CurriculumTask(task=each.task, rate=round(each.true_rate, 4), sure=each.label is Label.IN_BAND) for each in chosen
+            ),
+        )
+
+
+def summed_up(
+    standing: Standing,
+    rows: Sequence[TraceRow],
+    manifest: Manifest,
+    *,
+    verdict: str,
+    stopped: str | None,
+    budget: int | None,
+    group: int,
+) -> Calibration:
+    """The calibration as it stands."""
+    found = placements(standing, group=group)
+    families = families_of(standing)
+    teaching = {each.task for each in found if each.teaches}
+    return Calibration(
+        format=FORMAT,
+        run=manifest.run,
+        verdict=verdict,
+        stopped=stopped,
+        environment=manifest.environment,
+        model=manifest.config.model.spec,
+        sampling=manifest.config.model.sampling,
+        agent=manifest.config.agent,
+        fingerprints=manifest.fingerprints,
+        created=manifest.created,
+        rule=standing.rule,
+        budget=budget,
+        group=group,
+        placements=found,
+        families={
+            name: FamilyRecord(
+                tasks=each.tasks, mean=each.truth.mean, std=each.truth.variance**0.5, a=each.truth.a, b=each.truth.b
+            )
+            for name, each in families.items()
+        },
+        errors=errors_of(standing.rule, families.values()),
+        informative=fmean(each.informative for each in found),
+        informative_curriculum=fmean(each.informative for each in found if each.teaches) if teaching else None,
+        spent=_spent(rows),
+        group_cost=_group_cost([row for row in rows if row.task in teaching] or rows, group),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A family: the prior its tasks are placed with, how it is, and how many they are."""
+
+    prior: Belief
+    truth: Belief
+    tasks: int
+
+
+def errors_of(rule: Rule, families: Collection[Known]) -> Errors:
+    """The error rates of the rule for tasks of these families."""
+    whole = sum(each.tasks for each in families)
+    expected = _mean([(rates_over(rule, each.prior, each.truth), each.tasks) for each in families])
+
+    def error_at(scored: int) -> float:
+        return sum(error_of_fixed(rule, each.prior, each.truth, scored) * each.tasks for each in families) / whole
+
+    return Errors(
+        grid=tuple(_mean([(rates_at(rule, each.prior, rate), each.tasks) for each in families]) for rate in GRID),
+        expected=expected,
+        fixed=fixed_with_same_error(error_at, error=expected.error),
+    )
+
+
+def _mean(weighed: Sequence[tuple[Rates, int]]) -> Rates:
+    whole = sum(number for _, number in weighed)
+    names = ("below", "inside", "above", "borderline", "wrong", "error", "rollouts")
+    means = {name: sum(getattr(rates, name) * number for rates, number in weighed) / whole for name in names}
+    return Rates(rate=weighed[0][0].rate, **means)
+
+
+def families_of(standing: Standing) -> dict[str, Known]:
+    """Each family as its tasks show it."""
+    counts = standing.counts
+    found: dict[str, Known] = {}
+    for name in dict.fromkeys(standing.families.values()):
+        seen = {task: (counts[task].passed, counts[task].scored) for task, family in standing.families.items() if family == name}
+        found[name] = Known(family_of_all(seen, PRIOR), family_of_all(seen), len(seen))
+    return found
+
+
+def _spent(rows: Sequence[TraceRow]) -> Spent:
+    return Spent(
+        rollouts=len(rows),
+        failed=sum(row.score is None for row in rows),
+        prompt_tokens=sum(row.prompt_tokens for row in rows),
+        completion_tokens=sum(row.completion_tokens for row in rows),
+        usd=sum(row.usd for row in rows),
+        seconds=sum(row.seconds for row in rows),
+    )
+
+
+def _group_cost(rows: Sequence[TraceRow], group: int) -> GroupCost | None:
+    if not rows:
+        return None
+    spent = _spent(rows)
+    each = group / spent.rollouts
+    return GroupCost(
+        prompt_tokens=spent.prompt_tokens * each,
+        completion_tokens=spent.completion_tokens * each,
+        usd=spent.usd * each,
+        seconds=spent.seconds * each,
+    )

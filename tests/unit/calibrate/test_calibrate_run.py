@@ -1,0 +1,233 @@
+"""Calibrations as runs: taken in waves, stopped and continued, asked another band, bound to what they were measured with."""
+
+import signal
+from collections import Counter
+from pathlib import Path
+
+import anyio
+import msgspec
+import pytest
+
+import sandlot
+from sandlot.calibrate.calibrate import CalibrationConfig, Watch, calibrate, calibrate_async, expected_rollouts
+from sandlot.calibrate.calibration import Calibration
+from sandlot.calibrate.placement import Label
+from sandlot.calibrate.rule import Region, Rule
+from sandlot.errors import ConfigError
+from sandlot.run.config import RunConfig, Selection
+from sandlot.run.curriculum import read_curriculum
+from sandlot.run.results import Run
+from sandlot.types import Split
+from sandlot.wiring.parts import ModelConfig
+
+SOURCE = """
+from random import Random
+from sandlot import Ask, Score, environment
+
+@environment("add", tasks=20)
+def add(rng: Random):
+    a, b = rng.randrange(100), rng.randrange(100)
+    answer = yield Ask(f"What is {a}+{b}?", golden=str(a + b))
+    yield Score(answer == str(a + b))
+"""
+GRADED = """
+from sandlot import Environment, Task
+
+env = Environment("graded")
+
+@env.tasks
+def tasks(rng):
+    for number in range(24):
+        yield Task(f"t-{number:02}", prompt="Say it.", split="train", tags=("odd" if number % 2 else "even",))
+
+@env.check(points=9)
+def something(evidence, task):
+    return 0.5 if "Say" in evidence.answer else 0.0
+
+@env.check(points=1)
+def unlucky(evidence, task):
+    if task.id == "t-23":
+        raise RuntimeError("this task cannot be graded")
+    return True
+
+@env.solution
+async def solve(agent, task):
+    await agent.say("Say")
+"""
+
+
+@pytest.fixture
+def add(tmp_path) -> Path:
+    path = tmp_path / "add.py"
+    path.write_text(SOURCE)
+    return path
+
+
+def config(env: Path, model: str = "scripted:mixed:0.35", *, split: Split | None = None, **fields) -> CalibrationConfig:
+    run = RunConfig(env=str(env), model=ModelConfig(spec=model), select=Selection(split=split))
+    return CalibrationConfig(run=run, **fields)
+
+
+def only_run(runs: Path) -> Run:
+    (manifest,) = runs.glob("*/manifest.json")
+    return Run(manifest.parent)
+
+
+def require_whole(found: Calibration, run: Run) -> None:
+    """Every rollout once, and the numbers of every task are those of its rollouts."""
+    rows = list(run.rows)
+    assert max(Counter((row.task, row.rollout) for row in rows).values()) == 1
+    for each in found.placements:
+        mine = [row for row in rows if row.task == each.task]
+        assert (each.scored, each.failed) == (sum(r.score is not None for r in mine), sum(r.score is None for r in mine))
+        assert each.passed == sum(row.score is not None and row.score >= found.rule.threshold for row in mine)
+        assert each.below + each.inside + each.above == pytest.approx(1)
+    assert found.spent.rollouts == len(rows)
+
+
+def test_every_training_task_is_placed_or_borderline_at_the_cap(add, tmp_path):
+    found = calibrate(config(add), runs=tmp_path / "runs")
+    run = only_run(tmp_path / "runs")
+    require_whole(found, run)
+    assert found.verdict == "complete"
+    assert {row.split for row in run.rows} == {"train"}
+    for each in found.placements:
+        sure = max(each.below, each.inside, each.above) >= found.rule.confidence
+        assert sure == (each.label is not Label.BORDERLINE)
+        assert sure or each.scored == found.rule.cap
+    assert msgspec.json.decode((run.path / "calibration.json").read_bytes(), type=Calibration) == found
+
+
+@pytest.mark.parametrize(("model", "label"), [("scripted:golden", Label.TOO_EASY), ("scripted:noop", Label.TOO_HARD)])
+def test_clear_tasks_cost_few_rollouts(add, tmp_path, model, label):
+    found = calibrate(config(add, model), runs=tmp_path / "runs")
+    assert {each.label for each in found.placements} == {label}
+    assert found.spent.rollouts <= 9 * len(found.placements)
+    assert found.curriculum.tasks == ()
+
+
+class StopAfter(Watch):
+    def __init__(self, count: int):
+        self.left = count
+
+    def note(self, row, standing):
+        self.left -= 1
+        if self.left == 0:
+            signal.raise_signal(signal.SIGINT)
+
+
+@pytest.mark.parametrize("after", [3, 61, 90])
+def test_the_same_command_continues(add, tmp_path, after):
+    stopped = calibrate(config(add), runs=tmp_path / "runs", watch=StopAfter(after))
+    assert (stopped.verdict, "SIGINT" in (stopped.stopped or "")) == ("incomplete", True)
+    before = {(row.task, row.rollout) for row in only_run(tmp_path / "runs").rows}
+    found = calibrate(config(add), runs=tmp_path / "runs")
+    run = only_run(tmp_path / "runs")
+    require_whole(found, run)
+    assert found.verdict == "complete"
+    assert before <= {(row.task, row.rollout) for row in run.rows}
+
+
+def test_another_band_goes_on_with_the_rollouts_that_are_there(add, tmp_path):
+    first = calibrate(config(add), runs=tmp_path / "runs")
+    second = calibrate(config(add, rule=Rule(low=0.6, high=0.9)), runs=tmp_path / "runs")
+    require_whole(second, only_run(tmp_path / "runs"))
+    assert second.spent.rollouts >= first.spent.rollouts
+    assert {each.label for each in second.placements} <= {Label.TOO_HARD, Label.BORDERLINE}
+
+
+def test_a_budget_is_kept_and_shared_out(add, tmp_path):
+    found = calibrate(config(add, budget=100), runs=tmp_path / "runs")
+    assert found.spent.rollouts == 100
+    assert min(each.scored for each in found.placements) >= found.rule.start
+    assert found.verdict == "complete"
+
+
+@pytest.mark.parametrize(
+    ("fields", "complaint"),
+    [({"budget": 7}, "budget is 7"), ({"group": 1}, "group is 1")],
+)
+def test_what_cannot_be_is_refused_before_the_first_rollout(add, tmp_path, fields, complaint):
+    with pytest.raises(ConfigError, match=complaint):
+        calibrate(config(add, **fields), runs=tmp_path / "runs")
+    assert not (tmp_path / "runs").exists()
+
+
+def test_held_out_tasks_are_calibrated_only_if_asked_for(add, tmp_path):
+    found = calibrate(config(add, "scripted:golden", split=Split.HELDOUT), runs=tmp_path)
+    assert {row.split for row in only_run(tmp_path).rows} == {"heldout"}
+    assert len(found.placements) < 20
+
+
+async def test_what_cannot_be_scored_is_no_part_of_the_rate_and_is_shown(tmp_path):
+    path = tmp_path / "graded.py"
+    path.write_text(GRADED)
+    found = await calibrate_async(config(path, "scripted:noop"), runs=tmp_path / "runs")
+    last = found.placements[-1]
+    assert (last.label, last.scored, last.failed) == (Label.UNSCORABLE, 0, 4)
+    assert found.spent.failed == 4
+    assert set(found.families) == {"even", "odd"}
+    assert sum(found.histogram) == 23
+
+
+async def test_a_threshold_makes_partial_credit_a_pass_and_alike_rewards_are_flat(tmp_path):
+    path = tmp_path / "graded.py"
+    path.write_text(GRADED.replace('"t-23"', '"none"').replace("return 0.5 if", "return 0.02 if"))
+    # 0.118 of 1 when it is said, 0.1 when it is not: a threshold between them splits what hardly differs
+    rule = Rule(low=0.3, high=0.95, threshold=0.11)
+    found = await calibrate_async(config(path, "scripted:mixed:0.3", rule=rule), runs=tmp_path / "runs")
+    assert {each.label for each in found.placements} <= {Label.FLAT, Label.BORDERLINE}
+    assert len(found.labelled(Label.FLAT)) > 12
+    assert found.spent.failed == 0
+
+
+async def test_a_bad_run_is_stopped_and_the_next_command_starts_anew(add, tmp_path):
+    found = await calibrate_async(config(add, "scripted:crash"), runs=tmp_path)
+    assert found.verdict == "stopped"
+    assert {each.label for each in found.placements} <= {Label.UNSCORABLE, Label.BORDERLINE}
+    again = await calibrate_async(config(add, "scripted:crash"), runs=tmp_path)
+    assert again.run != found.run
+
+
+def test_a_curriculum_holds_for_this_environment_only(add, tmp_path):
+    found = calibrate(config(add), runs=tmp_path / "runs")
+    path = only_run(tmp_path / "runs").path / "curriculum.json"
+    tasks = read_curriculum(path, sandlot.load(add))
+    placed = {each.task: each for each in found.placements}
+    assert tasks
+    assert all(placed[task].likeliest is Region.INSIDE for task in tasks)
+    assert {each.task for each in found.labelled(Label.IN_BAND)} <= set(tasks)
+    add.write_text(SOURCE + "\n# changed\n")
+    with pytest.raises(ConfigError, match="another fingerprint"):
+        read_curriculum(path, sandlot.load(add))
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"), [(None, "no curriculum"), ("{}", "not a curriculum"), ("[1", "not a curriculum"), ("\xff", "not a")]
+)
+def test_what_is_no_curriculum_is_refused(add, tmp_path, text, complaint):
+    path = tmp_path / "curriculum.json"
+    if text is not None:
+        path.write_text(text, encoding="latin-1")
+    with pytest.raises(ConfigError, match=complaint):
+        read_curriculum(path, sandlot.load(add))
+
+
+def test_an_empty_curriculum_is_refused_with_its_band(add, tmp_path):
+    calibrate(config(add, "scripted:noop"), runs=tmp_path / "runs")
+    with pytest.raises(ConfigError, match=r"none was found in the band 0\.2 to 0\.5"):
+        read_curriculum(only_run(tmp_path / "runs").path / "curriculum.json", sandlot.load(add))
+
+
+def test_the_forecast_knows_its_bounds(add):
+    fewest, likely, most = expected_rollouts(config(add), 20)
+    assert (fewest, most) == (80, 640)
+    assert fewest < likely < most
+    assert expected_rollouts(config(add, budget=100), 20)[2] == 100
+
+
+def test_it_may_run_in_a_loop_that_is_there(add, tmp_path):
+    async def go() -> Calibration:
+        return await calibrate_async(config(add, "scripted:golden"), place=tmp_path / "here")
+
+    assert anyio.run(go).run == "here"
