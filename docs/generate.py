@@ -17,7 +17,7 @@ from sandlot.env import folder
 from sandlot.grade.library import LIBRARY
 from sandlot.grade.schema import rubric_schema
 from sandlot.run import config
-from sandlot.run.taxonomy import LABELS
+from sandlot.run.taxonomy import LABELS, VERSION
 from sandlot.wiring import parts
 
 REFERENCE = Path(__file__).parent / "reference"
@@ -158,7 +158,8 @@ def ready_checks() -> str:
 
 def taxonomy() -> str:
     """Every label of a rollout, and where it is kept."""
-    lines = ["# What can become of a rollout", "", "| label | read from | rule | failures (side/kind) |", "|---|---|---|---|"]
+    lines = ["# What can become of a rollout", "", f"Version {VERSION} of the list: labels that people give carry it.", ""]
+    lines += ["| label | read from | rule | failures (side/kind) |", "|---|---|---|---|"]
     for label in LABELS:
         kinds = ", ".join(sorted(f"`{side}/{kind}`" for side, kind in label.kinds)) or "-"
         lines.append(f"| `{label.name}` | {label.decided_by} | {label.what} | {kinds} |")

@@ -91,7 +91,8 @@ def refused(outcome: Outcome) -> str:
 
 
 def fork_commands() -> None:
-    for module in ("sandlot.cli.running", "sandlot.cli.showing", "sandlot.cli.regrading", "sandlot.cli.main", "pyarrow.parquet"):
+    printing = ("running", "showing", "regrading", "nursing", "triaging", "reviewing", "main")
+    for module in (*(f"sandlot.cli.{name}" for name in printing), "sandlot.run.triage.triage", "pyarrow.parquet"):
         __import__(module)
     for line in sys.stdin:
         request = json.loads(line)

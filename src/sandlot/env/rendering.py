@@ -19,9 +19,15 @@ def rendered(messages: Sequence[Message], tools: Sequence[ToolSpec], num_turns: 
     return "\n".join(lines)
 
 
-def printable(text: str) -> str:
-    """Agent output without terminal escapes and other control characters; newlines and tabs stay."""
-    return "".join(char if char in "\n\t" or char.isprintable() else f"\\x{ord(char):02x}" for char in text)
+def printable(text: str, most: int | None = None) -> str:
+    """Agent output without terminal escapes and other control characters; newlines and tabs stay. At most `most` characters."""
+    safe = "".join(char if char in "\n\t" or char.isprintable() else f"\\x{ord(char):02x}" for char in text[:most])
+    return safe[:most]
+
+
+def one_line(text: str, most: int) -> str:
+    """A name or a sentence that others wrote, for one line of a page: printable, without newlines, cut."""
+    return " ".join(printable(text, most).split())
 
 
 def rendered_message(message: Message) -> list[str]:

@@ -3,6 +3,7 @@
 from collections import Counter
 from dataclasses import dataclass
 
+from sandlot.env.rendering import one_line
 from sandlot.trace import Trace
 from sandlot.types import Role
 
@@ -21,6 +22,7 @@ class Features:
     results: int
 
 
+NAME_CHARS = 60
 NO_TOOL = "(no tool)"
 UNREADABLE = "(unreadable)"
 
@@ -35,7 +37,8 @@ def features_of(trace: Trace) -> Features:
         message = node.message
         if node.sampled:
             calls = message.calls
-            tools.update((UNREADABLE if call.malformed is not None else call.name for call in calls) if calls else (NO_TOOL,))
+            names = [UNREADABLE if call.malformed is not None else one_line(call.name, NAME_CHARS) for call in calls]
+            tools.update(names or [NO_TOOL])
             said.append(len(message.text) + sum(len(call.malformed or str(call.arguments)) for call in calls))
         elif message.role is not Role.ASSISTANT:
             for result in message.results:

@@ -61,9 +61,7 @@ async def sentinel(
         environment = load(env or run.manifest.source).in_image(run.manifest.config.image)
         changed = environment_fingerprint(environment, build=False) != run.manifest.fingerprints.environment
     except SandlotError as error:
-        return _cannot(
-            f"the environment cannot be opened: {printable(str(error))[:SHOWN_CHARS]}", "the environment, `--env PATH`"
-        )
+        return _cannot(f"the environment cannot be opened: {printable(str(error), SHOWN_CHARS)}", "the environment, `--env PATH`")
     if changed:
         return _cannot("the environment is not the one the run was made with", "the environment as it was, `--env PATH`")
     config = run.manifest.config
@@ -74,7 +72,7 @@ async def sentinel(
                 _replay_item(await play_again(run, environment, grading, replayed_again)),
             )
     except SandlotError as error:
-        return _cannot(f"{printable(str(error))[:SHOWN_CHARS]}", "what that asks for")
+        return _cannot(f"{printable(str(error), SHOWN_CHARS)}", "what that asks for")
 
 
 async def grade_again(run: Run, grading: Grading, traces: Sequence[Trace]) -> Compared:
@@ -88,7 +86,9 @@ async def grade_again(run: Run, grading: Grading, traces: Sequence[Trace]) -> Co
             if not again.same:
                 checks = ", ".join(f"`{name}`" for name in again.changed_checks[:SHOWN])
                 detail = f"{word_for(again.before)} then {word_for(again.now)}" + (f" in {checks}" if checks else "")
-                different.append(Difference(task=again.task, rollout=again.rollout, what="score", detail=printable(detail)))
+                different.append(
+                    Difference(task=again.task, rollout=again.rollout, what="score", detail=printable(detail, SHOWN_CHARS))
+                )
     return Compared(compared=compared, asked=len(traces), different=tuple(different))
 
 
@@ -127,7 +127,7 @@ def repeatable(trace: Trace) -> bool:
 def difference_of(then: Trace, now: Trace) -> Difference | None:
     """The gravest way in which a rollout came out otherwise; None if it is the same to the bit."""
     what, detail = _difference(then, now)
-    return Difference(task=then.task, rollout=then.rollout, what=what, detail=printable(detail)[:SHOWN_CHARS]) if what else None
+    return Difference(task=then.task, rollout=then.rollout, what=what, detail=printable(detail, SHOWN_CHARS)) if what else None
 
 
 def _difference(then: Trace, now: Trace) -> tuple[str, str]:

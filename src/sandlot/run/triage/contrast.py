@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import msgspec
 
 from sandlot.differences import fisher, holm, ranked
-from sandlot.env.rendering import printable
+from sandlot.env.rendering import one_line
 from sandlot.stats import quantile
 from sandlot.trace import Trace
 from sandlot.types import Role
@@ -57,7 +57,7 @@ def doing_of(trace: Trace) -> Doing:
     for node in trace.nodes:
         if node.sampled:
             for call in node.message.calls:
-                name = f"`{printable(call.name)[:NAME_CHARS]}`"
+                name = f"`{one_line(call.name, NAME_CHARS)}`"
                 names[call.id] = name
                 order.append(name)
                 deeds.add(f"call {name}" if call.malformed is None else "write calls that cannot be read")

@@ -101,8 +101,8 @@ def add_label(run: Path, *, task: str, rollout: int, label: str, by: str, note: 
         task=task,
         rollout=rollout,
         label=label_named(label).name,
-        by=printable(by.strip())[:NAME_CHARS],
-        note=printable(note)[:NOTE_CHARS],
+        by=printable(by.strip(), NAME_CHARS),
+        note=printable(note, NOTE_CHARS),
         at=at,
     )
     append_line(run / FILE, msgspec.json.encode(labelled))

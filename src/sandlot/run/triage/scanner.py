@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from sandlot.env.rendering import printable
+from sandlot.env.rendering import one_line
 from sandlot.trace import Message, Reasoning, Text, ToolCall, Trace
 
 READ_CHARS = 40_000
@@ -162,4 +162,4 @@ def _ends(text: str) -> str:
 
 def _around(text: str, found: re.Match[str]) -> str:
     start = max(0, found.start() - SHOWN_CHARS // 3)
-    return " ".join(printable(text[start : found.end() + SHOWN_CHARS // 3]).split())[: 2 * SHOWN_CHARS]
+    return one_line(text[start : found.end() + SHOWN_CHARS // 3], 2 * SHOWN_CHARS)

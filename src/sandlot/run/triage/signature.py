@@ -9,7 +9,7 @@ import re
 
 import msgspec
 
-from sandlot.env.rendering import printable
+from sandlot.env.rendering import one_line, printable
 from sandlot.rubric import Score, Verdict
 from sandlot.run.taxonomy import label_of
 from sandlot.trace import Failed, Scored, Trace
@@ -51,7 +51,7 @@ def signature_of(trace: Trace) -> Signature | None:
     if label is None or label == "ok":
         return None
     if isinstance(outcome, Failed):
-        kind, cause = f"{outcome.side}/{printable(outcome.kind)}", normalised(outcome.message, task=trace.task)
+        kind, cause = f"{outcome.side}/{one_line(outcome.kind, CAUSE_CHARS)}", normalised(outcome.message, task=trace.task)
     else:
         assert isinstance(outcome, Scored)
         kind, cause = str(trace.end), lost(outcome.score)
@@ -62,7 +62,7 @@ def normalised(message: str, *, task: str = "") -> str:
     """A message without numbers, addresses, paths of the moment and the task's own name."""
     text = printable(_COLOURS.sub("", message[:READ_CHARS]))
     if task:
-        text = text.replace(task, "TASK")
+        text = re.sub(rf"(?<![\w.-]){re.escape(task)}(?![\w-])", "TASK", text)
     for pattern, instead in _CHANGING:
         text = pattern.sub(instead, text)
     return text.strip()[:CAUSE_CHARS]
@@ -71,14 +71,14 @@ def normalised(message: str, *, task: str = "") -> str:
 def lost(score: Score) -> str:
     """The checks that lost the most points, by name, or the gate that took them all."""
     if score.gate is not None:
-        return f"gate `{printable(score.gate)}` not met"
+        return f"gate `{one_line(score.gate, CAUSE_CHARS)}` not met"
     missed = [
         (max(check.worth, 0.0) - check.points, check.id)
         for check in score.checks
         if check.verdict is not Verdict.SUPPRESSED and check.points < max(check.worth, 0.0)
     ]
     missed.sort(key=lambda pair: (-pair[0], pair[1]))
-    names = ", ".join(f"`{printable(name)}`" for _, name in missed[:MOST_CHECKS])
+    names = ", ".join(f"`{one_line(name, CAUSE_CHARS)}`" for _, name in missed[:MOST_CHECKS])
     more = " and more" if len(missed) > MOST_CHECKS else ""
     return f"{names}{more} not met" if missed else "points lost to penalties"
 
@@ -87,5 +87,5 @@ def last_tool(trace: Trace) -> str:
     """The name of the tool called last."""
     for node in reversed(trace.nodes):
         if node.sampled and node.message.calls:
-            return printable(node.message.calls[-1].name)[:CAUSE_CHARS] or NONE
+            return one_line(node.message.calls[-1].name, CAUSE_CHARS) or NONE
     return NONE
