@@ -46,8 +46,8 @@ def recipe() -> Recipe:
 
 
 def without_sandboxes() -> Recipe:
-    """Where no sandbox can be opened: sums to answer, which need none."""
-    return recipe().but(env=ROOT / "environments" / "arithmetic", select=None, evaluation=Evaluation(every=8, group=8), tasks=8)
+    """Where no sandbox can be opened: the same chores at a pretend shell, which needs none."""
+    return recipe().but(env=ROOT / "recipes" / "pretend.py")
 
 
 INTRODUCTION = """\
@@ -58,8 +58,8 @@ Before and after, it is measured on tasks that it never trains on.
 """
 
 NO_SANDBOX = """\
-No sandbox can be opened on this machine, so the demo learns sums instead of shell chores ({why}).
-`sandlot doctor` says what is missing.
+No sandbox can be opened on this machine ({why}); `sandlot doctor` says what is missing.
+So the chores of this demo are done at a pretend shell that knows a dozen commands and runs nothing: same tasks, same rubric.
 """
 
 
@@ -97,7 +97,8 @@ def closing(outcome: Outcome) -> str:
     if outcome.verdict != "complete" or before is None or after is None:
         return "\nNot finished: `make demo` again goes on where it stopped."
     proof = "The intervals do not touch: this is not luck." if outcome.separate else "The intervals touch: this may be luck."
-    again = f"sandlot run environments/{outcome.environment} --split heldout --model hf:{PLACE}/{outcome.best_weights}"
+    env = "recipes/pretend.py" if outcome.sandbox == "none" else "environments/drill"
+    again = f"sandlot run {env} --split heldout --model hf:{PLACE}/{outcome.best_weights}"
     gain = f"{before.passed.mean:.0%} to {after.passed.mean:.0%} full marks in {outcome.seconds:.0f} s"
     return f"""
 On tasks it never trained on, the model went from {gain}. {proof}

@@ -145,6 +145,8 @@ def test_the_report_is_one_file_and_the_summary_has_its_numbers(whole):
         assert found[name]["low"] <= found[name]["mean"] <= found[name]["high"]
         assert set(found[name]["pass_at"]) == {"1", "2"}
     assert found["paired"]["tasks"] == 3
+    assert found["skills"]["short"]["tasks"] == 3
+    assert found["skills"]["short"]["before"]["mean"] == found["heldout_before"]["mean"]
 
 
 def test_a_training_run_is_shown_as_what_it_came_to_or_how_far_it_got(whole, tmp_path):

@@ -47,6 +47,14 @@ class Paired(msgspec.Struct, frozen=True, kw_only=True):
     regressed: int
 
 
+class Skill(msgspec.Struct, frozen=True, kw_only=True):
+    """The held-out tasks with one tag."""
+
+    tasks: int
+    before: Level
+    after: Level
+
+
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """A training run."""
 
@@ -78,6 +86,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """A model folder, below the run."""
     best_adapter: str | None = None
     """Where adapters learned: their folder as PEFT reads it, below the run."""
+    skills: dict[str, Skill] = {}
+    """The score before and after by the tasks' tags."""
     separate: bool
     """True if the interval after lies wholly above the one before."""
     time: dict[str, float]
@@ -118,6 +128,7 @@ def outcome_of(progress: Progress, recipe: Recipe, sandbox: str) -> Outcome:
         best_version=best.version if best else None,
         best_weights=_below(path, kept, MODEL),
         best_adapter=_below(path, kept, ADAPTER),
+        skills=_skills(first[1].summary(), last[1].summary()) if first and last and len(measured) > 1 else {},
         separate=before is not None and after is not None and after.low > before.high,
         time=time_spent(progress),
         alarms=tuple(alarm.sentence for alarm in progress.alarms),
@@ -160,6 +171,14 @@ def _heldout(line: Measured, run: Run) -> Heldout:
         rollouts=line.rollouts,
         failed=line.failed,
     )
+
+
+def _skills(before: Summary, after: Summary) -> dict[str, Skill]:
+    return {
+        tag: Skill(tasks=group.tasks, before=_level(group.score), after=_level(after.tags[tag].score))
+        for tag, group in before.tags.items()
+        if tag in after.tags
+    }
 
 
 def _pass_at(summary: Summary) -> Iterable[tuple[str, float]]:

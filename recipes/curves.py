@@ -1,0 +1,247 @@
+"""Learning curves: the same model, tasks and number of updates, learned from in four ways, and measured alike.
+
+    python recipes/curves.py                          everything that is missing in runs/curves, then the picture and the table
+    python recipes/curves.py --env drill --seeds 0 1 --ways grpo random
+    python recipes/curves.py --only-show              from what is there
+
+`grpo` learns from its own rollouts; `sft` imitates golden solutions of the train split, as many of them in every update as GRPO
+had rollouts; `rejection` imitates those of its own rollouts that scored best; `random` is GRPO with a reward drawn by lot:
+whatever it moves is not learning. Each is an ordinary training run with a report of its own, and the same command goes on.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+import msgspec
+
+from sandlot.cli.training import train_watched
+from sandlot.ports import Sampling
+from sandlot.trace import Trace
+from sandlot.train.algorithms import Imitate, PolicyGradient
+from sandlot.train.components import Clip
+from sandlot.train.outcome import Level, Outcome
+from sandlot.train.page import page
+from sandlot.train.picture import Line, line_chart
+from sandlot.train.progress import Measured, Progress
+from sandlot.train.recipe import Evaluation, Recipe
+from sandlot.train.trainer import Optimisation
+from sandlot.types import derive_seed
+
+ROOT = Path(__file__).parent.parent
+PLACE = Path("runs") / "curves"
+GUIDE = ROOT / "docs" / "guides" / "train.md"
+MARKS = ("<!-- written by `recipes/curves.py` -->", "<!-- end -->")
+
+
+def drill() -> Recipe:
+    """One-chore tasks at a shell, in sandboxes."""
+    return Recipe(
+        name="drill",
+        env=ROOT / "environments" / "drill",
+        model="rookie",
+        steps=16,
+        select=lambda task: "single" in task.tags,
+        tasks=16,
+        group=8,
+        resample=1,
+        algorithm=PolicyGradient(baseline="grpo", loss=Clip(0.2, 0.28)),
+        optimisation=Optimisation(learning_rate=5e-4, tokens=1024),
+        sampling=Sampling(max_tokens=64),
+        evaluation=Evaluation(every=4, tasks=160, group=2),
+        at_once=128,
+        threads=1,
+    )
+
+
+def helpdesk() -> Recipe:
+    """Four tickets to work with ten tools over some twenty turns."""
+    return drill().but(
+        name="helpdesk",
+        env=ROOT / "environments" / "helpdesk",
+        steps=12,
+        select=None,
+        tasks=8,
+        group=6,
+        optimisation=Optimisation(learning_rate=5e-4, tokens=4096),
+        sampling=Sampling(max_tokens=128),
+        evaluation=Evaluation(every=4, group=2),
+        at_once=64,
+    )
+
+
+def chance(trace: Trace) -> float:
+    """A reward that knows nothing of what was done."""
+    return derive_seed("chance", trace.task, trace.rollout) / 2**63
+
+
+def grpo(recipe: Recipe) -> Recipe:
+    """As it stands."""
+    return recipe
+
+
+def sft(recipe: Recipe) -> Recipe:
+    """Golden solutions, as many in an update as there were rollouts; each of another task, since it is always played alike."""
+    return recipe.but(teacher="scripted:golden", algorithm=Imitate(), tasks=recipe.tasks * recipe.group, group=1)
+
+
+def rejection(recipe: Recipe) -> Recipe:
+    """Its own rollouts with full marks; on helpdesk, where it gets none, those of 0.4 and more."""
+    return recipe.but(algorithm=Imitate(least=0.4 if recipe.name == "helpdesk" else 1.0))
+
+
+def random(recipe: Recipe) -> Recipe:
+    """Everything but the reward."""
+    return recipe.but(reward=chance)
+
+
+ENVIRONMENTS = {"drill": drill, "helpdesk": helpdesk}
+WAYS = {"grpo": grpo, "sft": sft, "rejection": rejection, "random": random}
+TOLD = {
+    "grpo": ("GRPO", "--blue"),
+    "sft": ("SFT on golden solutions", "--green"),
+    "rejection": ("SFT on its best rollouts", "--amber"),
+    "random": ("GRPO, reward by lot", "--red"),
+}
+
+
+class Curve(msgspec.Struct, frozen=True, kw_only=True):
+    """One training run, measured on held-out tasks."""
+
+    environment: str
+    way: str
+    seed: int
+    points: tuple[Measured, ...]
+    before: Level
+    after: Level
+    change: Level
+    """Paired by task."""
+    p_value: float
+    overlap: bool
+    """True if the intervals before and after overlap."""
+    updates: int
+    rollouts: int
+    seconds: float
+
+
+# -- running -----------------------------------------------------------------------------------------------------------
+
+
+def place_of(environment: str, way: str, seed: int) -> Path:
+    return PLACE / f"{environment}-{way}-{seed}"
+
+
+def learn(environment: str, way: str, seed: int) -> None:
+    """Run it, or what is left of it."""
+    recipe = WAYS[way](ENVIRONMENTS[environment]())
+    # One name for all ways: held-out tasks get the same random draws, so that every way starts from the same measurement.
+    train_watched(recipe.but(seed=seed), place=place_of(environment, way, seed), quiet=False)
+
+
+def curve_of(environment: str, way: str, seed: int) -> Curve | None:
+    """What came of it; None if it has not been run to its end."""
+    path = place_of(environment, way, seed)
+    file = path / "summary.json"
+    outcome = msgspec.json.decode(file.read_bytes(), type=Outcome) if file.is_file() else None
+    if outcome is None or outcome.heldout_before is None or outcome.heldout_after is None or outcome.paired is None:
+        return None
+    before, after = (
+        Level(mean=each.mean, low=each.low, high=each.high) for each in (outcome.heldout_before, outcome.heldout_after)
+    )
+    return Curve(
+        environment=environment,
+        way=way,
+        seed=seed,
+        points=tuple(Progress.of(path).evaluations),
+        before=before,
+        after=after,
+        change=outcome.paired.difference,
+        p_value=outcome.paired.p_value,
+        overlap=before.low <= after.high and after.low <= before.high,
+        updates=outcome.steps,
+        rollouts=sum(step.rollouts for step in Progress.of(path).steps),
+        seconds=outcome.seconds,
+    )
+
+
+# -- showing -----------------------------------------------------------------------------------------------------------
+
+
+def picture(curves: list[Curve]) -> str:
+    """One chart an environment and seed."""
+    figures = ""
+    for environment, seed in dict.fromkeys((curve.environment, curve.seed) for curve in curves):
+        lines = [
+            Line(
+                TOLD[curve.way][0],
+                [(point.version, point.mean) for point in curve.points],
+                TOLD[curve.way][1],
+                band=[(point.low, point.high) for point in curve.points],
+                dots=True,
+            )
+            for curve in curves
+            if (curve.environment, curve.seed) == (environment, seed)
+        ]
+        chart = line_chart(lines, x_name="update", y_range=(0, 1), label=f"held-out score on {environment} by update")
+        told = "Held-out score; bands are 95 % intervals over tasks."
+        figures += f"<figure><h2>{environment}, seed {seed}</h2><p>{told}</p>{chart}</figure>"
+    return page("Learning curves", f'<h1>Learning curves of rookie</h1><section class="pictures">{figures}</section>')
+
+
+def table(curves: list[Curve]) -> str:
+    """For the guide."""
+    rows = [
+        "| environment | learned from | seed | updates, rollouts | held-out before | after | change, by task | intervals |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for curve in curves:
+        chance = "p < 0.001" if curve.p_value < 0.001 else f"p = {curve.p_value:.3f}"
+        rows.append(
+            f"| {curve.environment} | {TOLD[curve.way][0]} | {curve.seed} | {curve.updates}, {curve.rollouts:,} "
+            f"| {_level(curve.before)} | {_level(curve.after)} "
+            f"| {curve.change.mean:+.3f} ({curve.change.low:+.3f} to {curve.change.high:+.3f}), {chance} "
+            f"| {'overlap' if curve.overlap else 'apart'} |"
+        )
+    return "\n".join(rows)
+
+
+def _level(level: Level) -> str:
+    return f"{level.mean:.3f} ({level.low:.3f} to {level.high:.3f})"
+
+
+def show(*, guide: bool) -> None:
+    """Write `curves.json`, the picture, and if asked the guide's table, from all runs that are there."""
+    places = [path.name.rsplit("-", 2) for path in sorted(PLACE.glob("*-*-[0-9]*"))]
+    known = [(environment, way, int(seed)) for environment, way, seed in places if environment in ENVIRONMENTS and way in WAYS]
+    order = {name: number for number, name in enumerate([*ENVIRONMENTS, *WAYS])}
+    known.sort(key=lambda each: (order[each[0]], each[2], order[each[1]]))
+    curves = [curve for each in known if (curve := curve_of(*each)) is not None]
+    PLACE.mkdir(parents=True, exist_ok=True)
+    (PLACE / "curves.json").write_bytes(msgspec.json.format(msgspec.json.encode(curves), indent=2) + b"\n")
+    (PLACE / "curves.html").write_text(picture(curves), encoding="utf-8")
+    print(table(curves))
+    if guide:
+        before, _, rest = GUIDE.read_text(encoding="utf-8").partition(MARKS[0])
+        after = rest.partition(MARKS[1])[2]
+        GUIDE.write_text(f"{before}{MARKS[0]}\n\n{table(curves)}\n\n{MARKS[1]}{after}", encoding="utf-8")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--env", nargs="+", choices=[*ENVIRONMENTS], default=[*ENVIRONMENTS])
+    parser.add_argument("--ways", nargs="+", choices=[*WAYS], default=[*WAYS])
+    parser.add_argument("--seeds", nargs="+", type=int, default=[0])
+    parser.add_argument("--only-show", action="store_true", help="run nothing")
+    parser.add_argument("--guide", action="store_true", help="write the table into docs/guides/train.md too")
+    asked = parser.parse_args()
+    for environment in () if asked.only_show else asked.env:
+        for seed in asked.seeds:
+            for way in asked.ways:
+                if curve_of(environment, way, seed) is None:
+                    learn(environment, way, seed)
+    show(guide=asked.guide)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
