@@ -7,7 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PYTHONDONTWRITEBYTECODE = 1
 
-.PHONY: install demo test test-system test-vllm check format docs bench clean
+.PHONY: install demo test test-system test-vllm test-trl check format docs bench clean
 
 install: $(VENV)/installed
 
@@ -37,6 +37,10 @@ test-system: install
 # The token dialect against a real vLLM on the CPU, in a venv of its own outside this folder: 3.5 GB and minutes the first time.
 test-vllm: install
 	@sh tests/foreign/vllm.sh $(BIN)
+
+# TRL and verl on our exports, and TRL's GRPO on our environments, each in a venv of its own: 10 GB and minutes the first time.
+test-trl: install
+	@sh tests/foreign/trl.sh $(BIN)
 
 # What a commit must pass besides the tests.
 check: install

@@ -30,6 +30,8 @@ class Peer:
 
 INSPECT = Peer("inspect", ("inspect-ai==0.3.285", "openai"))
 VERIFIERS = Peer("verifiers", ("verifiers==0.4.0",))
+TRL = Peer("trl", ("torch==2.13.0", "trl==1.16.0", "datasets==5.2.0", "-e", f"{PEERS.parent.parent}[torch]"))
+"""With Sandlot beside it, for rollouts that TRL has no way to play."""
 
 
 def ready(peer: Peer) -> Peer:

@@ -37,6 +37,7 @@ def test_sft_has_the_conversations_of_full_marks_as_messages(sandlot, helpdesk):
     told = {tool["function"]["name"] for tool in rows[0]["tools"]}
     assert call["function"]["name"] in told
     assert {message["name"] for row in rows for message in row["messages"] if message["role"] == "tool"} <= told
+    assert all(row["messages"][-1]["role"] == "assistant" for row in rows)
     heldout = {row.task for row in Run(helpdesk / "runs" / "made").rows if row.split == "heldout"}
     assert heldout
     assert not heldout & {row["task"] for row in rows}

@@ -143,13 +143,17 @@ def _identity(row: TraceRow) -> Json:
 
 
 def conversation(trace: Trace) -> list[Json]:
-    """A trace's last path as chat messages, the way chat templates read them: arguments are objects, results name their tool."""
+    """A trace's last path up to the agent's last words, as chat templates read it: arguments are objects, results name tools.
+
+    What came back after those words was seen by nobody.
+    """
     names: dict[str, str] = {}
     shown: list[Json] = []
     for node in trace.path():
         names |= {call.id: call.name for call in node.message.calls}
         shown += [_named(entry, names) for entry in as_entries(node.message)]
-    return shown
+    spoken = [place for place, entry in enumerate(shown) if entry["role"] == Role.ASSISTANT]
+    return shown[: spoken[-1] + 1] if spoken else shown
 
 
 def _named(entry: Json, names: dict[str, str]) -> Json:

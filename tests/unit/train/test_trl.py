@@ -1,0 +1,140 @@
+"""What TRL is given, without TRL: a trainer here is what our functions look at. `make test-trl` has the real one."""
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from sandlot import Ask, Run, Score, environment
+from sandlot.env.module import load_module
+from sandlot.errors import ConfigError, HarnessError
+from sandlot.nn.folder import load_folder
+from sandlot.nn.layout import weights_of
+from sandlot.trace import Failed
+from sandlot.train.rows import rows_of
+from sandlot.train.trl import open_for_trl
+from tiny_models import write_tiny
+
+pytestmark = pytest.mark.timeout(60)
+LETTERS = load_module(Path(__file__).parents[2] / "worlds" / "letters.py").env
+
+
+@environment("digits", tasks=20)
+def digits(rng):
+    answer = yield Ask(f"Say {rng.randrange(1000)}.")
+    if answer == "break":
+        raise OSError("the grader's disk is full")
+    yield Score(answer.isdigit())
+
+
+class Network:
+    """A model as transformers holds it: Hugging Face's names, and a tied head that is named too."""
+
+    def __init__(self, folder):
+        self.decoder = load_folder(folder, dtype=torch.float32)
+
+    def parameters(self):
+        return self.decoder.parameters()
+
+    def state_dict(self):
+        weights = weights_of(self.decoder)
+        return weights | {"lm_head.weight": weights["model.embed_tokens.weight"]} if self.decoder.shape.tied else weights
+
+
+def trainer_of(folder, **changed):
+    network = Network(folder)
+    settings = {"temperature": 1.0, "top_p": 1.0, "top_k": 0, "min_p": None, "repetition_penalty": 1.0}
+    return SimpleNamespace(
+        model=network,
+        accelerator=SimpleNamespace(num_processes=1, unwrap_model=lambda model: model),
+        state=SimpleNamespace(global_step=0),
+        max_completion_length=8,
+        **settings | changed,
+    )
+
+
+def test_rollouts_are_the_traces_tokens_with_what_was_sampled_marked(tmp_path):
+    folder = write_tiny(tmp_path / "tiny")
+    prompts = [[{"role": "user", "content": "", "task": name}] for name in train_tasks(LETTERS)[:3] * 2]
+    with open_for_trl(LETTERS, run=tmp_path / "run", model=f"hf:{folder}") as sandlot:
+        played = sandlot.rollouts(prompts, trainer_of(folder))
+        rewards = sandlot.reward(completions=[None] * 6, task=[""] * 6, sandlot_reward=played["sandlot_reward"])
+    assert rewards == played["sandlot_reward"]
+    run = Run(tmp_path / "run")
+    assert sorted((row.task, row.rollout) for row in run.rows) == sorted((p[0]["task"], n) for n in (0, 1) for p in prompts[:3])
+    for place, prompt in enumerate(prompts):
+        trace = run.trace(prompt[0]["task"], place // 3)
+        (row,) = rows_of(trace)
+        assert played["prompt_ids"][place] + played["completion_ids"][place] == row.ids.tolist()
+        assert played["env_mask"][place] == [1] * len(played["completion_ids"][place])
+        assert played["logprobs"][place] == row.logprobs[row.trained].tolist()
+        assert rewards[place] == trace.outcome.score.value
+
+
+def test_the_weights_are_those_the_trainer_has_at_that_step(tmp_path):
+    folder = write_tiny(tmp_path / "tiny")
+    prompts = [[{"role": "user", "content": "", "task": train_tasks(LETTERS)[0]}]] * 4
+    with open_for_trl(LETTERS, run=tmp_path / "run", model=f"hf:{folder}") as sandlot:
+        trainer = trainer_of(folder)
+        sandlot.rollouts(prompts, trainer)
+        with torch.no_grad():
+            trainer.model.decoder.norm.weight.mul_(1000.0)  # far surer of itself
+        trainer.state.global_step = 5
+        surer = sandlot.rollouts(prompts, trainer)
+    traces = list(Run(tmp_path / "run"))
+    versions = {trace.rollout: {version for row in rows_of(trace) for version in row.versions[row.trained]} for trace in traces}
+    assert versions == {number: {0 if number < 4 else 5} for number in range(8)}
+    assert max(abs(value) for logprobs in surer["logprobs"] for value in logprobs) < 1.0
+
+
+def test_a_failed_rollout_has_no_reward(tmp_path):
+    said = {}
+    with open_for_trl(digits, run=tmp_path / "run") as sandlot:
+        names = train_tasks(digits)[:4]
+        rewards = sandlot.reward(
+            completions=["12", [{"role": "assistant", "content": "twelve"}], "break", ""],
+            task=names,
+            log_metric=lambda name, value: said.update({name: value}),
+        )
+    assert rewards == [1.0, 0.0, None, 0.0]
+    assert said == {"sandlot/failed": 0.25}
+    assert [trace.task for trace in Run(tmp_path / "run") if isinstance(trace.outcome, Failed)] == [names[2]]
+
+
+def test_an_environment_that_keeps_failing_stops_the_trainer_with_the_reason(tmp_path):
+    with open_for_trl(digits, run=tmp_path / "run") as sandlot, pytest.raises(HarnessError, match="disk is full"):
+        sandlot.reward(completions=["break"] * 16, task=train_tasks(digits)[:1] * 16)
+
+
+def test_going_on_in_the_same_run_doubles_no_rollout(tmp_path):
+    names = train_tasks(digits)[:2]
+    for _ in range(2):
+        with open_for_trl(digits, run=tmp_path / "run") as sandlot:
+            sandlot.reward(completions=["1", "2"], task=names)
+    assert sorted((row.task, row.rollout) for row in Run(tmp_path / "run").rows) == sorted((n, i) for n in names for i in (0, 1))
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [({"min_p": 0.1}, "`min_p` is 0.1"), ({"repetition_penalty": 1.2}, "`repetition_penalty` is 1.2")],
+)
+def test_what_the_engine_does_not_sample_with_is_refused(tmp_path, changed, said):
+    folder = write_tiny(tmp_path / "tiny")
+    with open_for_trl(LETTERS, run=tmp_path / "run", model=f"hf:{folder}") as sandlot, pytest.raises(ConfigError, match=said):
+        sandlot.rollouts([[{"task": train_tasks(LETTERS)[0]}]], trainer_of(folder, **changed))
+
+
+def test_held_out_and_unknown_tasks_and_missing_models_are_refused(tmp_path):
+    with open_for_trl(digits, run=tmp_path / "run") as sandlot:
+        with pytest.raises(ConfigError, match="is none of the"):
+            sandlot.reward(completions=["1"], task=["no-such-task"])
+        with pytest.raises(ConfigError, match="need to know the model"):
+            sandlot.rollouts([[{"task": train_tasks(digits)[0]}]], trainer_of(write_tiny(tmp_path / "tiny")))
+
+
+def train_tasks(env):
+    from sandlot.env.taskset import tasks_of
+    from sandlot.types import Split
+
+    return [task.id for task in tasks_of(env, Split.TRAIN)]
