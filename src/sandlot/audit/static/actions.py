@@ -1,0 +1,159 @@
+"""D08: tools that are talked about and not there, and schemas nobody can satisfy.
+
+A name in backticks may be anything: a table, a file, a word to say. It is taken for a tool where the words before it say so
+(`use`, `call`, `with`, ...) and it is spelled like one; it is sure where the same text speaks of a real tool in the same way.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any, cast
+
+from sandlot.audit.case import Case, Probe
+from sandlot.audit.finding import Finding, Layer, Severity, Standing, Witness
+from sandlot.audit.subject import Description
+from sandlot.ports import ToolSpec
+from sandlot.types import Json
+
+NAME = "tool-schemas"
+_SPOKEN = re.compile(
+    r"\b(?P<verb>use|uses|using|call|calls|calling|with|via|through|run|invoke|by|tools?)\s+(?:the\s+)?(?:tools?\s+)?"
+    r"`(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?P<call>\([^`]*\))?`",
+    re.IGNORECASE,
+)
+_TYPES = frozenset({"string", "integer", "number", "boolean", "array", "object", "null"})
+_FIX = "write schema, handler and prompt from one source"
+
+
+async def look(case: Case) -> list[Finding]:
+    """Tools that do not exist, and schemas that contradict themselves."""
+    said = case.description
+    found = [] if _serves_others(said) else list(_spoken(said))
+    twice = [name for name, count in Counter(tool.name for tool in said.tools).items() if count > 1]
+    for name in twice:
+        found.append(_schema_finding(name, f"two tools are called `{name}`", {}, Severity.HIGH))
+    for tool in said.tools:
+        found += _schema(tool)
+    return found
+
+
+def _serves_others(said: Description) -> bool:
+    """Tools of MCP servers are known only when a world is open."""
+    return any(".mcp(" in text or "[[mcp]]" in text for text in said.sources.values())
+
+
+# -- what is spoken of -------------------------------------------------------------------------------------------------
+
+
+def _spoken(said: Description) -> Iterator[Finding]:
+    tools = {tool.name for tool in said.tools}
+    if not tools:
+        return
+    texts = {"the system prompt": [("", said.system)], "a prompt": [(task.id, task.prompt) for task in said.tasks]}
+    texts["a tool's description"] = [("", tool.description) for tool in said.tools]
+    known = _other_names(said)
+    for place, pairs in texts.items():
+        missing: dict[str, list[tuple[str, str, bool]]] = {}
+        for task, text in pairs:
+            names = list(_SPOKEN.finditer(text))
+            settled = any(match["name"] in tools for match in names)
+            for match in names:
+                name = match["name"]
+                looks = "_" in name.strip("_") or match["call"] is not None
+                if name not in tools and looks and name.casefold() not in known:
+                    missing.setdefault(name, []).append((task, text, settled))
+        for name, seen in missing.items():
+            yield _missing(place, name, seen, sorted(tools))
+
+
+def _other_names(said: Description) -> set[str]:
+    """Names that are something else here: arguments, and words of the tasks' data and keys."""
+    names = {str(name).casefold() for tool in said.tools for name in _properties(tool)}
+    for task in said.tasks[:200]:
+        names |= {word.casefold() for word in re.findall(r"[A-Za-z_][A-Za-z0-9_]*", f"{task.data} {task.key}"[:50_000])}
+    return names
+
+
+def _missing(place: str, name: str, seen: list[tuple[str, str, bool]], tools: list[str]) -> Finding:
+    task, text, settled = next((each for each in seen if each[2]), seen[0])
+    at = text.find(f"`{name}")
+    return Finding(
+        code="D08.unknown_tool",
+        title=f"{place} speaks of the tool `{name}`, and there is none",
+        layer=Layer.STATIC,
+        probe=NAME,
+        severity=Severity.HIGH if settled else Severity.LOW,
+        standing=Standing.CONFIRMED if settled else Standing.LEAD,
+        task=task or None,
+        witness=Witness(
+            inputs={"text": text[max(0, at - 150) : at + 150], "tools": tools},
+            expected=f"a tool called `{name}`",
+            observed=f"the tools are {', '.join(tools)}",
+        ),
+        count=len(seen),
+        fix=_FIX,
+    )
+
+
+# -- schemas -----------------------------------------------------------------------------------------------------------
+
+
+def _properties(tool: ToolSpec) -> Json:
+    found = tool.parameters.get("properties")
+    return cast("Json", found) if isinstance(found, dict) else {}
+
+
+def _schema(tool: ToolSpec) -> Iterator[Finding]:
+    properties = _properties(tool)
+    required = tool.parameters.get("required")
+    names = cast("list[Any]", required) if isinstance(required, list) else []
+    lost = [str(name) for name in names if name not in properties]
+    if lost:
+        title = f"tool `{tool.name}` requires {', '.join(f'`{name}`' for name in lost)}, and describes no such argument"
+        yield _schema_finding(tool.name, title, tool.parameters, Severity.HIGH)
+    for name, schema in properties.items():
+        fault = _fault(schema)
+        if fault is not None:
+            yield _schema_finding(tool.name, f"argument `{name}` of `{tool.name}` {fault}", {"schema": schema}, Severity.LOW)
+    if not tool.description.strip():
+        yield Finding(
+            code="D08.undescribed",
+            title=f"tool `{tool.name}` says nothing about what it does",
+            layer=Layer.STATIC,
+            probe=NAME,
+            severity=Severity.INFO,
+            check=None,
+            where=tool.name,
+            fix="give it a docstring",
+        )
+
+
+def _fault(schema: Any) -> str | None:
+    if not isinstance(schema, dict):
+        return "has no schema"
+    given = cast("Json", schema)
+    kind, choices = given.get("type"), given.get("enum")
+    if isinstance(kind, str) and kind not in _TYPES:
+        return f"has the type `{kind}`, which JSON Schema does not know"
+    if choices == []:
+        return "allows no value at all"
+    if isinstance(choices, list) and given.get("default") is not None and given["default"] not in choices:
+        return f"defaults to {given['default']!r}, which it does not allow"
+    return None
+
+
+def _schema_finding(tool: str, title: str, schema: Json, severity: Severity) -> Finding:
+    return Finding(
+        code="D08.schema",
+        title=title,
+        layer=Layer.STATIC,
+        probe=NAME,
+        severity=severity,
+        standing=Standing.CONFIRMED,
+        where=tool,
+        witness=Witness(inputs={"tool": tool, "schema": schema}, expected="a schema that calls can satisfy", observed=title),
+        fix=_FIX,
+    )
+
+
+PROBE = Probe(NAME, Layer.STATIC, ("D08",), look)

@@ -1,0 +1,315 @@
+"""What an author wrote, read and never run: functions, and in which part of a rollout each of them works.
+
+Marks say what a function is for (`@env.check`, `@env.tool`, ...; in a folder, the file it stands in and the rubric that names
+it). What a marked function calls works there too. Patterns are looked for only where they matter: randomness in a golden
+solution harms nobody.
+"""
+
+import ast
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from sandlot.audit.subject import Description
+from sandlot.rubric import PythonCheck
+
+Definition = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+class Part(StrEnum):
+    """Where in a rollout a function works."""
+
+    TASKS = "tasks"
+    SETUP = "setup"
+    TOOL = "tool"
+    USER = "user"
+    CHECK = "check"
+    SOLUTION = "solution"
+    IMPORT = "import"
+    """Outside of every function, of a module that the environment imports."""
+
+
+LIVE = frozenset({Part.SETUP, Part.TOOL, Part.USER, Part.CHECK})
+"""Parts that run once or more in every rollout."""
+_MARKS = {
+    "tasks": Part.TASKS,
+    "setup": Part.SETUP,
+    "tool": Part.TOOL,
+    "user": Part.USER,
+    "check": Part.CHECK,
+    "solution": Part.SOLUTION,
+    "adversary": Part.SOLUTION,
+    "control": Part.SOLUTION,
+}
+DEEPEST = 200
+"""Code nested deeper than this was made by a program; reading it would exhaust the stack."""
+_FOLDER = {("world", "setup"): Part.SETUP, ("tasks", "tasks"): Part.TASKS, ("solution", "solve"): Part.SOLUTION}
+_GYMNASIUM = {"reset": Part.SETUP, "step": Part.TOOL}
+
+
+@dataclass(eq=False, slots=True)
+class Function:
+    """One function of the sources."""
+
+    module: "Module"
+    name: str
+    node: Definition
+    owner: str | None = None
+    """The class it is a method of."""
+    parts: set[Part] = field(default_factory=set[Part])
+    """Where it works: by its mark, or because something there calls it."""
+    marked: frozenset[Part] = frozenset()
+
+    @property
+    def where(self) -> str:
+        """`file:line`."""
+        return f"{self.module.path}:{self.node.lineno}"
+
+    @property
+    def parameters(self) -> list[ast.arg]:
+        """All of them, in order."""
+        given = self.node.args
+        return [*given.posonlyargs, *given.args, *given.kwonlyargs]
+
+    def nodes(self) -> Iterator[ast.AST]:
+        """Everything in its body, nested functions too."""
+        for statement in self.node.body:
+            yield from ast.walk(statement)
+
+
+@dataclass(eq=False, slots=True)
+class Module:
+    """One file."""
+
+    path: str
+    tree: ast.Module
+    imports: dict[str, str] = field(default_factory=dict[str, str])
+    """Local name -> dotted name it stands for: `np` -> `numpy`, `now` -> `datetime.datetime.now`."""
+    values: dict[str, ast.expr] = field(default_factory=dict[str, ast.expr])
+    """What is assigned outside of functions, by name: the last word."""
+    functions: dict[str, Function] = field(default_factory=dict[str, Function])
+    """By name; methods as `Class.method`."""
+    classes: dict[str, ast.ClassDef] = field(default_factory=dict[str, ast.ClassDef])
+
+    @property
+    def dotted(self) -> str:
+        """As Python imports it from the environment's folder."""
+        return self.path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+
+    def full_name(self, node: ast.expr) -> str:
+        """The dotted name an expression stands for, imports followed; empty if it is none."""
+        if isinstance(node, ast.Name):
+            return self.imports.get(node.id, node.id)
+        if isinstance(node, ast.Attribute):
+            before = self.full_name(node.value)
+            return f"{before}.{node.attr}" if before else ""
+        return ""
+
+
+class Code:
+    """All that was written, with parts spread along calls."""
+
+    def __init__(self, description: Description) -> None:
+        self.modules = {module.dotted: module for module in _modules(description.sources)}
+        self.functions = [function for module in self.modules.values() for function in module.functions.values()]
+        self._methods: dict[str, list[Function]] = {}
+        for function in self.functions:
+            if function.owner is not None:
+                self._methods.setdefault(function.node.name, []).append(function)
+        self._mark(description)
+        self._spread()
+
+    def working_in(self, *parts: Part) -> list[Function]:
+        """Functions that work in one of these parts."""
+        return [function for function in self.functions if function.parts & set(parts)]
+
+    def imported(self) -> list[Module]:
+        """Modules that are loaded with the environment: those that hold a working function, and what they import."""
+        found: dict[str, Module] = {f.module.dotted: f.module for f in self.functions if f.parts}
+        waiting = list(found.values())
+        while waiting:
+            module = waiting.pop()
+            for name in module.imports.values():
+                other = self._module_of(name)
+                if other is not None and other.dotted not in found:
+                    found[other.dotted] = other
+                    waiting.append(other)
+        return list(found.values())
+
+    def callee(self, module: Module, node: ast.expr) -> list[Function]:
+        """The functions an expression may stand for, if they are the author's own."""
+        if isinstance(node, ast.Name) and node.id in module.functions:
+            return [module.functions[node.id]]
+        name = module.full_name(node)
+        other = self._module_of(name)
+        if other is not None:
+            rest = name.removeprefix(other.dotted).lstrip(".") if name.startswith(other.dotted) else name.rpartition(".")[2]
+            if rest in other.functions:
+                return [other.functions[rest]]
+            if rest in other.classes:
+                return [f for f in other.functions.values() if f.owner == rest and f.node.name in {"__init__", "__post_init__"}]
+        if isinstance(node, ast.Attribute):
+            return self._methods.get(node.attr, [])
+        return []
+
+    def value_of(self, module: Module, name: str) -> ast.expr | None:
+        """What a name outside of functions was given, here or in the author's module it comes from."""
+        return self._defined(module, name)[1]
+
+    def _module_of(self, name: str) -> Module | None:
+        """The module of the author's a dotted name begins with: the longest that fits."""
+        pieces = name.lstrip(".").split(".")
+        for length in range(len(pieces), 0, -1):
+            if ".".join(pieces[:length]) in self.modules:
+                return self.modules[".".join(pieces[:length])]
+        return None
+
+    # -- parts -------------------------------------------------------------------------------------------------------
+
+    def _mark(self, description: Description) -> None:
+        tools = {tool.name for tool in description.tools}
+        for function in self.functions:
+            marks = set(_marks_of(function))
+            stem = function.module.dotted.rpartition(".")[2]
+            if (stem, function.name) in _FOLDER and "environment.toml" in description.sources:
+                marks.add(_FOLDER[stem, function.name])
+            if stem == "tools" and function.name in tools:
+                marks.add(Part.TOOL)
+            if description.kind == "grader":
+                marks.add(Part.CHECK)
+            if description.kind == "gymnasium" and function.node.name in _GYMNASIUM:
+                marks |= {_GYMNASIUM[function.node.name], Part.CHECK}
+            function.marked = frozenset(marks)
+            function.parts = set(marks)
+        for check in (check for rubric in description.rubrics.values() for check in rubric.checks):
+            found = self._referred(check.ref) if isinstance(check, PythonCheck) else None
+            if found is not None:
+                found.marked |= {Part.CHECK}
+                found.parts.add(Part.CHECK)
+        for tool in self._given_tools():
+            tool.marked |= {Part.TOOL}
+            tool.parts.add(Part.TOOL)
+
+    def _referred(self, ref: str) -> Function | None:
+        module, _, name = ref.partition(":")
+        return self.modules[module].functions.get(name) if module in self.modules else None
+
+    def _given_tools(self) -> Iterator[Function]:
+        """Functions named in `@environment(..., tools=[...])`."""
+        for function in self.functions:
+            for mark in function.node.decorator_list:
+                for keyword in mark.keywords if isinstance(mark, ast.Call) else ():
+                    if keyword.arg == "tools":
+                        for node in ast.walk(keyword.value):
+                            yield from self.callee(function.module, node) if isinstance(node, ast.expr) else ()
+
+    def _spread(self) -> None:
+        """What a function calls, or hands on, works where it does; tables of functions are looked through."""
+        waiting = [function for function in self.functions if function.parts]
+        while waiting:
+            function = waiting.pop()
+            for other in self._used_by(function):
+                if not function.parts <= other.parts:
+                    other.parts |= function.parts
+                    waiting.append(other)
+
+    def _used_by(self, function: Function) -> Iterator[Function]:
+        module = function.module
+        for node in function.nodes():
+            if isinstance(node, ast.Name | ast.Attribute):
+                yield from self.callee(module, node)
+            if isinstance(node, ast.Name):
+                yield from self._inside(*self._defined(module, node.id))
+
+    def _defined(self, module: Module, name: str) -> tuple[Module, ast.expr | None]:
+        """What a name outside of functions was given, here or where it is imported from."""
+        if name in module.values:
+            return module, module.values[name]
+        full = module.imports.get(name, "")
+        other = self._module_of(full)
+        return (other, other.values.get(full.rpartition(".")[2])) if other is not None else (module, None)
+
+    def _inside(self, module: Module, value: ast.expr | None) -> Iterator[Function]:
+        if isinstance(value, ast.Dict | ast.List | ast.Tuple | ast.Set):
+            for node in ast.walk(value):
+                if isinstance(node, ast.Name | ast.Attribute):
+                    yield from self.callee(module, node)
+
+
+def _marks_of(function: Function) -> Iterator[Part]:
+    for mark in function.node.decorator_list:
+        target = mark.func if isinstance(mark, ast.Call) else mark
+        if isinstance(target, ast.Attribute) and target.attr in _MARKS:
+            yield _MARKS[target.attr]
+        elif function.module.full_name(target).startswith("sandlot.") and function.module.full_name(target).endswith(
+            "environment"
+        ):
+            yield from (Part.TASKS, Part.SETUP, Part.CHECK)
+
+
+def _modules(sources: Mapping[str, str]) -> Iterator[Module]:
+    for path, text in sorted(sources.items()):
+        if not path.endswith(".py"):
+            continue
+        try:
+            tree = ast.parse(text)
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            continue  # data that looks like code: nothing that loads can be made of it
+        if _depth(tree) > DEEPEST:
+            continue
+        module = Module(path, tree)
+        _fill(module)
+        yield module
+
+
+def _depth(tree: ast.AST) -> int:
+    depth, level = 0, [tree]
+    while level:
+        depth += 1
+        level = [child for node in level for child in ast.iter_child_nodes(node)]
+    return depth
+
+
+def _fill(module: Module) -> None:
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.Import):
+            module.imports |= {name.asname or name.name.partition(".")[0]: _imported(name) for name in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            module.imports |= {name.asname or name.name: _from(module, node, name.name) for name in node.names}
+    _define(module, module.tree.body, None)
+    for name, value in assignments(module.tree.body):
+        module.values[name] = value
+
+
+def _imported(name: ast.alias) -> str:
+    return name.name if name.asname else name.name.partition(".")[0]
+
+
+def _from(module: Module, node: ast.ImportFrom, name: str) -> str:
+    above = module.path.split("/")[: -node.level] if node.level else []
+    return ".".join([*above, *([node.module] if node.module else []), name])
+
+
+def _define(module: Module, body: Iterable[ast.stmt], owner: str | None) -> None:
+    for node in body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            name = f"{owner}.{node.name}" if owner else node.name
+            module.functions[name] = Function(module, name, node, owner)
+        elif isinstance(node, ast.ClassDef):
+            module.classes[node.name] = node
+            _define(module, node.body, node.name)
+        elif isinstance(node, ast.If | ast.Try | ast.With):
+            _define(module, node.body, owner)
+
+
+def assignments(body: Iterable[ast.stmt]) -> Iterator[tuple[str, ast.expr]]:
+    """Names given a value by plain statements, in order."""
+    for node in body:
+        if isinstance(node, ast.Assign):
+            for target in node.targets:
+                if isinstance(target, ast.Name):
+                    yield target.id, node.value
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.value is not None:
+            yield node.target.id, node.value
+        elif isinstance(node, ast.If | ast.Try | ast.With):
+            yield from assignments(node.body)

@@ -1,0 +1,59 @@
+"""D20: chat markup written into prompts, which a renderer puts around every message by itself.
+
+A model then reads two beginnings of a turn where it will read one when it works, or, where the markup is another family's, tokens
+it never saw. Marks that end or begin a turn are looked for, not everything in brackets.
+"""
+
+import re
+
+from sandlot.audit.case import Case, Probe
+from sandlot.audit.finding import Finding, Layer, Severity, Standing, Witness
+
+NAME = "chat-markup"
+_TURNS = re.compile(
+    r"<\|(?:im_start|im_end|im_sep|eot_id|eom_id|begin_of_text|end_of_text|start_header_id|end_header_id|endoftext|user|assistant"
+    r"|system|end|start|message|channel|return|turn)\|>"
+    r"|<(?:start|end)_of_turn>|\[/?INST\]|<</?SYS>>|<\uff5c[^|\uff5c\n]{1,40}\uff5c>"
+)
+
+
+async def look(case: Case) -> list[Finding]:
+    """Prompts and other words of the environment with turn marks in them."""
+    said = case.description
+    words = {"system prompt": said.system} | {f"tool {tool.name}": tool.description for tool in said.tools}
+    prompts = {task.id: task.prompt for task in said.tasks}
+    in_words = [(place, match.group()) for place, text in words.items() if (match := _TURNS.search(text))]
+    in_prompts = [(task, match.group()) for task, text in prompts.items() if (match := _TURNS.search(text))]
+    found: list[Finding] = []
+    if in_words:
+        place, mark = in_words[0]
+        found.append(_finding(f"the {place} holds `{mark}`", words[place], mark, len(in_words), None))
+    if in_prompts:
+        task, mark = in_prompts[0]
+        title = f"{len(in_prompts)} of {len(prompts)} prompts hold chat markup, for example `{mark}`"
+        found.append(_finding(title, prompts[task], mark, len(in_prompts), task))
+    return found
+
+
+def _finding(title: str, text: str, mark: str, count: int, task: str | None) -> Finding:
+    marks = _TURNS.findall(text)
+    return Finding(
+        code="D20.markup",
+        title=title,
+        layer=Layer.STATIC,
+        probe=NAME,
+        # one mark alone may be quoted; two frame a turn
+        severity=Severity.HIGH if len(marks) > 1 else Severity.LOW,
+        standing=Standing.CONFIRMED if len(marks) > 1 else Standing.LEAD,
+        task=task,
+        witness=Witness(
+            inputs={"text": text[:400], "marks": sorted(set(marks))},
+            expected="plain words: the renderer frames every message itself",
+            observed=f"{len(marks)} marks of a chat template, the first `{mark}`",
+        ),
+        count=count,
+        fix="write prompts without markup; renderers add the model's own",
+    )
+
+
+PROBE = Probe(NAME, Layer.STATIC, ("D20",), look)
