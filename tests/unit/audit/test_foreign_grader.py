@@ -15,6 +15,7 @@ from sandlot.audit.foreign.worker import Budget
 from sandlot.audit.subject import Conditions, Named, Say, Script, Take
 from sandlot.errors import ConfigError
 from sandlot.rubric import Score
+from sandlot.trace import Scored
 
 LINES = ({"prompt": "What is 2+3?", "golden": "5", "unit": "kg"}, {"prompt": "What is 4+4?", "golden": "8", "unit": "m"})
 
@@ -64,7 +65,7 @@ async def test_the_golden_answer_a_script_and_a_regrade_are_graded_alike(tmp_pat
     assert golden.trace.evidence.answer == "8"
     assert right.passed
     assert (wrong.reward, mute.reward) == (0.0, 0.0)
-    assert [score.value for score in again.scores] == [0.0, 0.0, 0.0]
+    assert [scored.score.value for scored in again.scores] == [0.0, 0.0, 0.0]
 
 
 async def test_numbers_are_kept_raw_in_points_and_clipped_in_value(tmp_path):
@@ -76,7 +77,7 @@ async def test_numbers_are_kept_raw_in_points_and_clipped_in_value(tmp_path):
     async with open_grader(write(tmp_path, code)) as subject:
         trials = await subject.take([say(answer) for answer in returned])
     assert [trial.scores for trial in trials] == [
-        (Score(points=points, possible=1, value=min(1, max(0, points))),) for points in returned.values()
+        (Scored(Score(points=points, possible=1, value=min(1, max(0, points)))),) for points in returned.values()
     ]
 
 
@@ -214,10 +215,11 @@ async def test_conditions_are_what_the_grader_meets(tmp_path):
     async with open_grader(write(tmp_path, code)) as subject:
         names = ("clock", "variables", "network", "random", "random", "once", "once")
         strange = [trial.reward for trial in await subject.take([say(name) for name in names], odd)]
+        (again_strange,) = [trial.reward for trial in await subject.take([say("")] * 3 + [say("random")], odd)][3:]
         usual = [trial.reward for trial in await subject.take([say(name) for name in names])]
         again = [trial.reward for trial in await subject.take([say("once")])]
     assert strange[:3] == [1, 1, 1]
-    assert strange[3] == strange[4]
+    assert strange[3] == again_strange
     assert strange[5:] == [0.1, 0.1]
     assert usual[0] == 0
     assert usual[3] != usual[4]

@@ -125,8 +125,7 @@ class GraderSubject:
         if answer.lost is not None:
             return Trial(lost=answer.lost, seconds=answer.seconds)
         scores = tuple(self._score(result) for result in answer.results)
-        outcome = scores[0] if isinstance(scores[0], Failed) else Scored(scores[0])
-        trace = self._trace(request, text, outcome)
+        trace = self._trace(request, text, scores[0])
         return Trial(trace=trace, scores=scores, seconds=answer.seconds, peak_bytes=answer.peak_bytes)
 
     def _trace(self, request: Request, text: str, outcome: Outcome | None) -> Trace:
@@ -149,7 +148,7 @@ class GraderSubject:
             evidence=evidence,
         )
 
-    def _score(self, result: dict[str, str]) -> Score | Failed:
+    def _score(self, result: dict[str, str]) -> Scored | Failed:
         if "error" in result:
             return Failed(side=Side.GRADER, kind="crash", message=result["error"])
         if "bad" in result:
@@ -159,7 +158,7 @@ class GraderSubject:
             return Failed(side=Side.GRADER, kind="bad_value", message=f"returned {value}, which is no reward")
         low, high = self._config.range
         points = (value - low) / (high - low)
-        return Score(points=points, possible=1.0, value=min(1.0, max(0.0, points)))
+        return Scored(Score(points=points, possible=1.0, value=min(1.0, max(0.0, points))))
 
 
 class Tasks:

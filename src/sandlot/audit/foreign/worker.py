@@ -127,9 +127,14 @@ class Workshop:
         self._spec = spec
         self._budget = budget
         self._workers: dict[str, _Worker] = {}
+        self._calling = anyio.Lock()
 
     async def call(self, requests: Sequence[Json], conditions: Conditions, calls: Sequence[int] = ()) -> list[Answer]:
         """One answer for each request, in order. `calls` says how many calls each stands for, one if it is not given."""
+        async with self._calling:  # a worker hears one batch at a time
+            return await self._called(requests, conditions, calls)
+
+    async def _called(self, requests: Sequence[Json], conditions: Conditions, calls: Sequence[int]) -> list[Answer]:
         answers: dict[int, Answer] = {}
         most = max(calls, default=1)
         deaths, careful = 0, False
@@ -153,7 +158,8 @@ class Workshop:
 
     async def facts(self, conditions: Conditions) -> Json:
         """Load it once; `ConfigError` with what it said if it cannot be loaded."""
-        await self._worker(conditions)
+        async with self._calling:
+            await self._worker(conditions)
         return {}
 
     async def close(self) -> None:

@@ -289,7 +289,7 @@ def live(batch: dict[str, Any], take: list[int], writing: int, closed: tuple[int
 def take_one(batch: dict[str, Any], index: int) -> dict[str, Any]:
     """One request, and what came of it."""
     if batch["random_seed"] is not None:
-        sys.modules["surroundings"].seed(batch["random_seed"])
+        sys.modules["surroundings"].seed(batch["random_seed"] + index)
     start = time.perf_counter()
     results = CALLS[0](batch["requests"][index])
     seconds = time.perf_counter() - start
