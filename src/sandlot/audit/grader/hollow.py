@@ -12,7 +12,7 @@ from sandlot.audit.case import Case, Probe
 from sandlot.audit.choice import SURE
 from sandlot.audit.finding import Finding, Layer, Severity
 from sandlot.audit.grader.asking import EPSILON, NONSENSE, Field, Question, Told, ask, fields, found, needs_golden, plain
-from sandlot.stats import clopper_pearson
+from sandlot.stats import beta_cdf
 
 EMPTY = ("", " \n\t", ".", "-", "...", "null", "N/A", "?")
 REFUSALS = (
@@ -135,6 +135,8 @@ async def look_at_hollow(case: Case) -> list[Finding]:
     for one in told[len(control) :]:
         task, kind = one.question.field.task.id, KINDS[one.question.kind]
         least = max(floor[task], nonsense[task]) + EPSILON
+        if one.question.kind == "empty" and case.description.kind == "grader":
+            least = case.floor + EPSILON  # an idle agent is an empty answer, so it is no measure of it
         if one.reward is not None and one.reward > least and (not kind.whole or one.reward >= one.question.field.best - EPSILON):
             earned[one.question.kind].append(one)
     return [_finding(case, name, told, len(some)) for name, told in earned.items()]
@@ -171,7 +173,9 @@ def _finding(case: Case, name: str, told: list[Told], num_tasks: int) -> Finding
 # -- guessing ------------------------------------------------------------------------------------------------------------------
 
 GUESSABLE = 0.2
-MARGIN = 0.1
+MARGIN = 0.25
+"""So much better than chance, for answers drawn evenly from those there are."""
+LUCK = 0.0125
 
 
 async def look_at_guesses(case: Case) -> list[Finding]:
@@ -191,8 +195,8 @@ async def look_at_guesses(case: Case) -> list[Finding]:
     guess, right = max(passed.items(), key=lambda item: len(item[1]))
     options = len({plain(field.answer) for field in everyone})
     chance = 1 / options if options else 1.0
-    above = clopper_pearson(len(right), len(everyone), 1 - 2 * 0.01 / len(guesses)).low  # one-sided, for as many guesses as made
-    if above <= max(GUESSABLE, chance + MARGIN):
+    by_luck = beta_cdf(chance, len(right), len(everyone) - len(right) + 1)  # so many or more of them right, at chance
+    if len(right) / len(everyone) <= max(GUESSABLE, chance + MARGIN) or by_luck > LUCK:
         return []
     title = f"`{guess[:60]}` is right for {len(right)} of {len(everyone)} tasks; by chance it would be {chance:.0%}"
     expected = f"no answer right for more than {max(GUESSABLE, chance + MARGIN):.0%} of tasks"

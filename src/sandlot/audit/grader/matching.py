@@ -32,7 +32,7 @@ async def look_at_spellings(case: Case) -> list[Finding]:
         Question(field, other.kind, other.text, solved=True)
         for field in some
         for other in same(field.answer)
-        if other.text != field.answer and other.kind != "itself"
+        if other.text != field.answer and (other.kind not in FORMS or _offers(f"{case.description.system}\n{field.prompt}"))
     ]
     told, read = await _asked(case, some, questions)
     kinds: dict[str, list[Told]] = defaultdict(list)
@@ -86,7 +86,7 @@ def _refused(case: Case, kind: str, each: list[Told]) -> Finding | None:
     if not lost:
         return None
     rate = wilson(len(lost), len(each))
-    offered = kind in FORMS and all(_offers(case, one, kind) for one in lost)
+    offered = kind in FORMS
     loose = all(not STRICT.search(_said(case, one)) for one in lost)
     sure = (offered or loose) and rate.low > GATE and len(lost) >= 2
     title = f"the right answer written with {kind} loses ({len(lost)} of {len(each)} tasks, {rate.low:.0%}-{rate.high:.0%})"
@@ -133,9 +133,9 @@ def _said(case: Case, one: Told) -> str:
     return f"{case.description.system}\n{one.question.field.prompt}"
 
 
-def _offers(case: Case, one: Told, kind: str) -> bool:
-    """True if the prompt names this form, and the golden answer's own as well."""
-    return all(form.search(_said(case, one)) for form in FORMS.values()) and kind in FORMS
+def _offers(prompt: str) -> bool:
+    """True if the prompt names every form: then any of them is right."""
+    return all(form.search(prompt) for form in FORMS.values())
 
 
 PROBES = (

@@ -1,7 +1,7 @@
 """The grader layer: every probe that asks a grader about answers and evidence nobody played."""
 
 from sandlot.audit.case import Probe
-from sandlot.audit.grader import again, criteria, hollow, ladder, matching, odd
+from sandlot.audit.grader import again, criteria, hollow, judged, ladder, matching, odd
 
 PROBES: tuple[Probe, ...] = (
     *again.PROBES,
@@ -10,4 +10,5 @@ PROBES: tuple[Probe, ...] = (
     *odd.PROBES,
     *ladder.PROBES,
     *criteria.PROBES,
+    *judged.PROBES,
 )

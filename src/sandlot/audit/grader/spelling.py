@@ -53,7 +53,7 @@ def _numbers(number: re.Match[str]) -> list[Spelling]:
     if part.endswith("0"):
         found.append(Spelling("no zero behind", f"{sign}{whole}{part.rstrip('0').rstrip('.')}{unit}"))
     if part and not unit:
-        found += _ratios(Fraction(f"{sign}{whole}{part}"))[1:]
+        found += [other for other in _ratios(Fraction(f"{sign}{whole}{part}")) if other.kind == "a fraction"]
     if number["unit"] and number["unit"] != "%":
         found.append(Spelling("no space before the unit", f"{sign}{whole}{part}{number['unit']}"))
     return found
@@ -65,7 +65,7 @@ def _ratios(value: Fraction) -> list[Spelling]:
         denominator //= 2
     while denominator % 5 == 0:
         denominator //= 5
-    decimal = [Spelling("a decimal number", f"{float(value):.12g}")] if denominator == 1 else [Spelling("itself", str(value))]
+    decimal = [Spelling("a decimal number", f"{float(value):.12g}")] if denominator == 1 else []
     return [*decimal, Spelling("a fraction", f"{value.numerator}/{value.denominator}")] if value.denominator < 10_000 else decimal
 
 
