@@ -1,1 +1,5 @@
-"""Subjects that are not Sandlot environments: plain graders and Gymnasium environments."""
+"""Auditing what others wrote: plain graders and Gymnasium environments, in a sandbox.
+
+Read `grader.py` first: a plain Python grader as a subject. `worker.py` holds the other end of a program in a sandbox, whose text
+is in `inside/`; `python.py` says which folders a Python needs to be seen there.
+"""

@@ -1,7 +1,8 @@
 """The `host` image: the machine's own `/usr` under a made-up root.
 
 An `/etc` of copied, world-readable, harmless files and nothing else of the machine: no homes, no `/var`, no sockets, no secrets.
-It costs nothing to have and is not portable: its digest says so, and what it was made from.
+It costs nothing to have and is not portable: its digest says so, and what it was made from. Folders that are named besides (a
+Python outside `/usr`, somebody's code) are seen at their own paths; what is written to them stays in the sandbox.
 """
 
 import hashlib
@@ -10,6 +11,7 @@ import shutil
 import stat
 from pathlib import Path
 
+from sandlot.errors import ConfigError
 from sandlot.sandbox.images.folder import folder_digest, walk
 from sandlot.sandbox.images.image import Image
 from sandlot.sandbox.images.skeleton import FORMAT, fill_bare, plain_umask
@@ -29,22 +31,67 @@ USERS = (
     ("nobody", 65534, "/nonexistent", "/usr/sbin/nologin"),
 )
 
+MODES = {"tmp": 0o1777, "root": 0o700}
+"""Of folders that a mount point is made in: as everywhere else."""
+
+MAX_TREES = 8
+"""As `agent/sandlot.h` has it."""
+
 NOTE = "not portable: another machine has another `/usr`"
 
 
-def host_image() -> Image:
-    """The skeleton, and the machine's own folders in it."""
+def host_image(folders: tuple[Path, ...] = ()) -> Image:
+    """The skeleton, the machine's own folders in it, and the ones asked for besides."""
     skeleton = _skeleton()
     real = [top for top in _tops() if not top.is_symlink()]  # a machine without merged /usr has real folders here
-    trees = (("/", (skeleton.root,)), ("/usr", (Path("/usr"),)), *((str(top), (top,)) for top in real))
-    return Image(name="host", trees=trees, portable=False, leases=(skeleton,))
+    more = _outermost(folders)
+    places = _places(more) if more else None
+    root = (places.root, skeleton.root) if places else (skeleton.root,)
+    trees = (("/", root), ("/usr", (Path("/usr"),)), *((str(top), (top,)) for top in (*real, *more)))
+    if len(trees) > MAX_TREES:
+        raise ConfigError(f"image `host` with {len(more)} folders; {MAX_TREES - 2 - len(real)} is the most: name one above them")
+    leases = (skeleton, places) if places else (skeleton,)
+    return Image(name=":".join(("host", *map(str, more))), trees=trees, portable=False, leases=leases)
 
 
-def host_digest() -> str:
-    """Begins with `host:`. The list of installed packages stands for `/usr`, which is too large to be read each time."""
+def host_digest(folders: tuple[Path, ...] = ()) -> str:
+    """Begins with `host:`. The list of installed packages stands for `/usr`, which is too large to be read each time.
+
+    Folders asked for besides stand there by name: they are for code that is being looked at, which has a fingerprint of its own.
+    """
     packages = Path("/var/lib/dpkg/status")
     installed = hashlib.sha256(packages.read_bytes()).hexdigest() if packages.exists() else "unknown"
-    return f"{_skeleton().about().digest}:{installed}"
+    return ":".join((_skeleton().about().digest, installed, *map(str, _outermost(folders))))
+
+
+def _outermost(folders: tuple[Path, ...]) -> list[Path]:
+    """Each once, without those that are inside another one or in `/usr` anyway."""
+    usual = {Path("/usr"), *_tops()}
+    more = {folder for folder in folders if usual.isdisjoint((folder, *folder.parents))}
+    for folder in more:
+        if not folder.is_dir():
+            raise ConfigError(f"image `host:{folder}`: no folder at {folder}")
+        if len(folder.parts) < 3 or folder.parts[1] in {"etc", "dev", "proc", "sys"}:
+            raise ConfigError(
+                f"image `host:{folder}`: that is more of the machine than a sandbox may see; name a folder inside it"
+            )
+    return sorted(folder for folder in more if more.isdisjoint(folder.parents))
+
+
+def _places(folders: list[Path]) -> Lease:
+    """Empty folders for others to be mounted on."""
+    stamp = hashlib.sha256("\0".join(map(str, folders)).encode("utf-8", "surrogateescape"))
+
+    def fill(lease: Lease) -> About:
+        with plain_umask():
+            for folder in folders:
+                (lease.root / folder.relative_to("/")).mkdir(parents=True, exist_ok=True)
+            for top in {folder.parts[1] for folder in folders}:
+                if top in MODES:
+                    (lease.root / top).chmod(MODES[top])
+        return About(kind="places", name=":".join(("host", *map(str, folders))), digest=f"places:{stamp.hexdigest()}")
+
+    return keep(key_for("places", stamp.hexdigest()), fill)
 
 
 def _tops() -> list[Path]:

@@ -1,6 +1,7 @@
 """How an image is named, and which kind answers.
 
     host                             the machine's own /usr; nothing to download, not portable
+    host:FOLDER:FOLDER               the same with more of the machine's folders, each in its own place
     folder:PATH                      a root file system as it lies there
     archive:PATH   archive:PATH#TAG  what `docker save` wrote, or an OCI layout
     debian:SUITE?PACKAGE,PACKAGE     installed by debootstrap; `?@FILE` reads the names from a file
@@ -18,12 +19,12 @@ from sandlot.sandbox.images.folder import folder_digest, folder_image
 from sandlot.sandbox.images.host import host_digest, host_image
 from sandlot.sandbox.images.image import Image
 
-KINDS = ("host", "folder:PATH", "archive:PATH", "debian:SUITE?PACKAGE,PACKAGE")
+KINDS = ("host", "folder:PATH", "archive:PATH", "debian:SUITE?PACKAGE,PACKAGE", "host:FOLDER:FOLDER")
 
 
 def is_known(spec: str) -> bool:
     """False for a name that only some backend may understand."""
-    return spec == "host" or spec.startswith(("/", ".")) or spec.partition(":")[0] in {"folder", "archive", "debian"}
+    return spec.startswith(("/", ".")) or spec == "host" or spec.partition(":")[0] in {"host", "folder", "archive", "debian"}
 
 
 def located(spec: str, folder: Path | None = None) -> str:
@@ -39,7 +40,7 @@ def located(spec: str, folder: Path | None = None) -> str:
     if kind == "debian":
         suite, mark, path = rest.partition("?@")
         return f"debian:{suite}?@{base / path}" if mark else spec
-    return spec
+    return ":".join(("host", *(str(base / folder) for folder in rest.split(":")))) if rest else spec
 
 
 def find_image(spec: str, folder: Path | None = None) -> Image:
@@ -51,7 +52,7 @@ def find_image(spec: str, folder: Path | None = None) -> Image:
         return archive_image(*_tagged(rest))
     if kind == "debian":
         return debian_image(read_recipe(rest))
-    return host_image()
+    return host_image(_folders(rest))
 
 
 def image_digest(spec: str, folder: Path | None = None, *, build: bool = True) -> str:
@@ -63,7 +64,7 @@ def image_digest(spec: str, folder: Path | None = None, *, build: bool = True) -
         return archive_digest(*_tagged(rest))
     if kind == "debian":
         return debian_digest(read_recipe(rest), build=build)
-    return host_digest()
+    return host_digest(_folders(rest))
 
 
 def image_path(spec: str, folder: Path | None = None) -> Path | None:
@@ -84,6 +85,10 @@ def _split(spec: str) -> tuple[str, str]:
         there = ", ".join(f"`{each}`" for each in KINDS)
         raise ConfigError(f"no image named {spec!r}; there are: {there}")
     return kind, rest
+
+
+def _folders(rest: str) -> tuple[Path, ...]:
+    return tuple(Path(folder) for folder in rest.split(":") if folder)
 
 
 def _tagged(rest: str) -> tuple[Path, str]:

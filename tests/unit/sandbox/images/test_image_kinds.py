@@ -51,6 +51,31 @@ def test_only_what_everybody_may_read_was_copied(skeleton):
             assert source.stat().st_mode & stat.S_IROTH, source
 
 
+def test_the_host_image_takes_more_folders_each_once(tmp_path):
+    inner = tmp_path / "code" / "inner"
+    inner.mkdir(parents=True)
+    image = find_image(f"host:{inner}:{tmp_path / 'code'}:/usr/lib:{tmp_path / 'code'}")
+    assert image.trees[-1] == (str(tmp_path / "code"), (tmp_path / "code",))
+    assert len(image.trees) == len(find_image("host").trees) + 1
+    assert image_digest(f"host:{inner}") != image_digest("host")
+
+
+@pytest.mark.parametrize("folder", ["/home", "/etc/ssl", "/proc/self", "/nowhere/at/all"])
+def test_the_host_image_refuses_folders_that_show_the_machine(folder):
+    with pytest.raises(ConfigError, match=f"host:{folder}"):
+        find_image(f"host:{folder}")
+
+
+async def test_a_folder_of_the_machine_is_seen_and_stays_as_it_is(tmp_path):
+    (tmp_path / "code").mkdir()
+    (tmp_path / "code" / "a.txt").write_text("mine")
+    (tmp_path / "other.txt").write_text("not seen")
+    async with backend_of("root") as backend, backend.open(f"host:{tmp_path / 'code'}") as sandbox:
+        seen = await sh(sandbox, f"cat {tmp_path}/code/a.txt; echo theirs > {tmp_path}/code/a.txt; ls {tmp_path}")
+    assert seen.stdout == "minecode\n"
+    assert (tmp_path / "code" / "a.txt").read_text() == "mine"
+
+
 def test_an_image_that_does_not_exist_is_refused_by_name(tmp_path):
     with pytest.raises(ConfigError, match="no folder at"):
         find_image(str(tmp_path / "missing"))

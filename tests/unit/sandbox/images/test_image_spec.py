@@ -23,6 +23,7 @@ def cache(tmp_path, monkeypatch):
     ("spec", "place"),
     [
         ("host", "host"),
+        ("host:lib:/opt/tool", "host:/env/lib:/opt/tool"),
         ("folder:root", "folder:/env/root"),
         ("./root", "folder:/env/root"),
         ("/elsewhere", "folder:/elsewhere"),

@@ -1,0 +1,112 @@
+"""The conditions foreign code is called under: a moved clock, a network that refuses, seeded randomness.
+
+Time zone, locale and hash seed are variables the process was started with. Everything here is done before the foreign code is
+imported, so that names it imports are already the changed ones.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import random
+import socket
+import sys
+import time
+from typing import Any
+
+
+def surround(conditions: dict[str, Any]) -> None:
+    """Make it so, for as long as the process lives."""
+    if conditions.get("clock_shift_s"):
+        shift_clock(conditions["clock_shift_s"])
+    if not conditions.get("network", True):
+        refuse_network()
+
+
+def seed(number: int) -> None:
+    """Python's and numpy's global generators, if numpy is there."""
+    random.seed(number)
+    numpy = sys.modules.get("numpy")
+    if numpy is not None:
+        numpy.random.seed(number % 2**32)
+
+
+def refuse_network() -> None:
+    """Every attempt to reach somebody raises."""
+
+    def refused(*_: Any, **__: Any) -> Any:
+        raise PermissionError("the network is refused while this is audited")
+
+    class Refusing(socket.socket):
+        connect = refused
+        connect_ex = refused
+        sendto = refused
+
+    socket.socket = Refusing  # type: ignore[misc]
+    socket.getaddrinfo = refused
+    socket.gethostbyname = refused
+    socket.create_connection = refused
+
+
+def shift_clock(seconds: float) -> None:
+    """The wall clock, moved; it goes on ticking. Clocks that only measure are left alone."""
+    plain_time, plain_ns = time.time, time.time_ns
+    plain = {name: getattr(time, name) for name in ("gmtime", "localtime", "ctime", "strftime")}
+
+    def moved() -> float:
+        return plain_time() + seconds
+
+    time.time = moved
+    time.time_ns = lambda: plain_ns() + int(seconds * 1e9)
+    for name in ("gmtime", "localtime", "ctime"):
+        setattr(time, name, _defaulting(plain[name], moved))
+
+    def strftime(form: str, at: Any = None) -> str:
+        return plain["strftime"](form, plain["localtime"](moved()) if at is None else at)
+
+    time.strftime = strftime
+    _shift_datetime(moved)
+
+
+def _defaulting(plain: Any, moved: Any) -> Any:
+    def shifted(at: float | None = None) -> Any:
+        return plain(moved() if at is None else at)
+
+    return shifted
+
+
+def _shift_datetime(moved: Any) -> None:
+    plain_datetime, plain_date = dt.datetime, dt.date
+
+    class SameDatetime(type):
+        def __instancecheck__(cls, value: object) -> bool:
+            return isinstance(value, plain_datetime)
+
+        def __subclasscheck__(cls, kind: type) -> bool:
+            return issubclass(kind, plain_datetime)
+
+    class SameDate(type):
+        def __instancecheck__(cls, value: object) -> bool:
+            return isinstance(value, plain_date)
+
+        def __subclasscheck__(cls, kind: type) -> bool:
+            return issubclass(kind, plain_date)
+
+    class Datetime(plain_datetime, metaclass=SameDatetime):
+        @classmethod
+        def now(cls, tz: Any = None) -> Any:
+            return plain_datetime.fromtimestamp(moved(), tz)
+
+        @classmethod
+        def utcnow(cls) -> Any:
+            return plain_datetime.fromtimestamp(moved(), dt.timezone.utc).replace(tzinfo=None)  # noqa: UP017 - older Pythons
+
+        @classmethod
+        def today(cls) -> Any:
+            return plain_datetime.fromtimestamp(moved())
+
+    class Date(plain_date, metaclass=SameDate):
+        @classmethod
+        def today(cls) -> Any:
+            return plain_date.fromtimestamp(moved())
+
+    dt.datetime, dt.date = Datetime, Date  # type: ignore[misc]

@@ -1,0 +1,74 @@
+"""How a task and an answer become the arguments of somebody's grader.
+
+    answer={answer} expected={golden} entry={task}        by name
+    {answer} {golden}                                     by position
+    answer={answer} tolerance=0.01 mode=exact             with constants: JSON where it is JSON, else text
+
+`{answer}` is the answer in question, `{golden}` and `{prompt}` are what the file says, `{task}` is the whole line, and any other
+name is a field of the line: `{metadata}`, `{metadata.seed}`.
+"""
+
+import shlex
+from typing import Any
+
+import msgspec
+
+from sandlot.errors import ConfigError
+from sandlot.types import Json
+
+DEFAULT = "{answer} {golden}"
+
+
+class Argument(msgspec.Struct, frozen=True, kw_only=True):
+    """One argument: where its value comes from."""
+
+    name: str | None
+    """None: by position."""
+    field: str | None
+    """What stands in braces; None for a constant."""
+    value: Any = None
+
+
+class Mapping(msgspec.Struct, frozen=True, kw_only=True):
+    """All arguments of a call."""
+
+    arguments: tuple[Argument, ...]
+
+    def __post_init__(self) -> None:
+        if not any(argument.field == "answer" for argument in self.arguments):
+            raise ConfigError("no argument is `{answer}`: the grader would never hear what it grades")
+
+    def filled(self, line: Json, golden: Any, prompt: str, answer: str) -> tuple[list[Any], Json]:
+        """The arguments by position, and those by name."""
+        known: Json = line | {"answer": answer, "golden": golden, "prompt": prompt, "task": line}
+        pairs = [(argument.name, _value(argument, known)) for argument in self.arguments]
+        return [value for name, value in pairs if name is None], {name: value for name, value in pairs if name is not None}
+
+
+def read_mapping(text: str) -> Mapping:
+    """A mapping as a person writes it."""
+    return Mapping(arguments=tuple(_argument(word) for word in shlex.split(text)))
+
+
+def _argument(word: str) -> Argument:
+    name, mark, rest = word.partition("=")
+    if not mark or not name.isidentifier():
+        name, rest = "", word
+    if rest.startswith("{") and rest.endswith("}") and rest[1:-1].replace(".", "").replace("_", "").isalnum():
+        return Argument(name=name or None, field=rest[1:-1])
+    try:
+        return Argument(name=name or None, field=None, value=msgspec.json.decode(rest))
+    except msgspec.DecodeError:
+        return Argument(name=name or None, field=None, value=rest)
+
+
+def _value(argument: Argument, known: Json) -> Any:
+    if argument.field is None:
+        return argument.value
+    value: Any = known
+    for part in argument.field.split("."):
+        if not isinstance(value, dict) or part not in value:
+            there = ", ".join(f"`{name}`" for name in sorted(known))
+            raise ConfigError(f"`{{{argument.field}}}` is no field of the task; there are: {there}")
+        value = value[part]  # pyright: ignore[reportUnknownVariableType] - the author's data
+    return value  # pyright: ignore[reportUnknownVariableType]

@@ -1,0 +1,144 @@
+"""How answers are compared: the same value spelled otherwise is as good, and what is only near is not.
+
+Spellings count against a grader only where the prompt allows them. A prompt that fixes the form ("the number alone", an example
+in backticks) makes other forms the agent's mistake; a prompt that names two forms makes either as good as the other.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Sequence
+
+from sandlot.audit.case import Case, Probe
+from sandlot.audit.finding import Finding, Layer, Severity
+from sandlot.audit.grader.asking import EPSILON, NONSENSE, Field, Question, Told, ask, fields, found, needs_golden, plain
+from sandlot.audit.grader.spelling import near, same
+from sandlot.stats import wilson
+
+STRICT = re.compile(
+    r"(?i)\b(?:alone|only|exactly|exact|nothing else|format|formatted|in the form|precisely|verbatim|strictly|without|do not|"
+    r"don't|no (?:other|extra|additional)|such as|for example|e\.g|example|must be|should be|"
+    r"as an? (?:integer|number|string|list|decimal)|"
+    r"rounded|decimal places|as follows|separated|tags?|json|return)\b|[`<>]|\\boxed"
+)
+FORMS = {"a fraction": re.compile(r"(?i)\bfractions?\b"), "a decimal number": re.compile(r"(?i)\bdecimal")}
+"""Spellings that a prompt may offer by name."""
+GATE = 0.05
+
+
+async def look_at_spellings(case: Case) -> list[Finding]:
+    """The same value in another spelling gets the same score."""
+    some = [field for field in await fields(case, 24) if field.golden.passed]
+    questions = [
+        Question(field, other.kind, other.text, solved=True)
+        for field in some
+        for other in same(field.answer)
+        if other.text != field.answer and (other.kind not in FORMS or _offers(f"{case.description.system}\n{field.prompt}"))
+    ]
+    told, read = await _asked(case, some, questions)
+    kinds: dict[str, list[Told]] = defaultdict(list)
+    for one in told:
+        if one.question.field.task.id in read:
+            kinds[one.question.kind].append(one)
+    return [finding for kind, each in kinds.items() if (finding := _refused(case, kind, each)) is not None]
+
+
+async def look_at_near_misses(case: Case) -> list[Finding]:
+    """What is near the golden answer, and wrong, does not get full marks."""
+    some = [field for field in await fields(case, 24) if field.golden.passed]
+    questions = [Question(field, other.kind, other.text, solved=True) for field in some for other in near(field.answer)]
+    strong = {(field.task.id, other.text): other.strong for field in some for other in near(field.answer)}
+    questions += [
+        Question(field, "another task's answer", other, solved=True)
+        for place, field in enumerate(some)
+        for other in _others(field, some, place)
+    ]
+    told, read = await _asked(case, some, questions)
+    kinds: dict[str, list[Told]] = defaultdict(list)
+    for one in told:
+        if one.question.field.task.id in read and plain(one.question.answer) != plain(one.question.field.answer):
+            kinds[one.question.kind].append(one)
+    everyone = len(some)
+    return [
+        finding
+        for kind, each in kinds.items()
+        if (
+            finding := _accepted(
+                kind, each, everyone, strong=strong.get((each[0].question.field.task.id, each[0].question.answer), True)
+            )
+        )
+    ]
+
+
+async def _asked(case: Case, some: Sequence[Field], questions: Sequence[Question]) -> tuple[list[Told], set[str]]:
+    """The answers, and the tasks whose answer is read at all: where nonsense is as good as golden, it is not."""
+    control = [Question(field, "control", NONSENSE, solved=True) for field in some]
+    told = await ask(case, [*control, *questions])
+    read = {one.question.field.task.id for one in told[: len(control)] if not _full(one)}
+    return told[len(control) :], read
+
+
+def _full(one: Told) -> bool:
+    return one.reward is not None and one.reward >= one.question.field.best - EPSILON
+
+
+def _refused(case: Case, kind: str, each: list[Told]) -> Finding | None:
+    lost = [one for one in each if one.reward is not None and not _full(one)]
+    if not lost:
+        return None
+    rate = wilson(len(lost), len(each))
+    offered = kind in FORMS
+    loose = all(not STRICT.search(_said(case, one)) for one in lost)
+    sure = (offered or loose) and rate.low > GATE and len(lost) >= 2
+    title = f"the right answer written with {kind} loses ({len(lost)} of {len(each)} tasks, {rate.low:.0%}-{rate.high:.0%})"
+    if offered:
+        title = f"the prompt allows {kind}, and the grader takes less of it ({len(lost)} of {len(each)} tasks)"
+    return found(
+        "D15.form" if offered else "D22.spelling",
+        title,
+        "spellings",
+        lost,
+        expected=f"the score of `{lost[0].question.field.answer[:60]}`: it says the same",
+        severity=Severity.HIGH if sure else Severity.LOW,
+        sure=sure,
+        fix="compare values, not texts; or say in the prompt which form counts",
+    )
+
+
+def _accepted(kind: str, each: list[Told], everyone: int, *, strong: bool) -> Finding | None:
+    passed = [one for one in each if _full(one)]
+    if not passed:
+        return None
+    rate = wilson(len(passed), len(each))
+    tasks = len({one.question.field.task.id for one in passed})
+    often = len(passed) / len(each)
+    sure = strong and rate.low > GATE and tasks >= min(3, everyone) and (often >= 0.5 or kind == "another task's answer")
+    return found(
+        "D22.collision" if kind == "another task's answer" else "D22.near",
+        f"a wrong answer passes: {kind} ({len(passed)} of {len(each)} asked, {rate.low:.0%}-{rate.high:.0%})",
+        "near-misses",
+        passed,
+        expected=f"less than the score of `{passed[0].question.field.answer[:60]}`",
+        severity=Severity.HIGH if sure else Severity.LOW,
+        sure=sure,
+    )
+
+
+def _others(field: Field, some: Sequence[Field], place: int) -> list[str]:
+    """Golden answers of the next tasks, where they say something else."""
+    following = [*some[place + 1 :], *some[:place]]
+    return [other.answer for other in following if plain(other.answer) != plain(field.answer)][:3]
+
+
+def _said(case: Case, one: Told) -> str:
+    return f"{case.description.system}\n{one.question.field.prompt}"
+
+
+def _offers(prompt: str) -> bool:
+    """True if the prompt names every form: then any of them is right."""
+    return all(form.search(prompt) for form in FORMS.values())
+
+
+PROBES = (
+    Probe("spellings", Layer.GRADER, ("D22", "D15"), look_at_spellings, needs_golden),
+    Probe("near-misses", Layer.GRADER, ("D22",), look_at_near_misses, needs_golden),
+)

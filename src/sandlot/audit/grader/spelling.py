@@ -1,0 +1,123 @@
+"""Other spellings of a golden answer, and wrong answers that look like it: made from what kind of value it is.
+
+`same` says the same as the golden answer to anybody who reads it; `near` says something else. Both are empty for what is no
+simple value: of a text in prose nobody knows by rule what means the same.
+"""
+
+import re
+from dataclasses import dataclass
+from fractions import Fraction
+
+NUMBER = re.compile(
+    r"(?P<sign>[+-]?)(?P<whole>\d{1,12})(?P<part>\.\d{1,9})?(?:(?P<space>\s?)(?P<unit>%|[A-Za-zµ°€$£²³/]{1,12}))?"
+)
+RATIO = re.compile(r"(-?\d{1,6})/(\d{1,6})")
+UNITS = {"km": "cm", "m": "km", "cm": "km", "mm": "m", "kg": "g", "g": "kg", "s": "h", "h": "s", "min": "s", "l": "ml", "ml": "l"}
+SMALL = 1000
+"""Off by one is wrong for numbers below; above it may be a tolerance."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spelling:
+    """One other answer."""
+
+    kind: str
+    text: str
+    strong: bool = True
+    """For a near one: nobody could take it for right."""
+
+
+def same(golden: str) -> list[Spelling]:
+    """The same value, written as somebody else would."""
+    text = golden.strip()
+    found = [Spelling("space around it", f"  {text}\n"), Spelling("a full stop after it", f"{text}.")]
+    number = NUMBER.fullmatch(text)
+    if number:
+        return found + _numbers(number)
+    if ratio := RATIO.fullmatch(text):
+        return found + _ratios(Fraction(int(ratio[1]), int(ratio[2]))) if int(ratio[2]) else found
+    if re.fullmatch(r"[A-Za-z]+(?: [A-Za-z]+){0,3}", text) and len(text) > 1:
+        return [*found, Spelling("capitals", text.upper()), Spelling("small letters", text.lower())]
+    if len(listed(text)) >= 2:
+        joint = "," if ", " in text else ", "
+        return [*found, Spelling("space between elements", text.replace(", ", ",") if joint == "," else text.replace(",", ", "))]
+    return found if 0 < len(text) < 40 and "\n" not in text else []
+
+
+def _numbers(number: re.Match[str]) -> list[Spelling]:
+    sign, whole, part = number["sign"], number["whole"], number["part"] or ""
+    unit = f"{number['space'] or ''}{number['unit'] or ''}"
+    found = [Spelling("a zero behind", f"{sign}{whole}{part or '.'}0{unit}")]
+    if len(whole) > 3:
+        found.append(Spelling("a separator of thousands", f"{sign}{int(whole):,}{part}{unit}"))
+    if part.endswith("0"):
+        found.append(Spelling("no zero behind", f"{sign}{whole}{part.rstrip('0').rstrip('.')}{unit}"))
+    if part and not unit:
+        found += [other for other in _ratios(Fraction(f"{sign}{whole}{part}")) if other.kind == "a fraction"]
+    if number["unit"] and number["unit"] != "%":
+        found.append(Spelling("no space before the unit", f"{sign}{whole}{part}{number['unit']}"))
+    return found
+
+
+def _ratios(value: Fraction) -> list[Spelling]:
+    denominator = value.denominator
+    while denominator % 2 == 0:
+        denominator //= 2
+    while denominator % 5 == 0:
+        denominator //= 5
+    decimal = [Spelling("a decimal number", f"{float(value):.12g}")] if denominator == 1 else []
+    return [*decimal, Spelling("a fraction", f"{value.numerator}/{value.denominator}")] if value.denominator < 10_000 else decimal
+
+
+def near(golden: str) -> list[Spelling]:
+    """Something else that looks alike."""
+    text = golden.strip()
+    number = NUMBER.fullmatch(text)
+    if number:
+        return _near_numbers(number)
+    if ratio := RATIO.fullmatch(text):
+        top, bottom = int(ratio[1]), int(ratio[2])
+        turned = [Spelling("upside down", f"{bottom}/{top}")] if top and abs(top) != bottom else []
+        return [*turned, Spelling("other sign", f"{-top}/{bottom}"), Spelling("off by one", f"{top + 1}/{bottom}")] if top else []
+    if len(text) > 3 and re.fullmatch(r"[A-Za-z]+(?: [A-Za-z]+){0,3}", text):
+        return [
+            Spelling("its beginning", text[: max(1, len(text) // 3)]),
+            Spelling("its first letter", text[0]),
+            Spelling("another last letter", text[:-1] + ("k" if text[-1].lower() != "k" else "w")),
+            Spelling("denied", f"not {text}"),
+        ]
+    if len(parts := listed(text)) >= 3:
+        joint = next(mark for mark in (", ", ",", "; ", ";") if mark in text)
+        before, after = (text[0], text[-1]) if text[0] in "[({" else ("", "")
+        return [
+            Spelling("without its last element", before + joint.join(parts[:-1]) + after),
+            Spelling("in reverse", before + joint.join(parts[::-1]) + after, strong=False),
+        ]
+    return []
+
+
+def _near_numbers(number: re.Match[str]) -> list[Spelling]:
+    sign, whole, part = number["sign"], number["whole"], number["part"] or ""
+    unit, value = f"{number['space'] or ''}{number['unit'] or ''}", float(f"{number['whole']}{part}")
+    found: list[Spelling] = []
+    if value:
+        found.append(Spelling("other sign", f"{'' if sign == '-' else '-'}{whole}{part}{unit}"))
+        found.append(Spelling("ten times as much", f"{sign}{value * 10:.12g}{unit}"))
+    if part.strip(".0"):
+        found.append(Spelling("no decimal point", f"{sign}{whole}{part[1:]}{unit}"))
+    if value < SMALL:
+        found.append(Spelling("off by one", f"{sign}{int(whole) + 1}{part}{unit}"))
+    if len(whole) > 2:
+        found.append(Spelling("a digit short", f"{sign}{whole[:-1]}{part}{unit}"))
+    if number["unit"] in UNITS:
+        found.append(Spelling("another unit", f"{sign}{whole}{part}{number['space'] or ''}{UNITS[number['unit']]}"))
+    if value:
+        found.append(Spelling("denied", f"not {sign}{whole}{part}{unit}", strong=False))
+        found.append(Spelling("within a percent", f"{sign}{value * 1.01:.12g}{unit}", strong=False))
+    return found
+
+
+def listed(text: str) -> list[str]:
+    """The elements of a written list."""
+    parts = [part.strip() for part in re.split(r"[,;]", text.strip("[](){}"))]
+    return parts if len(parts) > 1 and all(parts) and all(len(part) < 30 for part in parts) else []
