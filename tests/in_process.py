@@ -24,7 +24,6 @@ from sandlot.audit.subject import (
     Script,
     Take,
     Trial,
-    scored,
 )
 from sandlot.env.grading import rubric_for
 from sandlot.env.taskset import tasks_of
@@ -33,7 +32,7 @@ from sandlot.model.player import Moment, Move, Player
 from sandlot.model.scripted import PLAYS, ScriptedPolicies
 from sandlot.rollout import grade_trace, recorded, run_rollout
 from sandlot.store.blobs import MemoryBlobs
-from sandlot.trace import Scored, Text, ToolCall
+from sandlot.trace import Failed, Scored, Text, ToolCall
 from sandlot.wiring.parts import Grading, Parts
 
 NOTHING = Declared()
@@ -106,7 +105,7 @@ class InProcess:
             for _ in range(request.times):
                 with recorded(trace):
                     trace.outcome = Scored(await grade_trace(grading, tasks[trace.task], trace, blobs))
-                scores.append(scored(trace.outcome))
+                scores.append(trace.outcome)
             return Trial(trace=request.trace, files=request.files, scores=tuple(scores))
         assert isinstance(request, Take)
         policies = ScriptedPolicies(request.play.name, lambda task, seed: self._player(request.play, request.seed))
@@ -114,8 +113,8 @@ class InProcess:
         trace = await run_rollout(parts, tasks[request.task], run="audit", rollout=place, blobs=blobs)
         kept = {file.blob for file in (trace.evidence.files.values() if trace.evidence else ())}
         files = {name: await blobs.get(name) for name in kept if name}
-        score = scored(trace.outcome)
-        return Trial(trace=trace, files=files, scores=(score,) if score else (), seconds=0.001)
+        scores = (trace.outcome,) if isinstance(trace.outcome, Scored | Failed) else ()
+        return Trial(trace=trace, files=files, scores=scores, seconds=0.001)
 
     def _player(self, play: Play, seed: int):
         if isinstance(play, Script):

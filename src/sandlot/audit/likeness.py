@@ -14,8 +14,7 @@ from typing import Any, cast
 import msgspec
 
 from sandlot.audit.subject import Trial
-from sandlot.rubric import Score
-from sandlot.trace import EvidenceRecord, Failed, Node, ToolResult
+from sandlot.trace import EvidenceRecord, Failed, Node, Scored, ToolResult
 from sandlot.types import Json, Role
 
 MASKED = "<volatile>"
@@ -97,9 +96,10 @@ def graded(trial: Trial) -> Json:
     return {"gradings": [_grading(each) for each in trial.scores]}
 
 
-def _grading(score: Score | Failed) -> Json:
-    if isinstance(score, Failed):
-        return {"failed": [score.side.value, score.kind]}
+def _grading(outcome: Scored | Failed) -> Json:
+    if isinstance(outcome, Failed):
+        return {"failed": [outcome.side.value, outcome.kind]}
+    score = outcome.score
     return {"value": score.value, "points": score.points, "checks": {check.id: check.value for check in score.checks}}
 
 

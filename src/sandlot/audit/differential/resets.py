@@ -1,0 +1,161 @@
+"""Resets: what a rollout meets does not depend on what was played before it in the same process.
+
+The same trials are taken first, and again after dirty rollouts that left a canary wherever they could write; some in a process of
+their own; and many in two shuffled orders.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from sandlot.audit.case import IDLE, Case, Probe, script_of
+from sandlot.audit.choice import SURE, chosen
+from sandlot.audit.differential.comparing import Parting, finding_of, partings, view_of
+from sandlot.audit.finding import Finding, Layer
+from sandlot.audit.likeness import Difference, first_difference
+from sandlot.audit.subject import Act, Call, Conditions, Named, Say, Script, Take, Trial
+from sandlot.task import Task
+
+TASKS, SANDBOXED = 12, 3
+CANARY = "canary-7f3a9c51"
+ORDERED, ORDERED_SANDBOXED = SURE, 10
+SAME = "the same opening, observations, final state and score as in a process of its own"
+
+
+async def look_at_history(case: Case) -> list[Finding]:
+    """What was played before leaves no trace."""
+    tasks = chosen(case, TASKS, sandboxed=SANDBOXED)
+    plays = await _plays(case, tasks)
+    requests = [Take(task=task.id, play=play, seed=case.seed) for task in tasks for play in plays[task.id]]
+    dirty = [Take(task=task.id, play=await _dirty(case, task), seed=case.seed) for task in tasks]
+    trials = await case.take([*requests, *dirty, *requests])
+    first, after = trials[: len(requests)], trials[-len(requests) :]
+    last = [Take(task=tasks[-1].id, play=play, seed=case.seed) for play in plays[tasks[-1].id]]
+    fresh = await case.take(last, Conditions(alone=True))
+    leaked = [*_canaries(case, requests, after)]
+    found = partings(case, requests, first, after) + partings(case, last, fresh, first[-len(last) :])
+    title = "a rollout meets what another one left behind"
+    if leaked:
+        expected = f"no trace of `{CANARY}`, which another rollout wrote"
+        return [finding_of(case, "D05.leak", title, leaked, probe="after-others", expected=expected)]
+    if not found or await by_chance(case, found[0]):
+        return []
+    return [finding_of(case, "D05.history", title, found, probe="after-others", expected=SAME)]
+
+
+async def by_chance(case: Case, parting: Parting) -> bool:
+    """True if it differs even without a history: then chance is to blame, and another probe tells."""
+    alone = Conditions(alone=True)
+    one, other = await case.take([Take(task=parting.task.id, play=parting.play, seed=case.seed)] * 2, alone)
+    return first_difference(view_of(case, one), view_of(case, other)) is not None
+
+
+async def _plays(case: Case, tasks: Sequence[Task]) -> dict[str, list[Script | Named]]:
+    """Doing nothing, the golden solution, and a tour of all tools with golden's values."""
+    golden = await case.golden()
+    return {
+        task.id: [
+            IDLE,
+            *([Named(name="golden")] if task.id in golden else []),
+            *([tour(case, golden[task.id])] if case.description.tools and task.id in golden else []),
+        ]
+        for task in tasks
+    }
+
+
+def tour(case: Case, golden: Trial) -> Script:
+    """Every tool once, with values golden used under the same names; what cannot be filled in is left out."""
+    known: dict[str, Any] = {}
+    own: dict[str, Call] = {}
+    for act in _acts(golden):
+        if isinstance(act, Call):
+            own.setdefault(act.tool, act)
+            known |= act.arguments
+    calls: list[Call] = []
+    for spec in case.description.tools:
+        required: list[str] = list(spec.parameters.get("required") or [])
+        properties: dict[str, Any] = spec.parameters.get("properties") or {}
+        arguments = {name: known.get(name, _plain(properties.get(name, {}))) for name in required}
+        calls.append(own.get(spec.name) or Call(spec.name, arguments))
+    return Script(name="tour", turns=tuple((call,) for call in calls[:12]))
+
+
+def _plain(schema: dict[str, Any]) -> Any:
+    """A harmless value of a type."""
+    if schema.get("enum"):
+        return schema["enum"][0]
+    plain: dict[str, Any] = {"integer": 1, "number": 1.0, "boolean": False, "array": [], "object": {}}
+    return plain.get(schema.get("type", ""), "a")
+
+
+def _acts(golden: Trial) -> Iterator[Act]:
+    for turn in script_of(golden, "golden").turns:
+        yield from turn
+
+
+async def _dirty(case: Case, task: Task) -> Script:
+    """Golden's calls with the canary in every free text, then golden's calls as they were; in a shell, canaries on the disk."""
+    golden = (await case.golden()).get(task.id)
+    calls = [act for act in _acts(golden) if isinstance(act, Call)] if golden else []
+    free = {spec.name: free_texts(spec.parameters) for spec in case.description.tools}
+    marked = [
+        Call(call.tool, {**call.arguments, name: CANARY})
+        for call in calls
+        for name, value in call.arguments.items()
+        if isinstance(value, str) and name in free.get(call.tool, ())
+    ]
+    others = [
+        Call(spec.name, dict.fromkeys(_required(spec.parameters), CANARY)) for spec in case.description.tools if free[spec.name]
+    ]
+    if any(spec.name == "bash" for spec in case.description.tools) and case.description.image is not None:
+        places = "/tmp /var/tmp /dev/shm $HOME /work /data /out /"  # noqa: S108 - of the sandbox
+        leave = f"for at in {places}; do echo {CANARY} > $at/{CANARY}; done; (nohup sleep 300 >/dev/null 2>&1 &); true"
+        marked, others = [Call("bash", {"command": leave})], []
+    limit = case.description.limits.but(task.limits).turns - 1
+    acts = [*others, *marked, *calls][: max(1, limit) * 8]
+    turns = [tuple(acts[at : at + 8]) for at in range(0, len(acts), 8)]
+    return Script(name="dirty", turns=(*turns, (Say(CANARY),)))
+
+
+def free_texts(schema: dict[str, Any]) -> set[str]:
+    """Arguments that take any text."""
+    properties: dict[str, dict[str, Any]] = schema.get("properties") or {}
+    return {name for name, inner in properties.items() if inner.get("type") == "string" and "enum" not in inner}
+
+
+def _required(schema: dict[str, Any]) -> list[str]:
+    properties: dict[str, dict[str, Any]] = schema.get("properties") or {}
+    names: list[str] = list(schema.get("required") or [])
+    return [name for name in names if properties.get(name, {}).get("type") == "string"]
+
+
+def _canaries(case: Case, requests: Sequence[Take], trials: Sequence[Trial]) -> Iterator[Parting]:
+    """Trials that show the canary, though they never wrote it."""
+    tasks = {task.id: task for task in case.tasks}
+    for request, trial in zip(requests, trials, strict=True):
+        said = msgspec.json.encode(view_of(case, trial)).decode()
+        if (at := said.find(CANARY)) >= 0:
+            around = said[max(0, at - 80) : at + 40]
+            yield Parting(tasks[request.task], request.play, Difference("canary", "'<nothing>'", repr(around)))
+
+
+async def look_at_order(case: Case) -> list[Finding]:
+    """In whatever order tasks are played, each comes out the same."""
+    tasks = chosen(case, ORDERED, sandboxed=ORDERED_SANDBOXED)
+    plays: list[Script | Named] = [IDLE, *([Named(name="golden")] if case.description.has_golden else [])]
+    requests = [Take(task=task.id, play=play, seed=case.seed) for task in tasks for play in plays]
+    one, other = [await case.take(requests, Conditions(shuffled=seed)) for seed in (1, 2)]
+    found = partings(case, requests, one, other)
+    if not found or await by_chance(case, found[0]):
+        return []
+    title = "what comes out of a rollout depends on which ones were played before it"
+    conditions = Conditions(shuffled=2)
+    expected = "the same in any order"
+    return [finding_of(case, "D05.order", title, found, probe="shuffled-order", expected=expected, conditions=conditions)]
+
+
+PROBES = (
+    Probe("after-others", Layer.DIFFERENTIAL, ("D05",), look_at_history),
+    Probe("shuffled-order", Layer.DIFFERENTIAL, ("D05",), look_at_order),
+)

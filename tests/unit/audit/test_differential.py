@@ -1,0 +1,94 @@
+import random
+from functools import partial
+from random import Random
+
+import pytest
+
+from audited import desk, files
+from in_process import case_of, codes
+from sandlot import Agent, Environment, Evidence, Task, World
+from sandlot.audit.differential import neighbours, panel, regrading, resets, surroundings
+from sandlot.audit.likeness import first_difference, masked
+
+SHARED: dict[str, int] = {}
+
+
+def basket(flaw: str = "") -> Environment:
+    """Put things in. Flaws: `chance`, `neighbours`, `flaky`."""
+    env = Environment("basket")
+
+    @env.tasks
+    def tasks(rng: Random):
+        for number in range(5):
+            yield Task(f"fill-{number}", prompt=f"Put {number + 1} in.", key={"count": number + 1})
+
+    @env.setup
+    def empty(world: World, task: Task) -> None:
+        global SHARED  # noqa: PLW0603 - the flaw
+        world.state = {"in": {}, "number": random.randrange(10**9) if flaw == "chance" else 0}
+        if flaw == "neighbours":
+            SHARED = world.state["in"]
+
+    @env.tool
+    async def put(world: World, count: int) -> str:
+        """Put some in."""
+        place = SHARED if flaw == "neighbours" else world.state["in"]
+        place["count"] = place.get("count", 0) + count
+        return f"There are {place['count']}."
+
+    @env.check(points=1)
+    def right(evidence: Evidence, task: Task) -> float:
+        fine = evidence.state["in"].get("count") == task.key["count"]
+        return fine * (random.random() if flaw == "flaky" else 1.0)
+
+    @env.solution
+    async def solve(agent: Agent, task: Task) -> None:
+        for _ in range(task.key["count"]):
+            await agent.call("put", count=1)
+        await agent.say("done")
+
+    return env
+
+
+@pytest.mark.parametrize("make", [desk, files, basket])
+async def test_a_sound_environment_is_the_same_under_all_conditions(make):
+    case = await case_of(make)
+    assert [finding for probe in panel.PROBES for finding in await probe.look(case)] == []
+
+
+async def test_what_another_rollout_wrote_is_found_by_its_canary():
+    case = await case_of(partial(desk, "shared"))
+    (finding,) = await resets.look_at_history(case)
+    assert finding.code == "D05.leak"
+    assert finding.witness is not None
+    assert "canary" in finding.witness.observed
+
+
+async def test_a_world_drawn_from_the_global_generator_is_no_reset_leak_but_outside_dependence():
+    case = await case_of(partial(basket, "chance"))
+    assert codes(await surroundings.look_at_surroundings(case)) == {"D17.random"}
+    assert await resets.look_at_order(case) == []
+
+
+async def test_rollouts_that_share_a_variable_disturb_each_other():
+    case = await case_of(partial(basket, "neighbours"))
+    assert codes(await neighbours.look_at_neighbours(case)) == {"D18.neighbours"}
+    assert await resets.look_at_order(case) == []
+
+
+async def test_a_grader_that_rolls_dice_is_found_by_grading_again():
+    case = await case_of(partial(basket, "flaky"))
+    assert codes(await regrading.look_at_regrading(case)) == {"D10.regrade"}
+
+
+def test_the_first_difference_says_where_two_records_part():
+    one, other = {"a": [1, {"b": "x"}], "c": 1}, {"a": [1, {"b": "y"}], "c": 1}
+    assert str(first_difference(one, other)) == "a.1.b: 'x' | 'y'"
+    assert first_difference(one, one) is None
+    assert first_difference({"a": 1}, {"a": True}) is not None
+
+
+def test_volatile_fields_are_blotted_out_in_records_and_in_text():
+    assert masked({"at": 5, "n": [{"at": 6}]}, ("at",)) == masked({"at": 7, "n": [{"at": 8}]}, ("at",))
+    assert masked('{"at": "2024", "n": 1}', ("at",)) == masked('{"at": "2025", "n": 1}', ("at",))
+    assert masked("at: 12 n: 1", ("at",)) != masked("at: 12 n: 2", ("at",))
