@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 
 import msgspec
+from sandlot.train.page import page
 
 from sandlot.cli.training import train_watched
 from sandlot.ports import Sampling
@@ -21,7 +22,6 @@ from sandlot.trace import Trace
 from sandlot.train.algorithms import Imitate, PolicyGradient
 from sandlot.train.components import Clip
 from sandlot.train.outcome import Level, Outcome
-from sandlot.train.page import page
 from sandlot.train.picture import Line, line_chart
 from sandlot.train.progress import Measured, Progress
 from sandlot.train.recipe import Evaluation, Recipe
