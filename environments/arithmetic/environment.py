@@ -8,7 +8,7 @@ from sandlot import Ask, Score, environment
 OPERATIONS = {"+": add, "-": sub, "*": mul}
 
 
-@environment("arithmetic", tasks=480)
+@environment("arithmetic", tasks=480, distinct=True)
 def arithmetic(rng: Random):
     symbol = rng.choice(list(OPERATIONS))
     a, b = rng.randrange(10, 100), rng.randrange(10, 100)

@@ -1,6 +1,7 @@
 """Audits on disk: one folder for each environment, and whether what is there still speaks for it."""
 
 import os
+import re
 from pathlib import Path
 
 import msgspec
@@ -15,13 +16,18 @@ FILE = "audit.json"
 
 def write_audit(audit: Audit, runs: Path, *, report: str, page: str) -> Path:
     """Keep an audit and its reports; an earlier one of the same environment makes room."""
-    folder = runs / FOLDER / audit.name
+    folder = folder_of(audit.name, runs)
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in ((FILE, as_json(audit).decode()), ("report.md", report), ("report.html", page)):
         draft = folder / f".{name}.{os.getpid()}"
         draft.write_text(text, encoding="utf-8", errors="replace")
         draft.replace(folder / name)
     return folder
+
+
+def folder_of(name: str, runs: Path) -> Path:
+    """Where the audit of something lies; a grader's name is not fit for a folder as it is."""
+    return runs / FOLDER / re.sub(r"[^A-Za-z0-9._-]+", "-", name).lstrip(".")
 
 
 def as_json(audit: Audit) -> bytes:
@@ -34,7 +40,7 @@ def as_json(audit: Audit) -> bytes:
 
 def read_audit(name: str, runs: Path) -> Audit | None:
     """The last audit of an environment; None if there is none."""
-    file = runs / FOLDER / name / FILE
+    file = folder_of(name, runs) / FILE
     if not file.is_file():
         return None
     try:
@@ -54,6 +60,6 @@ def require_audit(name: str, fingerprint: str, runs: Path) -> Audit:
     if audit.fingerprint != fingerprint:
         raise ConfigError(f"environment `{name}` has changed since it was audited; run `sandlot audit {audit.subject}` again")
     if audit.verdict is not Verdict.SHIP:
-        report = runs / FOLDER / name / "report.md"
+        report = folder_of(name, runs) / "report.md"
         raise ConfigError(f"the audit of `{name}` says {audit.verdict.value}; see `{report}`, mend or waive, and audit again")
     return audit

@@ -18,8 +18,30 @@ def add_to(app: typer.Typer) -> None:
 
 def audit(
     env: Annotated[
-        str, typer.Argument(metavar="ENV", help="A path to an environment (file or folder), or the name of an installed one.")
-    ],
+        str | None,
+        typer.Argument(metavar="[ENV]", help="A path to an environment (file or folder), or the name of an installed one."),
+    ] = None,
+    grader: Annotated[
+        str | None,
+        Option("--grader", metavar="MODULE:FUNCTION", help="Audit a plain Python grader instead, or a `grader.toml`."),
+    ] = None,
+    tasks: Annotated[
+        str | None,
+        Option("--tasks", metavar="FILE", help="Its tasks: a JSON object a line, with prompt and golden answer."),
+    ] = None,
+    mapping: Annotated[
+        str | None,
+        Option(
+            "--map",
+            help="How it is called: `answer={answer} expected={golden} entry={task}`. [default: {answer} {golden}]",
+        ),
+    ] = None,
+    python: Annotated[
+        str | None, Option("--python", help="The Python that has what the grader imports. [default: python3]")
+    ] = None,
+    without_sandbox: Annotated[
+        bool, Option("--without-sandbox", help="Run the grader in a plain process: only for code you trust.")
+    ] = False,
     limit: Annotated[int, Option("--limit", help="Most tasks that are played; a seeded choice of more.")] = 100,
     task: Annotated[list[str] | None, Option("--task", help="Play only this task; may be repeated.")] = None,
     layer: Annotated[list[Layer] | None, Option("--layer", help="Only this layer; may be repeated.")] = None,
@@ -45,13 +67,13 @@ def audit(
     again. The report (JSON, Markdown, HTML) is kept below `runs/audits/` and speaks for exactly these bytes: a changed
     environment voids it.
     """
-    from sandlot.cli.judging import Asked, audited, print_probes, show  # noqa: PLC0415 - help does not need it
+    from sandlot.cli.judging import Asked, audited, named, print_probes, show  # noqa: PLC0415 - help does not need it
 
     if list_probes:
         print_probes(json=json)
         return
     asked = Asked(
-        env=env,
+        what=named(env, grader, tasks, mapping, python, without_sandbox=without_sandbox),
         limit=limit,
         tasks=tuple(task or ()),
         layers=tuple(layer or ()),

@@ -1,5 +1,6 @@
 """An audit for a person: what is being looked at, what was found, and what to do about it."""
 
+import shlex
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,13 +10,14 @@ import msgspec
 from rich.console import Console
 from rich.markup import escape
 
-from sandlot.audit.audit import Audit, ProbeReport, State, Verdict, Wanted
+from sandlot.audit.audit import Audit, ProbeReport, State, Verdict, Wanted, Watch
 from sandlot.audit.auditing import PANEL, Given
 from sandlot.audit.auditing import audit as run_audit
 from sandlot.audit.case import Probe
 from sandlot.audit.describe import declarations_of
 from sandlot.audit.environment import EnvironmentSubject
 from sandlot.audit.finding import MANDATORY, Finding, Layer, Severity, Standing
+from sandlot.audit.foreign.grader import GraderConfig, open_grader, read_config
 from sandlot.audit.markdown import as_markdown
 from sandlot.audit.record import as_json, write_audit
 from sandlot.audit.report import as_page
@@ -34,7 +36,8 @@ LONGEST = 300
 class Asked:
     """An audit as the command line asks for it."""
 
-    env: str
+    what: "str | ForeignGrader"
+    """An environment, or a grader somebody else wrote."""
     limit: int
     tasks: tuple[str, ...]
     layers: tuple[Layer, ...]
@@ -48,6 +51,40 @@ class Asked:
     runs: Path
 
 
+@dataclass(frozen=True, slots=True)
+class ForeignGrader:
+    """A grader as the command line names it."""
+
+    config: GraderConfig
+    spoken: str
+    """The options that name it, for the command that shows a finding again."""
+    without_sandbox: bool
+
+
+def named(
+    env: str | None, grader: str | None, tasks: str | None, mapping: str | None, python: str | None, *, without_sandbox: bool
+) -> str | ForeignGrader:
+    """What is to be audited: an environment, or a grader with its tasks."""
+    if (env is None) == (grader is None):
+        raise ConfigError("name what to audit: an environment, or a grader with `--grader MODULE:FUNCTION --tasks FILE`")
+    options = {"--grader": grader, "--tasks": tasks, "--map": mapping, "--python": python}
+    if env is not None:
+        extra = [name for name, value in options.items() if value is not None]
+        if extra:
+            raise ConfigError(f"{extra[0]} is about a grader, and `{env}` is an environment")
+        return env
+    assert grader is not None
+    spoken = shlex.join(word for name, value in options.items() if value is not None for word in (name, value))
+    given = {name: value for name, value in {"tasks": tasks, "map": mapping, "python": python}.items() if value is not None}
+    if grader.endswith(".toml"):
+        config = msgspec.structs.replace(read_config(Path(grader)), **given)
+    elif tasks is None:
+        raise ConfigError(f"grader `{grader}` needs its tasks; give `--tasks FILE`, a JSON object a line")
+    else:
+        config = msgspec.structs.replace(GraderConfig(grader=grader, tasks=tasks), **given)
+    return ForeignGrader(config, spoken + (" --without-sandbox" if without_sandbox else ""), without_sandbox)
+
+
 def audited(asked: Asked, *, quiet: bool) -> tuple[Audit, Path | None]:
     """Run it, tell what goes on, and keep the reports; a part of an audit is shown and not kept."""
     if asked.limit < 1:
@@ -55,22 +92,28 @@ def audited(asked: Asked, *, quiet: bool) -> tuple[Audit, Path | None]:
     layers = frozenset(asked.layers or MANDATORY)
     if asked.probes:
         layers = frozenset(probe.layer for probe in PANEL if probe.name in asked.probes) or layers
-    subject = EnvironmentSubject(asked.env, judge=asked.judge, sandbox=asked.sandbox, patience_s=asked.patience_s)
-    path = Path(asked.env)
     given = Given(
-        named=asked.env,
+        named=asked.what if isinstance(asked.what, str) else asked.what.spoken,
         seed=asked.seed,
         most_tasks=asked.limit,
         tasks=asked.tasks,
         judge=asked.judge,
         reference=asked.reference,
         manifest=asked.manifest,
-        declarations=_declarations(path),
+        declarations=_declarations(Path(asked.what)) if isinstance(asked.what, str) else None,
         wanted=Wanted(layers=layers, probes=frozenset(asked.probes) or None),
     )
-    result = anyio.run(run_audit, subject, given, _silent if quiet else Progress().note)
+    result = anyio.run(_go, asked, given, _silent if quiet else Progress().note)
     whole = not (asked.tasks or asked.layers or asked.probes)
     return result, write_audit(result, asked.runs, report=as_markdown(result), page=as_page(result)) if whole else None
+
+
+async def _go(asked: Asked, given: Given, watch: Watch) -> Audit:
+    if isinstance(asked.what, str):
+        subject = EnvironmentSubject(asked.what, judge=asked.judge, sandbox=asked.sandbox, patience_s=asked.patience_s)
+        return await run_audit(subject, given, watch)
+    async with open_grader(asked.what.config, without_sandbox=asked.what.without_sandbox) as grader:
+        return await run_audit(grader, given, watch)
 
 
 def _declarations(path: Path) -> Path | None:

@@ -13,7 +13,7 @@ asked, the environment is not deterministic and grading is refused.
 
 import inspect
 import math
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -22,7 +22,7 @@ from typing import Any, cast
 from sandlot.author import name_of
 from sandlot.env.environment import Environment, where
 from sandlot.env.session import world_seed
-from sandlot.errors import AuthorError, ConfigError, GradeError, boundary
+from sandlot.errors import AuthorError, ConfigError, GradeError, SandlotError, boundary
 from sandlot.limits import Limits
 from sandlot.model.agent import Agent
 from sandlot.ports import Evidence, Judge
@@ -59,6 +59,9 @@ class Score:
 
 Script = Generator[Ask | Score, str, None]
 
+TRIES = 10
+"""Seeds that are tried for each distinct task."""
+
 
 def environment(
     name: str,
@@ -68,8 +71,12 @@ def environment(
     seed: int = 0,
     limits: Limits | None = None,
     tools: Sequence[Callable[..., Any]] = (),
+    distinct: bool = False,
 ) -> Callable[[Callable[[Random], Script]], Environment]:
-    """Make an environment of `tasks` tasks from one generator function."""
+    """Make an environment of `tasks` tasks from one generator function.
+
+    With `distinct`, seeds that ask what an earlier one asks are passed over: held-out tasks are then not asked in training.
+    """
     if type(tasks) is not int or tasks < 1:
         raise ConfigError(f"environment `{name}`: tasks={tasks!r}; give a positive number of tasks")
 
@@ -84,7 +91,8 @@ def environment(
         env = Environment(name, description=(function.__doc__ or "").strip(), system=system, seed=seed, limits=limits)
         env.source = Path(function.__code__.co_filename)
         dialogue = Dialogue(env, function)
-        env.parts.tasks = lambda _: (Task(f"{name}-{number}") for number in range(tasks))
+        seeds = [Task(f"{name}-{number}") for number in range(tasks * (TRIES if distinct else 1))]
+        env.parts.tasks = lambda _: dialogue.distinct(seeds, tasks) if distinct else iter(seeds)
         env.parts.user = lambda _, task: LiveDialogue(dialogue, task)
         env.parts.grade = dialogue.grade
         env.parts.solution = dialogue.solve
@@ -110,6 +118,34 @@ class Dialogue:
                 f"{where(self.function)}: `{self.function.__name__}` must `yield Ask(...)` and then `yield Score(...)`"
             )
         return cast("Script", script)
+
+    def distinct(self, tasks: Iterable[Task], count: int) -> Iterator[Task]:
+        """The first `count` that ask something new."""
+        asked: set[str] = set()
+        for task in tasks:
+            if len(asked) == count:
+                return
+            prompt = self._first_prompt(task) or task.id
+            if prompt not in asked:
+                asked.add(prompt)
+                yield task
+        if len(asked) < count:
+            there = f"{TRIES * count} seeds ask {len(asked)} different things, not {count}"
+            raise ConfigError(f"{where(self.function)}: {there}; draw from more, or ask for fewer tasks")
+
+    def _first_prompt(self, task: Task) -> str | None:
+        """What a task asks first; None if its function raises, which is for its rollouts to find out."""
+        script = None
+        try:
+            with boundary(AuthorError, name_of(self.function)):
+                script = self.start(task)
+                first = next(script, None)
+        except SandlotError:
+            return None
+        finally:
+            if script is not None:
+                script.close()
+        return first.prompt if isinstance(first, Ask) else None
 
     async def advance(self, script: Script, answer: str | None) -> Ask | Score | None:
         """Run it to the next thing it yields, off the loop."""

@@ -137,3 +137,24 @@ def test_a_number_of_tasks_that_is_none_is_refused():
 def test_tasks_are_named_after_the_environment():
     assert [task.id for task in tasks_of(conversation())] == ["twice-0", "twice-1", "twice-2"]
     assert isinstance(tasks_of(conversation())[0], Task)
+
+
+def test_distinct_tasks_ask_different_things():
+    @environment("few", tasks=8, distinct=True)
+    def ask(rng):
+        yield Ask(f"What is {rng.randrange(12)} + 1?")
+        yield Score(value=True)
+
+    prompts = [next(ask.parts.grade.__self__.start(task)).prompt for task in tasks_of(ask)]
+    assert len(prompts) == 8
+    assert len(set(prompts)) == 8
+
+
+def test_more_distinct_tasks_than_there_are_is_refused():
+    @environment("fewer", tasks=9, distinct=True)
+    def ask(rng):
+        yield Ask(f"What is {rng.randrange(3)} + 1?")
+        yield Score(value=True)
+
+    with pytest.raises(ConfigError, match="ask 3 different things, not 9"):
+        tasks_of(ask)
