@@ -48,7 +48,7 @@ def _finding(audit: Audit, finding: Finding) -> list[str]:
     lines = [
         f"### {finding.code} {defect_name(finding)} ({finding.severity})",
         "",
-        f"{_plain(finding.title)}" + (f" ({', '.join(place)})" if place else ""),
+        f"{_plain(finding.title)}" + (f" ({_plain(', '.join(place))})" if place else ""),
         "",
     ]
     if finding.witness is not None:

@@ -40,7 +40,7 @@ def read_waivers(place: Path | None) -> list[Waiver]:
         tables: Any = tomllib.loads(place.read_text()).get("waiver", [])
         plain = [{key: str(value) if key == "expires" else value for key, value in table.items()} for table in tables]
         return msgspec.convert(plain, list[Waiver])
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, msgspec.ValidationError, ValueError, AttributeError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, msgspec.ValidationError, ValueError, AttributeError, TypeError) as error:
         known = ", ".join(field.name for field in msgspec.structs.fields(Waiver))
         raise ConfigError(f"{place}: {error}; a [[waiver]] has: {known}") from error
 

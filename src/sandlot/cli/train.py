@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from sandlot.cli.options import Json
+from sandlot.cli.options import RUNS, Json, Runs
 from sandlot.errors import StoreError
 
 Option = typer.Option
@@ -29,6 +29,10 @@ def train(
     curriculum: Annotated[
         Path | None, Option("--curriculum", metavar="FILE", help="Train on the tasks that `sandlot calibrate` wrote here.")
     ] = None,
+    require_audit: Annotated[
+        bool, Option("--require-audit", help="Refuse an environment that `sandlot audit` has not called SHIP, as it is now.")
+    ] = False,
+    runs: Runs = RUNS,
     dry_run: Annotated[bool, Option("--dry-run", help="Show the resolved recipe; train nothing.")] = False,
     json: Json = False,
 ) -> None:
@@ -42,6 +46,13 @@ def train(
 
     changed = {"steps": steps, "seed": seed, "curriculum": curriculum}
     made = load_recipe(recipe).but(**{name: value for name, value in changed.items() if value is not None})
+    if require_audit:
+        from sandlot.audit.record import require_audit as require  # noqa: PLC0415 - as above
+        from sandlot.env.fingerprint import environment_fingerprint  # noqa: PLC0415 - as above
+        from sandlot.env.load import load  # noqa: PLC0415 - as above
+
+        environment = load(made.env)
+        require(environment.name, environment_fingerprint(environment), runs)
     if dry_run:
         show_recipe(made, place, json=json)
         return

@@ -1,0 +1,107 @@
+"""Audits on disk, and what they are good for; reports that hostile words cannot break."""
+
+from html.parser import HTMLParser
+
+import msgspec
+import pytest
+
+from sandlot.audit.audit import Audit, LayerReport, State, Verdict, Waived
+from sandlot.audit.finding import MANDATORY, Finding, Layer, Severity, Standing, Witness
+from sandlot.audit.markdown import as_markdown
+from sandlot.audit.record import as_json, read_audit, require_audit, write_audit
+from sandlot.audit.report import as_page
+from sandlot.audit.waivers import Waiver
+from sandlot.audit.wording import reproduce
+from sandlot.errors import ConfigError, StoreError
+
+HOSTILE = "</pre><script>alert(1)</script>\x1b[31m\n```\n# owned | cell\u202e\x00"
+
+
+def an_audit(verdict: Verdict = Verdict.SHIP, text: str = "plain", **changed: object) -> Audit:
+    found = Finding(
+        code="D02.echo",
+        title=f"title {text}",
+        layer=Layer.GRADER,
+        probe="hollow-answers",
+        severity=Severity.HIGH,
+        standing=Standing.CONFIRMED,
+        task="task-1",
+        where=f"file {text}",
+        witness=Witness(inputs={"answer": text}, expected=text, observed=text),
+    )
+    waiver = Waiver(finding="D02", reason=text, owner=text, expires="2027-01-01")
+    audit = Audit(
+        subject="environments/x y",
+        name="x",
+        kind="environment",
+        fingerprint="sha256:aa",
+        sandlot="1",
+        started=0.0,
+        seconds=1.0,
+        seed=7,
+        tasks=1,
+        of_tasks=2,
+        trials=3,
+        verdict=verdict,
+        layers=tuple(LayerReport(layer=layer, state=State.RAN, why=text) for layer in MANDATORY),
+        findings=(found,),
+        waived=(Waived(finding=found, waiver=waiver),),
+        expired=(waiver,),
+    )
+    return msgspec.structs.replace(audit, **changed)
+
+
+def test_an_audit_is_read_back_as_it_was(tmp_path):
+    audit = an_audit()
+    folder = write_audit(audit, tmp_path, report=as_markdown(audit), page=as_page(audit))
+    assert read_audit("x", tmp_path) == audit
+    assert sorted(path.name for path in folder.iterdir()) == ["audit.json", "report.html", "report.md"]
+    assert msgspec.json.decode(as_json(audit))["findings"][0]["id"] == audit.findings[0].id
+
+
+def test_training_may_demand_an_audit_of_exactly_these_bytes(tmp_path):
+    with pytest.raises(ConfigError, match="has no audit"):
+        require_audit("x", "sha256:aa", tmp_path)
+    write_audit(an_audit(), tmp_path, report="", page="")
+    assert require_audit("x", "sha256:aa", tmp_path).verdict is Verdict.SHIP
+    with pytest.raises(ConfigError, match="has changed since it was audited"):
+        require_audit("x", "sha256:bb", tmp_path)
+    write_audit(an_audit(Verdict.INCOMPLETE), tmp_path, report="", page="")
+    with pytest.raises(ConfigError, match="says INCOMPLETE"):
+        require_audit("x", "sha256:aa", tmp_path)
+
+
+def test_a_garbled_audit_is_refused_by_its_place(tmp_path):
+    folder = write_audit(an_audit(), tmp_path, report="", page="")
+    (folder / "audit.json").write_text('{"format": 1')
+    with pytest.raises(StoreError, match=r"audit\.json is no audit"):
+        read_audit("x", tmp_path)
+
+
+def test_a_name_cannot_leave_the_folder_of_audits(tmp_path):
+    folder = write_audit(an_audit(name="../../etc:passwd"), tmp_path / "runs", report="", page="")
+    assert folder.parent == tmp_path / "runs" / "audits"
+
+
+class Tags(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: set[str] = set()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.add(tag)
+
+
+def test_nothing_a_subject_says_becomes_markup():
+    audit = an_audit(Verdict.FIX, HOSTILE)
+    tags = Tags()
+    tags.feed(as_page(audit))
+    assert "script" not in tags.seen
+    text = as_markdown(audit)
+    assert "\x1b" not in text
+    assert not any(line.startswith(("# owned", "```")) for line in text.splitlines())
+
+
+def test_the_command_that_shows_a_finding_again_is_one_a_shell_understands():
+    audit = an_audit(Verdict.FIX)
+    assert reproduce(audit, audit.findings[0]) == "sandlot audit environments/x y --probe hollow-answers --task task-1 --seed 7"

@@ -1,0 +1,154 @@
+"""Environments as subjects: trials come back in order, whatever author code does to its process."""
+
+import pytest
+
+from sandlot.audit.case import Case, answering, script_of
+from sandlot.audit.environment import EnvironmentSubject
+from sandlot.audit.subject import Call, Conditions, Named, Say, Script, Take
+from sandlot.errors import ConfigError
+
+HEAD = """
+import os, random, time
+from sandlot import Environment, Task
+env = Environment("subject", description="d")
+@env.tasks
+def tasks(rng):
+    for number in range(4):
+        yield Task(f"t{number}", prompt=f"say {number}", key={"word": str(number)})
+@env.tool
+def now(world) -> str:
+    "The time."
+    return str(int(time.time()))
+@env.tool
+async def look(world) -> str:
+    "What lies there."
+    return (await world.read("/note")).decode()
+@env.setup
+async def put(world, task):
+    await world.write("/note", "hello")
+@env.solution
+async def solve(agent, task):
+    await agent.say(task.key["word"])
+@env.adversary
+async def shouts(agent, task):
+    await agent.say("ME")
+"""
+CHECK = """
+@env.check(points=1)
+def right(evidence, task):
+    {body}
+    return evidence.answer == task.key["word"]
+"""
+
+
+def written(tmp_path, body: str = "pass") -> EnvironmentSubject:
+    file = tmp_path / "subject.py"
+    file.write_text(HEAD + CHECK.format(body=body))
+    return EnvironmentSubject(str(file), patience_s=3.0)
+
+
+def says(task: str, text: str) -> Take:
+    return Take(task=task, play=Script(name="says", turns=((Say(text),),)))
+
+
+async def test_it_is_described_without_being_imported_here(tmp_path):
+    about = await written(tmp_path).describe()
+    assert [task.key["word"] for task in about.tasks] == ["0", "1", "2", "3"]
+    assert [tool.name for tool in about.tools] == ["now", "look"]
+    assert about.has_golden
+    assert about.adversaries == ("shouts",)
+    assert "subject.py" in about.sources
+
+
+async def test_trials_come_back_in_the_order_asked_however_they_are_taken(tmp_path):
+    subject = written(tmp_path)
+    requests = [says("t0", "0"), says("t1", "wrong"), Take(task="t2", play=Named(name="golden")), says("t3", "3")]
+    for conditions in (Conditions(), Conditions(shuffled=5), Conditions(at_once=4)):
+        assert [trial.reward for trial in await subject.take(requests, conditions)] == [1.0, 0.0, 1.0, 1.0]
+
+
+async def test_what_was_left_can_be_graded_again_with_other_words(tmp_path):
+    subject = written(tmp_path)
+    (trial,) = await subject.take([says("t1", "1")])
+    again, other = await subject.take([answering(trial, "1", times=3), answering(trial, "2")])
+    assert [outcome.score.value for outcome in again.scores] == [1.0, 1.0, 1.0]
+    assert other.reward == 0.0
+
+
+async def test_a_script_plays_calls_and_can_be_read_off_a_trial(tmp_path):
+    play = Script(name="p", turns=((Call("look"),), (Say("0"),)))
+    (trial,) = await written(tmp_path).take([Take(task="t0", play=play)])
+    assert trial.passed
+    assert script_of(trial, "p") == play
+    assert "hello" in str(trial.trace)
+
+
+@pytest.mark.parametrize(
+    ("body", "kind"),
+    [
+        ("os._exit(3) if task.id == 't1' else None", "died"),
+        ("os.kill(os.getpid(), 9) if task.id == 't1' else None", "died"),
+        ("exec('import threading\\nwhile True: pass') if task.id == 't1' else None", "hung"),
+    ],
+)
+async def test_a_grader_that_kills_or_blocks_its_process_costs_one_trial(tmp_path, body: str, kind: str):
+    subject = written(tmp_path, body)
+    subject.patience_s = 2.0
+    first, second, third = await subject.take(
+        [says("t0", "0"), says("t1", "1"), says("t2", "2")], Conditions(limits={"grade_s": 300})
+    )
+    assert (first.reward, third.reward) == (1.0, 1.0)
+    assert second.reward is None
+    assert (second.lost.kind if second.lost else second.failed.kind) in {kind, "timeout", "crash"}
+
+
+async def test_a_grader_that_always_dies_is_not_asked_for_ever(tmp_path):
+    subject = written(tmp_path, "os._exit(3)")
+    trials = await subject.take([says("t0", "0")] * 12)
+    assert {trial.lost.kind for trial in trials if trial.lost} == {"died", "skipped"}
+    assert all(trial.reward is None for trial in trials)
+
+
+async def test_a_grader_that_allocates_without_end_meets_its_own_limit(tmp_path):
+    subject = written(tmp_path, "bytearray(2**36) if task.id == 't0' else None")
+    broken, fine = await subject.take([says("t0", "0"), says("t1", "1")])
+    assert broken.reward is None
+    assert fine.reward == 1.0
+
+
+async def test_what_author_code_prints_is_no_result(tmp_path):
+    subject = written(tmp_path, "print('x' * 100_000); os.write(1, b'\\xff' * 5000)")
+    (trial,) = await subject.take([says("t0", "0")])
+    assert trial.passed
+
+
+async def test_conditions_hold(tmp_path):
+    subject = written(tmp_path)
+    play = Script(name="p", turns=((Call("now"),),))
+    plain, moved = [
+        (await subject.take([Take(task="t0", play=play)], conditions))[0]
+        for conditions in (Conditions(), Conditions(clock_shift_s=10_000_000.0))
+    ]
+    shown = [int(trial.trace.nodes[-2].message.results[0].text) for trial in (plain, moved)]
+    assert 9_999_000 < shown[1] - shown[0] < 10_001_000
+    hurt = Script(name="p", turns=((Call("look"),),))
+    (broken,) = await subject.take([Take(task="t0", play=hurt)], Conditions(fault="tool:raise"))
+    assert broken.reward is None or "injected by the audit" in str(broken.trace)
+
+
+async def test_an_environment_that_cannot_be_loaded_says_why(tmp_path):
+    (tmp_path / "subject.py").write_text("from sandlot import Environment\nenv = Environment('a')\n1/0\n")
+    with pytest.raises(ConfigError, match="ZeroDivisionError"):
+        await EnvironmentSubject(str(tmp_path / "subject.py")).describe()
+
+
+async def test_golden_and_idle_trials_are_taken_once(tmp_path):
+    subject = written(tmp_path)
+    about = await subject.describe()
+    case = Case(subject=subject, description=about, tasks=about.tasks)
+    assert all(trial.passed for trial in (await case.golden()).values())
+    assert all(trial.reward == 0.0 for trial in (await case.idle()).values())
+    taken = case.taken
+    await case.golden()
+    await case.idle()
+    assert case.taken == taken

@@ -1,0 +1,137 @@
+"""From findings to a verdict, with waivers on the way."""
+
+import pytest
+
+from sandlot.audit.audit import LayerReport, State, Verdict, Wanted, chosen_tasks, examine, separate, verdict_of
+from sandlot.audit.case import Case, Probe
+from sandlot.audit.finding import MANDATORY, Finding, Layer, Severity, Standing, Witness
+from sandlot.audit.subject import Description
+from sandlot.audit.waivers import Waiver, read_waivers
+from sandlot.errors import ConfigError
+from sandlot.task import Task
+
+WITNESS = Witness(inputs={"answer": "42"}, expected="0", observed="1")
+RAN = [LayerReport(layer=layer, state=State.RAN) for layer in MANDATORY]
+
+
+def finding(severity: Severity = Severity.HIGH, standing: Standing = Standing.CONFIRMED, code: str = "D02.echo") -> Finding:
+    witness = WITNESS if standing is Standing.CONFIRMED else None
+    return Finding(
+        code=code, title="t", layer=Layer.GRADER, probe="hollow", severity=severity, standing=standing, witness=witness, task="a"
+    )
+
+
+def case_of(*, golden: bool = True, judge: bool = False) -> Case:
+    about = Description(name="e", kind="environment", fingerprint="f", tasks=(Task("a"),), has_golden=golden, needs_judge=judge)
+    return Case(subject=None, description=about, tasks=about.tasks)  # type: ignore[arg-type] - no probe here takes a trial
+
+
+async def nothing(_case: Case) -> list[Finding]:
+    return []
+
+
+PANEL = tuple(Probe(name=f"of-{layer}", layer=layer, codes=("D02",), look=nothing) for layer in MANDATORY)
+
+
+def test_a_finding_without_a_witness_cannot_be_confirmed():
+    with pytest.raises(ValueError, match="confirmed by no witness"):
+        Finding(
+            code="D02",
+            title="t",
+            layer=Layer.STATIC,
+            probe="p",
+            severity=Severity.HIGH,
+            standing=Standing.CONFIRMED,
+            witness=None,
+        )
+
+
+def test_nothing_grave_and_every_layer_ran_is_ship():
+    assert verdict_of(RAN, [finding(Severity.LOW), finding(standing=Standing.LEAD)]) is Verdict.SHIP
+
+
+def test_one_confirmed_grave_finding_is_fix():
+    assert verdict_of(RAN, [finding()]) is Verdict.FIX
+
+
+@pytest.mark.parametrize("missing", MANDATORY)
+def test_a_mandatory_layer_that_did_not_run_is_incomplete(missing: Layer):
+    layers = [LayerReport(layer=layer, state=State.COULD_NOT_RUN if layer is missing else State.RAN) for layer in MANDATORY]
+    assert verdict_of(layers, []) is Verdict.INCOMPLETE
+    assert verdict_of([report for report in RAN if report.layer is not missing], []) is Verdict.INCOMPLETE
+
+
+def test_exit_codes_are_those_of_the_command_line():
+    assert [verdict.exit_code for verdict in Verdict] == [0, 1, 3]
+
+
+async def test_a_probe_that_breaks_leaves_its_layer_unfinished_and_the_others_run():
+    async def breaks(_case: Case) -> list[Finding]:
+        raise KeyError("gone")
+
+    panel = (*PANEL[:3], Probe(name="breaks", layer=Layer.DIFFERENTIAL, codes=("D05",), look=breaks))
+    layers, _ = await examine(case_of(), panel, Wanted(), lambda _probe, _report: None)
+    states = {report.layer: report.state for report in layers}
+    assert states[Layer.DIFFERENTIAL] is State.COULD_NOT_RUN
+    assert states[Layer.SCRIPTED] is State.RAN
+    assert states[Layer.MODEL] is State.NOT_ASKED
+    assert "KeyError" in layers[3].why
+
+
+async def test_without_a_golden_solution_or_a_judge_it_is_incomplete():
+    for case, word in ((case_of(golden=False), "golden"), (case_of(judge=True), "judge")):
+        layers, findings = await examine(case, PANEL, Wanted(), lambda _probe, _report: None)
+        assert verdict_of(layers, findings) is Verdict.INCOMPLETE
+        assert word in layers[1].why
+        assert layers[0].state is State.RAN
+
+
+def test_a_waiver_covers_a_finding_by_id_or_code_until_its_day():
+    found = finding()
+    for named in (found.id, "D02.echo", "D02"):
+        waiver = Waiver(finding=named, reason="known", owner="Ann", expires="2027-01-31")
+        standing, waived, expired = separate([found], [waiver], "2027-01-31")
+        assert (standing, [each.finding for each in waived], expired) == ([], [found], [])
+        standing, waived, expired = separate([found], [waiver], "2027-02-01")
+        assert (standing, waived, expired) == ([found], [], [waiver])
+
+
+def test_a_waiver_for_another_code_waives_nothing():
+    waiver = Waiver(finding="D02.exit", reason="known", owner="Ann", expires="2999-01-01")
+    assert separate([finding()], [waiver], "2027-01-01")[0] == [finding()]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '[[waiver]]\nfinding = "D02"\nreason = "r"\nowner = "o"',
+        '[[waiver]]\nfinding = "D02"\nreason = " "\nowner = "o"\nexpires = "2027-01-01"',
+        '[[waiver]]\nfinding = "D02"\nreason = "r"\nowner = "o"\nexpires = "soon"',
+        '[[waiver]]\nfinding = "D02"\nreason = "r"\nowner = "o"\nexpires = "2027-02-31"',
+        '[[waiver]]\nfinding = "D02"\nreason = "r"\nowner = "o"\nexpires = "2027-01-01"\nforever = true',
+        "waiver = 3",
+        "[[waiver]",
+    ],
+)
+def test_a_waiver_that_does_not_say_everything_is_refused_with_the_file(tmp_path, text: str):
+    place = tmp_path / "audit.toml"
+    place.write_text(text)
+    with pytest.raises(ConfigError, match=r"audit\.toml"):
+        read_waivers(place)
+
+
+def test_waivers_are_read_with_a_day_as_toml_writes_it(tmp_path):
+    place = tmp_path / "audit.toml"
+    place.write_text('[[waiver]]\nfinding = "D02"\nreason = "r"\nowner = "o"\nexpires = 2027-01-01\n')
+    assert read_waivers(place) == [Waiver(finding="D02", reason="r", owner="o", expires="2027-01-01")]
+    assert read_waivers(tmp_path / "none.toml") == []
+
+
+def test_chosen_tasks_are_the_same_for_the_same_seed_and_keep_their_order():
+    tasks = [Task(f"t{number}") for number in range(50)]
+    chosen = chosen_tasks(tasks, 10, 3)
+    assert len(chosen) == 10
+    assert chosen == chosen_tasks(tasks, 10, 3)
+    assert chosen != chosen_tasks(tasks, 10, 4)
+    assert list(chosen) == sorted(chosen, key=tasks.index)
+    assert chosen_tasks(tasks, 50, 3) == tuple(tasks)
