@@ -79,7 +79,7 @@ class Audit(msgspec.Struct, frozen=True, kw_only=True):
 
     format: int = FORMAT
     subject: str
-    """What was named on the command line."""
+    """What was named on the command line, as a shell takes it."""
     name: str
     kind: str
     fingerprint: str

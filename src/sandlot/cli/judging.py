@@ -93,7 +93,7 @@ def audited(asked: Asked, *, quiet: bool) -> tuple[Audit, Path | None]:
     if asked.probes:
         layers = frozenset(probe.layer for probe in PANEL if probe.name in asked.probes) or layers
     given = Given(
-        named=asked.what if isinstance(asked.what, str) else asked.what.spoken,
+        named=shlex.quote(asked.what) if isinstance(asked.what, str) else asked.what.spoken,
         seed=asked.seed,
         most_tasks=asked.limit,
         tasks=asked.tasks,

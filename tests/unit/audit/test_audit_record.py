@@ -31,7 +31,7 @@ def an_audit(verdict: Verdict = Verdict.SHIP, text: str = "plain", **changed: ob
     )
     waiver = Waiver(finding="D02", reason=text, owner=text, expires="2027-01-01")
     audit = Audit(
-        subject="environments/x y",
+        subject="'environments/x y'",
         name="x",
         kind="environment",
         fingerprint="sha256:aa",
@@ -104,4 +104,4 @@ def test_nothing_a_subject_says_becomes_markup():
 
 def test_the_command_that_shows_a_finding_again_is_one_a_shell_understands():
     audit = an_audit(Verdict.FIX)
-    assert reproduce(audit, audit.findings[0]) == "sandlot audit environments/x y --probe hollow-answers --task task-1 --seed 7"
+    assert reproduce(audit, audit.findings[0]) == "sandlot audit 'environments/x y' --probe hollow-answers --task task-1 --seed 7"
