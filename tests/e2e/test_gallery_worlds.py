@@ -90,17 +90,11 @@ async def test_a_world_shows_what_happened_in_another(name, twin, bites):
 # -- neighbours --------------------------------------------------------------------------------------------------------
 
 
-async def as_the_list_says(agent: Agent, task: Task) -> None:
-    for part, pieces in json.loads(await agent.call("read_list")).items():
-        await agent.call("fetch", part=part, pieces=pieces)
-
-
 @pytest.mark.parametrize("name", ["one-current-order", "one-scratch-file"])
 @pytest.mark.parametrize(("twin", "bites"), TWINS)
 async def test_neighbours_get_in_each_others_way(name, twin, bites):
-    play = as_the_list_says if name == "one-scratch-file" else None
-    assert set(values(await played(fresh(name, twin), play))) == {1.0}
-    beside = [trace.outcome for trace in await played(fresh(name, twin), play, at_once=8)]
+    assert set(values(await played(fresh(name, twin)))) == {1.0}
+    beside = [trace.outcome for trace in await played(fresh(name, twin), at_once=8)]
     assert (not all(isinstance(outcome, Scored) and outcome.score.passed for outcome in beside)) is bites
 
 

@@ -46,6 +46,6 @@ def list_is_worked(evidence: Evidence, task: Task) -> bool:
 
 @env.solution
 async def solve(agent: Agent, task: Task) -> None:
-    for part, pieces in task.key["wanted"].items():
+    for part, pieces in json.loads(await agent.call("read_list")).items():
         await agent.call("fetch", part=part, pieces=pieces)
     await agent.say("done")

@@ -1,5 +1,6 @@
 """Pick lists in a store room: fetch what the list says."""
 
+import json
 from random import Random
 
 from sandlot import Agent, Environment, Evidence, Task, World
@@ -41,6 +42,6 @@ def list_is_worked(evidence: Evidence, task: Task) -> bool:
 
 @env.solution
 async def solve(agent: Agent, task: Task) -> None:
-    for part, pieces in task.key["wanted"].items():
+    for part, pieces in json.loads(await agent.call("read_list")).items():
         await agent.call("fetch", part=part, pieces=pieces)
     await agent.say("done")
