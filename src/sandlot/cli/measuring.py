@@ -123,8 +123,8 @@ def print_quality(quality: Quality, gates: tuple[Gate, ...]) -> None:
 
 def _figures(quality: Quality) -> list[tuple[str, str]]:
     """The figures behind the gates, with their intervals."""
-    kappa = "none: it said the same to everything" if quality.fleiss is None else f"{quality.fleiss:.2f}"
-    lines = [("itself", f"flips {_percent(quality.flips)}; kappa (Fleiss) {kappa}")]
+    kappa = "" if quality.fleiss is None else f"; kappa (Fleiss) [bold]{quality.fleiss:.2f}[/]"
+    lines = [("itself", f"flips {_percent(quality.flips)}{kappa}")] if quality.flips.value is not None else []
     for each in quality.agreements:
         human = f"   people among themselves {_range(each.human)}" if each.human else ""
         of_what = f"`{escape(each.check)}`: " if each.check else ""

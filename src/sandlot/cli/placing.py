@@ -8,7 +8,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from sandlot.calibrate.calibration import BINS, Calibration, Errors
-from sandlot.calibrate.placement import Label, Placement
+from sandlot.calibrate.placement import WORDS, Label, Placement
 from sandlot.calibrate.rates import Rates
 from sandlot.calibrate.rule import Region, Rule
 from sandlot.cli.summary import plain
@@ -164,6 +164,9 @@ def _print_costs(console: Console, found: Calibration) -> None:
     failed = f", [red]{spent.failed} without a score[/]" if spent.failed else ""
     tokens = f"; {spent.prompt_tokens:,} tokens in, {spent.completion_tokens:,} out" if spent.completion_tokens else ""
     _line(console, "rollouts", f"{spent.rollouts:,}, {spent.rollouts / max(tasks, 1):.1f} a task{failed}{tokens}")
+    if found.budget is not None and spent.rollouts >= found.budget:
+        waiting = sum(each.scored < found.rule.cap for each in found.labelled(Label.BORDERLINE))
+        _line(console, "budget", f"[yellow]{found.budget:,} rollouts are used up; {waiting} tasks would have gone on[/]")
     better = f", [bold]{found.informative_curriculum:.0%}[/] of the curriculum's" if found.informative_curriculum else ""
     _line(
         console,
@@ -183,7 +186,8 @@ def _print_tasks(console: Console, found: Calibration, path: Path) -> None:
         chosen = sorted(found.labelled(label), key=_surest)
         by_advice: dict[str, list[Placement]] = {}
         for each in chosen:
-            by_advice.setdefault(each.advice if label is not Label.BORDERLINE else "see `likeliest` of each", []).append(each)
+            likely = f"most likely {WORDS[each.likeliest]}" if label is Label.BORDERLINE else each.advice
+            by_advice.setdefault(likely, []).append(each)
         for advice, tasks in list(by_advice.items())[:SHOWN]:
             _line(console, _word(label), f"[{COLOURS[label]}]{_named(tasks)}[/]  [dim]{escape(advice)}[/]")
     unscored = found.labelled(Label.UNSCORABLE)
