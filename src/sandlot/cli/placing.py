@@ -62,11 +62,12 @@ def print_errors(console: Console, rule: Rule, errors: Errors, of_what: str) -> 
     )
     if errors.fixed is not None:
         saved = 1 - expected.rollouts / errors.fixed.rollouts
+        against = f"{saved:.0%} saved" if saved >= 0 else "so alike are these tasks that knowing some is knowing all"
         _line(
             console,
             "",
             f"[dim]{expected.error:.1%} if borderline tasks are called by their likeliest place, too; to err as little, a fixed "
-            f"number takes {errors.fixed.rollouts} rollouts each: {abs(saved):.0%} {'saved' if saved >= 0 else 'LOST'}[/]",
+            f"number takes {errors.fixed.rollouts} rollouts each: {against}[/]",
         )
     grid = errors.grid if console.width >= 112 else [rates for rates in errors.grid if round((rates.rate or 0) * 100) % 10 == 0]
     table = Table(box=None, padding=(0, 1), pad_edge=False, show_edge=False, header_style="dim")
