@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from sandlot.stats import CONFIDENCE, Interval, Sums, clustered_mean, mcnemar, normal_width, quantile, wilson
 
-RESAMPLES = 2_000
+RESAMPLES = 1_000
 FEWEST = 5
 """Items from which drawing again says anything."""
 

@@ -1,5 +1,7 @@
 """From calibration to training: only what the curriculum names is learned from, and another environment's is refused."""
 
+import os
+import signal
 from pathlib import Path
 
 import msgspec
@@ -13,6 +15,7 @@ from sandlot.env.taskset import tasks_of
 from sandlot.ports import Sampling
 from sandlot.run.curriculum import FORMAT, Curriculum, CurriculumTask
 from sandlot.run.results import Run
+from sandlot.store.reader import RunReader
 from sandlot.train.train import train
 from sandlot.types import Split
 from tiny_models import write_tiny
@@ -85,3 +88,30 @@ def test_calibrate_speaks_to_people_and_machines(sandlot, tmp_path):
 def test_a_calibration_that_cannot_be_is_one_sentence(sandlot, tmp_path, words, complaint):
     said = sandlot("calibrate", ENVIRONMENTS / "arithmetic", "--model", "scripted:golden", *words, cwd=tmp_path)
     assert complaint in refused(said)
+
+
+def test_killed_with_no_warning_it_goes_on_and_doubles_nothing(sandlot, tmp_path):
+    nursery, here = sandlot.__self__, tmp_path / "here"
+    words = (
+        "calibrate",
+        ENVIRONMENTS / "arithmetic",
+        "--model",
+        "scripted:mixed:0.35",
+        "--budget",
+        "1600",
+        "--run",
+        here,
+        "--json",
+    )
+    pid = nursery.start(*words, cwd=tmp_path)
+    while not (here / "manifest.json").is_file() or len(RunReader(here)) < 100:
+        os.sched_yield()
+    os.kill(pid, signal.SIGKILL)
+    assert nursery.wait().code == -signal.SIGKILL
+    kept = RunReader(here).done_keys()
+    assert 100 <= len(kept) < 1600
+    done = sandlot(*words, cwd=tmp_path)
+    assert done.code == 0, done
+    rows = list(RunReader(here).rows())
+    assert len(rows) == len({(row.task, row.rollout) for row in rows}) == done.json["spent"]["rollouts"] == 1600
+    assert kept <= {(row.task, row.rollout) for row in rows}

@@ -200,7 +200,7 @@ def errors_of(rule: Rule, families: Collection[Known]) -> Errors:
     return Errors(
         grid=tuple(_mean([(rates_at(rule, each.prior, rate), each.tasks) for each in families]) for rate in GRID),
         expected=expected,
-        fixed=fixed_with_same_error(error_at, error=expected.error),
+        fixed=fixed_with_same_error(error_at, error=expected.error, least=rule.start),
     )
 
 

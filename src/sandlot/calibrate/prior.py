@@ -20,7 +20,7 @@ from sandlot.calibrate.rule import UNKNOWN, Belief
 FEWEST = 5
 """Tasks seen, besides the one it is for, from which a family says something."""
 WEAKEST = 0.05
-HALVINGS = 24
+HALVINGS = 18
 
 Seen = tuple[int, int]
 """Passed, of scored."""

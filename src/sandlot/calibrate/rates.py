@@ -67,9 +67,9 @@ def rates_over(rule: Rule, prior: Belief, family: Belief) -> Rates:
     return _summed(rule, prior, _endings(rule, prior, passes), wrong, None)
 
 
-def fixed_with_same_error(error_at: Callable[[int], float], *, error: float) -> Fixed | None:
+def fixed_with_same_error(error_at: Callable[[int], float], *, error: float, least: int = 1) -> Fixed | None:
     """The first number of rollouts of every task whose error is no larger; None if no sensible number has so small a one."""
-    for scored in range(1, MOST_FIXED + 1):
+    for scored in range(least, MOST_FIXED + 1):
         found = error_at(scored)
         if found <= error:
             return Fixed(rollouts=scored, error=found)

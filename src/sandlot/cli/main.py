@@ -19,6 +19,7 @@ from sandlot.cli import (
     gc,
     health,
     images,
+    judge,
     logs,
     new,
     play,
@@ -61,8 +62,8 @@ def options(
 
 
 COMMANDS = (
-    doctor, new, show, play, run, compare, regrade, replay, shell, audit, health, triage, tokens, calibrate, train, rubric, serve,
-    export, images, gc,
+    doctor, new, show, play, run, compare, regrade, replay, shell, audit, health, triage, tokens, calibrate, judge, train,
+    rubric, serve, export, images, gc,
 )  # fmt: skip
 for module in COMMANDS:
     module.add_to(app)

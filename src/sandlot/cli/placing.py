@@ -8,7 +8,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from sandlot.calibrate.calibration import BINS, Calibration, Errors
-from sandlot.calibrate.placement import Label, Placement
+from sandlot.calibrate.placement import WORDS, Label, Placement
 from sandlot.calibrate.rates import Rates
 from sandlot.calibrate.rule import Region, Rule
 from sandlot.cli.summary import plain
@@ -62,11 +62,12 @@ def print_errors(console: Console, rule: Rule, errors: Errors, of_what: str) -> 
     )
     if errors.fixed is not None:
         saved = 1 - expected.rollouts / errors.fixed.rollouts
+        against = f"{saved:.0%} saved" if saved >= 0 else "so alike are these tasks that knowing some is knowing all"
         _line(
             console,
             "",
             f"[dim]{expected.error:.1%} if borderline tasks are called by their likeliest place, too; to err as little, a fixed "
-            f"number takes {errors.fixed.rollouts} rollouts each: {abs(saved):.0%} {'saved' if saved >= 0 else 'LOST'}[/]",
+            f"number takes {errors.fixed.rollouts} rollouts each: {against}[/]",
         )
     grid = errors.grid if console.width >= 112 else [rates for rates in errors.grid if round((rates.rate or 0) * 100) % 10 == 0]
     table = Table(box=None, padding=(0, 1), pad_edge=False, show_edge=False, header_style="dim")
@@ -164,6 +165,9 @@ def _print_costs(console: Console, found: Calibration) -> None:
     failed = f", [red]{spent.failed} without a score[/]" if spent.failed else ""
     tokens = f"; {spent.prompt_tokens:,} tokens in, {spent.completion_tokens:,} out" if spent.completion_tokens else ""
     _line(console, "rollouts", f"{spent.rollouts:,}, {spent.rollouts / max(tasks, 1):.1f} a task{failed}{tokens}")
+    if found.budget is not None and spent.rollouts >= found.budget:
+        waiting = sum(each.scored < found.rule.cap for each in found.labelled(Label.BORDERLINE))
+        _line(console, "budget", f"[yellow]{found.budget:,} rollouts are used up; {waiting} tasks would have gone on[/]")
     better = f", [bold]{found.informative_curriculum:.0%}[/] of the curriculum's" if found.informative_curriculum else ""
     _line(
         console,
@@ -183,7 +187,8 @@ def _print_tasks(console: Console, found: Calibration, path: Path) -> None:
         chosen = sorted(found.labelled(label), key=_surest)
         by_advice: dict[str, list[Placement]] = {}
         for each in chosen:
-            by_advice.setdefault(each.advice if label is not Label.BORDERLINE else "see `likeliest` of each", []).append(each)
+            likely = f"most likely {WORDS[each.likeliest]}" if label is Label.BORDERLINE else each.advice
+            by_advice.setdefault(likely, []).append(each)
         for advice, tasks in list(by_advice.items())[:SHOWN]:
             _line(console, _word(label), f"[{COLOURS[label]}]{_named(tasks)}[/]  [dim]{escape(advice)}[/]")
     unscored = found.labelled(Label.UNSCORABLE)

@@ -59,10 +59,13 @@ class ModelJudge:
         sampling: Sampling | None = None,
         *,
         nonce: Callable[[], str] = random_word,
-        canary_every: int = CANARY_EVERY,
+        canary_every: int | None = CANARY_EVERY,
         view_chars: int = VIEW_CHARS,
     ) -> None:
-        """Without `sampling` the judge is as steady as it can be: temperature 0. `nonce` is random in live use."""
+        """Without `sampling` the judge is as steady as it can be: temperature 0. `nonce` is random in live use.
+
+        `canary_every` is None only for who measures the judge, and asks canaries as questions like any other.
+        """
         self.count = JudgeCount()
         self._chat = chat
         self._cache = cache
@@ -137,6 +140,8 @@ class ModelJudge:
 
     async def _prove(self, view: Sequence[tuple[str, str]]) -> None:
         """Ask the canaries when they are due. Until the first pair has come back right, everyone waits."""
+        if self._canary_every is None:
+            return
         if self._since_canary is None:
             async with self._proving:
                 if self._since_canary is None:

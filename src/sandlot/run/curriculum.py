@@ -3,7 +3,6 @@
 It is bound to the environment whose tasks it names: training in another, or in the same one changed, refuses it.
 """
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -62,9 +61,9 @@ def read_curriculum(path: Path, env: Environment) -> tuple[str, ...]:
     return tuple(task.task for task in curriculum.tasks)
 
 
-def curriculum_tasks(wanted: Sequence[str] | Path, env: Environment) -> tuple[str, ...]:
+def curriculum_tasks(wanted: tuple[str, ...] | str | Path, env: Environment) -> tuple[str, ...]:
     """Task ids as a recipe gives them: as they are, or by the file that has them."""
-    return read_curriculum(wanted, env) if isinstance(wanted, Path) else tuple(wanted)
+    return wanted if isinstance(wanted, tuple) else read_curriculum(Path(wanted), env)
 
 
 def _shown(band: tuple[float, float]) -> str:

@@ -71,8 +71,8 @@ class Recipe:
     """CPU threads for sampling and learning; None leaves it to torch."""
     seed: int = 0
     device: str = "cpu"
-    curriculum: tuple[str, ...] | Path = ()
-    """Train on these tasks only: ids, or the `curriculum.json` that `sandlot calibrate` wrote for this environment."""
+    curriculum: tuple[str, ...] | str | Path = ()
+    """Train on these tasks only: ids, or the path of the `curriculum.json` that `sandlot calibrate` wrote."""
     select: Callable[[Task], bool] | None = None
     """Only tasks it says yes to, in training and in measurements."""
 

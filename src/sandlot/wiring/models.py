@@ -54,13 +54,24 @@ async def open_policies(
 @asynccontextmanager
 async def open_judge(config: ModelConfig, cache: Path | None = None) -> AsyncGenerator[Judge]:
     """A grader model: any chat endpoint, or a model of ours. Its verdicts are kept in the folder `cache`, if one is given."""
+    async with _judge_chat(config) as chat:
+        yield ModelJudge(chat, FolderCache(cache) if cache else None, config.sampling)
+
+
+@asynccontextmanager
+async def open_panel(config: ModelConfig, size: int) -> AsyncGenerator[list[Judge]]:
+    """The same judge several times, each with sampling seeds of its own; nothing is remembered, no canaries: to be measured."""
+    async with _judge_chat(config) as chat:
+        seeded = [msgspec.structs.replace(config.sampling, seed=(config.sampling.seed or 0) + number) for number in range(size)]
+        yield [ModelJudge(chat, None, sampling, canary_every=None) for sampling in seeded]
+
+
+def _judge_chat(config: ModelConfig) -> AbstractAsyncContextManager[ChatModel]:
     scheme, _, rest = config.spec.partition(":")
     if scheme not in {"openai", *ENGINES}:
         raise ConfigError(f"judge `{config.shown}`: a judge is a chat model, `openai:NAME@URL`, or one of {', '.join(ENGINES)}")
     spend = Spend(_caps(config))
-    opening = open_chat(rest, config, spend) if scheme == "openai" else _engine_chat(config, spend)
-    async with opening as chat:
-        yield ModelJudge(chat, FolderCache(cache) if cache else None, config.sampling)
+    return open_chat(rest, config, spend) if scheme == "openai" else _engine_chat(config, spend)
 
 
 @asynccontextmanager

@@ -1,0 +1,98 @@
+"""What a judge must reach before its verdicts are worth training on."""
+
+from collections.abc import Iterator
+from enum import StrEnum
+
+import msgspec
+
+from sandlot.calibrate.judge import Probe, Quality
+from sandlot.calibrate.labels import Agreement
+
+
+class Standing(StrEnum):
+    """How a gate came out."""
+
+    PASS = "pass"  # noqa: S105 - a verdict, not a secret
+    FAIL = "fail"
+    UNCALIBRATED = "uncalibrated"  # too little was labelled to say
+
+
+class Gates(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The limits."""
+
+    flips: float = 0.05
+    """Most verdicts that may differ when asked again, in another order, or padded."""
+    p_value: float = 0.01
+    """Below it a change that should not matter does, in one direction."""
+    unreadable: float = 0.02
+    """Most replies that may be no verdict."""
+    canaries: float = 0.99
+    """Fewest right answers to what is always true or never."""
+    kappa: float = 0.6
+    """Least agreement with people beyond chance."""
+    below_human: float = 0.1
+    """How far that may lie below the agreement of people with each other."""
+    labelled: int = 30
+    """Fewest labelled items from which agreement is a figure at all."""
+
+
+class Gate(msgspec.Struct, frozen=True, kw_only=True):
+    """One gate and how the judge stands before it."""
+
+    name: str
+    standing: Standing
+    value: float | None
+    limit: str
+    why: str = ""
+
+
+def gated(quality: Quality, gates: Gates) -> tuple[Gate, ...]:
+    """Every gate that was asked for."""
+    return (
+        _at_most("readable replies", quality.unreadable.value, gates.unreadable, "replies that are no verdict"),
+        _at_most("repeats itself", quality.flips.value, gates.flips, "verdicts that differ when it is asked again"),
+        *_probe("order of choices", quality.order, gates, ("first", "last")),
+        *(_probe("order of data", quality.parts, gates, ("better", "worse")) if quality.parts else ()),
+        *_probe("padding", quality.padding, gates, ("better", "worse")),
+        _at_least("canaries", quality.canaries.value, gates.canaries),
+        *_people(quality.agreements, gates),
+    )
+
+
+def standing_of(gates: tuple[Gate, ...]) -> Standing:
+    """All together: one failure fails, one unknown is unknown."""
+    for standing in (Standing.FAIL, Standing.UNCALIBRATED):
+        if any(gate.standing is standing for gate in gates):
+            return standing
+    return Standing.PASS
+
+
+def _at_most(name: str, value: float | None, limit: float, why: str = "") -> Gate:
+    standing = Standing.UNCALIBRATED if value is None else Standing.PASS if value <= limit else Standing.FAIL
+    return Gate(name=name, standing=standing, value=value, limit=f"at most {limit:g}", why=why)
+
+
+def _at_least(name: str, value: float | None, limit: float) -> Gate:
+    standing = Standing.UNCALIBRATED if value is None else Standing.PASS if value >= limit else Standing.FAIL
+    return Gate(name=name, standing=standing, value=value, limit=f"at least {limit:g}")
+
+
+def _probe(name: str, probe: Probe, gates: Gates, directions: tuple[str, str]) -> Iterator[Gate]:
+    gate = _at_most(name, probe.share.value, gates.flips)
+    up, down = directions
+    why = f"{probe.better} to {up}, {probe.worse} to {down} of {probe.asked}, p = {probe.p_value:.2g}"
+    failed = probe.p_value < gates.p_value
+    yield msgspec.structs.replace(gate, standing=Standing.FAIL if failed else gate.standing, why=why)
+
+
+def _people(agreements: tuple[Agreement, ...], gates: Gates) -> Iterator[Gate]:
+    for each in agreements:
+        of_what = f" on `{each.check}`" if each.check else ""
+        value, human = each.kappa.value, each.human.value if each.human else None
+        limit = gates.kappa if human is None else max(gates.kappa, human - gates.below_human)
+        why = f"{each.labelled} items; " + ("no second rater" if human is None else f"people among themselves {human:.2f}")
+        name = f"agrees with people{of_what}"
+        gate = msgspec.structs.replace(_at_least(name, value, round(limit, 4)), why=why)
+        if each.labelled < gates.labelled:
+            gate = msgspec.structs.replace(gate, standing=Standing.UNCALIBRATED, why=f"{why}; {gates.labelled} are the fewest")
+        yield gate

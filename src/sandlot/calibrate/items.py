@@ -1,0 +1,131 @@
+"""What a judge is asked when it is measured: a question, what it sees, and what people said, if they did.
+
+Items come from a file of labels, from the examples in a rubric, or from the evidence of a run. An example stands in the question
+itself, so it is left out of the question that asks about it.
+"""
+
+from collections.abc import AsyncGenerator, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from sandlot.env.environment import Environment
+from sandlot.env.grading import load_evidence, rubric_for
+from sandlot.env.load import load
+from sandlot.env.taskset import tasks_of
+from sandlot.errors import ConfigError, GradeError, NotInEvidence
+from sandlot.grade.grading import question_of
+from sandlot.grade.loading import load_rubric
+from sandlot.grade.view import view_of
+from sandlot.rubric import JudgeCheck, Rubric
+from sandlot.run.results import Run
+
+
+class Item(msgspec.Struct, frozen=True, kw_only=True):
+    """One question about one view."""
+
+    check: str
+    """What the question is called: items with the same name are one category."""
+    question: str
+    choices: tuple[str, ...]
+    view: dict[str, str]
+    labels: tuple[str, ...] = ()
+    """What people said, a rater each; each is one of the choices."""
+
+
+class _Line(msgspec.Struct, forbid_unknown_fields=True):
+    """A line of a file of labels."""
+
+    view: str | dict[str, str]
+    labels: tuple[str, ...] = ()
+    check: str = ""
+    question: str | None = None
+    choices: tuple[str, ...] = ("no", "yes")
+
+
+def labelled_items(path: Path, checks: dict[str, JudgeCheck]) -> list[Item]:
+    """The items of a JSONL file; a line that brings no question of its own names one of `checks`."""
+    items: list[Item] = []
+    try:
+        lines = path.read_bytes().splitlines()
+    except OSError as error:
+        raise ConfigError(f"no file of labels `{path}`: {error.strerror or error}") from error
+    for number, line in enumerate(lines, 1):
+        if line.strip():
+            try:
+                items.append(_item(msgspec.json.decode(line, type=_Line), checks))
+            except (msgspec.MsgspecError, UnicodeDecodeError, ConfigError) as error:
+                raise ConfigError(f"{path}:{number}: {error}; a line has {', '.join(_Line.__struct_fields__)}") from error
+    if not items:
+        raise ConfigError(f"`{path}` has no lines; each is one JSON object with a view, a question or check, and labels")
+    return items
+
+
+def _item(line: _Line, checks: dict[str, JudgeCheck]) -> Item:
+    view = {"answer": line.view} if isinstance(line.view, str) else line.view
+    check = checks.get(line.check)
+    if line.question is None and check is None:
+        known = f"there are: {', '.join(checks)}" if checks else "name the rubric or environment it is in, or write `question`"
+        raise ConfigError(f"no judge check `{line.check}`; {known}")
+    question = line.question if line.question is not None or check is None else question_of(check)
+    choices = line.choices if line.question is not None or check is None else check.choices
+    wrong = [label for label in line.labels if label not in choices]
+    if wrong or len(set(choices)) < 2:
+        raise ConfigError(
+            f"labels {list(line.labels)} are not all of the choices {list(choices)}, of which there are two or more"
+        )
+    return Item(check=line.check, question=question or "", choices=choices, view=view, labels=line.labels)
+
+
+def example_items(checks: dict[str, JudgeCheck]) -> Iterator[Item]:
+    """The examples of judge checks, as their authors judged them."""
+    for name, check in checks.items():
+        for example in check.examples:
+            others = tuple(other for other in check.examples if other is not example)
+            asked = question_of(msgspec.structs.replace(check, examples=others))
+            view = {check.view[0] if check.view else "answer": example.view}
+            yield Item(check=name, question=asked, choices=check.choices, view=view, labels=(example.verdict,))
+
+
+def checks_of(what: str | Path) -> dict[str, JudgeCheck]:
+    """The judge checks of a rubric file or of an environment, by id; those of a second rubric as `rubric/id` where ids meet."""
+    path = Path(what)
+    if path.suffix == ".json" and path.is_file():
+        return _judged(load_rubric(path))
+    found: dict[str, JudgeCheck] = {}
+    for name, rubric in _rubrics(load(what)).items():
+        for check, judged in _judged(rubric).items():
+            found[check if check not in found or found[check] == judged else f"{name}/{check}"] = judged
+    return found
+
+
+async def run_items(path: Path, most: int) -> AsyncGenerator[Item]:
+    """What a run's rollouts left, as its judge checks ask about it; a rollout or part that is missing is passed over."""
+    run = Run(path)
+    env = load(run.manifest.source).in_image(run.manifest.config.image)
+    tasks = {task.id: task for task in tasks_of(env)}
+    given = 0
+    for trace in run:
+        if trace.task not in tasks or trace.evidence is None:
+            continue
+        evidence: Any = await load_evidence(env, tasks[trace.task], trace, run.reader.blobs)
+        for name, check in _judged(rubric_for(env, tasks[trace.task], run.manifest.config.rubric)).items():
+            try:
+                view = dict(view_of(check, evidence))
+            except (NotInEvidence, GradeError):
+                continue
+            if any(text.strip() for text in view.values()):
+                yield Item(check=name, question=question_of(check), choices=check.choices, view=view)
+                given += 1
+                if given == most:
+                    return
+
+
+def _rubrics(env: Environment) -> dict[str, Rubric]:
+    marked = {"default": Rubric(checks=tuple(env.parts.checks))} if env.parts.checks else {}
+    return {**marked, **env.parts.rubrics}
+
+
+def _judged(rubric: Rubric) -> dict[str, JudgeCheck]:
+    return {check.id: check for check in rubric.checks if isinstance(check, JudgeCheck)}

@@ -1,0 +1,220 @@
+"""Measuring a judge: whether it says the same twice, whether what should not matter moves it, whether it agrees with people.
+
+Every probe asks about the same items. *Repeat*: the same question again. *Order*: the choices read out the other way round, and
+where there are several parts of data, those too. *Padding*: the same text with words added that say nothing. *Canaries*: what is
+always true, and what never is. *Labels*: people's verdicts, against which agreement beyond chance is measured, with the
+agreement of two people as the ceiling. A reply that cannot be read is no verdict: it is counted, and not asked around.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import cycle
+from random import Random
+from typing import TypeVar
+
+import msgspec
+
+from sandlot.agreement import Moved, fleiss_kappa, flip_rate, moved
+from sandlot.calibrate.items import Item
+from sandlot.calibrate.labels import Agreement, Labelled, agreements, corrected_mean
+from sandlot.errors import ConfigError, GradeError
+from sandlot.grade.judge import CANARIES
+from sandlot.grade.together import together
+from sandlot.ports import Judge
+from sandlot.stats import Interval, wilson
+
+PADDING = (
+    "To put it in other words, everything that had to be said about this has been said above, and it has been said in full. "
+    "It bears repeating that what stands above is what stands above. Having considered all of it, one arrives at where one was. "
+    "In conclusion, and for the sake of completeness, nothing further needs to be added here, and nothing further is added."
+)
+"""Words that say nothing; put twice after what is judged."""
+MORE_CANARIES = (
+    ("A week has seven days.", "yes"),
+    ("A week has nine days.", "no"),
+    ("The word `apple` begins with the letter a.", "yes"),
+    ("The word `apple` begins with the letter z.", "no"),
+    ("Ten is less than a hundred.", "yes"),
+    ("A hundred is less than ten.", "no"),
+)
+
+Answer = TypeVar("Answer")
+
+
+class Probing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How much is asked."""
+
+    repeats: int = 5
+    """Times that each item is asked as it is."""
+    most: int = 50
+    """Items that are probed; all labelled ones are asked once in any case."""
+    at_once: int = 16
+    """Questions under way at the same time."""
+    seed: int = 0
+    """Which items are probed, if there are more."""
+
+    def __post_init__(self) -> None:
+        for name, least in {"repeats": 2, "most": 1, "at_once": 1}.items():
+            if getattr(self, name) < least:
+                raise ConfigError(f"{name} is {getattr(self, name)}; give {least} or more")
+
+
+class Probe(msgspec.Struct, frozen=True, kw_only=True):
+    """Verdicts before and after a change that should not matter."""
+
+    asked: int
+    better: int
+    """Verdicts that the change made better."""
+    worse: int
+    share: Interval
+    """Of those that changed at all."""
+    p_value: float
+    """Of so uneven a split, if the change did not matter."""
+
+
+class Quality(msgspec.Struct, frozen=True, kw_only=True):
+    """What was found out about a judge."""
+
+    judge: str
+    items: int
+    labelled: int
+    calls: int
+    """Questions put."""
+    unreadable: Interval
+    """The share of replies that were no verdict."""
+    flips: Interval
+    """The chance that asking again gives another verdict."""
+    fleiss: float | None
+    """Agreement with itself beyond chance; None if it said the same to everything."""
+    order: Probe
+    """The choices the other way round: `better` is towards what is then named first."""
+    parts: Probe | None
+    """Several parts of data the other way round; None if no item has several."""
+    padding: Probe
+    canaries: Interval
+    """The share of right answers to what is always true or never."""
+    agreements: tuple[Agreement, ...]
+    """With people: all together first, then by check; empty without labels."""
+    corrected: Interval | None
+    """The mean people would have given, from the judge's and the labels; None without labels."""
+    judged_mean: float | None
+    """The judge's own, of the same items."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Asker:
+    """Puts questions to judges and counts."""
+
+    panel: Sequence[Judge]
+    at_once: int
+    replies: list[bool]
+    """Of every reply, whether it was a verdict."""
+
+    async def each(self, questions: Sequence[tuple[int, Item]]) -> list[str | None]:
+        """The verdict of the panel's member of that number on each item; None where the reply could not be read."""
+        return await self._together([partial(self._one, member, item) for member, item in questions])
+
+    async def _one(self, member: int, item: Item) -> str | None:
+        try:
+            said = await self.panel[member % len(self.panel)].ask(item.question, item.choices, item.view, 1)
+        except GradeError as error:
+            if error.kind != "unparsable":
+                raise
+            self.replies.append(False)
+            return None
+        self.replies.append(True)
+        return said.verdicts[0]
+
+    async def _together(self, asked: Sequence[Callable[[], Awaitable[Answer]]]) -> list[Answer]:
+        return await together(asked, self.at_once) if asked else []
+
+
+async def measure(panel: Sequence[Judge], items: Sequence[Item], probing: Probing | None = None) -> Quality:
+    """Ask a judge everything; `panel` is the judge as often as there are ways to be asked the same again."""
+    probing = probing or Probing()
+    if not items:
+        raise ConfigError("there is nothing to ask a judge about: give items with `--labels`, examples in the rubric, or a run")
+    probed = _chosen(items, probing)
+    asker = _Asker(panel, probing.at_once, [])
+    repeats = await asker.each([(number, item) for item in probed for number in range(probing.repeats)])
+    by_item = [repeats[start : start + probing.repeats] for start in range(0, len(repeats), probing.repeats)]
+    first = [verdicts[0] for verdicts in by_item]
+    several = [(item, verdict) for item, verdict in zip(probed, first, strict=True) if len(item.view) > 1]
+    order = await asker.each([(0, _reordered(item)) for item in probed])
+    padded = await asker.each([(0, _padded(item)) for item in probed])
+    turned = await asker.each([(0, _turned(item)) for item, _ in several])
+    right = await _canaries(asker, probed)
+    everyone = await _labelled(asker, items, dict(zip(map(id, probed), first, strict=True)))
+    readable = [[verdict for verdict in verdicts if verdict is not None] for verdicts in by_item]
+    return Quality(
+        judge=panel[0].name,
+        items=len(items),
+        labelled=sum(bool(item.labels) for item in items),
+        calls=len(asker.replies),
+        unreadable=wilson(asker.replies.count(False), len(asker.replies)),
+        flips=flip_rate(readable),
+        fleiss=fleiss_kappa(readable),
+        order=_probe(probed, first, order),
+        parts=_probe([item for item, _ in several], [verdict for _, verdict in several], turned) if several else None,
+        padding=_probe(probed, first, padded),
+        canaries=wilson(right.count(True), len(right)),
+        agreements=agreements(everyone),
+        corrected=corrected_mean(everyone),
+        judged_mean=_mean([each.value for each in everyone if each.value is not None]),
+    )
+
+
+def _chosen(items: Sequence[Item], probing: Probing) -> list[Item]:
+    """The items that are probed: a seeded draw, in their order."""
+    if len(items) <= probing.most:
+        return list(items)
+    drawn = Random(probing.seed).sample(range(len(items)), probing.most)  # noqa: S311 - a draw that can be repeated
+    return [items[number] for number in sorted(drawn)]
+
+
+async def _canaries(asker: _Asker, items: Sequence[Item]) -> list[bool]:
+    """One that is true and one that is not about every item's view."""
+    both = [*CANARIES, *MORE_CANARIES]
+    pairs = cycle(zip(both[::2], both[1::2], strict=True))
+    asked = [(item, canary) for item, pair in zip(items, pairs, strict=False) for canary in pair]
+    said = await asker.each(
+        [(0, msgspec.structs.replace(item, question=text, choices=("no", "yes"), check="canary")) for item, (text, _) in asked]
+    )
+    return [verdict == expected for verdict, (_, (_, expected)) in zip(said, asked, strict=True)]
+
+
+async def _labelled(asker: _Asker, items: Sequence[Item], known: dict[int, str | None]) -> list[Labelled]:
+    """Every item with the judge's verdict: what was probed is known, the rest is asked once."""
+    missing = [item for item in items if id(item) not in known]
+    verdicts = known | dict(zip(map(id, missing), await asker.each([(0, item) for item in missing]), strict=True))
+    return [Labelled(item, verdicts[id(item)]) for item in items]
+
+
+def _reordered(item: Item) -> Item:
+    return msgspec.structs.replace(item, choices=item.choices[::-1])
+
+
+def _turned(item: Item) -> Item:
+    return msgspec.structs.replace(item, view=dict(reversed(item.view.items())))
+
+
+def _padded(item: Item) -> Item:
+    """The same with padding after the last part."""
+    *others, (name, text) = item.view.items()
+    return msgspec.structs.replace(item, view={**dict(others), name: f"{text}\n\n{PADDING}\n\n{PADDING}"})
+
+
+def _probe(items: Sequence[Item], before: Sequence[str | None], after: Sequence[str | None]) -> Probe:
+    """What changed, in ranks from worst to best as the item has them; verdicts that could not be read say nothing."""
+    ranks = [
+        (item.choices.index(first), item.choices.index(second))
+        for item, first, second in zip(items, before, after, strict=True)
+        if first is not None and second is not None
+    ]
+    found: Moved = moved(ranks)
+    return Probe(asked=found.asked, better=found.up, worse=found.down, share=found.share, p_value=found.p_value)
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return sum(values) / len(values) if values else None

@@ -1,0 +1,104 @@
+"""A judge against people: agreement beyond chance, next to how far people agree with each other.
+
+Every rater's label counts as one opinion, so the judge is compared with each of them, and the ceiling is how two raters of one
+agree. Intervals are of items drawn again: labels of one item are not independent.
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import msgspec
+
+from sandlot.agreement import Confusion, bootstrap, cohen_kappa, prediction_powered
+from sandlot.calibrate.items import Item
+from sandlot.stats import Interval
+
+
+class Agreement(msgspec.Struct, frozen=True, kw_only=True):
+    """One category of questions."""
+
+    check: str
+    """The check's id; empty for all together."""
+    labelled: int
+    """Items with a verdict and at least one label."""
+    kappa: Interval
+    """Cohen's, of judge and people."""
+    human: Interval | None
+    """The same of people among themselves: the ceiling; None unless items have two raters."""
+    precision: Interval
+    """Of what the judge called met, the share that people did."""
+    recall: Interval
+    """Of what people called met, the share that the judge did."""
+
+
+@dataclass(frozen=True, slots=True)
+class Labelled:
+    """An item and what the judge said; None if that could not be read."""
+
+    item: Item
+    verdict: str | None
+
+    @property
+    def value(self) -> float | None:
+        """The verdict as a share of its points."""
+        return None if self.verdict is None else _value(self.item, self.verdict)
+
+    @property
+    def human(self) -> float | None:
+        """The mean of what people said, as a share of its points."""
+        labels = self.item.labels
+        return sum(_value(self.item, label) for label in labels) / len(labels) if labels else None
+
+    def pairs(self) -> list[tuple[str, str]]:
+        """The judge with every rater."""
+        return [(self.verdict, label) for label in self.item.labels] if self.verdict is not None else []
+
+    def human_pairs(self) -> list[tuple[str, str]]:
+        """Every rater with every other."""
+        return list(combinations(self.item.labels, 2))
+
+
+def agreements(everyone: Sequence[Labelled]) -> tuple[Agreement, ...]:
+    """All together, then check by check, if there are several; nothing without labels."""
+    judged = [each for each in everyone if each.item.labels and each.verdict is not None]
+    if not judged:
+        return ()
+    by_check: defaultdict[str, list[Labelled]] = defaultdict(list)
+    for each in judged:
+        by_check[each.item.check].append(each)
+    rest = [_agreement(name, of_check) for name, of_check in by_check.items()] if len(by_check) > 1 else []
+    return (_agreement("", judged), *rest)
+
+
+def corrected_mean(everyone: Sequence[Labelled]) -> Interval | None:
+    """The mean people would have given all items; None without labels."""
+    pairs = [(each.value, each.human) for each in everyone if each.value is not None and each.human is not None]
+    alone = [each.value for each in everyone if each.value is not None and each.human is None]
+    return prediction_powered(alone, pairs) if pairs else None
+
+
+def _agreement(check: str, judged: Sequence[Labelled]) -> Agreement:
+    met = Confusion.of([(_met(each.item, a), _met(each.item, b)) for each in judged for a, b in each.pairs()])
+    twice = [each for each in judged if len(each.item.labels) > 1]
+    return Agreement(
+        check=check,
+        labelled=len(judged),
+        kappa=bootstrap([each.pairs() for each in judged], _kappa),
+        human=bootstrap([each.human_pairs() for each in twice], _kappa) if twice else None,
+        precision=met.precision,
+        recall=met.recall,
+    )
+
+
+def _kappa(drawn: Sequence[list[tuple[str, str]]]) -> float | None:
+    return cohen_kappa([pair for pairs in drawn for pair in pairs])
+
+
+def _met(item: Item, verdict: str) -> bool:
+    return verdict == item.choices[-1]
+
+
+def _value(item: Item, verdict: str) -> float:
+    return item.choices.index(verdict) / (len(item.choices) - 1)

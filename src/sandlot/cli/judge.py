@@ -1,0 +1,68 @@
+"""`sandlot judge`: how far a judge can be believed."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sandlot.cli.options import RUNS, Json, Runs, print_json
+
+Option = typer.Option
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("judge")(judge)
+
+
+def judge(
+    what: Annotated[
+        str,
+        typer.Argument(
+            metavar="WHAT", help="What it judges: a rubric (`.json`), an environment, a run, or labels alone (`.jsonl`)."
+        ),
+    ],
+    judge: Annotated[
+        str, Option("--judge", metavar="MODEL", help="The judge: `openai:NAME@URL`, `smollm2`, `rookie`, `hf:FOLDER`.")
+    ],
+    labels: Annotated[
+        Path | None,
+        Option("--labels", metavar="FILE", help="What people said, JSONL: `check` or `question`, `view`, `labels`."),
+    ] = None,
+    repeats: Annotated[int, Option("--repeats", help="Times that each item is asked as it is.")] = 5,
+    items: Annotated[int, Option("--items", help="Most items that are probed; labelled ones are all asked once.")] = 50,
+    temperature: Annotated[float, Option("--temperature", help="As in the runs it judges.")] = 0.0,
+    max_tokens: Annotated[int | None, Option("--max-tokens", help="Most tokens of one reply.")] = None,
+    at_once: Annotated[int, Option("--at-once", help="Questions in flight.")] = 16,
+    max_flips: Annotated[float, Option("--max-flips", help="Most verdicts that may change where nothing did.")] = 0.05,
+    kappa: Annotated[float, Option("--kappa", help="Least agreement with people beyond chance.")] = 0.6,
+    runs: Runs = RUNS,
+    json: Json = False,
+) -> None:
+    """Measure a judge: whether it is steady, what sways it, and whether it agrees with people.
+
+    The same questions again, with the choices turned round, with padded answers, with canaries whose answer is known, and against
+    people's labels. Exit code 1 if a gate is failed, 3 if too little is labelled to say.
+    """
+    from sandlot.calibrate.gates import Gates  # noqa: PLC0415 - help does not need it
+    from sandlot.calibrate.judge import Probing  # noqa: PLC0415 - as above
+    from sandlot.cli.measuring import Judging, judge_watched  # noqa: PLC0415 - as above
+    from sandlot.ports import Sampling  # noqa: PLC0415 - as above
+    from sandlot.wiring.parts import ModelConfig  # noqa: PLC0415 - as above
+
+    finished = judge_watched(
+        Judging(
+            what=what,
+            labels=labels,
+            model=ModelConfig(spec=judge, sampling=Sampling(temperature=temperature, max_tokens=max_tokens)),
+            probing=Probing(repeats=repeats, most=items, at_once=at_once),
+            gates=Gates(flips=max_flips, kappa=kappa),
+        ),
+        runs=runs,
+        quiet=json,
+    )
+    if json:
+        print_json(finished.machine)
+    else:
+        finished.show()
+    raise typer.Exit(finished.exit_code)

@@ -1,0 +1,150 @@
+"""Measuring a judge with a person watching, and the figures as a person reads them: each with its interval and its gate."""
+
+import functools
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import anyio
+import msgspec
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from sandlot.calibrate.gates import Gate, Gates, Standing, gated, standing_of
+from sandlot.calibrate.items import Item, checks_of, example_items, labelled_items, run_items
+from sandlot.calibrate.judge import Probing, Quality, measure
+from sandlot.cli.options import authors_on_stderr, run_path
+from sandlot.errors import ConfigError
+from sandlot.rubric import JudgeCheck
+from sandlot.stats import Interval
+from sandlot.wiring.models import open_panel
+from sandlot.wiring.parts import ModelConfig
+
+FROM_RUNS = 500
+"""Items taken of a run at most."""
+STYLES = {Standing.PASS: "green", Standing.FAIL: "bold red", Standing.UNCALIBRATED: "yellow"}
+
+
+@dataclass(frozen=True, slots=True)
+class Judging:
+    """What is to be measured, and by what."""
+
+    what: str
+    labels: Path | None
+    model: ModelConfig
+    probing: Probing
+    gates: Gates
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """A judge that was measured."""
+
+    quality: Quality
+    gates: tuple[Gate, ...]
+
+    @property
+    def machine(self) -> Any:
+        """The object `--json` prints."""
+        return {**msgspec.to_builtins(self.quality), "gates": msgspec.to_builtins(self.gates), "verdict": standing_of(self.gates)}
+
+    @property
+    def exit_code(self) -> int:
+        """0 fine, 1 a gate was failed, 3 too little was labelled."""
+        return {Standing.PASS: 0, Standing.FAIL: 1, Standing.UNCALIBRATED: 3}[standing_of(self.gates)]
+
+    def show(self) -> None:
+        """The result for a person."""
+        print_quality(self.quality, self.gates)
+
+
+def judge_watched(judging: Judging, *, runs: Path, quiet: bool) -> Finished:
+    """Ask it everything, saying on stderr what is asked."""
+    console = Console(stderr=True, quiet=quiet, highlight=False, soft_wrap=True)
+    with authors_on_stderr():
+        quality = anyio.run(functools.partial(_measured, judging, runs, console))
+    return Finished(quality, gated(quality, judging.gates))
+
+
+async def _measured(judging: Judging, runs: Path, console: Console) -> Quality:
+    items = await items_of(judging.what, judging.labels, runs)
+    labelled = sum(bool(item.labels) for item in items)
+    console.print(
+        f"asking [bold]{escape(judging.model.shown)}[/] about {len(items)} items, {labelled} of them labelled by people"
+    )
+    with console.status("asking"):
+        async with open_panel(judging.model, judging.probing.repeats) as panel:
+            return await measure(panel, items, judging.probing)
+
+
+async def items_of(what: str, labels: Path | None, runs: Path) -> list[Item]:
+    """Everything there is to ask about: examples in rubrics, what a run left, what people labelled."""
+    items: list[Item] = []
+    checks: dict[str, JudgeCheck] = {}
+    path = Path(what)
+    if path.suffix == ".jsonl":
+        items += labelled_items(path, {})
+    elif any((folder / "manifest.json").is_file() for folder in (path, runs / what)):
+        items += [item async for item in run_items(run_path(what, runs), FROM_RUNS)]
+        checks = {item.check: JudgeCheck(id=item.check, prompt=item.question, choices=item.choices) for item in items}
+    else:
+        checks = checks_of(what)
+        items += example_items(checks)
+    items += labelled_items(labels, checks) if labels else []
+    if not items:
+        judged = f"its judge checks ({', '.join(checks)}) have no examples" if checks else "it has no judge checks"
+        raise ConfigError(f"nothing to ask about `{what}`: {judged}; give `--labels FILE`, or name a run")
+    return items
+
+
+def print_quality(quality: Quality, gates: tuple[Gate, ...]) -> None:
+    """To stdout."""
+    console = Console(highlight=False, soft_wrap=True)
+    standing = standing_of(gates)
+    said = {Standing.PASS: "passes", Standing.FAIL: "fails", Standing.UNCALIBRATED: "not known: too few labels"}[standing]
+    console.print(f"judge [bold]{escape(quality.judge)}[/]: [{STYLES[standing]}]{said}[/]")
+    console.print(
+        f"[dim]     asked[/]  {quality.calls:,} questions about {quality.items} items, {quality.labelled} labelled by people"
+    )
+    console.print()
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
+    for name in ("", "gate", "found", "limit", ""):
+        table.add_column(name, justify="right" if name == "found" else "left")
+    for gate in gates:
+        mark = {Standing.PASS: "✓", Standing.FAIL: "✗", Standing.UNCALIBRATED: "?"}[gate.standing]
+        value = "[dim]none[/]" if gate.value is None else f"{gate.value:.3f}"
+        table.add_row(f"[{STYLES[gate.standing]}]{mark}[/]", escape(gate.name), value, gate.limit, f"[dim]{escape(gate.why)}[/]")
+    console.print(table)
+    console.print()
+    for name, value in _figures(quality):
+        console.print(f"[dim]{name:>10}[/]  {value}")
+
+
+def _figures(quality: Quality) -> list[tuple[str, str]]:
+    """The figures behind the gates, with their intervals."""
+    kappa = "" if quality.fleiss is None else f"; kappa (Fleiss) [bold]{quality.fleiss:.2f}[/]"
+    lines = [("itself", f"flips {_percent(quality.flips)}{kappa}")] if quality.flips.value is not None else []
+    for each in quality.agreements:
+        human = f"   people among themselves {_range(each.human)}" if each.human else ""
+        of_what = f"`{escape(each.check)}`: " if each.check else ""
+        lines.append(("people", f"{of_what}kappa {_range(each.kappa)} [dim]of {each.labelled} items[/]{human}"))
+        lines.append(("", f"of what it calls met {_percent(each.precision)} is; of what is met it finds {_percent(each.recall)}"))
+    if quality.corrected is not None and quality.judged_mean is not None:
+        lines.append(
+            ("mean", f"{quality.judged_mean:.3f} by the judge; corrected by people's labels {_range(quality.corrected)}")
+        )
+    return lines
+
+
+def _percent(interval: Interval) -> str:
+    if interval.value is None:
+        return "nothing counted"
+    return f"[bold]{interval.value:.1%}[/] [dim]{interval.low:.0%} to {interval.high:.0%}[/]"
+
+
+def _range(interval: Interval) -> str:
+    if interval.value is None:
+        return "none (all alike)"
+    note = f" [dim]({escape(interval.note)})[/]" if interval.note else ""
+    return f"[bold]{interval.value:.2f}[/] [dim]{interval.low:.2f} to {interval.high:.2f}[/]{note}"
