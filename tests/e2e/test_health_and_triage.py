@@ -11,6 +11,7 @@ from sandlot.store.directory import open_run
 from sandlot.trace import Failed, Message, Node, Text, ToolCall, Trace
 from sandlot.types import End, Role, Side
 
+pytestmark = pytest.mark.timeout(120)
 ESCAPES = "\x1b]0;owned\x07\x1b[2J[red]bold[/red]"
 
 
@@ -127,6 +128,13 @@ def test_reading_one_after_the_other_asks_until_told_to_stop(sandlot, made):
     assert bobs[1]["note"] == "it printed PASSED"
     assert len(bobs) == 2
     assert read.out.count("\n--- ") + read.out.startswith("--- ") == 4
+
+
+def test_reading_a_trace_of_megabytes_shows_its_beginning(sandlot, made):
+    read = sandlot("triage", "runs/hostile", "--review", stdin="q\n", cwd=made)
+    assert "more characters" in read.out
+    assert "\x1b" not in read.out
+    assert len(read.out) < 20_000, "a failure's message is long too"
 
 
 def test_a_damaged_file_of_labels_is_named_and_the_rest_of_it_read(sandlot, made, tmp_path):

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 import msgspec
 
+from sandlot.differences import benjamini_hochberg
 from sandlot.run.taxonomy import label_named
-from sandlot.run.triage.contrast import Contrast, Doing, contrast, doing_of
+from sandlot.run.triage.contrast import ALPHA, Contrast, Doing, contrast, doing_of
 from sandlot.run.triage.scanner import Hit, meaning, scan
 from sandlot.run.triage.signature import Signature, signature_of
 from sandlot.stats import quantile
@@ -94,7 +95,14 @@ def clusters(seen: Sequence[Seen]) -> tuple[Cluster, ...]:
     total = sum(map(len, alike.values()))
     passing = [each.doing for each in seen if each.passed]
     found = [_cluster(signature, members, total, passing) for signature, members in alike.items()]
-    return tuple(sorted(found, key=lambda each: (not each.blames_environment, -each.size, each.signature)))
+    return tuple(sorted(_credible(found), key=lambda each: (not each.blames_environment, -each.size, each.signature)))
+
+
+def _credible(found: Sequence[Cluster]) -> list[Cluster]:
+    """The clusters, with only those contrasts that stand although so many were looked for."""
+    p_values = [each.contrast.p_value if each.contrast else 1.0 for each in found]
+    kept = [p < ALPHA for p in benjamini_hochberg(p_values)]
+    return [each if keep else msgspec.structs.replace(each, contrast=None) for each, keep in zip(found, kept, strict=True)]
 
 
 def _cluster(signature: Signature, members: Sequence[Seen], total: int, passing: Sequence[Doing]) -> Cluster:
