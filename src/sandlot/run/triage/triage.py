@@ -53,7 +53,9 @@ def triage_of(run: Run, *, traces: int = TRACES, seed: int = 0) -> Triage:
     """Sort a run's failures and odd successes."""
     rows = list(run.rows)
     chosen = _chosen(rows, traces, seed)
-    seen = [seen_of(trace) for trace in run.reader.traces_of((row.task, row.rollout) for row in chosen)]
+    tags = {row.task: row.tags for row in chosen}
+    opened = run.reader.traces_of((row.task, row.rollout) for row in chosen)
+    seen = [seen_of(trace, tags[trace.task]) for trace in opened]
     kept = read_labels(run.path)
     found = clusters(seen)
     return Triage(

@@ -258,6 +258,21 @@ def test_a_world_without_tools_has_no_oddity_in_calling_none():
     assert clusters([]) == ()
 
 
+def test_failures_that_gather_in_a_tag_are_told_so():
+    wrong = [seen_of(trace_of(task=f"w{n}", value=0.0), ("sort",) if n < 9 else ("copy",)) for n in range(10)]
+    right = [seen_of(trace_of(task=f"r{n}"), ("sort",) if n < 2 else ("copy",)) for n in range(10)]
+    (found,) = clusters([*wrong, *right])
+    at = found.concentration
+    assert (at.tag, at.these_with, at.these, at.passing_with, at.passing) == ("sort", 9, 10, 2, 10)
+
+
+def test_rollouts_of_one_task_count_once_and_chance_is_no_gathering():
+    wrong = [seen_of(trace_of(task="w", rollout=n, value=0.0), ("sort",)) for n in range(50)]
+    right = [seen_of(trace_of(task=f"r{n}"), ("copy",)) for n in range(10)]
+    assert clusters([*wrong, *right])[0].concentration is None
+    assert clusters(wrong)[0].concentration is None
+
+
 # -- strata ------------------------------------------------------------------------------------------------------------
 
 LIMITS = Limits(turns=10, time_s=100.0, tokens=1000)
