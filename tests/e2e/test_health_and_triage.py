@@ -5,7 +5,7 @@ import json
 import anyio
 import pytest
 
-from command_line import NOTES, refused
+from command_line import ENVIRONMENTS, NOTES, refused
 from made_traces import make_row
 from sandlot.store.directory import open_run
 from sandlot.trace import Failed, Message, Node, Text, ToolCall, Trace
@@ -155,3 +155,12 @@ def test_a_damaged_file_of_labels_is_named_and_the_rest_of_it_read(sandlot, made
 def test_runs_that_are_not_there_are_refused(sandlot, made):
     for command in (("health", "nowhere"), ("triage", "nowhere"), ("health", "runs/mixed", "--against", "nowhere")):
         assert "no run `nowhere`" in refused(sandlot(*command, cwd=made))
+
+
+@pytest.mark.parametrize(("twin", "code", "mark"), [("broken", 1, "fail"), ("clean", 0, "ok")])
+def test_a_world_that_remembers_is_found_by_playing_again_and_its_clean_twin_is_not(sandlot, tmp_path, twin, code, mark):
+    place = ENVIRONMENTS / "broken" / "running-number" / f"{twin}.py"
+    sandlot("run", place, "--model", "scripted:golden", "--group", "12", "--run", "runs/x", "--json", cwd=tmp_path)
+    found = sandlot("health", "runs/x", "--json", cwd=tmp_path)
+    assert found.code == code, found
+    assert {item["name"]: item["mark"] for item in found.json["items"]}["replay"] == mark
