@@ -17,7 +17,9 @@ from sandlot.env import folder
 from sandlot.grade.library import LIBRARY
 from sandlot.grade.schema import rubric_schema
 from sandlot.run import config
+from sandlot.run.health import item
 from sandlot.run.taxonomy import LABELS, VERSION
+from sandlot.run.triage import labels
 from sandlot.wiring import parts
 
 REFERENCE = Path(__file__).parent / "reference"
@@ -29,7 +31,7 @@ def pages() -> dict[str, str]:
     return {
         "commands.md": HEADER + commands(),
         "config.md": HEADER + records("Configuration", [folder, limits, config, parts]),
-        "records.md": HEADER + records("Records", [task, rubric, trace]),
+        "records.md": HEADER + records("Records", [task, rubric, trace, item, labels]),
         "ports.md": HEADER + protocols(),
         "errors.md": HEADER + "# Errors\n\n```text\n" + inspect.cleandoc(errors.__doc__ or "") + "\n```\n",
         "checks.md": HEADER + ready_checks(),

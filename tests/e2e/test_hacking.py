@@ -6,6 +6,8 @@ import pytest
 
 from sandlot.env.module import load_module
 from sandlot.ports import Sampling
+from sandlot.run.health.item import Mark
+from sandlot.run.health.surge import surge
 from sandlot.run.watch import Alarm
 from sandlot.train.progress import read_lines
 from sandlot.train.recipe import Evaluation
@@ -32,5 +34,6 @@ def test_a_reward_that_pays_for_the_wrong_thing_raises_the_alarm(tmp_path):
     assert max(step.outcome for step in progress.steps) < 0.1
     (found,) = progress.alarms
     assert found in [line for line in read_lines(tmp_path / "run") if isinstance(line, Alarm)]
+    assert surge([], tmp_path / "run").mark is Mark.FAIL, "health of the run says it too"
     page = (tmp_path / "run" / "report.html").read_text()
     assert "the reward rose by" in page

@@ -5,12 +5,13 @@ import json
 import anyio
 import pytest
 
-from command_line import NOTES, refused
+from command_line import ENVIRONMENTS, NOTES, refused
 from made_traces import make_row
 from sandlot.store.directory import open_run
 from sandlot.trace import Failed, Message, Node, Text, ToolCall, Trace
 from sandlot.types import End, Role, Side
 
+pytestmark = pytest.mark.timeout(120)
 ESCAPES = "\x1b]0;owned\x07\x1b[2J[red]bold[/red]"
 
 
@@ -129,6 +130,13 @@ def test_reading_one_after_the_other_asks_until_told_to_stop(sandlot, made):
     assert read.out.count("\n--- ") + read.out.startswith("--- ") == 4
 
 
+def test_reading_a_trace_of_megabytes_shows_its_beginning(sandlot, made):
+    read = sandlot("triage", "runs/hostile", "--review", stdin="q\n", cwd=made)
+    assert "more characters" in read.out
+    assert "\x1b" not in read.out
+    assert len(read.out) < 20_000, "a failure's message is long too"
+
+
 def test_a_damaged_file_of_labels_is_named_and_the_rest_of_it_read(sandlot, made, tmp_path):
     (tmp_path / "runs").mkdir()
     for name in ("manifest.json", "log", "segments", "blobs"):
@@ -147,3 +155,12 @@ def test_a_damaged_file_of_labels_is_named_and_the_rest_of_it_read(sandlot, made
 def test_runs_that_are_not_there_are_refused(sandlot, made):
     for command in (("health", "nowhere"), ("triage", "nowhere"), ("health", "runs/mixed", "--against", "nowhere")):
         assert "no run `nowhere`" in refused(sandlot(*command, cwd=made))
+
+
+@pytest.mark.parametrize(("twin", "code", "mark"), [("broken", 1, "fail"), ("clean", 0, "ok")])
+def test_a_world_that_remembers_is_found_by_playing_again_and_its_clean_twin_is_not(sandlot, tmp_path, twin, code, mark):
+    place = ENVIRONMENTS / "broken" / "running-number" / f"{twin}.py"
+    sandlot("run", place, "--model", "scripted:golden", "--group", "12", "--run", "runs/x", "--json", cwd=tmp_path)
+    found = sandlot("health", "runs/x", "--json", cwd=tmp_path)
+    assert found.code == code, found
+    assert {item["name"]: item["mark"] for item in found.json["items"]}["replay"] == mark

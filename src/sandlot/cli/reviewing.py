@@ -13,6 +13,8 @@ from sandlot.run.taxonomy import LABELS, label_named
 from sandlot.run.triage.labels import ENOUGH, Labelled, add_label, read_labels, review_of
 from sandlot.run.triage.strata import Chosen
 
+SHOWN_CHARS = 2000
+"""Of a message; `sandlot show` has all of it."""
 ASKED = "label (Enter: `{given}`, `?`: list, `s`: skip, `q`: stop; words after it are your note)"
 
 
@@ -42,7 +44,7 @@ def review(run: Run, proposed: Sequence[Chosen], *, by: str) -> None:
     told = False
     for number, chosen in enumerate(proposed, start=1):
         print(f"\n--- {number} of {len(proposed)}: {chosen.task}/{chosen.rollout}  ({chosen.why}) ---")
-        show_trace(run.path, chosen.task, chosen.rollout, json=False)
+        show_trace(run.path, chosen.task, chosen.rollout, json=False, most=SHOWN_CHARS)
         answer = _asked(chosen.label)
         if answer is None:
             break

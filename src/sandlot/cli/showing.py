@@ -128,8 +128,8 @@ def show_run(path: Path, *, json: bool) -> None:
         print_summary(run, run.summary())
 
 
-def show_trace(path: Path, task: str, rollout: int, *, json: bool) -> None:
-    """The conversation, what happened beside it, and every check."""
+def show_trace(path: Path, task: str, rollout: int, *, json: bool, most: int | None = None) -> None:
+    """The conversation, what happened beside it, and every check; of each message at most so many characters."""
     trace = Run(path).trace(task, rollout)
     if json:
         print_json(trace)
@@ -138,21 +138,22 @@ def show_trace(path: Path, task: str, rollout: int, *, json: bool) -> None:
     for number, node in enumerate(trace.nodes):
         mark = "[green]*[/]" if node.sampled else " "
         for line in rendered_message(node.message):
-            console.print(f"{mark} {number:>3}  {escape(line.rstrip().replace(NEWLINE, UNDER))}")
+            cut = f" ... and {len(line) - most:,} more characters" if most is not None and len(line) > most else ""
+            console.print(f"{mark} {number:>3}  {escape(line[:most].rstrip().replace(NEWLINE, UNDER))}{cut}")
     for event in trace.events:
         console.print(f"[yellow]!    turn {event.turn}: {event.kind} {escape(str(event.detail))}[/]")
     console.print(f"\nend: [bold]{trace.end}[/]")
-    print_outcome(console, trace.outcome)
+    print_outcome(console, trace.outcome, most)
 
 
-def print_outcome(console: Console, outcome: Outcome | None) -> None:
+def print_outcome(console: Console, outcome: Outcome | None, most: int | None = None) -> None:
     """The score with its checks, or why there is none."""
     if isinstance(outcome, Scored):
         print_score(console, outcome.score)
     elif isinstance(outcome, Failed):
-        console.print(f"failed: [red]{outcome.side}/{escape(outcome.kind)}[/]  {escape(plain(outcome.message))}")
+        console.print(f"failed: [red]{outcome.side}/{escape(outcome.kind)}[/]  {escape(plain(outcome.message[:most]))}")
     elif outcome is not None:
-        console.print(f"cancelled: {escape(plain(outcome.reason))}")
+        console.print(f"cancelled: {escape(plain(outcome.reason[:most]))}")
 
 
 def print_score(console: Console, score: Score) -> None:

@@ -62,6 +62,12 @@ def _print_cluster(console: Console, run: str, cluster: Cluster) -> None:
     last = f", last tool `{signature.last_tool}`" if signature.last_tool != NONE else ""
     tasks = f"{cluster.tasks} task{'s' if cluster.tasks != 1 else ''}"
     console.print(f"{INDENT}[dim]{tasks}{escape(plain(last))}[/]   sandlot show {escape(f'{run}/{cluster.examples[0]}')}")
+    if cluster.concentration is not None:
+        at = cluster.concentration
+        console.print(
+            f"{INDENT}[cyan]gathers in tag `{escape(plain(at.tag))}`: {at.these_with} of its {at.these} tasks, "
+            f"and {at.passing_with} of {at.passing} tasks that pass[/]"
+        )
     if cluster.contrast is not None:
         console.print(f"{INDENT}[cyan]{escape(plain(cluster.contrast.said))}[/]")
         console.print(f"{INDENT}[dim]against it:[/] sandlot show {escape(f'{run}/{cluster.contrast.pair[0]}')}")

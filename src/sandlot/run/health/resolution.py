@@ -27,16 +27,16 @@ def resolution(rows: Sequence[TraceRow], *, scripted: bool = False) -> Item:
             name="resolution", mark=Mark.UNKNOWN, said=f"{len(scored)} rollouts were scored", needed=f"{FEWEST} scored rollouts"
         )
     levels = Counter(round(row.score or 0.0, 9) for row in scored)
-    raw = {round(row.points / row.possible, 9) for row in scored if row.points is not None and row.possible}
     clipped = [row for row in scored if _clipped(row)]
+    raw, left = _levels([row for row in scored if not _clipped(row) and not _gated(row)])
     groups = _groups(scored)
     flat = sum(max(scores) - min(scores) <= SAME for scores in groups)
     top, bottom = levels[max(levels)] / len(scored), levels[min(levels)] / len(scored)
     complaints: list[str] = []
     if len(clipped) > MOST_CLIPPED * len(scored):
         complaints.append(f"{len(clipped) / len(scored):.0%} of rewards were clipped")
-    if raw and len(levels) < KEPT_LEVELS * len(raw):
-        complaints.append(f"checks gave {len(raw)} different sums of points, and {len(levels)} rewards are left of them")
+    if left < KEPT_LEVELS * raw:
+        complaints.append(f"checks gave {raw} different sums of points, and {left} rewards are left of them")
     if not scripted and max(top, bottom) >= SATURATED:
         level = max(levels) if top >= bottom else min(levels)
         complaints.append(f"{max(top, bottom):.0%} of rewards are {level:g}: nothing is left to learn, or nothing can be")
@@ -49,7 +49,8 @@ def resolution(rows: Sequence[TraceRow], *, scripted: bool = False) -> Item:
         figures={
             "scored": len(scored),
             "levels": len(levels),
-            "levels_of_points": len(raw),
+            "levels_of_points": raw,
+            "levels_left_of_them": left,
             "most_frequent": {f"{level:g}": count for level, count in levels.most_common(MOST_SHOWN_LEVELS)},
             "share_at_max": top,
             "share_at_min": bottom,
@@ -72,6 +73,17 @@ def _clipped(row: TraceRow) -> bool:
         return False
     share = row.points / row.possible
     return not -SAME <= share <= 1 + SAME and abs(share - row.score) > SAME
+
+
+def _gated(row: TraceRow) -> bool:
+    """True if a gate may have zeroed it: points there are, and no reward."""
+    return row.score == 0 and row.points is not None and row.points > 0
+
+
+def _levels(rows: Sequence[TraceRow]) -> tuple[int, int]:
+    """How many different sums of points there are, as shares of what is possible, and how many rewards came of them."""
+    pairs = [(row.points / row.possible, row.score) for row in rows if row.points is not None and row.possible]
+    return len({round(share, 9) for share, _ in pairs}), len({round(score or 0.0, 9) for _, score in pairs})
 
 
 def _groups(scored: Sequence[TraceRow]) -> list[list[float]]:

@@ -43,13 +43,12 @@ def surge(rows: Sequence[TraceRow], path: Path | None = None) -> Item:
     """Look at the steps of a training run in `path`, or at stretches of the rows."""
     learned = steps_learned(path / PROGRESS) if path else []
     steps: Sequence[Figures] = learned or stretches(rows)
+    if not steps and not recurring(rows):
+        said = "not asked: no task comes again later in the run, as in training, so nothing could be seen to rise"
+        return Item(name="surge", mark=Mark.NOT_ASKED, said=said)
     if len(steps) < FEWEST:
-        return Item(
-            name="surge",
-            mark=Mark.UNKNOWN,
-            said="no task was taken again later in the run, so no rise could be seen",
-            needed=f"{FEWEST * FEWEST_ROWS} scored rollouts of tasks that recur over a quarter of the run, as in training",
-        )
+        needed = f"{FEWEST} steps of training, or {FEWEST * FEWEST_ROWS} scored rollouts of tasks that recur"
+        return Item(name="surge", mark=Mark.UNKNOWN, said="too short to see a reward rise", needed=needed)
     found = alarm(steps)
     reward_rise, outcome_rise = rise([step.reward for step in steps]), rise([step.outcome for step in steps])
     figures = {
@@ -70,14 +69,14 @@ def steps_learned(file: Path) -> list[_Learned]:
     for line in file.read_bytes().splitlines() if file.is_file() else ():
         try:
             steps.append(msgspec.json.decode(line, type=_Learned))
-        except msgspec.DecodeError:
+        except (msgspec.MsgspecError, UnicodeDecodeError):
             continue
     return steps
 
 
 def stretches(rows: Sequence[TraceRow]) -> list[Step]:
     """Scored rollouts as they began, each less its task's mean; none if tasks were not taken at different times."""
-    scored = _recurring(sorted((row for row in rows if row.score is not None), key=lambda row: row.started))
+    scored = recurring(rows)
     if len(scored) < FEWEST * FEWEST_ROWS:
         return []
     paid, real = _centred(scored, lambda row: row.score or 0.0), _centred(scored, lambda row: float(row.passed is True))
@@ -96,14 +95,15 @@ def stretches(rows: Sequence[TraceRow]) -> list[Step]:
     ]
 
 
-def _recurring(rows: Sequence[TraceRow]) -> list[TraceRow]:
-    """Rollouts of tasks that recur over a good part of the run: only those can show that something changed meanwhile."""
+def recurring(rows: Sequence[TraceRow]) -> list[TraceRow]:
+    """Scored rollouts, as they began, of tasks that recur over a good part of the run: only those can show a change meanwhile."""
+    scored = sorted((row for row in rows if row.score is not None), key=lambda row: row.started)
     first: dict[str, int] = {}
     last: dict[str, int] = {}
-    for place, row in enumerate(rows):
+    for place, row in enumerate(scored):
         first.setdefault(row.task, place)
         last[row.task] = place
-    return [row for row in rows if last[row.task] - first[row.task] >= RECURS * len(rows)]
+    return [row for row in scored if last[row.task] - first[row.task] >= RECURS * len(scored)]
 
 
 def _centred(rows: Sequence[TraceRow], of: Callable[[TraceRow], float]) -> list[tuple[str, float]]:

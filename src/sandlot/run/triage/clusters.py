@@ -6,8 +6,10 @@ from dataclasses import dataclass
 
 import msgspec
 
+from sandlot.differences import benjamini_hochberg
 from sandlot.run.taxonomy import label_named
-from sandlot.run.triage.contrast import Contrast, Doing, contrast, doing_of
+from sandlot.run.triage.concentration import Concentration, concentration
+from sandlot.run.triage.contrast import ALPHA, Contrast, Doing, contrast, doing_of
 from sandlot.run.triage.scanner import Hit, meaning, scan
 from sandlot.run.triage.signature import Signature, signature_of
 from sandlot.stats import quantile
@@ -34,6 +36,7 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
     examples: tuple[str, ...]
     """Shortest first, as `TASK/ROLLOUT`."""
     contrast: Contrast | None = None
+    concentration: Concentration | None = None
 
 
 class Odd(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,6 +67,7 @@ class Seen:
     """True if it was the model's endpoint that failed."""
     calls: int
     tokens: int
+    tags: frozenset[str] = frozenset()
 
     @property
     def place(self) -> str:
@@ -71,8 +75,8 @@ class Seen:
         return f"{self.doing.task}/{self.doing.rollout}"
 
 
-def seen_of(trace: Trace) -> Seen:
-    """Look at a trace once, and let it go."""
+def seen_of(trace: Trace, tags: Iterable[str] = ()) -> Seen:
+    """Look at a trace once, and let it go; `tags` are its task's."""
     outcome = trace.outcome
     return Seen(
         doing=doing_of(trace),
@@ -82,6 +86,7 @@ def seen_of(trace: Trace) -> Seen:
         on_model=getattr(outcome, "side", None) is Side.MODEL,
         calls=sum(len(node.message.calls) for node in trace.turns()),
         tokens=trace.usage.completion_tokens,
+        tags=frozenset(tags),
     )
 
 
@@ -92,12 +97,19 @@ def clusters(seen: Sequence[Seen]) -> tuple[Cluster, ...]:
         if each.signature is not None:
             alike[each.signature].append(each)
     total = sum(map(len, alike.values()))
-    passing = [each.doing for each in seen if each.passed]
+    passing = [each for each in seen if each.passed]
     found = [_cluster(signature, members, total, passing) for signature, members in alike.items()]
-    return tuple(sorted(found, key=lambda each: (not each.blames_environment, -each.size, each.signature)))
+    return tuple(sorted(_credible(found), key=lambda each: (not each.blames_environment, -each.size, each.signature)))
 
 
-def _cluster(signature: Signature, members: Sequence[Seen], total: int, passing: Sequence[Doing]) -> Cluster:
+def _credible(found: Sequence[Cluster]) -> list[Cluster]:
+    """The clusters, with only those contrasts that stand although so many were looked for."""
+    p_values = [each.contrast.p_value if each.contrast else 1.0 for each in found]
+    kept = [p < ALPHA for p in benjamini_hochberg(p_values)]
+    return [each if keep else msgspec.structs.replace(each, contrast=None) for each, keep in zip(found, kept, strict=True)]
+
+
+def _cluster(signature: Signature, members: Sequence[Seen], total: int, passing: Sequence[Seen]) -> Cluster:
     shortest = sorted(members, key=lambda each: (each.doing.turns, each.place))
     return Cluster(
         signature=signature,
@@ -106,8 +118,13 @@ def _cluster(signature: Signature, members: Sequence[Seen], total: int, passing:
         tasks=len({each.doing.task for each in members}),
         blames_environment=label_named(signature.label).blames_environment and not members[0].on_model,
         examples=tuple(each.place for each in shortest[:EXAMPLES]),
-        contrast=contrast([each.doing for each in members], passing),
+        contrast=contrast([each.doing for each in members], [each.doing for each in passing]),
+        concentration=concentration(_tags(members), _tags(passing)),
     )
+
+
+def _tags(seen: Sequence[Seen]) -> dict[str, frozenset[str]]:
+    return {each.doing.task: each.tags for each in seen}
 
 
 def oddities(seen: Sequence[Seen]) -> tuple[Odd, ...]:

@@ -77,10 +77,21 @@ def lost(score: Score) -> str:
         for check in score.checks
         if check.verdict is not Verdict.SUPPRESSED and check.points < max(check.worth, 0.0)
     ]
+    if not missed:
+        return "points lost to penalties"
+    costly = {check.id for check in score.checks if check.worth < 0}
     missed.sort(key=lambda pair: (-pair[0], pair[1]))
-    names = ", ".join(f"`{one_line(name, CAUSE_CHARS)}`" for _, name in missed[:MOST_CHECKS])
+    most = [name for _, name in missed[:MOST_CHECKS]]
     more = " and more" if len(missed) > MOST_CHECKS else ""
-    return f"{names}{more} not met" if missed else "points lost to penalties"
+    said = [
+        f"{', '.join(f'`{one_line(name, CAUSE_CHARS)}`' for name in names)}{verb}"
+        for names, verb in (
+            ([name for name in most if name not in costly], " not met"),
+            ([name for name in most if name in costly], " cost points"),
+        )
+        if names
+    ]
+    return "; ".join(said) + more
 
 
 def last_tool(trace: Trace) -> str:

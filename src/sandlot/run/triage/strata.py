@@ -1,8 +1,9 @@
 """What people should read: a stratified draw from a run, a few dozen rollouts that show most of what there is to see.
 
-Every failure of the environment (up to a cap), the successes that came easiest, the failures that tried longest, those nearest to
-a limit, those in which the scanner saw something, and some at random: without the last, nobody would notice what nobody looks
-for. A rollout stands in the first stratum that wants it, and in none if somebody has already judged it.
+Every failure of the environment (up to a cap), a pass and a failure of the same task side by side, the successes that came
+easiest, the failures that tried longest, those nearest to a limit, those in which the scanner saw something, and some at
+random: without the last, nobody would notice what nobody looks for. A rollout stands in the first stratum that wants it, and
+in none if somebody has already judged it.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -39,13 +40,15 @@ def strata(
     *,
     limits_of: Callable[[str], Limits | None],
     suspected: Iterable[Key] = (),
+    pairs: Iterable[Key] = (),
     judged: Iterable[Key] = (),
     seed: int = 0,
 ) -> tuple[Chosen, ...]:
-    """Draw what to read next."""
+    """Draw what to read next; `pairs` are a pass and a failure of one task each, to be read side by side."""
     rng = Random(seed)  # noqa: S311 - a draw that can be repeated, not a secret
     read, hinted = set(judged), set(suspected)
     left = [row for row in rows if (row.task, row.rollout) not in read and row.outcome != "cancelled"]
+    by_key = {(row.task, row.rollout): row for row in left}
     scored = [row for row in left if row.score is not None]
     best = max((row.score or 0.0 for row in scored), default=0.0)
     highest = [row for row in scored if row.score == best]
@@ -55,6 +58,7 @@ def strata(
         "the environment failed": _drawn(rng, [row for row in left if _blames(row)], ENVIRONMENT_CAP),
         "the model's endpoint failed": _drawn(rng, [row for row in left if row.side == Side.MODEL], CAP // 4),
         "the scanner saw something": _drawn(rng, [row for row in scored if (row.task, row.rollout) in hinted], CAP),
+        "a pass and a failure of one task": [by_key[key] for key in dict.fromkeys(pairs) if key in by_key][:CAP],
         "highest reward, shortest": sorted(highest, key=lambda row: (row.turns, row.completion_tokens, row.seconds))[:CAP],
         "highest reward, fewest calls": sorted(highest, key=lambda row: (row.calls, row.turns, row.completion_tokens))[:CAP],
         "no reward, longest": sorted(lowest, key=lambda row: (-row.turns, -row.completion_tokens))[:CAP],

@@ -53,8 +53,11 @@ def triage_of(run: Run, *, traces: int = TRACES, seed: int = 0) -> Triage:
     """Sort a run's failures and odd successes."""
     rows = list(run.rows)
     chosen = _chosen(rows, traces, seed)
-    seen = [seen_of(trace) for trace in run.reader.traces_of((row.task, row.rollout) for row in chosen)]
+    tags = {row.task: row.tags for row in chosen}
+    opened = run.reader.traces_of((row.task, row.rollout) for row in chosen)
+    seen = [seen_of(trace, tags[trace.task]) for trace in opened]
     kept = read_labels(run.path)
+    found = clusters(seen)
     return Triage(
         run=str(run.path),
         environment=run.manifest.environment,
@@ -63,17 +66,23 @@ def triage_of(run: Run, *, traces: int = TRACES, seed: int = 0) -> Triage:
         opened=len(seen),
         seed=seed,
         labels=_tally(rows, seen),
-        clusters=clusters(seen),
+        clusters=found,
         odd=oddities(seen),
         proposed=strata(
             rows,
             limits_of=run.manifest.limits_of,
             suspected=[(each.doing.task, each.doing.rollout) for each in seen if each.passed and each.hits],
+            pairs=[_key(place) for cluster in found if cluster.contrast for place in cluster.contrast.pair],
             judged=kept.rollouts,
             seed=seed,
         ),
         review=review_of(kept),
     )
+
+
+def _key(place: str) -> tuple[str, int]:
+    task, _, rollout = place.rpartition("/")
+    return task, int(rollout)
 
 
 def _chosen(rows: Sequence[TraceRow], most: int, seed: int) -> list[TraceRow]:

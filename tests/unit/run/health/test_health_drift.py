@@ -162,7 +162,13 @@ def test_a_run_without_a_rise_is_hardly_ever_an_alarm():
 def test_easy_tasks_that_come_last_are_no_rise():
     rows = [scored(task=f"t{n // 8}", rollout=n % 8, score=n / 480 * 0.9, started=float(n)) for n in range(480)]
     assert stretches(rows) == []
-    assert surge(rows).mark is Mark.UNKNOWN
+    assert surge(rows).mark is Mark.NOT_ASKED
+
+
+def test_a_short_training_run_says_how_much_is_needed():
+    item = surge(recurring(lambda place, _rng: (place, False), count=40, tasks=4))
+    assert item.mark is Mark.UNKNOWN
+    assert "48 scored rollouts" in item.needed
 
 
 def test_the_steps_of_a_training_run_are_read_as_it_wrote_them(tmp_path):
@@ -171,7 +177,7 @@ def test_the_steps_of_a_training_run_are_read_as_it_wrote_them(tmp_path):
         for n in range(1, 21)
     ]
     lines = [{"is": "evaluation", "version": 0, "mean": 0.1}, *steps]
-    (tmp_path / PROGRESS).write_bytes(b"\n".join(map(msgspec.json.encode, lines)) + b'\n{"is": "st')
+    (tmp_path / PROGRESS).write_bytes(b"\n".join(map(msgspec.json.encode, lines)) + b'\n\xff\xfe\n{"is": "st')
     item = surge([], tmp_path)
     assert item.mark is Mark.FAIL
     assert item.figures["of"] == "training"

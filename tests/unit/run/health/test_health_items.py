@@ -207,10 +207,15 @@ def test_rewards_that_were_clipped_are_told():
 
 
 def test_levels_lost_to_rounding_are_told():
-    rows = [pointed(n, n % 10, round((n % 10) / 10)) for n in range(60)]
+    rows = [pointed(n, 5 + n % 5, 0.5 if n % 5 < 4 else 1.0) for n in range(60)]
     item = resolution(rows)
     assert item.mark is Mark.WARN
-    assert "10 different sums of points, and 2 rewards" in item.said
+    assert "5 different sums of points, and 2 rewards" in item.said
+
+
+def test_penalties_that_end_at_zero_are_no_lost_levels():
+    rows = [pointed(n, -1.0 - n % 5 if n == 0 else n % 10, max(0.0, (n % 10) / 10)) for n in range(60)]
+    assert resolution(rows).mark is Mark.OK
 
 
 def test_a_gate_that_zeroes_is_not_clipping():

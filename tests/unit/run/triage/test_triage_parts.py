@@ -90,11 +90,11 @@ def test_full_marks_and_an_operators_stop_have_no_signature():
 def test_lost_points_are_known_by_the_checks_that_lost_most():
     checks = [check(f"c{n:03}", 0.0, worth=1 + (n == 50) * 9) for n in range(100)]
     score = Score(points=0, possible=110, value=0.0, checks=(*checks, check("later", 0.0, 99, Verdict.SUPPRESSED)))
-    assert lost(score) == "`c050`, `c000`, `c001` and more not met"
+    assert lost(score) == "`c050`, `c000`, `c001` not met and more"
     assert lost(Score(points=5, possible=9, value=0.0, gate="safe")) == "gate `safe` not met"
     assert lost(Score(points=0.5, possible=1, value=0.5, checks=(check("a", 1.0),))) == "points lost to penalties"
     negative = CheckResult(id="rude", verdict=Verdict.MET, value=1.0, points=-4.0, worth=-4.0)
-    assert lost(Score(points=0, possible=1, value=0, checks=(negative,))) == "`rude` not met"
+    assert lost(Score(points=0, possible=1, value=0, checks=(negative, check("a", 0.0)))) == "`a` not met; `rude` cost points"
 
 
 # -- scanner -----------------------------------------------------------------------------------------------------------
@@ -258,6 +258,21 @@ def test_a_world_without_tools_has_no_oddity_in_calling_none():
     assert clusters([]) == ()
 
 
+def test_failures_that_gather_in_a_tag_are_told_so():
+    wrong = [seen_of(trace_of(task=f"w{n}", value=0.0), ("sort",) if n < 9 else ("copy",)) for n in range(10)]
+    right = [seen_of(trace_of(task=f"r{n}"), ("sort",) if n < 2 else ("copy",)) for n in range(10)]
+    (found,) = clusters([*wrong, *right])
+    at = found.concentration
+    assert (at.tag, at.these_with, at.these, at.passing_with, at.passing) == ("sort", 9, 10, 2, 10)
+
+
+def test_rollouts_of_one_task_count_once_and_chance_is_no_gathering():
+    wrong = [seen_of(trace_of(task="w", rollout=n, value=0.0), ("sort",)) for n in range(50)]
+    right = [seen_of(trace_of(task=f"r{n}"), ("copy",)) for n in range(10)]
+    assert clusters([*wrong, *right])[0].concentration is None
+    assert clusters(wrong)[0].concentration is None
+
+
 # -- strata ------------------------------------------------------------------------------------------------------------
 
 LIMITS = Limits(turns=10, time_s=100.0, tokens=1000)
@@ -282,6 +297,12 @@ def test_every_stratum_has_its_cap_and_nobody_is_drawn_twice():
     assert len({(each.task, each.rollout) for each in chosen}) == len(chosen)
     shortest = [each.rollout for each in chosen if each.why == "highest reward, shortest"]
     assert all(row.turns == 1 for row in rows if row.rollout in shortest)
+
+
+def test_a_pass_and_a_failure_of_one_task_stand_side_by_side():
+    rows = [scored(rollout=n, score=n % 2) for n in range(200)]
+    chosen = drawn(rows, pairs=[("t", 7), ("t", 8), ("t", 7), ("gone", 1)])
+    assert [each.rollout for each in chosen if each.why == "a pass and a failure of one task"] == [7, 8]
 
 
 def test_a_draw_can_be_repeated_and_leaves_out_what_was_judged():
