@@ -16,12 +16,12 @@ from pathlib import Path
 import msgspec
 
 from sandlot.cli.training import train_watched
+from sandlot.observe.page import page
 from sandlot.ports import Sampling
 from sandlot.trace import Trace
 from sandlot.train.algorithms import Imitate, PolicyGradient
 from sandlot.train.components import Clip
 from sandlot.train.outcome import Level, Outcome
-from sandlot.train.page import page
 from sandlot.train.picture import Line, line_chart
 from sandlot.train.progress import Measured, Progress
 from sandlot.train.recipe import Evaluation, Recipe
@@ -59,14 +59,13 @@ def helpdesk() -> Recipe:
     return drill().but(
         name="helpdesk",
         env=ROOT / "environments" / "helpdesk",
-        steps=12,
+        steps=10,
         select=None,
-        tasks=8,
+        tasks=6,
         group=6,
-        optimisation=Optimisation(learning_rate=5e-4, tokens=4096),
         sampling=Sampling(max_tokens=128),
-        evaluation=Evaluation(every=4, group=2),
-        at_once=64,
+        evaluation=Evaluation(every=5, group=2),
+        at_once=76,
     )
 
 
