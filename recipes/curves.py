@@ -17,6 +17,7 @@ import msgspec
 from sandlot.train.page import page
 
 from sandlot.cli.training import train_watched
+from sandlot.observe.page import page
 from sandlot.ports import Sampling
 from sandlot.trace import Trace
 from sandlot.train.algorithms import Imitate, PolicyGradient
@@ -59,14 +60,13 @@ def helpdesk() -> Recipe:
     return drill().but(
         name="helpdesk",
         env=ROOT / "environments" / "helpdesk",
-        steps=12,
+        steps=10,
         select=None,
-        tasks=8,
+        tasks=6,
         group=6,
-        optimisation=Optimisation(learning_rate=5e-4, tokens=4096),
         sampling=Sampling(max_tokens=128),
-        evaluation=Evaluation(every=4, group=2),
-        at_once=64,
+        evaluation=Evaluation(every=5, group=2),
+        at_once=76,
     )
 
 

@@ -40,7 +40,7 @@ class Forest:
 
 def forest_of(rows: Sequence[NDArray[np.int32]]) -> Forest:
     """The forest of rows of ids."""
-    order = sorted(range(len(rows)), key=lambda row: rows[row].astype(">i4").tobytes())
+    order = _sorted(rows)
     paths: list[Ints] = [np.empty(0, np.int64)] * len(rows)
     ids: list[NDArray[np.int32]] = []
     last = np.empty(sum(map(len, rows)), np.int64)
@@ -68,6 +68,36 @@ def _common(a: NDArray[np.int32], b: NDArray[np.int32]) -> int:
     length = min(len(a), len(b))
     differ = np.flatnonzero(a[:length] != b[:length])
     return int(differ[0]) if len(differ) else length
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """Some of a group's rows, and how many tokens their forest has."""
+
+    rows: tuple[int, ...]
+    size: int
+
+
+def cuts(rows: Sequence[NDArray[np.int32]], budget: int) -> list[Cut]:
+    """A group's rows in as few forests as fit the budget, those that share most together; a row that is over stands alone."""
+    found: list[list[int]] = []
+    sizes: list[int] = []
+    before = np.empty(0, np.int32)
+    for row in _sorted(rows):
+        added = len(rows[row]) - _common(before, rows[row])
+        if not found or sizes[-1] + added > budget:
+            found.append([])
+            sizes.append(0)
+            added = len(rows[row])
+        found[-1].append(row)
+        sizes[-1] += added
+        before = rows[row]
+    return [Cut(tuple(sorted(chosen)), size) for chosen, size in zip(found, sizes, strict=True)]
+
+
+def _sorted(rows: Sequence[NDArray[np.int32]]) -> list[int]:
+    """Rows by their ids: each then shares with the one before it the most it shares with any."""
+    return sorted(range(len(rows)), key=lambda row: rows[row].astype(">i4").tobytes())
 
 
 def packs(sizes: Sequence[int], budget: int) -> list[list[int]]:

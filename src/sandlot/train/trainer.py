@@ -1,9 +1,10 @@
 """The trainer: examples in, one step of the weights out. It sums weighted losses and is blind to the algorithm.
 
-A batch is packed group by group into forests that fit the token budget. Weights of tokens were fixed over the whole batch, so
-that neither packing nor splitting changes the loss. Everything that must survive a crash is in `state`.
+A batch is packed group by group into forests that fit the token budget; a group that does not fit is cut. Weights of tokens were
+fixed over the whole batch, so that neither packing nor cutting changes the loss. What must survive a crash is in `state`.
 """
 
+import sys
 import time
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
@@ -17,7 +18,7 @@ from torch import Tensor, nn
 from sandlot.nn.decoder import Decoder
 from sandlot.train.algorithms import Example
 from sandlot.train.components import Bounded, Columns, Component
-from sandlot.train.forest import packs
+from sandlot.train.forest import Cut, cuts, packs
 from sandlot.train.forward import Seen, placed, seen
 from sandlot.train.rows import Floats, Row
 
@@ -143,32 +144,36 @@ class Trainer:
                     self._step(groups, list(chosen), old, reference, tally)
         return tally.update(groups, time.perf_counter() - started)
 
-    def _settled(self, groups: Sequence[Sequence[Example]], decoder: Decoder) -> list[Tensor]:
-        """Log-probabilities of every group under weights that do not move while the batch is learned from."""
-        return [
-            placed(np.concatenate(self.logprobs([example.row for example in group], decoder)), self.device) for group in groups
-        ]
+    def _settled(self, groups: Sequence[Sequence[Example]], decoder: Decoder) -> list[list[Floats]]:
+        """Log-probabilities of every group's rows under weights that do not move while the batch is learned from."""
+        return [self.logprobs([example.row for example in group], decoder) for group in groups]
+
+    def _joined(self, settled: list[list[Floats]] | None, places: Sequence[tuple[int, int]]) -> Tensor | None:
+        return placed(np.concatenate([settled[number][row] for number, row in places]), self.device) if settled else None
+
+    def _cuts(self, group: Sequence[Example]) -> list[Cut]:
+        """A group as it fits the budget. Pairs are compared within a forest, so a group that has some stays whole."""
+        paired = any(example.partner is not None for example in group)
+        return cuts([example.row.ids for example in group], sys.maxsize if paired else self.optimisation.tokens)
 
     def _step(
         self,
         groups: Sequence[Sequence[Example]],
         chosen: list[int],
-        old: list[Tensor] | None,
-        reference: list[Tensor] | None,
+        old: list[list[Floats]] | None,
+        reference: list[list[Floats]] | None,
         tally: "Tally",
     ) -> None:
-        sizes = [sum(len(example.row) for example in groups[number]) for number in chosen]
+        pieces = [(number, cut) for number in chosen for cut in self._cuts(groups[number])]
         # Token weights were normalised over the whole batch; a step that sees a part of it sees that part's share.
         share = len(groups) / len(chosen)
         self.optimiser.zero_grad(set_to_none=True)
-        for pack in packs(sizes, self.optimisation.tokens):
-            numbers = [chosen[place] for place in pack]
-            examples = [example for number in numbers for example in groups[number]]
-            columns = {
-                "old": torch.cat([old[number] for number in numbers]) if old else None,
-                "reference": torch.cat([reference[number] for number in numbers]) if reference else None,
-            }
-            loss = self._loss(examples, [len(groups[number]) for number in numbers], columns, tally) * share
+        for pack in packs([cut.size for _, cut in pieces], self.optimisation.tokens):
+            together = [pieces[piece] for piece in pack]
+            places = [(number, row) for number, cut in together for row in cut.rows]
+            columns = {"old": self._joined(old, places), "reference": self._joined(reference, places)}
+            examples = [groups[number][row] for number, row in places]
+            loss = self._loss(examples, [len(cut.rows) for _, cut in together], columns, tally) * share
             cast("Any", loss).backward()
             tally.loss += float(loss.detach())
         norm = nn.utils.clip_grad_norm_(self.parameters, self.optimisation.max_norm)

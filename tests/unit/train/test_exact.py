@@ -180,10 +180,14 @@ def test_gradients_agree_with_finite_differences(component):
         assert (losses[0] - losses[1]) / (2 * step) == pytest.approx(gradient[place].item(), abs=1e-6, rel=1e-5)
 
 
-def test_splitting_a_batch_does_not_change_its_gradient():
-    groups = [examples(Clip(), seed) for seed in range(5)]
-    norms = [trainer_of(tokens).update(groups).norm for tokens in (1, 60, 200, 10_000)]
-    assert norms == pytest.approx([norms[0]] * 4, abs=1e-9)
+@pytest.mark.parametrize("component", [Clip(), Gspo(), Kl("k3"), Dpo()], ids=str)
+def test_cutting_and_packing_a_batch_do_not_change_its_gradient(component):
+    groups = [examples(component, seed) for seed in range(5)]
+    updates = [trainer_of(tokens).update(groups) for tokens in (1, 20, 60, 200, 10_000)]
+    assert [update.norm for update in updates] == pytest.approx([updates[0].norm] * 5, abs=1e-9)
+    assert [update.loss for update in updates] == pytest.approx([updates[0].loss] * 5, abs=1e-9)
+    if not isinstance(component, Dpo):  # pairs stay together
+        assert updates[0].computed == updates[0].flat > updates[-1].computed, "within 1 token, every row is alone"
 
 
 def test_a_gradient_that_is_not_a_number_leaves_the_weights_alone():
