@@ -3,7 +3,7 @@
 The same model, tasks, groups, sampling, loss and optimiser, the same number of steps and threads. Each is run at two sizes, so
 that start-up can be told from steps. What both have learned is measured afterwards on the same held-out tasks, by Sandlot's own
 grading of the weights each left. `sums` is answered in one message, by TRL with its own sampling; `chores` has tools in
-sandboxes, which Sandlot plays for both; `smollm2` is the sums again with 135 million parameters.
+sandboxes, which Sandlot plays for both; with `--smollm2` there are the sums again with 135 million parameters.
 """
 
 import argparse
@@ -46,6 +46,8 @@ class Job:
     max_tokens: int = 16
     learning_rate: float = 5e-4
     batch_tokens: int = 4096
+    batch_rows: int = 128
+    """Rollouts TRL learns from at once; it pads them all to the longest of the step, and memory is what that takes."""
     tag: str = ""
     """Only tasks that have it."""
     alone: bool = True
@@ -56,8 +58,28 @@ class Job:
 
 JOBS = (
     Job(name="sums", env="environments/arithmetic", model="rookie", few=2, steps=24, heldout=4),
-    Job(name="chores", env="environments/drill", model="rookie", few=1, steps=4, max_tokens=64, tag="single", alone=False),
-    Job(name="smollm2", env="environments/arithmetic", model="smollm2", few=1, steps=3, tasks=4, group=4, learning_rate=1e-5),
+    Job(
+        name="chores",
+        env="environments/drill",
+        model="rookie",
+        few=1,
+        steps=3,
+        max_tokens=64,
+        batch_rows=16,
+        tag="single",
+        alone=False,
+    ),
+    Job(
+        name="smollm2",
+        env="environments/arithmetic",
+        model="smollm2",
+        few=1,
+        steps=3,
+        tasks=4,
+        group=4,
+        batch_rows=16,
+        learning_rate=1e-5,
+    ),
 )
 
 
@@ -86,11 +108,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--small", action="store_true", help="a few steps, and the table is left alone: does it work?")
     parser.add_argument("--only", choices=[job.name for job in JOBS], help="one of them; the table is left alone")
+    parser.add_argument("--smollm2", action="store_true", help="the large model too: minutes more")
     parser.add_argument("--seed", type=int, default=0)
     flags = parser.parse_args()
     where = machine()
     ready(TRL)
-    jobs = [smaller(job) if flags.small else job for job in JOBS if flags.only in {None, job.name}]
+    wanted = [flags.only] if flags.only else ["sums", "chores", *(["smollm2"] if flags.smollm2 else [])]
+    jobs = [smaller(job) if flags.small else job for job in JOBS if job.name in wanted]
     ours: dict[str, Any] = {"threads": THREADS}
     theirs: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as folder:
@@ -105,7 +129,7 @@ def main() -> None:
 
 
 def smaller(job: Job) -> Job:
-    return Job(**asdict(job) | {"few": 1, "steps": 2, "tasks": 4, "group": 4, "heldout": min(job.heldout, 1)})
+    return Job(**asdict(job) | {"few": 1, "steps": 2, "tasks": 4, "group": 4, "batch_rows": 16, "heldout": min(job.heldout, 1)})
 
 
 def compared(job: Job, folder: Path, seed: int) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -191,6 +215,7 @@ def rows_of(jobs: list[Job], ours: dict[str, Any], theirs: dict[str, Any]) -> li
             ("steps per CPU-minute, each further one", "steps_per_cpu_minute"),
             (f"the same, whole command of {job.steps} steps", "steps_per_cpu_minute_whole"),
             ("wall seconds a step", "wall_s_a_step"),
+            ("memory of the process at most, MB", "peak_mb"),
         ):
             rows.append(
                 Row(f"{what}, {words}" if not rows or key == "steps_per_cpu_minute" else words, mine[key], {"trl": other[key]})

@@ -41,7 +41,8 @@ torch.set_num_threads(GIVEN["threads"])
 config = GRPOConfig(
     output_dir=GIVEN["out"],
     max_steps=GIVEN["steps"],
-    per_device_train_batch_size=GIVEN["tasks"] * GIVEN["group"],
+    per_device_train_batch_size=GIVEN["batch_rows"],
+    gradient_accumulation_steps=GIVEN["tasks"] * GIVEN["group"] // GIVEN["batch_rows"],
     num_generations=GIVEN["group"],
     max_completion_length=GIVEN["max_tokens"],
     temperature=1.0,

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 import torch
+from transformers import AutoTokenizer
+from transformers.utils import get_json_schema
 from trl import GRPOConfig, GRPOTrainer
 
 from sandlot import Ask, Run, Score, environment
@@ -82,6 +84,45 @@ def test_what_the_environment_said_is_never_learned_from(tmp_path):
     for ids, mask in zip(played["completion_ids"], played["env_mask"], strict=True):
         assert "<|result|>" not in tokenizer.decode([token for token, ours in zip(ids, mask, strict=True) if ours])
     assert any("<|result|>" in tokenizer.decode(ids) for ids in played["completion_ids"])
+
+
+ROOKIE_SPEAKS = {
+    "defaults": {"role": "assistant"},
+    "start_anchor": "<|assistant|>",
+    "fields": {
+        "tool_calls": {
+            "open_pattern": r"<\|call\|>(?P<name>[^<]+)",
+            "close_pattern": r"(?=<\|call\|>)|<\|end\|>",
+            "repeats": True,
+            "content": "xml-inline",
+            "content_args": {
+                "tag_pattern": r"<\|arg\|>(?P<key>[^<]+)<\|text\|>(?P<value>.*?)(?=<\|arg\|>|$)",
+                "value_parser": {"name": "text"},
+            },
+            "transform": {"type": "function", "function": {"name": "{name}", "arguments": "{content}"}},
+        },
+        "content": {"close_pattern": r"<\|end\|>", "content": "text"},
+    },
+}
+"""How TRL reads rookie's calls: it needs to be told for models it does not know."""
+
+
+def test_trl_holds_the_loop_and_calls_tools_in_sandboxes_here(tmp_path):
+    with open_for_trl(ENVIRONMENTS / "drill", run=tmp_path / "run", model="rookie", select=single) as sandlot:
+        tokenizer = AutoTokenizer.from_pretrained(sandlot.folder)
+        tokenizer.response_template = ROOKIE_SPEAKS
+        trainer = grpo(tmp_path, sandlot, processing_class=tokenizer, environment_factory=sandlot.environment)
+        told = get_json_schema(sandlot.environment().bash)["function"]["parameters"]
+        assert told["properties"].keys() == {"command"}
+        assert told["required"] == ["command"]
+        trainer.train()
+    traces = list(Run(tmp_path / "run"))
+    assert len(traces) == 2 * 4 * GROUP
+    assert all(isinstance(trace.outcome, Scored) for trace in traces)
+    assert len({trace.outcome.score.value for trace in traces}) > 1
+    assert steps_of(trainer)[0]["tools/call_frequency"] > 0.5
+    mean = sum(trace.outcome.score.value for trace in traces) / len(traces)
+    assert sum(step["reward"] for step in steps_of(trainer)) / 2 == pytest.approx(mean, abs=1e-4)
 
 
 def test_a_failed_rollout_is_left_out_of_its_group(tmp_path):

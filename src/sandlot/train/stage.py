@@ -12,14 +12,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import anyio
+import msgspec
 
 from sandlot.env.environment import Environment
 from sandlot.env.session import open_session
 from sandlot.errors import ConfigError, HarnessError, unwrapped
-from sandlot.ports import Harness, Policies
+from sandlot.ports import Harness, Policies, ToolSpec
 from sandlot.run.breaker import Breaker
 from sandlot.run.collect import Collection, take
 from sandlot.run.config import RunConfig, Selection, plan_run
+from sandlot.run.manifest import Manifest
 from sandlot.run.run import manifest_of
 from sandlot.store.directory import RunDirectory, open_run
 from sandlot.task import Task
@@ -58,11 +60,13 @@ class Stage:
     harness: Harness
     store: RunDirectory
     limiter: anyio.CapacityLimiter
+    tools: tuple[ToolSpec, ...] = ()
+    """As they are served."""
     breaker: Breaker = field(default_factory=Breaker)
     taken: Counter[str] = field(default_factory=Counter[str])
     """Rollouts of each task so far."""
 
-    async def play(self, wanted: Sequence[tuple[str, Policies]]) -> list[Trace]:
+    async def play(self, wanted: Sequence[tuple[str, Policies]], attempts: int = ATTEMPTS) -> list[Trace]:
         """One rollout for each task and policy, in this order; `HarnessError` if the run was judged bad."""
         traces: list[Trace | None] = [None] * len(wanted)
         collection = Collection()
@@ -76,7 +80,7 @@ class Stage:
                     number,
                     collection=collection,
                     run=self.name,
-                    attempts=ATTEMPTS,
+                    attempts=attempts,
                     breaker=self.breaker,
                 )
 
@@ -139,5 +143,6 @@ async def open_stage(staging: Staging) -> AsyncGenerator[Stage]:
             harness=open_harness(staging.agent),
             store=store,
             limiter=anyio.CapacityLimiter(staging.at_once),
+            tools=msgspec.json.decode(manifest, type=Manifest).tools,
             taken=Counter(name for name, _ in store.done_keys()),
         )

@@ -11,16 +11,19 @@
         ).train()
 
 With `rollout_func` whole rollouts are played here, by our engine with the trainer's weights: tools, sandboxes, several turns,
-exact tokens. Without it TRL samples one message by itself (transformers, vLLM) and `reward` plays it: for environments that are
-answered in one. Either way a rollout that failed is None to TRL, which leaves it out of its group: never a reward.
+exact tokens. With `environment_factory=sandlot.environment` TRL holds the loop and samples by itself (transformers, vLLM), and
+calls the tools here. With neither, TRL samples one message and `reward` plays it: for environments that are answered in one.
+Whichever it is, a rollout that failed is None to TRL, which leaves it out of its group: never a reward.
 """
 
 from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
+import anyio
 import anyio.from_thread
 import numpy as np
 
@@ -40,6 +43,7 @@ from sandlot.render.opening import open_renderer
 from sandlot.render.template import as_entries
 from sandlot.task import Task
 from sandlot.trace import Failed, Scored, Text, Trace
+from sandlot.train.handed import Handed, environment_of
 from sandlot.train.rows import rows_of
 from sandlot.train.stage import Stage, Staging, open_stage
 from sandlot.types import Json
@@ -95,7 +99,7 @@ class Published:
 
 
 class TrlEnvironment:
-    """What TRL's trainers are given: `dataset()`, `reward`, and for whole rollouts `rollouts`."""
+    """What TRL's trainers are given: `dataset()`, `reward`, and `rollouts` or `environment` for more than one message."""
 
     def __init__(self, portal: anyio.from_thread.BlockingPortal, stack: ExitStack, stage: Stage, folder: Path | None) -> None:
         self._portal = portal
@@ -165,13 +169,35 @@ class TrlEnvironment:
         opened = self._portal.wrap_async_context_manager(open_local(own, name=self._stage.name, config=config))
         return Published(self._stack.enter_context(opened), open_renderer(self.folder), sent)
 
+    # -- TRL's own loop ------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def environment(self) -> type:
+        """TRL's `environment_factory`: a class with a method for every tool. A call is a turn, and its result the method's."""
+        begin = partial(Handed, self._portal, self._stage)
+        return environment_of(self._stage.env.name, self._stage.tools, begin)
+
+    def _finished(self, environments: Sequence[Any], completions: Sequence[Any]) -> list[Trace]:
+        """Rollouts that TRL has led to their last message."""
+        self._portal.call(
+            self._finish, [(each.handed, _words(said)) for each, said in zip(environments, completions, strict=True)]
+        )
+        return [each.handed.trace() for each in environments]
+
+    async def _finish(self, last: list[tuple[Handed, str]]) -> None:
+        async with anyio.create_task_group() as group:
+            for handed, words in last:
+                group.start_soon(handed.finish, words)
+
     # -- rewards -------------------------------------------------------------------------------------------------------
 
     def reward(self, *, completions: Sequence[Any], task: Sequence[str], **columns: Any) -> list[float | None]:
         """TRL's reward function: each rollout's score; None for one that failed, which TRL leaves out of its group."""
         rewards = columns.get(REWARD)
         if rewards is None:
-            rewards = [_reward(trace) for trace in self._played(completions, task)]
+            environments = columns.get("environments")
+            traces = self._finished(environments, completions) if environments else self._played(completions, task)
+            rewards = list(map(_reward, traces))
         if tell := columns.get("log_metric"):
             tell("sandlot/failed", sum(reward is None for reward in rewards) / len(rewards))
         return list(rewards)

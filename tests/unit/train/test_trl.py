@@ -6,12 +6,13 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from sandlot import Ask, Run, Score, environment
+from sandlot import Ask, Environment, Limits, Run, Score, Task, World, environment
 from sandlot.env.module import load_module
-from sandlot.errors import ConfigError, HarnessError
+from sandlot.errors import ConfigError, HarnessError, SandboxError
 from sandlot.nn.folder import load_folder
 from sandlot.nn.layout import weights_of
 from sandlot.trace import Failed
+from sandlot.train.handed import OVER
 from sandlot.train.rows import rows_of
 from sandlot.train.trl import open_for_trl
 from tiny_models import write_tiny
@@ -26,6 +27,30 @@ def digits(rng):
     if answer == "break":
         raise OSError("the grader's disk is full")
     yield Score(answer.isdigit())
+
+
+def dial(*, broken=False):
+    """A dial to be turned to five in at most four turns."""
+    env = Environment("dial", limits=Limits(turns=4))
+
+    @env.tasks
+    def tasks(rng):
+        for number in range(20):
+            yield Task(f"dial-{number}", prompt="Turn the dial to five.")
+
+    @env.tool
+    async def turn(world: World, by: int) -> str:
+        """Turn the dial and read it."""
+        if broken:
+            raise SandboxError("the machine is gone")
+        world.state["value"] = world.state.get("value", 0) + by
+        return f"The dial shows {world.state['value']}."
+
+    @env.check(points=1)
+    def shows_five(evidence, task):
+        return evidence.state.get("value") == 5
+
+    return env
 
 
 class Network:
@@ -105,6 +130,50 @@ def test_a_failed_rollout_has_no_reward(tmp_path):
 def test_an_environment_that_keeps_failing_stops_the_trainer_with_the_reason(tmp_path):
     with open_for_trl(digits, run=tmp_path / "run") as sandlot, pytest.raises(HarnessError, match="disk is full"):
         sandlot.reward(completions=["break"] * 16, task=train_tasks(digits)[:1] * 16)
+
+
+def test_the_trainers_own_loop_plays_an_ordinary_rollout(tmp_path):
+    with open_for_trl(dial(), run=tmp_path / "run") as sandlot:
+        names = train_tasks(dial())[:3]
+        members = [sandlot.environment() for _ in names]
+        for member, name in zip(members, names, strict=True):
+            assert member.reset(task=name, prompt=[]) is None
+        assert members[0].turn(by=2) == "The dial shows 2."
+        assert members[0].turn(by=3) == "The dial shows 5."
+        assert "by" in members[1].turn(bye=3)  # what is wrong with a call is told, as anywhere
+        spoken = [[{"role": "tool", "content": ""}, {"role": "assistant", "content": word}] for word in ("five", "five", "5")]
+        assert sandlot.reward(completions=spoken, task=names, environments=members) == [1.0, 0.0, 0.0]
+    traces = {trace.task: trace for trace in Run(tmp_path / "run")}
+    assert [traces[name].num_turns for name in names] == [3, 2, 1]
+    assert traces[names[0]].answer == "five"
+    assert not traces[names[0]].trainable
+
+
+def test_the_trainers_own_loop_is_told_when_a_limit_has_ended_the_rollout(tmp_path):
+    with open_for_trl(dial(), run=tmp_path / "run") as sandlot:
+        member = sandlot.environment()
+        member.reset(task=train_tasks(dial())[0])
+        said = [member.turn(by=1) for _ in range(5)]
+        assert said[-2:] == [OVER, OVER]
+        assert sandlot.reward(completions=["5"], task=["-"], environments=[member]) == [0.0]
+
+
+def test_a_tool_that_breaks_leaves_the_trainers_rollout_without_a_reward(tmp_path):
+    with open_for_trl(dial(broken=True), run=tmp_path / "run") as sandlot:
+        member = sandlot.environment()
+        member.reset(task=train_tasks(dial())[0])
+        assert member.turn(by=5) == OVER
+        assert sandlot.reward(completions=["5"], task=["-"], environments=[member]) == [None]
+
+
+def test_a_rollout_given_up_by_the_trainer_leaves_nothing_behind(tmp_path):
+    with open_for_trl(dial(), run=tmp_path / "run") as sandlot:
+        member = sandlot.environment()
+        for _ in range(3):
+            member.reset(task=train_tasks(dial())[0])
+            member.turn(by=5)
+        assert sandlot.reward(completions=["5"], task=["-"], environments=[member]) == [1.0]
+    assert len(Run(tmp_path / "run")) == 1
 
 
 def test_going_on_in_the_same_run_doubles_no_rollout(tmp_path):
