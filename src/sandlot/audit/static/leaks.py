@@ -1,0 +1,241 @@
+"""D11: keys that stand where an agent may read them.
+
+Most tasks hold their answer in some form: that is what working it out means. A leak is an answer that lies *ready*: after words
+such as `answer:` in the prompt, or at the same place of the data in task after task, whatever is asked. Places are weighed by
+information: a value that many others could be mistaken for says little, one that returns eight times at the same place says
+much. What an agent sees of the data only a trial can tell, so those are leads for the look-up agent.
+"""
+
+import base64
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from sandlot.audit.case import Case, Probe
+from sandlot.audit.finding import Finding, Layer, Severity, Standing, Witness
+from sandlot.audit.subject import Description
+from sandlot.task import Task
+
+NAME = "leaked-keys"
+BITS = 20.0
+"""Information from which a coincidence is one in a million."""
+MOST = 0.8
+"""Share of tasks that have a value at the same place."""
+LEAVES = 3_000
+"""Values of one task that are looked at."""
+_TOKEN = re.compile(r"\w+(?:[.\-/@:+]\w+)*")
+_READY = (
+    r"\b(?:answer|solution|expected|golden|gold|ground truth|correct (?:answer|value|result)|answer key)\b\W{0,3}"
+    r"(?:is|was|:|=|->|\u2192)\s*[\"'`(*]*"
+)
+_FIX = "take the answer out of what the agent is given; keep it in `task.key`"
+
+
+@dataclass(slots=True)
+class Place:
+    """Where a key was found again, over tasks."""
+
+    tasks: list[Task] = field(default_factory=list[Task])
+    bits: float = 0.0
+
+
+async def look(case: Case) -> list[Finding]:
+    """Ready answers in prompts, at fixed places of the data, and in other clothes."""
+    said = case.description
+    keys = {task.id: key_values(task) for task in said.tasks}
+    free = _free_keys(keys)
+    return [*_in_prompts(said, keys, free), *_in_data(said, keys, free), *_encoded(said, keys, free)]
+
+
+def key_values(task: Task) -> dict[str, str]:
+    """The values of a task's key as agents would write them, by path."""
+    found: dict[str, str] = {}
+    for path, value in leaves(task.key):
+        if isinstance(value, str | int | float) and not isinstance(value, bool):
+            found[path] = str(value).strip()
+    return {path: value for path, value in found.items() if value}
+
+
+def leaves(value: Any, path: str = "", limit: int = LEAVES) -> Iterator[tuple[str, Any]]:
+    """Everything in a value that is no list and no object, with its path; as many as are looked at."""
+    waiting: list[tuple[str, Any]] = [(path, value)]
+    while waiting and limit:
+        here, item = waiting.pop()
+        if isinstance(item, Mapping):
+            waiting += [
+                (f"{here}.{name}" if here else str(name), inner) for name, inner in cast("Mapping[Any, Any]", item).items()
+            ]
+        elif isinstance(item, Sequence) and not isinstance(item, str | bytes):
+            waiting += [(f"{here}.{at}", inner) for at, inner in enumerate(cast("Sequence[Any]", item))]
+        else:
+            limit -= 1
+            yield here, item
+
+
+def information(value: str) -> float:
+    """Bits that somebody who guesses would have to guess: digits and letters, less for words than for numbers."""
+    digits = sum(letter.isdigit() for letter in value)
+    others = len(set(value)) + min(len(value), 20) / 4 if len(value) > digits else 0
+    return min(digits, 20) * math.log2(10) + others
+
+
+def _free_keys(keys: dict[str, dict[str, str]]) -> set[str]:
+    """Paths of keys that are no choice from a few: half of their values or more differ."""
+    values: dict[str, list[str]] = {}
+    for named in keys.values():
+        for path, value in named.items():
+            values.setdefault(path, []).append(value)
+    return {path for path, each in values.items() if len(set(each)) * 2 > len(each)}
+
+
+# -- prompts -----------------------------------------------------------------------------------------------------------
+
+
+def _in_prompts(said: Description, keys: dict[str, dict[str, str]], free: set[str]) -> Iterator[Finding]:
+    """`answer: 42`, with the key's own 42."""
+    places: dict[str, Place] = {}
+    for task in said.tasks:
+        ready = [match.end() for match in re.finditer(_READY, task.prompt, re.IGNORECASE)]
+        for path, value in keys[task.id].items() if ready else ():
+            if path in free and any(_stands(task.prompt, at, value) for at in ready):
+                place = places.setdefault(path, Place())
+                place.tasks.append(task)
+                place.bits += information(value)
+    for path, place in places.items():
+        if place.bits < BITS:
+            continue
+        task = min(place.tasks, key=lambda task: (len(task.prompt), task.id))
+        value = keys[task.id][path]
+        yield Finding(
+            code="D11.prompt",
+            title=f"{len(place.tasks)} of {len(said.tasks)} prompts give the answer away: `{value[:60]}`, the key's `{path}`",
+            layer=Layer.STATIC,
+            probe=NAME,
+            severity=Severity.HIGH,
+            standing=Standing.CONFIRMED,
+            task=task.id,
+            witness=Witness(
+                inputs={"prompt": task.prompt[:600], "key": {path: value}, "compared": "the prompt with the key, verbatim"},
+                expected="a prompt that does not say the answer",
+                observed=f"after words that announce an answer stands `{value[:60]}`",
+            ),
+            count=len(place.tasks),
+            fix=_FIX,
+        )
+
+
+def _stands(text: str, at: int, value: str) -> bool:
+    """The value stands there, whole."""
+    there = text[at : at + len(value)].casefold() == value.casefold()
+    after = text[at + len(value) : at + len(value) + 1]
+    return there and not after.isalnum()
+
+
+# -- data --------------------------------------------------------------------------------------------------------------
+
+
+def _in_data(said: Description, keys: dict[str, dict[str, str]], free: set[str]) -> Iterator[Finding]:
+    """A key at the same place of the data in task after task, and not in the prompt: it is no input."""
+    places: dict[tuple[str, str], Place] = {}
+    for task in said.tasks:
+        wanted: dict[str, list[str]] = {}
+        for path, value in keys[task.id].items():
+            if path in free and value.casefold() not in task.prompt.casefold():
+                wanted.setdefault(value, []).append(path)
+        for place, value, alike in _found(task, wanted) if wanted else ():
+            for path in wanted[value]:
+                seen = places.setdefault((path, place), Place())
+                seen.tasks.append(task)
+                seen.bits += max(0.0, information(value) - math.log2(max(1, alike)))
+    ready: dict[str, tuple[str, Place]] = {}
+    for (path, where), place in places.items():
+        if place.bits >= BITS and len(place.tasks) >= max(2, MOST * len(said.tasks)) and path not in ready:
+            ready[path] = (where, place)
+    if ready:
+        yield _lying_ready(said, keys, ready)
+
+
+def _lying_ready(said: Description, keys: dict[str, dict[str, str]], ready: dict[str, tuple[str, Place]]) -> Finding:
+    """All keys that lie ready, as one finding; the one with most information is the witness."""
+    path, (where, place) = max(ready.items(), key=lambda item: (item[1][1].bits, item[0]))
+    task = place.tasks[0]
+    more = f", and {len(ready) - 1} more of the key" if len(ready) > 1 else ""
+    return Finding(
+        code="D11.data",
+        title=f"the key's `{path}` lies ready in the data of {len(place.tasks)} tasks, at `{where}`{more}",
+        layer=Layer.STATIC,
+        probe=NAME,
+        severity=Severity.LOW,
+        task=task.id,
+        witness=Witness(
+            inputs={
+                "task": task.id,
+                "key": {path: keys[task.id][path][:200]},
+                "places": {key: at for key, (at, _) in ready.items()},
+            },
+            expected="an answer that has to be worked out",
+            observed=f"the same value at `data.{where}` in {len(place.tasks)} of {len(said.tasks)} tasks",
+        ),
+        count=len(place.tasks),
+        fix="leave it out of the data, or make sure that no tool and no file shows it",
+    )
+
+
+def _found(task: Task, wanted: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, str, int]]:
+    """Places of the data that hold one of the values, whole or as a word of a text; with how many others it stands there."""
+    for path, item in leaves(task.data):
+        if isinstance(item, bool) or not isinstance(item, str | int | float):
+            continue
+        text = str(item).strip()
+        if text in wanted:
+            yield path, text, 1
+        elif isinstance(item, str) and len(text) < 100_000:
+            words = _TOKEN.findall(text)
+            for word in set(words) & wanted.keys():
+                yield path, word, len(words)
+
+
+# -- other clothes -----------------------------------------------------------------------------------------------------
+
+
+def _encoded(said: Description, keys: dict[str, dict[str, str]], free: set[str]) -> Iterator[Finding]:
+    """Base64 and hex of a key: nobody writes that by accident."""
+    hits: list[tuple[Task, str, str]] = []
+    for task in said.tasks:
+        text = f"{said.system}\n{task.prompt}\n" + "\n".join(item for _, item in leaves(task.data) if isinstance(item, str))
+        low = text.casefold()
+        for path, value in keys[task.id].items():
+            if path not in free or not 6 <= len(value) <= 500:
+                continue
+            raw = value.encode()
+            coded = base64.b64encode(raw).decode().rstrip("=")[:-1]  # the last letter depends on what follows
+            if coded in text or raw.hex() in low:
+                hits.append((task, path, "base64" if coded in text else "hex"))
+    if hits:
+        task, path, way = hits[0]
+        yield Finding(
+            code="D11.encoded",
+            title=f"the key's `{path}` stands in {way} in what {len({each.id for each, _, _ in hits})} tasks are made of",
+            layer=Layer.STATIC,
+            probe=NAME,
+            severity=Severity.HIGH,
+            task=task.id,
+            witness=Witness(
+                inputs={"task": task.id, "key": {path: keys[task.id][path][:200]}, "encoding": way},
+                expected="a key in no clothes",
+                observed=f"found in {way} in system prompt, prompt or data",
+            ),
+            count=len(hits),
+            fix=_FIX,
+        )
+
+
+PROBE = Probe(
+    NAME,
+    Layer.STATIC,
+    ("D11",),
+    look,
+    lambda case: None if any(task.key for task in case.description.tasks) else "tasks have no key",
+)

@@ -1,0 +1,139 @@
+"""Answers that lie ready, and demands nobody heard of."""
+
+import base64
+from random import Random
+
+import pytest
+
+from sandlot.audit.finding import Severity, Standing
+from sandlot.audit.static import leaks, requirements
+from sandlot.audit.subject import Declared
+from sandlot.ports import ToolSpec
+from sandlot.rubric import PythonCheck, Rubric
+from sandlot.task import Task
+from static_cases import case_of, codes, found
+
+
+def tasks_with(prompt: str = "What is it?", data=lambda value: {}, count: int = 8) -> tuple[Task, ...]:
+    rng = Random(3)
+    made = [rng.randrange(10_000, 99_999) for _ in range(count)]
+    return tuple(
+        Task(f"t{at}", prompt=prompt.format(value), data=data(value), key={"total": value}) for at, value in enumerate(made)
+    )
+
+
+async def leaked(tasks: tuple[Task, ...]) -> list[tuple[str, str, str]]:
+    findings = await found(leaks.PROBE, case_of(tasks=tasks))
+    return [(finding.code, finding.standing.value, finding.severity.value) for finding in findings]
+
+
+@pytest.mark.parametrize("prompt", ["What is 3? (answer: {})", "Solution = `{}`. What is it?", "The correct answer is {}!"])
+async def test_an_answer_after_words_that_announce_it_is_confirmed(prompt):
+    assert await leaked(tasks_with(prompt)) == [("D11.prompt", "confirmed", "high")]
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    ["Add 1 to {} and take it off again.", "Answer: the number, without {} x 2.", "The expected range is 1 to {}."],
+)
+async def test_a_key_among_the_inputs_is_none(prompt):
+    assert await leaked(tasks_with(prompt)) == []
+
+
+async def test_a_choice_from_a_few_gives_nothing_away():
+    tasks = tuple(Task(f"t{at}", prompt="Answer: yes or no?", key={"right": ("yes", "no")[at % 2]}) for at in range(10))
+    assert await leaked(tasks) == []
+
+
+async def test_a_key_at_the_same_place_of_every_task_is_a_small_lead():
+    assert await leaked(tasks_with(data=lambda value: {"case": {"decision": value}})) == [("D11.data", "lead", "low")]
+    files = tasks_with(data=lambda value: {"files": {"/a/.review": f"it came to {value} in all"}})
+    assert await leaked(files) == [("D11.data", "lead", "low")]
+
+
+async def test_a_key_at_another_place_each_time_has_to_be_found():
+    rng = Random(5)
+    assert await leaked(tasks_with(data=lambda value: {"rows": {str(rng.random()): value, "x": 1}})) == []
+    crowd = tasks_with(data=lambda value: {"log": " ".join(str(at) for at in range(10_000, 99_999))}, count=2)
+    assert await leaked(crowd) == []
+
+
+async def test_a_key_in_other_clothes_is_a_lead():
+    coded = tasks_with(data=lambda value: {"note": "see " + base64.b64encode(f"{value * 1000}".encode()).decode()})
+    keyed = tuple(Task(task.id, task.prompt, task.data, {"total": task.key["total"] * 1000}) for task in coded)
+    assert await leaked(keyed) == [("D11.encoded", "lead", "high")]
+
+
+async def test_tasks_without_keys_have_nothing_to_leak():
+    assert leaks.PROBE.applies(case_of(tasks=(Task("a"),))) == "tasks have no key"
+
+
+async def test_a_hostile_key_is_read_like_any_other():
+    deep: object = "end"
+    for _ in range(5000):
+        deep = [deep]
+    task = Task(
+        "a", prompt="x" * 10_000, data={"deep": deep, "bytes": b"\xff", "none": None}, key={"deep": deep, "n": float("nan")}
+    )
+    assert await leaked((task,)) == []
+
+
+# -- demands
+
+
+def check(body: str) -> str:
+    return f"@env.check(points=1)\ndef right(evidence, task):\n    {body}\n"
+
+
+ASKED = (Task("a", prompt="Write the total to /out/total.txt."), Task("b", prompt="Write it to /out/total.txt, please."))
+
+
+async def test_words_nobody_was_told_are_confirmed_where_nobody_could_tell():
+    (finding,) = await found(requirements.PROBE, case_of(check("return evidence.answer == f'REF-7 {task.key}'"), tasks=ASKED))
+    assert (finding.code, finding.standing, finding.check) == ("D15.literal", Standing.CONFIRMED, "right")
+    tool = ToolSpec(name="ask", description="Ask.", parameters={})
+    (lead,) = await found(
+        requirements.PROBE, case_of(check("return evidence.answer == f'REF-7 {task.key}'"), tasks=ASKED, tools=(tool,))
+    )
+    assert (lead.standing, lead.severity) == (Standing.LEAD, Severity.HIGH)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "return evidence.read_text('/out/sum.csv') == task.key",
+        "return evidence.answer.strip().endswith('Yours faithfully')",
+        "return 'Total due' in evidence.read_text('/out/total.txt')",
+    ],
+)
+async def test_files_and_words_nobody_was_told_are_leads(body):
+    assert await codes(requirements.PROBE, check(body), tasks=ASKED) == ["D15.literal"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "return evidence.read_text('/out/total.txt') == task.key",
+        "return evidence.answer.strip() == task.key['x']",
+        "return evidence.answer in ('yes, it is', 'no, it is not')",
+        "return evidence.state['status'] == 'resolved'",
+        "return evidence.answer.replace('comma ', '') == task.key",
+    ],
+)
+async def test_what_is_told_or_not_asked_is_none(body):
+    assert await codes(requirements.PROBE, check(body), tasks=ASKED) == []
+
+
+async def test_declared_words_and_words_of_tools_count_as_told():
+    body = check("return evidence.answer == 'REF-7'")
+    assert await codes(requirements.PROBE, body, tasks=ASKED, declared=Declared(discoverable=("ref-7",))) == []
+    says = "@env.tool\nasync def ask(world):\n    return 'The code is REF-7.'\n"
+    assert await codes(requirements.PROBE, body + says, tasks=ASKED) == []
+
+
+async def test_arguments_of_rubrics_are_demands_too():
+    rubric = Rubric(checks=(PythonCheck(id="a", ref="sandlot:file_exists", args={"path": "/out/secret.json"}),))
+    (finding,) = await found(requirements.PROBE, case_of(rubrics={"default": rubric}, tasks=ASKED))
+    assert finding.check == "a"
+    told = Rubric(checks=(PythonCheck(id="a", ref="sandlot:file_exists", args={"path": "/out/total.txt"}),))
+    assert await found(requirements.PROBE, case_of(rubrics={"default": told}, tasks=ASKED)) == []
