@@ -1,4 +1,4 @@
-"""The other end of `inside/serve.py`: foreign code in a process that may hang, die or lie.
+"""The other end of `inside/sandlot_serve.py`: foreign code in a process that may hang, die or lie.
 
 A `Workshop` knows what is to be loaded and where: in native sandboxes without network, or, only where a person said so, in a
 plain child process. It keeps a worker for each of the last few conditions; whatever one does that is not in the protocol ends
@@ -78,6 +78,8 @@ class _Worker:
     stack: AsyncExitStack
     data: bytearray = field(default_factory=bytearray)
     complaints: bytearray = field(default_factory=bytearray)
+    facts: Json = field(default_factory=dict[str, Any])
+    """What was loaded says of itself."""
 
     async def send(self, record: Json) -> None:
         body = msgspec.json.encode(record)
@@ -159,8 +161,7 @@ class Workshop:
     async def facts(self, conditions: Conditions) -> Json:
         """Load it once; `ConfigError` with what it said if it cannot be loaded."""
         async with self._calling:
-            await self._worker(conditions)
-        return {}
+            return (await self._worker(conditions)).facts
 
     async def close(self) -> None:
         """End every worker."""
@@ -234,6 +235,7 @@ class Workshop:
             raise ConfigError(f"what is to be audited cannot be loaded: {gone}{': ' if told else ''}{told}") from gone
         if said.failed is not None or said.ready is None:
             raise ConfigError(f"what is to be audited cannot be loaded: {(said.failed or 'no reason given').strip()}")
+        worker.facts = said.ready
 
 
 @asynccontextmanager

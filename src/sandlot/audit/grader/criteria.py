@@ -22,6 +22,8 @@ from sandlot.rubric import CheckResult, PythonCheck, Verdict
 from sandlot.trace import EvidenceRecord, FileRecord
 from sandlot.types import digest
 
+BELIEVED = 0.9
+"""The share of works that must have got a score at all."""
 ENOUGH = 4
 """Different works a check must have seen."""
 
@@ -36,6 +38,9 @@ async def look_at_criteria(case: Case) -> list[Finding]:
         for check in trial.score.checks if trial.score else ():
             if check.verdict is not Verdict.SUPPRESSED:
                 seen[check.id].append(check)
+    graded = [trial for trial in trials if trial.score is not None]
+    if len(graded) < BELIEVED * len(trials):
+        return []  # what breaks on spoiled work is another flaw; of what it would have said nothing is known
     dead = [results for results in seen.values() if len(results) >= ENOUGH and _always(results)]
     return [_finding(case, some, results, len(trials)) for results in dead]
 

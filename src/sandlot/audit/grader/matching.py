@@ -6,7 +6,8 @@ in backticks) makes other forms the agent's mistake; a prompt that names two for
 
 import re
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 
 from sandlot.audit.case import Case, Probe
 from sandlot.audit.finding import Finding, Layer, Severity
@@ -34,12 +35,59 @@ async def look_at_spellings(case: Case) -> list[Finding]:
         for other in same(field.answer)
         if other.text != field.answer and (other.kind not in FORMS or _offers(f"{case.description.system}\n{field.prompt}"))
     ]
+    grave = {other.kind for field in some for other in same(field.answer) if other.strong}
     told, read = await _asked(case, some, questions)
     kinds: dict[str, list[Told]] = defaultdict(list)
     for one in told:
         if one.question.field.task.id in read:
             kinds[one.question.kind].append(one)
-    return [finding for kind, each in kinds.items() if (finding := _refused(case, kind, each)) is not None]
+    refused = [each for kind, each_told in kinds.items() if (each := _refused(case, kind, each_told)) is not None]
+    groups = ((True, True), (True, False), (False, True), (False, False))
+    sorts = [[each for each in refused if (each.sure, each.offered) == group] for group in groups]
+    return [_spelled(each, grave) for each in sorts if each]
+
+
+@dataclass(frozen=True, slots=True)
+class _Refused:
+    """One other spelling that loses."""
+
+    kind: str
+    told: list[Told]
+    share: str
+    sure: bool
+    offered: bool
+
+
+def _refused(case: Case, kind: str, each: list[Told]) -> _Refused | None:
+    lost = [one for one in each if one.reward is not None and not _full(one)]
+    if not lost:
+        return None
+    rate = wilson(len(lost), len(each))
+    offered = kind in FORMS
+    loose = all(not STRICT.search(_said(case, one)) for one in lost)
+    sure = (offered or loose) and rate.low > GATE and len(lost) >= 2
+    return _Refused(kind, lost, f"{len(lost)} of {len(each)}", sure, offered)
+
+
+def _spelled(refused: list[_Refused], grave: Collection[str]) -> Finding:
+    """One finding for all spellings a grader refuses: the cause is one, it compares texts."""
+    first = refused[0]
+    kinds = ", ".join(f"{each.kind} ({each.share} tasks)" for each in refused)
+    title = f"the right answer spelled otherwise loses: with {kinds}"
+    if first.offered:
+        title = f"the prompt allows another form, and the grader takes less of it: {kinds}"
+    serious = first.sure and any(each.kind in grave or each.offered for each in refused)
+    told = [one for each in refused if not serious or each.kind in grave or each.offered for one in each.told]
+    return found(
+        "D15.form" if first.offered else "D22.spelling",
+        title,
+        "spellings",
+        told,
+        expected="the score of the golden answer: it says the same",
+        severity=Severity.HIGH if serious else Severity.LOW,
+        sure=first.sure,
+        fix="compare values, not texts; or say in the prompt which form counts",
+    )
 
 
 async def look_at_near_misses(case: Case) -> list[Finding]:
@@ -79,29 +127,6 @@ async def _asked(case: Case, some: Sequence[Field], questions: Sequence[Question
 
 def _full(one: Told) -> bool:
     return one.reward is not None and one.reward >= one.question.field.best - EPSILON
-
-
-def _refused(case: Case, kind: str, each: list[Told]) -> Finding | None:
-    lost = [one for one in each if one.reward is not None and not _full(one)]
-    if not lost:
-        return None
-    rate = wilson(len(lost), len(each))
-    offered = kind in FORMS
-    loose = all(not STRICT.search(_said(case, one)) for one in lost)
-    sure = (offered or loose) and rate.low > GATE and len(lost) >= 2
-    title = f"the right answer written with {kind} loses ({len(lost)} of {len(each)} tasks, {rate.low:.0%}-{rate.high:.0%})"
-    if offered:
-        title = f"the prompt allows {kind}, and the grader takes less of it ({len(lost)} of {len(each)} tasks)"
-    return found(
-        "D15.form" if offered else "D22.spelling",
-        title,
-        "spellings",
-        lost,
-        expected=f"the score of `{lost[0].question.field.answer[:60]}`: it says the same",
-        severity=Severity.HIGH if sure else Severity.LOW,
-        sure=sure,
-        fix="compare values, not texts; or say in the prompt which form counts",
-    )
 
 
 def _accepted(kind: str, each: list[Told], everyone: int, *, strong: bool) -> Finding | None:
