@@ -1,4 +1,4 @@
-"""A Gymnasium environment as a subject: the promises every one makes, kept and broken. Written by hand: no Gymnasium is needed."""
+"""A Gymnasium environment as a subject: the promises every one makes, kept and broken. No Gymnasium is needed here."""
 
 import sys
 import textwrap

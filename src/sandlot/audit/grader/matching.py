@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from sandlot.audit.case import Case, Probe
 from sandlot.audit.finding import Finding, Layer, Severity
-from sandlot.audit.grader.asking import EPSILON, NONSENSE, Field, Question, Told, ask, fields, found, needs_golden, plain
+from sandlot.audit.grader.asking import EPSILON, NONSENSE, Field, Question, Told, ask, fields, found, needs_golden, plain, steady
 from sandlot.audit.grader.spelling import near, same
 from sandlot.stats import wilson
 
@@ -24,6 +24,7 @@ STRICT = re.compile(
 FORMS = {"a fraction": re.compile(r"(?i)\bfractions?\b"), "a decimal number": re.compile(r"(?i)\bdecimal")}
 """Spellings that a prompt may offer by name."""
 GATE = 0.05
+OTHER = "another task's answer"
 
 
 async def look_at_spellings(case: Case) -> list[Finding]:
@@ -96,25 +97,57 @@ async def look_at_near_misses(case: Case) -> list[Finding]:
     questions = [Question(field, other.kind, other.text, solved=True) for field in some for other in near(field.answer)]
     strong = {(field.task.id, other.text): other.strong for field in some for other in near(field.answer)}
     questions += [
-        Question(field, "another task's answer", other, solved=True)
-        for place, field in enumerate(some)
-        for other in _others(field, some, place)
+        Question(field, OTHER, other, solved=True) for place, field in enumerate(some) for other in _others(field, some, place)
     ]
     told, read = await _asked(case, some, questions)
     kinds: dict[str, list[Told]] = defaultdict(list)
     for one in told:
         if one.question.field.task.id in read and plain(one.question.answer) != plain(one.question.field.answer):
             kinds[one.question.kind].append(one)
-    everyone = len(some)
-    return [
-        finding
-        for kind, each in kinds.items()
-        if (
-            finding := _accepted(
-                kind, each, everyone, strong=strong.get((each[0].question.field.task.id, each[0].question.answer), True)
-            )
-        )
+    accepted = [
+        each
+        for kind, asked in kinds.items()
+        if (each := _accepted(kind, await steady(case, [one for one in asked if _full(one)]), len(asked), len(some), strong))
     ]
+    groups = ((True, True), (True, False), (False, True), (False, False))
+    sorts = [[each for each in accepted if (each.sure, each.kind == OTHER) == group] for group in groups]
+    return [_passed(each) for each in sorts if each]
+
+
+@dataclass(frozen=True, slots=True)
+class _Accepted:
+    """One kind of wrong answer that passes."""
+
+    kind: str
+    told: list[Told]
+    share: str
+    sure: bool
+
+
+def _accepted(kind: str, passed: list[Told], num: int, everyone: int, strong: dict[tuple[str, str], bool]) -> _Accepted | None:
+    if not passed:
+        return None
+    rate = wilson(len(passed), num)
+    tasks = len({one.question.field.task.id for one in passed})
+    clear = all(strong.get((one.question.field.task.id, one.question.answer), True) for one in passed)
+    often = kind == OTHER or len(passed) / num >= 0.5
+    sure = clear and often and rate.low > GATE and tasks >= min(3, everyone)
+    return _Accepted(kind, passed, f"{len(passed)} of {num}, {rate.low:.0%}-{rate.high:.0%}", sure)
+
+
+def _passed(accepted: list[_Accepted]) -> Finding:
+    """One finding for all near misses that pass: the cause is one, how answers are compared."""
+    first = accepted[0]
+    kinds = ", ".join(f"{each.kind} ({each.share})" for each in accepted)
+    return found(
+        "D22.collision" if first.kind == OTHER else "D22.near",
+        f"a wrong answer passes: {kinds}",
+        "near-misses",
+        [one for each in accepted for one in each.told],
+        expected="less than the score of the golden answer: it says something else",
+        severity=Severity.HIGH if first.sure else Severity.LOW,
+        sure=first.sure,
+    )
 
 
 async def _asked(case: Case, some: Sequence[Field], questions: Sequence[Question]) -> tuple[list[Told], set[str]]:
@@ -127,25 +160,6 @@ async def _asked(case: Case, some: Sequence[Field], questions: Sequence[Question
 
 def _full(one: Told) -> bool:
     return one.reward is not None and one.reward >= one.question.field.best - EPSILON
-
-
-def _accepted(kind: str, each: list[Told], everyone: int, *, strong: bool) -> Finding | None:
-    passed = [one for one in each if _full(one)]
-    if not passed:
-        return None
-    rate = wilson(len(passed), len(each))
-    tasks = len({one.question.field.task.id for one in passed})
-    often = len(passed) / len(each)
-    sure = strong and rate.low > GATE and tasks >= min(3, everyone) and (often >= 0.5 or kind == "another task's answer")
-    return found(
-        "D22.collision" if kind == "another task's answer" else "D22.near",
-        f"a wrong answer passes: {kind} ({len(passed)} of {len(each)} asked, {rate.low:.0%}-{rate.high:.0%})",
-        "near-misses",
-        passed,
-        expected=f"less than the score of `{passed[0].question.field.answer[:60]}`",
-        severity=Severity.HIGH if sure else Severity.LOW,
-        sure=sure,
-    )
 
 
 def _others(field: Field, some: Sequence[Field], place: int) -> list[str]:
