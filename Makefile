@@ -7,7 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PYTHONDONTWRITEBYTECODE = 1
 
-.PHONY: install demo test test-system test-vllm test-trl check format docs bench clean
+.PHONY: install demo test test-system test-vllm test-trl test-gym check format docs bench clean
 
 install: $(VENV)/installed
 
@@ -41,6 +41,10 @@ test-vllm: install
 # TRL and verl on our exports, and TRL's GRPO on our environments, each in a venv of its own: 10 GB and minutes the first time.
 test-trl: install
 	@sh tests/foreign/trl.sh $(BIN)
+
+# Audits real Gymnasium environments, installed in a venv of its own outside this folder.
+test-gym: install
+	@sh tests/foreign/gym.sh $(BIN)
 
 # What a commit must pass besides the tests.
 check: install

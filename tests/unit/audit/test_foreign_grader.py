@@ -23,14 +23,14 @@ LINES = ({"prompt": "What is 2+3?", "golden": "5", "unit": "kg"}, {"prompt": "Wh
 def write(tmp_path: Path, code: str, lines=LINES) -> GraderConfig:
     folder = tmp_path / "theirs"
     folder.mkdir()
-    (folder / "marks.py").write_text(textwrap.dedent(code))
+    (folder / "grader.py").write_text(textwrap.dedent(code))
     (tmp_path / "tasks.jsonl").write_text("\n".join(json.dumps(line) for line in lines))
     return GraderConfig(
-        grader="marks:grade",
+        grader="grader:grade",
         tasks=str(tmp_path / "tasks.jsonl"),
         path=(str(folder),),
         python=sys.executable,
-        budget=Budget(trial_s=1, memory_bytes=128 << 20),
+        budget=Budget(trial_s=0.5, memory_bytes=128 << 20),
     )
 
 
@@ -60,7 +60,7 @@ async def test_the_golden_answer_a_script_and_a_regrade_are_graded_alike(tmp_pat
     assert (about.kind, about.has_golden, [task.id for task in about.tasks]) == ("grader", True, ["line-1", "line-2"])
     assert about.tasks[0].data == {"unit": "kg"}
     assert about.tasks[0].key == {"golden": "5"}
-    assert "marks.py" in about.sources
+    assert "grader.py" in about.sources
     assert golden.passed
     assert golden.trace.evidence.answer == "8"
     assert right.passed
@@ -138,7 +138,7 @@ def grade(answer, golden):
 
 
 FATES = {
-    "hang": "lost (hung): no answer within 1 s",
+    "hang": "lost (hung): no answer within",
     "fork": "lost (hung)",
     "linger": "scored 1/1 = 1",
     "allocate": "failed (grader, crash): MemoryError",
@@ -179,7 +179,7 @@ async def test_what_a_grader_writes_stays_in_its_sandbox(tmp_path):
         return not pathlib.Path("/work/main").exists() and not pathlib.Path("/root/.ssh").exists()
     """
     assert await fates(tmp_path, code, "x") == ["scored 1/1 = 1"]
-    assert sorted(path.name for path in (tmp_path / "theirs").iterdir()) == ["marks.py"]
+    assert sorted(path.name for path in (tmp_path / "theirs").iterdir()) == ["grader.py"]
     assert not Path("/tmp/canary-of-the-audit").exists()
 
 

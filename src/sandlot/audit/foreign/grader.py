@@ -217,7 +217,7 @@ async def open_grader(config: GraderConfig, *, without_sandbox: bool = False) ->
     spec: Json = {"grader": config.grader, "path": [str(folder) for folder in folders]}
     async with (
         open_place(python, folders, unconfined=without_sandbox) as place,
-        open_workshop(place, "grader", spec, config.budget) as workshop,
+        open_workshop(place, "sandlot_grading", spec, config.budget) as workshop,
     ):
         yield GraderSubject(config, tasks, python, workshop)
 

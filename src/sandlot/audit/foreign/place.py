@@ -30,7 +30,7 @@ PROGRAMS = "/run/audit"
 
 
 class Place(Protocol):
-    """Somewhere to start `serve.py`."""
+    """Somewhere to start `sandlot_serve.py`."""
 
     @property
     def confined(self) -> bool:
@@ -67,7 +67,7 @@ class Sandboxed:
             assert isinstance(sandbox, Sandbox)
             for path in INSIDE.glob("*.py"):
                 await sandbox.write(f"{PROGRAMS}/{path.name}", path.read_bytes())
-            argv = (self.python.command, "-u", f"{PROGRAMS}/serve.py")
+            argv = (self.python.command, "-u", f"{PROGRAMS}/sandlot_serve.py")
             yield await sandbox.spawn(Command(argv=argv, env=variables, cwd="/tmp"))  # noqa: S108 - the sandbox's own
 
 
@@ -114,7 +114,7 @@ class Unconfined:
         keep = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
         try:
             process = await anyio.open_process(
-                [self.python.command, "-u", str(INSIDE / "serve.py")],
+                [self.python.command, "-u", str(INSIDE / "sandlot_serve.py")],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,

@@ -1,4 +1,4 @@
-"""The other end of `inside/serve.py`: foreign code in a process that may hang, die or lie.
+"""The other end of `inside/sandlot_serve.py`: foreign code in a process that may hang, die or lie.
 
 A `Workshop` knows what is to be loaded and where: in native sandboxes without network, or, only where a person said so, in a
 plain child process. It keeps a worker for each of the last few conditions; whatever one does that is not in the protocol ends
@@ -27,6 +27,10 @@ MAX_WORKERS = 3
 MAX_FRAME = 2 << 20
 GRACE_S = 15.0
 """What a worker may take longer than a trial, to end one that hangs and say so."""
+CALLS = 20
+"""Calls of one request that have no more time than one."""
+PATIENCE = 4
+"""So many times as long has a request that hung, when it is asked again."""
 MAX_DEATHS = 40
 """Workers one call may use up before what is left of it is given up."""
 
@@ -78,6 +82,8 @@ class _Worker:
     stack: AsyncExitStack
     data: bytearray = field(default_factory=bytearray)
     complaints: bytearray = field(default_factory=bytearray)
+    facts: Json = field(default_factory=dict[str, Any])
+    """What was loaded says of itself."""
 
     async def send(self, record: Json) -> None:
         body = msgspec.json.encode(record)
@@ -154,13 +160,32 @@ class Workshop:
                         lost=Lost(kind="died", message=f"given up after {deaths} dead workers, the last because {gone}")
                     )
                     answers |= {index: rest for index in left if index not in answers}
+        await self._given_more_time(requests, conditions, most, answers)
         return [answers[index] for index in range(len(requests))]
+
+    async def _given_more_time(
+        self, requests: Sequence[Json], conditions: Conditions, most: int, answers: dict[int, Answer]
+    ) -> None:
+        """Ask what hung once more, each alone and with more time: a busy machine is slow, and that is nobody's flaw.
+
+        The first that hangs again ends it: there is no need to wait for all of them.
+        """
+        hung = [index for index, answer in answers.items() if answer.lost is not None and answer.lost.kind == "hung"]
+        for index in hung:
+            second: dict[int, Answer] = {}
+            try:
+                worker = await self._worker(conditions)
+                await self._batch(worker, [requests[index]], conditions, most * PATIENCE * CALLS, [index], second)
+            except _Gone:
+                await self._drop(conditions)
+            if index not in second or second[index].lost is not None:
+                return
+            answers[index] = second[index]
 
     async def facts(self, conditions: Conditions) -> Json:
         """Load it once; `ConfigError` with what it said if it cannot be loaded."""
         async with self._calling:
-            await self._worker(conditions)
-        return {}
+            return (await self._worker(conditions)).facts
 
     async def close(self) -> None:
         """End every worker."""
@@ -176,7 +201,7 @@ class Workshop:
         places: list[int],
         answers: dict[int, Answer],
     ) -> None:
-        trial_s = self._budget.trial_s * max(1.0, most / 20)
+        trial_s = self._budget.trial_s * max(1.0, most / CALLS)
         await worker.send(
             {
                 "requests": requests,
@@ -234,6 +259,7 @@ class Workshop:
             raise ConfigError(f"what is to be audited cannot be loaded: {gone}{': ' if told else ''}{told}") from gone
         if said.failed is not None or said.ready is None:
             raise ConfigError(f"what is to be audited cannot be loaded: {(said.failed or 'no reason given').strip()}")
+        worker.facts = said.ready
 
 
 @asynccontextmanager

@@ -5,7 +5,7 @@ the answer itself is read. One call of `ask` is one trip to the workers, however
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sandlot.audit.case import Case, answering
 from sandlot.audit.choice import chosen
@@ -13,12 +13,14 @@ from sandlot.audit.finding import Finding, Layer, Severity, Standing, Witness
 from sandlot.audit.likeness import opening_text
 from sandlot.audit.subject import PLAIN, Conditions, Trial
 from sandlot.task import Task
+from sandlot.trace import Scored
 from sandlot.types import Json
 
 EPSILON = 1e-9
 MAX_SHOWN = 4000
 PROBE_S = 6.0
 """About how long one probe may keep a grader busy."""
+AGAIN, MOST_AGAIN = 6, 60
 NONSENSE = "Zvqx jworth pleffing"
 """An answer to nothing."""
 
@@ -108,6 +110,19 @@ async def ask(case: Case, questions: Sequence[Question], conditions: Conditions 
     ]
     trials = dict(zip(distinct, await case.take(requests, conditions), strict=True))
     return [Told(question, trials[_key(question)]) for question in questions]
+
+
+async def steady(case: Case, told: Sequence[Told]) -> list[Told]:
+    """What holds when it is asked again: where a judge decides, once is chance."""
+    if not case.description.needs_judge or not told:
+        return list(told)
+    some = told[:MOST_AGAIN]
+    again = await ask(case, [replace(one.question, times=AGAIN) for one in some])
+    return [
+        one
+        for one, more in zip(some, again, strict=True)
+        if all(isinstance(each, Scored) and abs(each.score.value - (one.reward or 0.0)) < EPSILON for each in more.trial.scores)
+    ]
 
 
 def found(

@@ -7,7 +7,6 @@ that stays a lead.
 
 import ast
 import copy
-from collections import defaultdict
 from random import Random
 from typing import Any, cast
 
@@ -29,15 +28,34 @@ ENOUGH = 4
 async def look_at_criteria(case: Case) -> list[Finding]:
     """Every check tells some work from other work."""
     some = await fields(case, 6)
-    asked = [request for field in some for request in _works(field, Random(case.seed))]  # noqa: S311 - seeded
-    trials = [*(trial for field in some for trial in (field.golden, field.idle)), *await case.take(asked)]
-    seen: dict[str, list[CheckResult]] = defaultdict(list)
+    works = [(field, request) for field in some for request in _works(field, Random(case.seed))]  # noqa: S311 - seeded
+    trials = await case.take([request for _, request in works])
+    graded: dict[str, list[Trial]] = {field.task.id: [field.golden, field.idle] for field in some}
+    for (field, _), trial in zip(works, trials, strict=True):
+        graded[field.task.id].append(trial)
+    seen: dict[str, list[CheckResult] | None] = {}
+    for each in graded.values():
+        for name in _names(each[0]):
+            results = _results(name, each)
+            before = seen.get(name, [])
+            seen[name] = None if results is None or before is None else [*before, *results]
+    dead = [results for results in seen.values() if results and len(results) >= ENOUGH and _always(results)]
+    return [_finding(case, some, results, len(results)) for results in dead]
+
+
+def _names(trial: Trial) -> list[str]:
+    return [check.id for check in trial.score.checks] if trial.score else []
+
+
+def _results(check: str, trials: list[Trial]) -> list[CheckResult] | None:
+    """What a check said to every work of a task; None if some of them it never saw, because grading broke or it was not asked."""
+    found: list[CheckResult] = []
     for trial in trials:
-        for check in trial.score.checks if trial.score else ():
-            if check.verdict is not Verdict.SUPPRESSED:
-                seen[check.id].append(check)
-    dead = [results for results in seen.values() if len(results) >= ENOUGH and _always(results)]
-    return [_finding(case, some, results, len(trials)) for results in dead]
+        result = next((each for each in (trial.score.checks if trial.score else ()) if each.id == check), None)
+        if result is None or result.verdict is Verdict.SUPPRESSED:
+            return None
+        found.append(result)
+    return found
 
 
 def _always(results: list[CheckResult]) -> bool:

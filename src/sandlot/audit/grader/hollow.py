@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from sandlot.audit.case import Case, Probe
 from sandlot.audit.choice import SURE
 from sandlot.audit.finding import Finding, Layer, Severity
-from sandlot.audit.grader.asking import EPSILON, NONSENSE, Field, Question, Told, ask, fields, found, needs_golden, plain
+from sandlot.audit.grader.asking import EPSILON, NONSENSE, Field, Question, Told, ask, fields, found, needs_golden, plain, steady
 from sandlot.stats import beta_cdf
 
 EMPTY = ("", " \n\t", ".", "-", "...", "null", "N/A", "?")
@@ -103,6 +103,9 @@ KINDS = {
     "pattern": Kind("D02.pattern", "an answer that is a pattern earns full marks", _fixed(*PATTERNS), whole=True),
     "number": Kind("D02.nan", "a number that is none earns full marks", _fixed(*NUMBERS), whole=True),
 }
+NONE = Kind("D02.nonsense", "an answer to nothing earns points", _fixed(NONSENSE))
+OFTEN = 0.2
+"""On so large a share of tasks it is no coincidence."""
 FIXES = {
     "options": "compare the whole answer, or the one part the prompt asks for; never look for the key somewhere inside",
     "code": "parse the answer (int, float, json) instead of evaluating it",
@@ -139,33 +142,34 @@ async def look_at_hollow(case: Case) -> list[Finding]:
             least = case.floor + EPSILON  # an idle agent is an empty answer, so it is no measure of it
         if one.reward is not None and one.reward > least and (not kind.whole or one.reward >= one.question.field.best - EPSILON):
             earned[one.question.kind].append(one)
-    return [_finding(case, name, told, len(some)) for name, told in earned.items()]
+    held = {name: await steady(case, each) for name, each in earned.items()}
+    return [_finding(case, name, each, len(some)) for name, each in held.items() if each]
 
 
 def _right(answer: str, field: Field) -> bool:
-    """True if it may well be the solution: then it proves nothing."""
+    """True if it may well be the solution, or be read as it by whoever takes the first or last thing said: it proves nothing."""
     said, golden = plain(answer), plain(field.answer)
-    return (
-        said == golden
-        or answer.strip() == field.answer.strip()
-        or (bool(golden) and len(golden) > len(said) / 2 and golden in said)
-    )
+    if said == golden or answer.strip() == field.answer.strip():
+        return True
+    return bool(golden) and (said.startswith(golden) or said.endswith(golden) or (len(golden) > len(said) / 2 and golden in said))
 
 
 def _finding(case: Case, name: str, told: list[Told], num_tasks: int) -> Finding:
     most = max(one.reward or 0.0 for one in told)
     gain = most - max(case.floor, min(one.question.field.idle.reward or 0.0 for one in told))
-    code, title = (
-        ("D02.nonsense", "an answer to nothing earns points") if name == "nonsense" else (KINDS[name].code, KINDS[name].title)
-    )
+    kind = KINDS.get(name, NONE)
     best = [one for one in told if (one.reward or 0.0) >= most - EPSILON]
+    tasks = len({one.question.field.task.id for one in told})
+    often = tasks >= max(2, OFTEN * num_tasks)
+    judged = case.description.needs_judge and name in {"options", "echo"}  # it may have been asked whether all of it is there
     return found(
-        code,
-        f"{title} (up to {most:g}, on {len({one.question.field.task.id for one in told})} of {num_tasks} tasks)",
+        kind.code,
+        f"{kind.title} (up to {most:g}, on {tasks} of {num_tasks} tasks)",
         "hollow-answers",
         best,
         expected=f"a reward of at most {case.floor:g}",
-        severity=Severity.HIGH if gain > SMALL else Severity.LOW,
+        severity=Severity.HIGH if gain > SMALL and often else Severity.LOW,
+        sure=not judged and (often or not kind.whole),
         fix=FIXES.get(name, ""),
     )
 
@@ -193,9 +197,10 @@ async def look_at_guesses(case: Case) -> list[Finding]:
     if not passed or len(everyone) < 8:
         return []
     guess, right = max(passed.items(), key=lambda item: len(item[1]))
+    right = await steady(case, right)
     options = len({plain(field.answer) for field in everyone})
     chance = 1 / options if options else 1.0
-    by_luck = beta_cdf(chance, len(right), len(everyone) - len(right) + 1)  # so many or more of them right, at chance
+    by_luck = beta_cdf(chance, max(1, len(right)), len(everyone) - len(right) + 1)  # so many or more of them right, at chance
     if len(right) / len(everyone) <= max(GUESSABLE, chance + MARGIN) or by_luck > LUCK:
         return []
     title = f"`{guess[:60]}` is right for {len(right)} of {len(everyone)} tasks; by chance it would be {chance:.0%}"
@@ -225,9 +230,10 @@ async def look_at_length(case: Case) -> list[Finding]:
             short = by[field.task.id, name, len(text)]
             most = max((by[field.task.id, name, len(text) * count] for count in LENGTHS[1:]), key=lambda one: one.reward or 0.0)
             if (most.reward or 0.0) > max(case.floor, short.reward or 0.0) + EPSILON:
-                slow = most.trial.seconds > max(LATE_S, 5 * short.trial.seconds)
+                slow = most.trial.seconds > max(LATE_S, 2 * short.trial.seconds)
                 (late if slow else longer).append(most)
     found_here: list[Finding] = []
+    late, longer = await steady(case, late), await steady(case, longer)
     if late:
         title = f"an answer that takes long to grade gets {late[0].reward:g}, though a short one of the same words gets nothing"
         found_here.append(

@@ -6,11 +6,12 @@ in backticks) makes other forms the agent's mistake; a prompt that names two for
 
 import re
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 
 from sandlot.audit.case import Case, Probe
 from sandlot.audit.finding import Finding, Layer, Severity
-from sandlot.audit.grader.asking import EPSILON, NONSENSE, Field, Question, Told, ask, fields, found, needs_golden, plain
+from sandlot.audit.grader.asking import EPSILON, NONSENSE, Field, Question, Told, ask, fields, found, needs_golden, plain, steady
 from sandlot.audit.grader.spelling import near, same
 from sandlot.stats import wilson
 
@@ -23,6 +24,7 @@ STRICT = re.compile(
 FORMS = {"a fraction": re.compile(r"(?i)\bfractions?\b"), "a decimal number": re.compile(r"(?i)\bdecimal")}
 """Spellings that a prompt may offer by name."""
 GATE = 0.05
+OTHER = "another task's answer"
 
 
 async def look_at_spellings(case: Case) -> list[Finding]:
@@ -34,12 +36,59 @@ async def look_at_spellings(case: Case) -> list[Finding]:
         for other in same(field.answer)
         if other.text != field.answer and (other.kind not in FORMS or _offers(f"{case.description.system}\n{field.prompt}"))
     ]
+    grave = {other.kind for field in some for other in same(field.answer) if other.strong}
     told, read = await _asked(case, some, questions)
     kinds: dict[str, list[Told]] = defaultdict(list)
     for one in told:
         if one.question.field.task.id in read:
             kinds[one.question.kind].append(one)
-    return [finding for kind, each in kinds.items() if (finding := _refused(case, kind, each)) is not None]
+    refused = [each for kind, each_told in kinds.items() if (each := _refused(case, kind, each_told)) is not None]
+    groups = ((True, True), (True, False), (False, True), (False, False))
+    sorts = [[each for each in refused if (each.sure, each.offered) == group] for group in groups]
+    return [_spelled(each, grave) for each in sorts if each]
+
+
+@dataclass(frozen=True, slots=True)
+class _Refused:
+    """One other spelling that loses."""
+
+    kind: str
+    told: list[Told]
+    share: str
+    sure: bool
+    offered: bool
+
+
+def _refused(case: Case, kind: str, each: list[Told]) -> _Refused | None:
+    lost = [one for one in each if one.reward is not None and not _full(one)]
+    if not lost:
+        return None
+    rate = wilson(len(lost), len(each))
+    offered = kind in FORMS
+    loose = all(not STRICT.search(_said(case, one)) for one in lost)
+    sure = (offered or loose) and rate.low > GATE and len(lost) >= 2
+    return _Refused(kind, lost, f"{len(lost)} of {len(each)}", sure, offered)
+
+
+def _spelled(refused: list[_Refused], grave: Collection[str]) -> Finding:
+    """One finding for all spellings a grader refuses: the cause is one, it compares texts."""
+    first = refused[0]
+    kinds = ", ".join(f"{each.kind} ({each.share} tasks)" for each in refused)
+    title = f"the right answer spelled otherwise loses: with {kinds}"
+    if first.offered:
+        title = f"the prompt allows another form, and the grader takes less of it: {kinds}"
+    serious = first.sure and any(each.kind in grave or each.offered for each in refused)
+    told = [one for each in refused if not serious or each.kind in grave or each.offered for one in each.told]
+    return found(
+        "D15.form" if first.offered else "D22.spelling",
+        title,
+        "spellings",
+        told,
+        expected="the score of the golden answer: it says the same",
+        severity=Severity.HIGH if serious else Severity.LOW,
+        sure=first.sure,
+        fix="compare values, not texts; or say in the prompt which form counts",
+    )
 
 
 async def look_at_near_misses(case: Case) -> list[Finding]:
@@ -48,25 +97,57 @@ async def look_at_near_misses(case: Case) -> list[Finding]:
     questions = [Question(field, other.kind, other.text, solved=True) for field in some for other in near(field.answer)]
     strong = {(field.task.id, other.text): other.strong for field in some for other in near(field.answer)}
     questions += [
-        Question(field, "another task's answer", other, solved=True)
-        for place, field in enumerate(some)
-        for other in _others(field, some, place)
+        Question(field, OTHER, other, solved=True) for place, field in enumerate(some) for other in _others(field, some, place)
     ]
     told, read = await _asked(case, some, questions)
     kinds: dict[str, list[Told]] = defaultdict(list)
     for one in told:
         if one.question.field.task.id in read and plain(one.question.answer) != plain(one.question.field.answer):
             kinds[one.question.kind].append(one)
-    everyone = len(some)
-    return [
-        finding
-        for kind, each in kinds.items()
-        if (
-            finding := _accepted(
-                kind, each, everyone, strong=strong.get((each[0].question.field.task.id, each[0].question.answer), True)
-            )
-        )
+    accepted = [
+        each
+        for kind, asked in kinds.items()
+        if (each := _accepted(kind, await steady(case, [one for one in asked if _full(one)]), len(asked), len(some), strong))
     ]
+    groups = ((True, True), (True, False), (False, True), (False, False))
+    sorts = [[each for each in accepted if (each.sure, each.kind == OTHER) == group] for group in groups]
+    return [_passed(each) for each in sorts if each]
+
+
+@dataclass(frozen=True, slots=True)
+class _Accepted:
+    """One kind of wrong answer that passes."""
+
+    kind: str
+    told: list[Told]
+    share: str
+    sure: bool
+
+
+def _accepted(kind: str, passed: list[Told], num: int, everyone: int, strong: dict[tuple[str, str], bool]) -> _Accepted | None:
+    if not passed:
+        return None
+    rate = wilson(len(passed), num)
+    tasks = len({one.question.field.task.id for one in passed})
+    clear = all(strong.get((one.question.field.task.id, one.question.answer), True) for one in passed)
+    often = kind == OTHER or len(passed) / num >= 0.5
+    sure = clear and often and rate.low > GATE and tasks >= min(3, everyone)
+    return _Accepted(kind, passed, f"{len(passed)} of {num}, {rate.low:.0%}-{rate.high:.0%}", sure)
+
+
+def _passed(accepted: list[_Accepted]) -> Finding:
+    """One finding for all near misses that pass: the cause is one, how answers are compared."""
+    first = accepted[0]
+    kinds = ", ".join(f"{each.kind} ({each.share})" for each in accepted)
+    return found(
+        "D22.collision" if first.kind == OTHER else "D22.near",
+        f"a wrong answer passes: {kinds}",
+        "near-misses",
+        [one for each in accepted for one in each.told],
+        expected="less than the score of the golden answer: it says something else",
+        severity=Severity.HIGH if first.sure else Severity.LOW,
+        sure=first.sure,
+    )
 
 
 async def _asked(case: Case, some: Sequence[Field], questions: Sequence[Question]) -> tuple[list[Told], set[str]]:
@@ -79,48 +160,6 @@ async def _asked(case: Case, some: Sequence[Field], questions: Sequence[Question
 
 def _full(one: Told) -> bool:
     return one.reward is not None and one.reward >= one.question.field.best - EPSILON
-
-
-def _refused(case: Case, kind: str, each: list[Told]) -> Finding | None:
-    lost = [one for one in each if one.reward is not None and not _full(one)]
-    if not lost:
-        return None
-    rate = wilson(len(lost), len(each))
-    offered = kind in FORMS
-    loose = all(not STRICT.search(_said(case, one)) for one in lost)
-    sure = (offered or loose) and rate.low > GATE and len(lost) >= 2
-    title = f"the right answer written with {kind} loses ({len(lost)} of {len(each)} tasks, {rate.low:.0%}-{rate.high:.0%})"
-    if offered:
-        title = f"the prompt allows {kind}, and the grader takes less of it ({len(lost)} of {len(each)} tasks)"
-    return found(
-        "D15.form" if offered else "D22.spelling",
-        title,
-        "spellings",
-        lost,
-        expected=f"the score of `{lost[0].question.field.answer[:60]}`: it says the same",
-        severity=Severity.HIGH if sure else Severity.LOW,
-        sure=sure,
-        fix="compare values, not texts; or say in the prompt which form counts",
-    )
-
-
-def _accepted(kind: str, each: list[Told], everyone: int, *, strong: bool) -> Finding | None:
-    passed = [one for one in each if _full(one)]
-    if not passed:
-        return None
-    rate = wilson(len(passed), len(each))
-    tasks = len({one.question.field.task.id for one in passed})
-    often = len(passed) / len(each)
-    sure = strong and rate.low > GATE and tasks >= min(3, everyone) and (often >= 0.5 or kind == "another task's answer")
-    return found(
-        "D22.collision" if kind == "another task's answer" else "D22.near",
-        f"a wrong answer passes: {kind} ({len(passed)} of {len(each)} asked, {rate.low:.0%}-{rate.high:.0%})",
-        "near-misses",
-        passed,
-        expected=f"less than the score of `{passed[0].question.field.answer[:60]}`",
-        severity=Severity.HIGH if sure else Severity.LOW,
-        sure=sure,
-    )
 
 
 def _others(field: Field, some: Sequence[Field], place: int) -> list[str]:

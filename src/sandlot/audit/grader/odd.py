@@ -1,7 +1,7 @@
 """Answers and files that no author thought of: a grader decides `not met`, it does not break.
 
-Answers are put on what the golden solution left, so that they are really read. Files the agent leaves may be missing, empty,
-binary or huge: agents leave all of that.
+Answers are put on what the golden solution left, so that they are really read. Files that an agent can write as it likes may be
+missing, empty, binary or huge: agents leave all of that. Files that only tools write are as the tools make them.
 """
 
 import re
@@ -83,7 +83,7 @@ HUGE = 1 << 20
 async def look_at_damage(case: Case) -> list[Finding]:
     """Whatever files an agent leaves, and however far it got, there is a score."""
     some = await fields(case, 6)
-    damaged = [(field, how, request) for field in some for how, request in _damaged(field, case.seed)]
+    damaged = [(field, how, request) for field in some for how, request in _damaged(field, case.seed, free=_free(case))]
     trials = await case.take([request for _, _, request in damaged])
     ways: dict[tuple[str, str], list[tuple[Field, str, Trial]]] = defaultdict(list)
     for (field, how, _), trial in zip(damaged, trials, strict=True):
@@ -132,7 +132,25 @@ def _idle_crash(field: Field, way: tuple[str, str]) -> Finding:
     )
 
 
-def _damaged(field: Field, seed: int) -> list[tuple[str, Regrade]]:
+SHELL = re.compile(r"(?i)^(?:command|cmd|script|code|shell|bash|program)$")
+
+
+def _free(case: Case) -> bool:
+    """True if a tool takes commands: then any file may hold anything."""
+    return any(
+        SHELL.match(name) for tool in case.description.tools for name in (tool.name, *tool.parameters.get("properties", {}))
+    )
+
+
+def _written(field: Field, path: str, content: bytes) -> bool:
+    """True if the golden solution handed a tool what now stands in the file: somebody else may hand it something else."""
+    said = [str(value) for node in (field.golden.trace.turns() if field.golden.trace else ()) for call in node.message.calls
+            for value in call.arguments.values()]  # fmt: skip
+    text = content.decode("utf-8", "replace").strip()
+    return any(path in value for value in said) and any(text and text in value for value in said)
+
+
+def _damaged(field: Field, seed: int, *, free: bool) -> list[tuple[str, Regrade]]:
     """What the golden solution left with one thing otherwise: each as a few words and the request."""
     trace = field.golden.trace
     assert trace is not None
@@ -143,7 +161,8 @@ def _damaged(field: Field, seed: int) -> list[tuple[str, Regrade]]:
     for path in wrote:
         rest = {name: file for name, file in evidence.files.items() if name != path}
         changes.append((f"{path} is missing", msgspec.structs.replace(evidence, files=rest), {}))
-        for what, data in _contents(field.golden.files.get(evidence.files[path].blob or "", b""), seed):
+        golden = field.golden.files.get(evidence.files[path].blob or "", b"")
+        for what, data in _contents(golden, seed) if free or _written(field, path, golden) else ():
             files = rest | {path: FileRecord(size=len(data), blob=digest(data))}
             changes.append((f"{path} is {what}", msgspec.structs.replace(evidence, files=files), {digest(data): data}))
     changes += [(how, msgspec.structs.replace(evidence, state=state), {}) for how, state in _halfway(field)]

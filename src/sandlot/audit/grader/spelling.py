@@ -24,30 +24,34 @@ class Spelling:
     kind: str
     text: str
     strong: bool = True
-    """For a near one: nobody could take it for right."""
+    """Nobody could take it for something else, or for a near one: for right."""
 
 
 def same(golden: str) -> list[Spelling]:
     """The same value, written as somebody else would."""
     text = golden.strip()
-    found = [Spelling("space around it", f"  {text}\n"), Spelling("a full stop after it", f"{text}.")]
+    found = [
+        Spelling("space around it", f"  {text}\n", strong=False),
+        Spelling("a full stop after it", f"{text}.", strong=False),
+    ]
     number = NUMBER.fullmatch(text)
     if number:
         return found + _numbers(number)
     if ratio := RATIO.fullmatch(text):
         return found + _ratios(Fraction(int(ratio[1]), int(ratio[2]))) if int(ratio[2]) else found
     if re.fullmatch(r"[A-Za-z]+(?: [A-Za-z]+){0,3}", text) and len(text) > 1:
-        return [*found, Spelling("capitals", text.upper()), Spelling("small letters", text.lower())]
+        return [*found, Spelling("capitals", text.upper(), strong=False), Spelling("small letters", text.lower(), strong=False)]
     if len(listed(text)) >= 2:
         joint = "," if ", " in text else ", "
-        return [*found, Spelling("space between elements", text.replace(", ", ",") if joint == "," else text.replace(",", ", "))]
+        other = text.replace(", ", ",") if joint == "," else text.replace(",", ", ")
+        return [*found, Spelling("space between elements", other, strong=False)]
     return found if 0 < len(text) < 40 and "\n" not in text else []
 
 
 def _numbers(number: re.Match[str]) -> list[Spelling]:
     sign, whole, part = number["sign"], number["whole"], number["part"] or ""
     unit = f"{number['space'] or ''}{number['unit'] or ''}"
-    found = [Spelling("a zero behind", f"{sign}{whole}{part or '.'}0{unit}")]
+    found = [Spelling("a zero behind" if part else "a decimal zero", f"{sign}{whole}{part or '.'}0{unit}", strong=bool(part))]
     if len(whole) > 3:
         found.append(Spelling("a separator of thousands", f"{sign}{int(whole):,}{part}{unit}"))
     if part.endswith("0"):

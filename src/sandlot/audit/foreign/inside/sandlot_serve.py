@@ -1,4 +1,4 @@
-"""Runs what somebody else wrote, for whoever holds the other end of the wire: `python serve.py`.
+"""Runs what somebody else wrote, for whoever holds the other end of the wire: `python sandlot_serve.py`.
 
 The foreign code is imported once, here, and called in children forked from that moment, so that every batch begins as if nothing
 had been called before. A child that hangs or dies is ended with all it started, the request it was at is told to be lost, and
@@ -61,10 +61,11 @@ CALLS: list[Callable[[dict[str, Any]], dict[str, Any]]] = []
 def ready(spec: dict[str, Any]) -> dict[str, Any]:
     """Import the foreign code under the conditions asked for, and say what it is."""
     try:
-        sys.path[:0] = [str(Path(__file__).resolve().parent)]
-        importlib.import_module("surroundings").surround(spec["conditions"])
+        here = str(Path(__file__).resolve().parent)
+        sys.path[:0] = [here]
+        importlib.import_module("sandlot_surroundings").surround(spec["conditions"])
         module = importlib.import_module(spec["program"])
-        sys.path[:0] = spec["path"]
+        sys.path[:] = [*spec["path"], *(folder for folder in sys.path if folder != here)]  # theirs first, and none of ours
         call, facts = module.load(spec)
     except BaseException as error:  # noqa: BLE001 - whatever it raises, exits included, is the answer
         return {"failed": "".join(traceback.format_exception(type(error), error, error.__traceback__))[-4000:]}
@@ -289,7 +290,7 @@ def live(batch: dict[str, Any], take: list[int], writing: int, closed: tuple[int
 def take_one(batch: dict[str, Any], index: int) -> dict[str, Any]:
     """One request, and what came of it."""
     if batch["random_seed"] is not None:
-        sys.modules["surroundings"].seed(batch["random_seed"] + index)
+        sys.modules["sandlot_surroundings"].seed(batch["random_seed"] + index)
     start = time.perf_counter()
     results = CALLS[0](batch["requests"][index])
     seconds = time.perf_counter() - start
