@@ -1,6 +1,6 @@
 """The scripted layer: every probe that plays rollouts through the world and the tools an agent has."""
 
 from sandlot.audit.case import Probe
-from sandlot.audit.scripted import floor, staleness
+from sandlot.audit.scripted import controls, drift, floor, saving, staleness
 
-PROBES: tuple[Probe, ...] = (*floor.PROBES, *staleness.PROBES)
+PROBES: tuple[Probe, ...] = (*controls.PROBES, *floor.PROBES, *staleness.PROBES, *drift.PROBES, *saving.PROBES)
