@@ -7,7 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PYTHONDONTWRITEBYTECODE = 1
 
-.PHONY: install demo test test-system test-vllm test-trl test-gym check format docs bench clean
+.PHONY: install demo gallery test test-system test-vllm test-trl test-gym check format docs bench clean
 
 install: $(VENV)/installed
 
@@ -37,6 +37,11 @@ test-system: install
 # The token dialect against a real vLLM on the CPU, in a venv of its own outside this folder: 3.5 GB and minutes the first time.
 test-vllm: install
 	@sh tests/foreign/vllm.sh $(BIN)
+
+# The auditor held to its gallery: every planted defect found, nothing confirmed against a clean twin; then once more with other names.
+gallery: install
+	@$(BIN)/python environments/broken/sweep.py
+	@$(BIN)/python environments/broken/sweep.py --renamed 1
 
 # TRL and verl on our exports, and TRL's GRPO on our environments, each in a venv of its own: 10 GB and minutes the first time.
 test-trl: install

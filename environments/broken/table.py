@@ -1,9 +1,14 @@
-"""Rewrites the table in README.md from the folders' `defect.toml` files: `python environments/broken/table.py`."""
+"""The table in README.md, from the folders' `defect.toml` files and from what the last sweep found (`found.json`).
 
+`sweep.py` writes both; `python environments/broken/table.py` renews the table alone.
+"""
+
+import json
 import tomllib
 from pathlib import Path
 
 HERE = Path(__file__).parent
+FOUND = HERE / "found.json"
 MARK = "<!-- table -->"
 NEEDS = {"judge": "a judge: `{judge}` of `judges.py`", "reference": "`{reference}`", "manifest": "`{manifest}`"}
 
@@ -12,12 +17,15 @@ def table() -> str:
     """One row a folder, in the order of the codes."""
     rows = [(tomllib.loads(path.read_text(encoding="utf-8")), path.parent.name) for path in HERE.glob("*/defect.toml")]
     lines = [
-        "| code | folder | what is planted | layer that should find it | the auditor is also given |",
-        "|---|---|---|---|---|",
+        "| code | folder | what is planted | layer that should find it | the auditor is also given | found by |",
+        "|---|---|---|---|---|---|",
     ]
+    found: dict[str, str] = json.loads(FOUND.read_text(encoding="utf-8")) if FOUND.exists() else {}
     for said, name in sorted(rows, key=lambda row: (row[0]["code"], row[1])):
         given = NEEDS[said["needs"]].format(**said) if "needs" in said else ""
-        lines.append(f"| {said['code']} | [{name}]({name}) | {said['what']} | {said['layer']} | {given} |")
+        lines.append(
+            f"| {said['code']} | [{name}]({name}) | {said['what']} | {said['layer']} | {given} | {found.get(name, '')} |"
+        )
     return "\n".join(lines)
 
 
@@ -25,6 +33,12 @@ def page() -> str:
     """The page with its table renewed."""
     head, _, _ = (HERE / "README.md").read_text(encoding="utf-8").partition(MARK)
     return f"{head}{MARK}\n\n{table()}\n"
+
+
+def write(found: dict[str, str]) -> None:
+    """Keep what a sweep found, and renew the page."""
+    FOUND.write_text(json.dumps(found, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+    (HERE / "README.md").write_text(page(), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,138 @@
+"""Audits the whole gallery, and holds the auditor to it: `make gallery`, or `python environments/broken/sweep.py [NAME ...]`.
+
+Every planted defect must be found under its code, confirmed by a witness; nothing may be confirmed against a clean twin. What
+came out is written into README.md. `--renamed SEED` does the same on a copy in which every name its authors chose is another one.
+"""
+
+import argparse
+import subprocess
+import sys
+import tempfile
+import tomllib
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from sandlot.audit.audit import Audit, Verdict
+from sandlot.audit.auditing import Given, audit
+from sandlot.audit.environment import EnvironmentSubject
+from sandlot.audit.finding import Finding, Standing
+
+HERE = Path(__file__).resolve().parent
+AT_ONCE = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Swept:
+    """One folder, both twins audited."""
+
+    name: str
+    code: str
+    broken: Audit
+    clean: Audit
+
+    @property
+    def found(self) -> Finding | None:
+        """The confirmed finding of what is planted."""
+        return next((each for each in self.broken.findings if _confirmed(each) and each.code.startswith(self.code)), None)
+
+    @property
+    def alarms(self) -> list[Finding]:
+        """What was confirmed against the clean twin."""
+        return [each for each in self.clean.findings if _confirmed(each)]
+
+    @property
+    def right(self) -> bool:
+        """The defect is found, the twin is left alone, and both were looked at whole."""
+        return self.found is not None and not self.alarms and self.clean.verdict is Verdict.SHIP
+
+    def line(self) -> str:
+        """For a person."""
+        found = f"{self.found.code} by {self.found.probe}" if self.found else "NOT FOUND"
+        others = sorted({each.code for each in self.broken.findings if _confirmed(each)})
+        alarms = ", ".join(f"{each.code} by {each.probe}: {each.title}" for each in self.alarms)
+        twin = f"twin {self.clean.verdict.value}" + (f" ({alarms})" if alarms else "")
+        return f"{'ok  ' if self.right else 'BAD '} {self.name:28} {self.code}  {found}  [{', '.join(others)}]  {twin}"
+
+
+def _confirmed(finding: Finding) -> bool:
+    return finding.standing is Standing.CONFIRMED
+
+
+async def swept(folder: Path, judges: str | None = None) -> Swept:
+    """Both twins of a folder, with what its `defect.toml` says the auditor is given."""
+    said: dict[str, Any] = tomllib.loads((folder / "defect.toml").read_text(encoding="utf-8"))
+    judge = f"openai:{said['judge']}@{judges}" if "judge" in said and judges else None
+    audits = [
+        await audit(
+            EnvironmentSubject(str(folder / f"{twin}.py"), judge=judge, patience_s=30.0),
+            Given(
+                named=str(folder / f"{twin}.py"),
+                judge=judge,
+                reference=folder / said["reference"] if "reference" in said else None,
+                manifest=folder / said["manifest"] if "manifest" in said else None,
+            ),
+        )
+        for twin in ("broken", "clean")
+    ]
+    return Swept(folder.name, said["code"], *audits)
+
+
+@contextmanager
+def serving() -> Generator[str]:
+    """The judges of `judges.py`, at a URL."""
+    command = [sys.executable, HERE / "judges.py"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:  # noqa: S603 - our own file
+        assert server.stdout is not None
+        try:
+            yield server.stdout.readline().split()[-1]
+        finally:
+            server.kill()
+
+
+async def sweep(folders: list[Path], judges: str) -> list[Swept]:
+    """Every folder, two at a time."""
+    done: list[Swept] = []
+    places = anyio.CapacityLimiter(AT_ONCE)
+
+    async def one(folder: Path) -> None:
+        async with places:
+            done.append(await swept(folder, judges))
+            print(done[-1].line(), flush=True)  # noqa: T201 - a script
+
+    async with anyio.create_task_group() as group:
+        for folder in folders:
+            group.start_soon(one, folder)
+    return sorted(done, key=lambda each: (each.code, each.name))
+
+
+def main() -> int:
+    """Sweep, tell, and write the table."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("names", nargs="*", help="only these folders")
+    parser.add_argument("--renamed", type=int, metavar="SEED", help="on a copy with other names")
+    flags = parser.parse_args()
+    with tempfile.TemporaryDirectory() as copy, serving() as judges:
+        place = HERE
+        if flags.renamed is not None:
+            command = [sys.executable, HERE / "rename.py", copy, "--seed", str(flags.renamed)]
+            subprocess.run(command, check=True)  # noqa: S603 - our own file
+            place = Path(copy)
+        folders = sorted(path.parent for path in place.glob("*/defect.toml"))
+        chosen = [folder for folder in folders if not flags.names or folder.name in flags.names]
+        done = anyio.run(sweep, chosen, judges)
+    wrong = [each for each in done if not each.right]
+    print(f"{len(done) - len(wrong)} of {len(done)} pairs as they should be")  # noqa: T201 - a script
+    if flags.renamed is None and not flags.names:
+        from table import write  # noqa: PLC0415 - beside this file
+
+        write({each.name: f"`{each.found.probe}` ({each.found.code})" if each.found else "missed" for each in done})
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
