@@ -12,6 +12,9 @@ import msgspec
 import typer
 
 from sandlot import errors, limits, ports, rubric, task, trace
+from sandlot.audit import audit, finding, waivers
+from sandlot.audit.auditing import PANEL
+from sandlot.audit.defects import DEFECTS
 from sandlot.cli.main import app
 from sandlot.env import folder
 from sandlot.grade.library import LIBRARY
@@ -31,13 +34,31 @@ def pages() -> dict[str, str]:
     return {
         "commands.md": HEADER + commands(),
         "config.md": HEADER + records("Configuration", [folder, limits, config, parts]),
-        "records.md": HEADER + records("Records", [task, rubric, trace, item, labels]),
+        "records.md": HEADER + records("Records", [task, rubric, trace, item, labels, finding, audit, waivers]),
         "ports.md": HEADER + protocols(),
         "errors.md": HEADER + "# Errors\n\n```text\n" + inspect.cleandoc(errors.__doc__ or "") + "\n```\n",
         "checks.md": HEADER + ready_checks(),
         "taxonomy.md": HEADER + taxonomy(),
+        "defects.md": HEADER + defects(),
         "rubric.schema.json": json.dumps(rubric_schema(), indent=2, sort_keys=True) + "\n",
     }
+
+
+def defects() -> str:
+    """What an audit looks for, and which probes can find it."""
+    lines = [
+        "# Defects",
+        "",
+        "What `sandlot audit` looks for. A finding's code is one of these, with a word for the variant.",
+        "",
+    ]
+    lines += ["| code | defect | what a model learns from it | mend | probes |", "|---|---|---|---|---|"]
+    for code, defect in DEFECTS.items():
+        probes = ", ".join(f"`{probe.name}`" for probe in PANEL if code in probe.codes)
+        lines.append(
+            f"| {code} | {defect.name} | {defect.harm} | {defect.fix} | {probes or 'not by an audit of the environment alone'} |"
+        )
+    return "\n".join(lines) + "\n"
 
 
 def commands() -> str:

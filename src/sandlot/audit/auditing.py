@@ -11,6 +11,7 @@ from sandlot.audit.audit import Audit, Wanted, Watch, chosen_tasks, examine, sep
 from sandlot.audit.case import Case, Probe
 from sandlot.audit.differential.panel import PROBES as DIFFERENTIAL
 from sandlot.audit.grader.panel import PROBES as GRADER
+from sandlot.audit.played.panel import PROBES as PLAYED
 from sandlot.audit.scripted.panel import PROBES as SCRIPTED
 from sandlot.audit.static.panel import PROBES as STATIC
 from sandlot.audit.subject import Description, Subject
@@ -18,7 +19,7 @@ from sandlot.audit.waivers import read_waivers
 from sandlot.errors import ConfigError
 from sandlot.task import Task
 
-PANEL: tuple[Probe, ...] = (*STATIC, *GRADER, *SCRIPTED, *DIFFERENTIAL)
+PANEL: tuple[Probe, ...] = (*STATIC, *GRADER, *SCRIPTED, *DIFFERENTIAL, *PLAYED)
 MOST_TASKS = 100
 """Tasks that are played, unless more are asked for; what can be read of the others is read."""
 
@@ -36,6 +37,8 @@ class Given:
     judge: str | None = None
     reference: Path | None = None
     manifest: Path | None = None
+    rollouts: Path | None = None
+    reviewed: Path | None = None
     declarations: Path | None = None
     """The file with waivers."""
     wanted: Wanted = field(default_factory=Wanted)
@@ -57,6 +60,8 @@ async def audit(subject: Subject, given: Given, watch: Watch = lambda _probe, _r
         judge=given.judge,
         reference=given.reference,
         manifest=given.manifest,
+        rollouts=given.rollouts,
+        reviewed=given.reviewed,
     )
     layers, findings = await examine(case, _probes(given.wanted), given.wanted, watch)
     today = dt.datetime.now(tz=dt.UTC).date().isoformat()

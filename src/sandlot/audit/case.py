@@ -49,7 +49,10 @@ class Case:
     """A sample of the real data that the environment's data stands for."""
     manifest: Path | None = None
     """The tools as they are served in production: a JSON list of MCP tool specs."""
-    model: str | None = None
+    rollouts: Path | None = None
+    """A run of a model in this environment."""
+    reviewed: Path | None = None
+    """A run whose rollouts people have labelled."""
     _golden: dict[str, Trial] | None = None
     _idle: dict[str, Trial] | None = None
     taken: int = 0

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from sandlot.audit.finding import Layer
-from sandlot.cli.options import RUNS, Json, Judge, Runs
+from sandlot.cli.options import RUNS, Json, Judge, Runs, run_path
 
 Option = typer.Option
 
@@ -55,6 +55,12 @@ def audit(
     manifest: Annotated[
         Path | None, Option("--manifest", metavar="FILE", help="The tools as production serves them: a JSON list of MCP tools.")
     ] = None,
+    model: Annotated[
+        str | None, Option("--model", "-m", help="Let this model play too, and look at the health of its rollouts.")
+    ] = None,
+    reviewed: Annotated[
+        str | None, Option("--reviewed", metavar="RUN", help="Take in what people labelled with `sandlot triage`.")
+    ] = None,
     sandbox: Annotated[str, Option("--sandbox", help="`native`, `docker`, or `docker:SOCKET`.")] = "native",
     patience: Annotated[float, Option("--patience", help="Seconds without a sign of life after which a trial is lost.")] = 60.0,
     runs: Runs = RUNS,
@@ -82,6 +88,8 @@ def audit(
         judge=judge,
         reference=reference,
         manifest=manifest,
+        model=model,
+        reviewed=run_path(reviewed, runs) if reviewed else None,
         sandbox=sandbox,
         patience_s=patience,
         runs=runs,

@@ -1,8 +1,9 @@
 """An audit for a person: what is being looked at, what was found, and what to do about it."""
 
+import re
 import shlex
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import anyio
@@ -19,7 +20,8 @@ from sandlot.audit.environment import EnvironmentSubject
 from sandlot.audit.finding import MANDATORY, Finding, Layer, Severity, Standing
 from sandlot.audit.foreign.grader import GraderConfig, open_grader, read_config
 from sandlot.audit.markdown import as_markdown
-from sandlot.audit.record import as_json, write_audit
+from sandlot.audit.played.rollouts import take_rollouts
+from sandlot.audit.record import FOLDER, as_json, write_audit
 from sandlot.audit.report import as_page
 from sandlot.audit.wording import WHAT_LAYERS_DO, defect_name, fix_of, layer_line, meaning, reproduce
 from sandlot.cli.options import print_json
@@ -46,6 +48,8 @@ class Asked:
     judge: str | None
     reference: Path | None
     manifest: Path | None
+    model: str | None
+    reviewed: Path | None
     sandbox: str
     patience_s: float
     runs: Path
@@ -89,7 +93,10 @@ def audited(asked: Asked, *, quiet: bool) -> tuple[Audit, Path | None]:
     """Run it, tell what goes on, and keep the reports; a part of an audit is shown and not kept."""
     if asked.limit < 1:
         raise ConfigError(f"--limit is {asked.limit}; give 1 or more")
-    layers = frozenset(asked.layers or MANDATORY)
+    if asked.model is not None and not isinstance(asked.what, str):
+        raise ConfigError("--model plays in environments; a grader has none")
+    extra = [Layer.MODEL] * (asked.model is not None) + [Layer.PEOPLE] * (asked.reviewed is not None)
+    layers = frozenset(asked.layers or (*MANDATORY, *extra))
     if asked.probes:
         layers = frozenset(probe.layer for probe in PANEL if probe.name in asked.probes) or layers
     given = Given(
@@ -100,6 +107,7 @@ def audited(asked: Asked, *, quiet: bool) -> tuple[Audit, Path | None]:
         judge=asked.judge,
         reference=asked.reference,
         manifest=asked.manifest,
+        reviewed=asked.reviewed,
         declarations=_declarations(Path(asked.what)) if isinstance(asked.what, str) else None,
         wanted=Wanted(layers=layers, probes=frozenset(asked.probes) or None),
     )
@@ -110,10 +118,19 @@ def audited(asked: Asked, *, quiet: bool) -> tuple[Audit, Path | None]:
 
 async def _go(asked: Asked, given: Given, watch: Watch) -> Audit:
     if isinstance(asked.what, str):
+        if asked.model is not None:
+            place = asked.runs / FOLDER / "rollouts" / run_name(asked.what, asked.model)
+            taken = await take_rollouts(asked.what, asked.model, place, judge=asked.judge, sandbox=asked.sandbox)
+            given = replace(given, rollouts=taken)
         subject = EnvironmentSubject(asked.what, judge=asked.judge, sandbox=asked.sandbox, patience_s=asked.patience_s)
         return await run_audit(subject, given, watch)
     async with open_grader(asked.what.config, without_sandbox=asked.what.without_sandbox) as grader:
         return await run_audit(grader, given, watch)
+
+
+def run_name(env: str, model: str) -> str:
+    """A folder for the rollouts of a model; a changed environment is refused there by the run itself."""
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", f"{Path(env).name}-{model}").strip("-.")
 
 
 def _declarations(path: Path) -> Path | None:

@@ -1,0 +1,37 @@
+"""What a model's rollouts show of the environment's health, as findings."""
+
+from sandlot.audit.case import Case
+from sandlot.audit.finding import Finding, Layer, Severity, Standing, Witness
+from sandlot.run.health.health import health_of
+from sandlot.run.health.item import Item, Mark
+from sandlot.run.results import Run
+
+NAME = "model-rollouts"
+CODES = {"failures": "D04", "timeouts": "D04", "resolution": "D06", "survivors": "D23", "drift": "D05", "surge": "D02"}
+"""The flaw behind a question of health that failed; what failed on the model's side is no flaw of the environment."""
+
+
+async def unhealthy(case: Case) -> list[Finding]:
+    """Every question that failed is confirmed by the rollouts that failed it; a warning is a lead."""
+    assert case.rollouts is not None
+    health = await health_of(Run(case.rollouts), regrades=0, replays=0, seed=case.seed)
+    return [
+        _finding(case, item, CODES[item.name])
+        for item in health.items
+        if item.name in CODES and item.mark in (Mark.FAIL, Mark.WARN)
+    ]
+
+
+def _finding(case: Case, item: Item, code: str) -> Finding:
+    failed = item.mark is Mark.FAIL
+    inputs = {"rollouts": str(case.rollouts), "look at": ", ".join(item.look) or "all of them", "figures": item.figures}
+    return Finding(
+        code=f"{code}.{item.name}",
+        title=f"rollouts of a model: {item.said}",
+        layer=Layer.MODEL,
+        probe=NAME,
+        severity=Severity.HIGH if failed else Severity.LOW,
+        standing=Standing.CONFIRMED if failed else Standing.LEAD,
+        witness=Witness(inputs=inputs, expected=f"{item.name}: ok", observed=item.said, seed=case.seed) if failed else None,
+        fix=f"see `sandlot health {case.rollouts}` and `sandlot triage {case.rollouts}`",
+    )

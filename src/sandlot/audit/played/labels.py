@@ -1,0 +1,46 @@
+"""What people said about rollouts, as findings. A person's word is a lead: it takes something executed to confirm it."""
+
+from collections import Counter
+
+from sandlot.audit.case import Case
+from sandlot.audit.finding import Finding, Layer, Severity
+from sandlot.run.triage.labels import Labelled, read_labels
+
+NAME = "labels"
+CODES = {
+    "stale_observation": "D01",
+    "hack_suspected": "D02",
+    "env_crash": "D04",
+    "env_timeout": "D04",
+    "tool_error": "D04",
+    "reset_leak": "D05",
+    "grader_crash": "D09",
+    "grader_flaky": "D10",
+    "contaminated": "D11",
+    "spec_ambiguous": "D15",
+    "judge_unparseable": "D16",
+}
+"""The flaw behind a label that blames the environment; the others blame the model, or nobody."""
+
+
+async def labelled(case: Case) -> list[Finding]:
+    """One lead for each label that speaks of a flaw."""
+    assert case.reviewed is not None
+    given = [each for each in read_labels(case.reviewed).counting if each.label in CODES]
+    times = Counter(each.label for each in given)
+    first: dict[str, Labelled] = {}
+    for each in given:
+        first.setdefault(each.label, each)
+    return [
+        Finding(
+            code=f"{CODES[label]}.{label}",
+            title=f"{each.by} labelled {each.task}/{each.rollout} `{label}`" + (f": {each.note}" if each.note else ""),
+            layer=Layer.PEOPLE,
+            probe=NAME,
+            severity=Severity.HIGH,
+            task=each.task,
+            count=times[label],
+            fix=f"look at it: sandlot show {case.reviewed}/{each.task}/{each.rollout}",
+        )
+        for label, each in first.items()
+    ]
