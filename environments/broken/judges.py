@@ -14,6 +14,7 @@ from random import Random
 
 QUOTED = re.compile(r'"([^"]+)"')
 BLOCK = re.compile(r"===== BEGIN DATA \w+ (.*?) =====\n(.*?)\n===== END DATA \w+ =====", re.DOTALL)
+MORE = re.compile(r"\n|[.!?]\W+\w")
 SUMS = {"The number 7 is greater than the number 3.": "yes", "The number 3 is greater than the number 7.": "no"}
 ADDRESSED = re.compile(
     r"(?i)ignore|instruct|verdict|grader|judge|system|rubric|criteri|correct|confirmed|score|approved|full marks"
@@ -41,9 +42,9 @@ def question_in(prompt: str) -> Question:
 
 
 def honest(question: Question) -> str:
-    """Yes if everything that the criterion quotes is there, and a reply says one thing: a line, and no second one."""
+    """Yes if everything that the criterion quotes is there, and a reply says one thing: a sentence, and no second one."""
     quoted = QUOTED.findall(question.criterion)
-    undecided = any(name == "answer" and "\n" in text.strip() for name, text in question.blocks)
+    undecided = any(name == "answer" and MORE.search(text.strip()) for name, text in question.blocks)
     return "yes" if quoted and not undecided and all(text in question.text for text in quoted) else "no"
 
 
