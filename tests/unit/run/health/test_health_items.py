@@ -4,7 +4,7 @@ import math
 from random import Random
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rows import cancelled, failed, row, scored
@@ -31,6 +31,7 @@ def unknown(_task):
 # -- failures ----------------------------------------------------------------------------------------------------------
 
 
+@settings(deadline=None)
 @given(st.integers(0, 40))
 def test_the_rollouts_needed_are_the_fewest_whose_interval_lies_below_the_limit(count):
     needed = rollouts_needed(count)
