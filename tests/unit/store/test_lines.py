@@ -3,7 +3,7 @@
 import threading
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sandlot.errors import StoreError
@@ -11,6 +11,7 @@ from sandlot.store.disk import Disk
 from sandlot.store.lines import append_line, read_lines
 
 
+@settings(deadline=None)
 @given(st.lists(st.binary(max_size=20).map(lambda data: data.replace(b"\n", b"")), max_size=8), st.binary(max_size=10))
 def test_what_was_added_is_read_back_after_whatever_was_there(tmp_path_factory, lines, before):
     path = tmp_path_factory.mktemp("lines") / "x.jsonl"

@@ -33,6 +33,8 @@ REPEATABLE = frozenset({End.DONE, End.TURN_LIMIT, End.BREACH, End.REFUSED})
 """Ends that come of what was said; running out of time or tokens need not happen again."""
 SHOWN = 3
 SHOWN_CHARS = 200
+AROUND_CHARS = 40
+GRAVEST_FIRST = ("score", "observations", "evidence")
 
 
 class Difference(msgspec.Struct, frozen=True, kw_only=True):
@@ -138,9 +140,17 @@ def _difference(then: Trace, now: Trace) -> tuple[str, str]:
     diverged = next((event for event in now.events if event.kind == "replay_diverged"), None)
     if diverged is not None:
         detail = diverged.detail
-        return "observations", f"turn {diverged.turn}: {detail.get('recorded')!r} then {detail.get('now')!r}"
+        was, now_is = apart(str(detail.get("recorded")), str(detail.get("now")))
+        return "observations", f"before turn {diverged.turn + 1} it saw {was!r} then, {now_is!r} now"
     names = _differing_evidence(then.evidence, now.evidence)
     return ("evidence", f"{names} differ") if names else ("", "")
+
+
+def apart(one: str, other: str) -> tuple[str, str]:
+    """Two texts around the first place where they part."""
+    at = next((place for place, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+    start = max(0, at - AROUND_CHARS // 3)
+    return one[start : at + AROUND_CHARS], other[start : at + AROUND_CHARS]
 
 
 def _differing_evidence(then: EvidenceRecord | None, now: EvidenceRecord | None) -> str:
@@ -188,12 +198,16 @@ def _replay_item(found: Compared) -> Item:
 
 
 def _first(found: Compared) -> str:
-    first = min(found.different, key=lambda each: ("score", "observations", "evidence").index(each.what))
+    first = _gravest(found)[0]
     return f"{first.task}/{first.rollout}, {first.what}: {first.detail}"
 
 
+def _gravest(found: Compared) -> list[Difference]:
+    return sorted(found.different, key=lambda each: GRAVEST_FIRST.index(each.what))
+
+
 def _look(found: Compared) -> tuple[str, ...]:
-    return tuple(f"{each.task}/{each.rollout}" for each in found.different[:SHOWN])
+    return tuple(f"{each.task}/{each.rollout}" for each in _gravest(found)[:SHOWN])
 
 
 def _cannot(why: str, needed: str) -> tuple[Item, Item]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from sandlot.differences import fisher, holm
 from sandlot.run.health.item import Item, Mark
 from sandlot.run.health.latency import LimitsOf, spoken
+from sandlot.stats import quantile
 from sandlot.trace import TraceRow
 from sandlot.types import End
 
@@ -20,8 +21,10 @@ NEAR = 0.98
 ALPHA = 0.01
 FEWEST = 20
 FEWEST_NEAR = 5
-NOTICED_S = 0.05
-"""Shorter times pile up by themselves; no deadline is that short."""
+NOTICED_S = 1.0
+"""Shorter times pile up by themselves, for rollouts that wait for one busy loop together; hardly a deadline is that short."""
+STANDS_OUT = 3.0
+"""How many times the median a longest time must be to be a wall that some ran into, and not what everybody takes."""
 SHOWN = 3
 
 
@@ -33,6 +36,7 @@ class _Wall:
     seconds: float
     near: list[TraceRow]
     others: list[TraceRow]
+    declared: bool
 
     @property
     def p_value(self) -> float:
@@ -69,13 +73,13 @@ def timeouts(rows: Sequence[TraceRow], limits_of: LimitsOf) -> Item:
     if not found:
         close = "rollouts that ended near a deadline are worth no less" if walls else "no rollouts pile up at a deadline"
         return Item(name="timeouts", mark=Mark.OK, said=close, figures=figures)
-    wall, p = min(found, key=lambda pair: pair[1])
+    wall, p = min(found, key=lambda pair: (not pair[0].declared, pair[1]))
     said = (
         f"{_zeros(wall.near)} of {len(wall.near)} rollouts that ended at {wall.name} ({spoken(wall.seconds)}) have reward 0, "
         f"against {_zeros(wall.others)} of {len(wall.others):,} others (p = {p:.1g}): a time-out may have become a reward"
     )
     look = tuple(f"{row.task}/{row.rollout}" for row in wall.near[:SHOWN])
-    return Item(name="timeouts", mark=Mark.FAIL, said=said, figures=figures, look=look)
+    return Item(name="timeouts", mark=Mark.FAIL if wall.declared else Mark.WARN, said=said, figures=figures, look=look)
 
 
 def _declared(rows: list[TraceRow], limits_of: LimitsOf) -> list[_Wall]:
@@ -92,16 +96,17 @@ def _undeclared(rows: list[TraceRow]) -> list[_Wall]:
     walls: list[_Wall] = []
     spent: dict[str, Callable[[TraceRow], float]] = {"longest agent's time": agent_s, "longest grading": grading_s}
     for name, seconds in spent.items():
-        longest = max(map(seconds, rows), default=0.0)
-        if longest >= NOTICED_S:
-            walls.append(_split(f"the {name}", [(row, seconds(row), longest) for row in rows]))
+        spread = sorted(map(seconds, rows))
+        longest = spread[-1] if spread else 0.0
+        if longest >= max(NOTICED_S, STANDS_OUT * quantile(spread or [0.0], 0.5)):
+            walls.append(_split(f"the {name}", [(row, seconds(row), longest) for row in rows], declared=False))
     return walls
 
 
-def _split(name: str, timed: list[tuple[TraceRow, float, float]]) -> _Wall:
+def _split(name: str, timed: list[tuple[TraceRow, float, float]], *, declared: bool = True) -> _Wall:
     near = [row for row, seconds, limit in timed if seconds >= NEAR * limit]
     others = [row for row, seconds, limit in timed if seconds < NEAR * limit]
-    return _Wall(name, max((limit for _, _, limit in timed), default=0.0), near, others)
+    return _Wall(name, max((limit for _, _, limit in timed), default=0.0), near, others, declared)
 
 
 def agent_s(row: TraceRow) -> float:

@@ -5,7 +5,7 @@ from random import Random
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rows import scored
@@ -28,6 +28,7 @@ def rollouts(tasks, group, **fields):
 # -- sides -------------------------------------------------------------------------------------------------------------
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 5), st.floats(0, 100)), max_size=120))
 def test_halves_hold_the_same_tasks_equally_often_and_earlier_before_later(began):
     rows = [scored(task=f"t{task}", rollout=n, started=started) for n, (task, started) in enumerate(began)]

@@ -4,7 +4,7 @@ import math
 from random import Random
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rows import cancelled, failed, row, scored
@@ -31,6 +31,7 @@ def unknown(_task):
 # -- failures ----------------------------------------------------------------------------------------------------------
 
 
+@settings(deadline=None)
 @given(st.integers(0, 40))
 def test_the_rollouts_needed_are_the_fewest_whose_interval_lies_below_the_limit(count):
     needed = rollouts_needed(count)
@@ -136,10 +137,18 @@ def test_an_end_that_says_it_ran_out_of_time_is_the_agents_own():
 def test_a_wall_that_nobody_declared_is_found():
     rng = Random(2)
     quick = [scored(rollout=n, score=n % 3 > 0, phases={"grade": rng.uniform(0.1, 0.5)}) for n in range(90)]
-    walled = [scored(rollout=200 + n, score=0.0, phases={"grade": 1.0 + n / 1000}) for n in range(10)]
+    walled = [scored(rollout=200 + n, score=0.0, phases={"grade": 2.0 + n / 1000}) for n in range(10)]
     item = timeouts([*quick, *walled], unknown)
-    assert item.mark is Mark.FAIL
-    assert "the longest grading (1.0 s)" in item.said
+    assert item.mark is Mark.WARN
+    assert "the longest grading (2.0 s)" in item.said
+
+
+def test_rollouts_that_waited_together_for_a_busy_machine_are_no_wall():
+    rng = Random(2)
+    rows = [scored(rollout=n, score=n >= 8, phases={"grade": 0.093 if n < 8 else rng.uniform(0.01, 0.09)}) for n in range(90)]
+    assert timeouts(rows, unknown).mark is Mark.OK
+    alike = [scored(rollout=n, score=n >= 8, phases={"grade": 4.0 if n < 8 else rng.uniform(3, 3.9)}) for n in range(90)]
+    assert timeouts(alike, unknown).mark is Mark.OK
 
 
 def test_slow_rollouts_that_are_worth_as_much_are_fine():

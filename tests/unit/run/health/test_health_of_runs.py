@@ -7,7 +7,7 @@ from sandlot.env.module import forget_modules
 from sandlot.run.config import RunConfig, Selection
 from sandlot.run.health.health import health_of, quick, rows_of
 from sandlot.run.health.item import Mark
-from sandlot.run.health.sentinel import difference_of, repeatable
+from sandlot.run.health.sentinel import apart, difference_of, repeatable
 from sandlot.run.results import Run
 from sandlot.run.run import run_async
 from sandlot.store.directory import open_run
@@ -157,6 +157,14 @@ def test_a_trace_differs_by_its_gravest_difference():
     assert "\x1b" not in found.detail
     now.outcome = None
     assert difference_of(then, now).what == "score"
+
+
+def test_a_difference_is_shown_where_it_begins():
+    same = "x" * 300
+    was, now = apart(same + "then" + same, same + "now" + same)
+    assert was == "x" * 13 + "then" + "x" * 36
+    assert now == "x" * 13 + "now" + "x" * 37
+    assert apart("a", "ab") == ("a", "ab")
 
 
 def test_what_ran_out_of_time_or_was_intervened_in_is_not_repeated():

@@ -3,7 +3,7 @@
 import hashlib
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sandlot.errors import ConfigError
@@ -89,6 +89,7 @@ def slow_twin(given) -> int:
     return 0
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(["ok", "infra", "model_wrong"]), st.integers(0, 9)), max_size=40))
 def test_rollouts_without_a_new_class_are_counted_once_each(said):
     given_labels = [judged(label, rollout) for label, rollout in said]

@@ -1,7 +1,7 @@
 """Signatures, scanner, contrast and strata: what counts as alike, what is noticed, what is drawn."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from made_traces import make_trace
@@ -66,6 +66,7 @@ def test_messages_about_something_else_are_not_alike():
     assert normalised("setup of task `t-1` broke", task="t-1") == normalised("setup of task `u` broke", task="u")
 
 
+@settings(deadline=None)
 @given(st.text())
 def test_any_text_becomes_one_short_printable_line(text):
     found = normalised(text)
