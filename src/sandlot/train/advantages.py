@@ -18,6 +18,24 @@ def centred(rewards: Floats) -> Floats:
     return rewards - rewards.mean()
 
 
+def relative(rewards: Floats) -> Floats:
+    """MaxRL: distance from the group's mean, in units of it; what is rarely solved counts more."""
+    mean = rewards.mean()
+    return (rewards - mean) / mean if mean > STEADY else np.zeros_like(rewards)
+
+
+def untouched(rewards: Floats) -> Floats:
+    """REINFORCE: the reward itself."""
+    return rewards
+
+
+def whitened(groups: list[list[Floats]]) -> list[list[Floats]]:
+    """All advantages of a batch, whatever member of whatever group they belong to, to mean 0 and deviation 1."""
+    each = [advantages for group in groups for advantages in group]
+    joined = np.concatenate(each) if each else np.zeros(1, np.float32)
+    return [[(advantages - joined.mean()) / (joined.std() + STEADY) for advantages in group] for group in groups]
+
+
 def leave_one_out(rewards: Floats) -> Floats:
     """RLOO: distance from the mean of the others; 0 in a group of one."""
     count = len(rewards)

@@ -10,15 +10,32 @@ from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
 
-from sandlot.train.advantages import centred, generalised, leave_one_out, returns_to_go, standardised
-from sandlot.train.components import Clip, Component, CrossEntropy, Dpo, Entropy, Kl, Value
+from sandlot.train.advantages import (
+    centred,
+    generalised,
+    leave_one_out,
+    relative,
+    returns_to_go,
+    standardised,
+    untouched,
+    whitened,
+)
+from sandlot.train.components import Clip, Component, CrossEntropy, Entropy, Kl, Value
+from sandlot.train.preferences import Dpo
 from sandlot.train.rows import Floats, Group, Member, Row
+from sandlot.train.turns import by_observation, by_place
 from sandlot.train.weights import Aggregate, token_weights
 
 Values = Callable[[Row], Floats]
 """The critic's view before each token of a row."""
 
-BASELINES = {"grpo": standardised, "dr_grpo": centred, "rloo": leave_one_out}
+BASELINES = {
+    "grpo": standardised,
+    "dr_grpo": centred,
+    "rloo": leave_one_out,
+    "max_rl": relative,
+    "none": untouched,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +83,9 @@ def teaches(algorithm: Algorithm, group: Group) -> bool:
 class PolicyGradient:
     """GRPO and its kin: a baseline within the group, a policy loss, and what stands beside it."""
 
-    baseline: Literal["grpo", "dr_grpo", "rloo"] = "grpo"
+    baseline: Literal["grpo", "dr_grpo", "rloo", "max_rl", "none"] = "grpo"
+    whiten: bool = False
+    """Advantages of the batch to mean 0 and deviation 1: REINFORCE++, with `dr_grpo` its variant with a baseline."""
     loss: Component = field(default_factory=Clip)
     aggregate: Aggregate = "token"
     length: int = 1024
@@ -78,36 +97,38 @@ class PolicyGradient:
     """Turn-level credit: rewards of a member's turns. Each turn is then compared with the same turn of the others."""
     discount: float = 1.0
 
+    steps: float = 0.0
+    """GiGPO: how much a turn counts as compared with those turns of the group that answered the same observation."""
+
     def __call__(self, groups: Sequence[Group], values: Values | None = None) -> list[list[Example]]:  # noqa: ARG002 - it has no critic
         """Groups whose members differ."""
-        taught = [group for group in groups if group.informative]
+        taught = [group for group in groups if self.teaches(group)]
         rows = [row for group in taught for member in group.members for row in member.rows]
         weights = iter(token_weights(rows, self.aggregate, length=self.length))
-        batch: list[list[Example]] = []
-        for group in taught:
-            signals = self._signals(group)
-            batch.append(
-                [
-                    Example(row, self._streams(signal(row), next(weights)))
-                    for member, signal in zip(group.members, signals, strict=True)
-                    for row in member.rows
-                ]
-            )
-        return batch
+        advantages = [self._advantages(group) for group in taught]
+        return [
+            [
+                Example(row, self._streams(_along(advantage, row), next(weights)))
+                for member, advantage in zip(group.members, members, strict=True)
+                for row in member.rows
+            ]
+            for group, members in zip(taught, whitened(advantages) if self.whiten else advantages, strict=True)
+        ]
 
-    def _signals(self, group: Group) -> list[Callable[[Row], Floats]]:
-        """For each member, its advantage along a row."""
+    def teaches(self, group: Group) -> bool:
+        """If its members differ; without a baseline, always."""
+        return bool(group.members) if self.baseline == "none" else group.informative
+
+    def _advantages(self, group: Group) -> list[Floats]:
+        """For each member one advantage, or one a turn."""
         baseline = BASELINES[self.baseline]
+        whole = baseline(group.rewards)
+        if self.steps:
+            turns = by_observation(group, baseline, self.discount)
+            return [advantage + np.float32(self.steps) * own for advantage, own in zip(whole, turns, strict=True)]
         if self.credit is None:
-            return [_spread(float(advantage)) for advantage in baseline(group.rewards)]
-        to_go = [returns_to_go(self.credit(member), self.discount) for member in group.members]
-        by_turn = [np.zeros_like(returns) for returns in to_go]
-        for turn in range(max(map(len, to_go))):
-            there = [number for number, returns in enumerate(to_go) if turn < len(returns)]
-            advantages = baseline(np.array([to_go[number][turn] for number in there], dtype=np.float32))
-            for number, advantage in zip(there, advantages, strict=True):
-                by_turn[number][turn] = advantage
-        return [_along_turns(advantages) for advantages in by_turn]
+            return [np.array([advantage], np.float32) for advantage in whole]
+        return by_place([returns_to_go(self.credit(member), self.discount) for member in group.members], baseline)
 
     def _streams(self, signal: Floats, weight: Floats) -> tuple[Stream, ...]:
         streams = [Stream(self.loss, signal, weight)]
@@ -118,12 +139,11 @@ class PolicyGradient:
         return tuple(streams)
 
 
-def _spread(advantage: float) -> Callable[[Row], Floats]:
-    return lambda row: np.full(len(row), advantage, dtype=np.float32)
-
-
-def _along_turns(advantages: Floats) -> Callable[[Row], Floats]:
-    return lambda row: np.where(row.turns >= 0, advantages[row.turns.clip(0)], np.float32(0)).astype(np.float32)
+def _along(advantages: Floats, row: Row) -> Floats:
+    """One advantage on every token, or each turn's on its own."""
+    if len(advantages) == 1:
+        return np.full(len(row), advantages[0], dtype=np.float32)
+    return np.where(row.turns >= 0, advantages[row.turns.clip(0)], np.float32(0)).astype(np.float32)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -205,9 +225,9 @@ class Imitate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prefer:
-    """DPO: the best member of a group against its worst."""
+    """DPO and its kin: the best member of a group against its worst."""
 
-    beta: float = 0.1
+    loss: Component = field(default_factory=Dpo)
 
     def __call__(self, groups: Sequence[Group], values: Values | None = None) -> list[list[Example]]:  # noqa: ARG002 - it has no critic
         """One pair for each group whose members differ."""
@@ -217,7 +237,7 @@ class Prefer:
     def _side(self, row: Row, sign: float, partner: int, pairs: int) -> Example:
         # The pair's loss stands on every token of the better row: their weights make it count once.
         weight = row.trained.astype(np.float32) / np.float32(max(1, row.trained.sum()) * pairs)
-        return Example(row, (Stream(Dpo(self.beta), np.full(len(row), sign, np.float32), weight),), partner)
+        return Example(row, (Stream(self.loss, np.full(len(row), sign, np.float32), weight),), partner)
 
 
 def _best_and_worst(group: Group) -> tuple[Row, Row]:
@@ -227,4 +247,6 @@ def _best_and_worst(group: Group) -> tuple[Row, Row]:
 
 def needs_reference(algorithm: Algorithm) -> bool:
     """True if it measures the policy against the weights it began with."""
-    return isinstance(algorithm, Prefer) or (isinstance(algorithm, PolicyGradient) and algorithm.kl > 0)
+    if isinstance(algorithm, Prefer):
+        return "reference" in algorithm.loss.needs
+    return isinstance(algorithm, PolicyGradient) and algorithm.kl > 0

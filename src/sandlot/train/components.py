@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Literal, Protocol, runtime_checkable
 
 import torch
-import torch.nn.functional as F  # noqa: N812 - the name everyone knows
 from torch import Tensor
 
 
@@ -169,6 +168,63 @@ class Reinforce:
         return -columns.signal * columns.logprobs * self.correction(columns)
 
 
+@dataclass(frozen=True, slots=True)
+class Sapo:
+    """A soft gate in place of the clip: a token loses weight the further its ratio is off, and never all at once."""
+
+    up: float = 1.0
+    down: float = 1.05
+    """How steep the gate is for good tokens and for bad ones."""
+    correction: Correction = field(default_factory=Correction)
+    needs: ClassVar[Needs] = frozenset()
+
+    def __call__(self, columns: Columns) -> Tensor:
+        """`-(4 / t) sigmoid(t (r - 1)) A`."""
+        steep = torch.full_like(columns.logprobs, self.down).masked_fill(columns.signal > 0, self.up)
+        gate = torch.sigmoid(steep * ((columns.logprobs - columns.old).exp() - 1)) * 4 / steep
+        return -gate * columns.signal * self.correction(columns)
+
+
+@dataclass(frozen=True, slots=True)
+class Dppo:
+    """A bound on how far a token's probability, and not its ratio, may move from the sampler's; a squared pull back to it."""
+
+    low: float = 0.2
+    high: float = 0.2
+    pull: float = 1e-3
+    needs: ClassVar[Needs] = frozenset()
+
+    def __call__(self, columns: Columns) -> Tensor:
+        """`-M A pi/mu + pull (log pi/mu)^2`."""
+        apart = columns.logprobs - columns.behaviour
+        kept = ~self.held_back(columns)
+        return -columns.signal * kept * apart.exp() + self.pull * apart.square()
+
+    def held_back(self, columns: Columns) -> Tensor:
+        """Where the probability has moved too far to the side its advantage pushes to."""
+        moved = columns.logprobs.detach().exp() - columns.behaviour.exp()
+        return ((columns.signal > 0) & (moved > self.high)) | ((columns.signal < 0) & (moved < -self.low))
+
+
+@dataclass(frozen=True, slots=True)
+class OffPolicyMask:
+    """Another loss without the bad rows that the policy has left behind: what it would hardly say any more teaches nothing."""
+
+    loss: Component
+    most: float = 0.1
+    """Mean of `log mu - log pi` over a row."""
+    needs: ClassVar[Needs] = frozenset()
+
+    def __call__(self, columns: Columns) -> Tensor:
+        """The loss, or 0 on all tokens of such a row."""
+        return self.loss(columns) * ~self.held_back(columns)
+
+    def held_back(self, columns: Columns) -> Tensor:
+        """Tokens of rows that are left out."""
+        behind = columns.row_mean((columns.behaviour - columns.logprobs).detach())[columns.row]
+        return (columns.signal < 0) & (behind > self.most)
+
+
 def _clipped(ratio: Tensor, advantage: Tensor, low: float, high: float) -> Tensor:
     return -torch.minimum(ratio * advantage, ratio.clamp(1 - low, 1 + high) * advantage)
 
@@ -238,19 +294,3 @@ class Value:
             return 0.5 * error
         near = columns.old_values + (columns.values - columns.old_values).clamp(-self.clip, self.clip)
         return 0.5 * torch.maximum(error, (near - columns.signal).square())
-
-
-@dataclass(frozen=True, slots=True)
-class Dpo:
-    """The better row of a pair against the worse, both measured from the reference; `signal` is +1 and -1."""
-
-    beta: float = 0.1
-    needs: ClassVar[Needs] = frozenset({"reference"})
-
-    def __call__(self, columns: Columns) -> Tensor:
-        """The pair's loss, spread over the better row's tokens: their weights sum to the pair's."""
-        assert columns.reference is not None
-        assert columns.partner is not None
-        gain = columns.row_sum(columns.logprobs - columns.reference)
-        loss = -F.logsigmoid(self.beta * (gain - gain[columns.partner]))
-        return torch.where(columns.signal > 0, loss[columns.row], torch.zeros_like(columns.logprobs))

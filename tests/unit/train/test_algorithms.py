@@ -7,10 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandlot.train.advantages import centred, generalised, leave_one_out, standardised
-from sandlot.train.algorithms import Imitate, PolicyGradient, Ppo, Prefer
+from sandlot.train.advantages import centred, generalised, leave_one_out, relative, standardised
+from sandlot.train.algorithms import Imitate, PolicyGradient, Ppo, Prefer, needs_reference, teaches
 from sandlot.train.components import Clip
+from sandlot.train.preferences import Ipo, SimPo
 from sandlot.train.rows import Group, Member, Row
+from sandlot.train.shaping import Overlong, Shaped, Shorter
+from sandlot.train.turns import observations
 from sandlot.train.weights import token_weights
 
 REWARDS = st.lists(st.floats(0, 1, width=32), min_size=2, max_size=8)
@@ -120,3 +123,93 @@ def test_preference_pairs_the_best_with_the_worst():
     assert (better.row.rollout, worse.row.rollout) == (("t", 1), ("t", 0))
     assert (better.partner, worse.partner) == (1, 0)
     assert (better.streams[0].signal[0], worse.streams[0].signal[0]) == (1.0, -1.0)
+
+
+def test_a_pair_needs_a_reference_where_its_loss_does():
+    assert [needs_reference(Prefer(loss=loss)) for loss in (Ipo(), SimPo())] == [True, False]
+    assert needs_reference(Prefer())
+
+
+@given(REWARDS)
+def test_max_rl_divides_by_the_share_that_was_solved(rewards):
+    mean = math.fsum(rewards) / len(rewards)
+    if mean > 1e-2:
+        expected = [(reward - mean) / mean for reward in rewards]
+        assert relative(np.array(rewards, np.float32)).tolist() == pytest.approx(expected, abs=1e-3)
+    assert relative(np.zeros(3, np.float32)).tolist() == [0, 0, 0]
+
+
+@given(st.lists(REWARDS, min_size=1, max_size=4))
+def test_reinforce_plus_plus_compares_within_the_batch(batch):
+    flat = [reward for rewards in batch for reward in rewards]
+    mean = math.fsum(flat) / len(flat)
+    deviation = math.sqrt(math.fsum((reward - mean) ** 2 for reward in flat) / len(flat))
+    made = PolicyGradient(baseline="none", whiten=True)([group(rewards) for rewards in batch])
+    found = [float(example.streams[0].signal[0]) for examples in made for example in examples]
+    assert len(found) == len(flat), "groups whose members score alike teach too"
+    if deviation > 1e-2:
+        assert found == pytest.approx([(reward - mean) / deviation for reward in flat], abs=1e-2)
+
+
+def turned(number, *pieces):
+    """A row of (observation, words) pieces."""
+    ids, turns = [], []
+    for turn, (seen, said) in enumerate(pieces):
+        ids += [*seen, *said]
+        turns += [-1] * len(seen) + [turn] * len(said)
+    speaking = np.array(turns) >= 0
+    return Row(
+        rollout=("t", number),
+        ids=np.array(ids, np.int32),
+        trained=speaking,
+        logprobs=np.zeros(len(ids), np.float32),
+        versions=np.where(speaking, 0, -1).astype(np.int32),
+        turns=np.array(turns, np.int32),
+    )
+
+
+def test_gigpo_compares_turns_that_answered_the_same_observation():
+    start, left, right = (1, 2), (3,), (4,)
+    members = (
+        Member(1.0, (turned(0, (start, (7,)), (left, (8, 8)), (right, (9,))),)),
+        Member(0.0, (turned(1, (start, (6,)), (left, (5,))),)),
+        Member(0.5, (turned(2, (start, (7,)), (right, (9,))),)),
+    )
+    assert observations(members[0]) == [np.array(seen, np.int32).tobytes() for seen in (start, left, right)]
+    discount, omega = 0.5, 0.25
+    [examples] = PolicyGradient(baseline="dr_grpo", steps=omega, discount=discount)([Group("t", members)])
+    returns = {0: [0.25, 0.5, 1.0], 1: [0.0, 0.0], 2: [0.25, 0.5]}
+    alike = [[(0, 0), (1, 0), (2, 0)], [(0, 1), (1, 1)], [(0, 2), (2, 1)]]
+    for together in alike:
+        mean = math.fsum(returns[member][turn] for member, turn in together) / len(together)
+        for member, turn in together:
+            expected = (members[member].reward - 0.5) + omega * (returns[member][turn] - mean)
+            example = examples[member]
+            assert example.streams[0].signal[example.row.turns == turn].tolist() == pytest.approx(
+                [expected] * int((example.row.turns == turn).sum())
+            )
+
+
+@pytest.mark.parametrize(("length", "penalty"), [(1, 0.0), (6, 0.0), (8, -0.5), (10, -1.0), (30, -1.0)])
+def test_overlong_answers_are_punished_step_by_step(length, penalty):
+    assert Overlong(most=10, buffer=4)(group([1.0], [length])).tolist() == pytest.approx([penalty])
+
+
+@given(st.lists(st.tuples(st.sampled_from([0.0, 1.0]), st.integers(1, 9)), min_size=1, max_size=6), st.floats(0, 2))
+def test_shorter_is_better_among_right_answers_and_longer_is_worse_among_wrong_ones(members, weight):
+    rewards, long = (list(column) for column in zip(*members, strict=True))
+    expected = []
+    for reward, length in members:
+        bonus = 0.0 if max(long) == min(long) else 0.5 - (length - min(long)) / (max(long) - min(long))
+        expected.append(weight * (bonus if reward == 1.0 else min(0.0, bonus)))
+    assert Shorter(weight=weight)(group(rewards, long)).tolist() == pytest.approx(expected, abs=1e-5)
+
+
+def test_a_shaped_algorithm_sees_changed_rewards_and_says_which_groups_teach_then():
+    alike = group([1.0, 1.0], [2, 6])
+    shaped = Shaped(algorithm=PolicyGradient(baseline="dr_grpo"), shape=Shorter(weight=0.5))
+    assert not teaches(PolicyGradient(), alike)
+    assert teaches(shaped, alike)
+    [examples] = shaped([alike])
+    assert [float(example.streams[0].signal[0]) for example in examples] == pytest.approx([0.25, -0.25])
+    assert alike.rewards.tolist() == [1.0, 1.0]

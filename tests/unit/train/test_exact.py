@@ -16,15 +16,20 @@ from sandlot.train.components import (
     Columns,
     Correction,
     CrossEntropy,
-    Dpo,
+    Dppo,
     Entropy,
     Gspo,
     Kl,
+    OffPolicyMask,
     Reinforce,
+    Sapo,
     Value,
 )
+from sandlot.train.preferences import Dpo, Ipo, SimPo
 from sandlot.train.rows import Row
 from sandlot.train.trainer import Optimisation, Trainer
+
+pytestmark = pytest.mark.timeout(120)  # the first optimiser of a process imports half of torch
 
 SHAPE = Shape(family="qwen3", vocabulary=23, hidden=16, layers=2, heads=4, kv_heads=2, head=8, mlp=24, context=64, qk_norm=True)
 COMPONENTS = [
@@ -42,8 +47,14 @@ COMPONENTS = [
     Kl("k3"),
     Entropy(),
     Value(),
+    Sapo(),
+    Dppo(0.05, 0.05, pull=0.1),
+    OffPolicyMask(Clip(), 0.01),
     Dpo(),
+    Ipo(),
+    SimPo(),
 ]
+PAIRED = (Dpo, Ipo, SimPo)
 
 
 def decoder(seed):
@@ -84,11 +95,11 @@ def examples(component, seed=0):
     made = []
     for number, row in enumerate(rows(seed)):
         sign = 1.0 if number % 2 == 0 else -1.0
-        signal = np.full(len(row), sign) if isinstance(component, Dpo) else rng.normal(0, 1, len(row))
+        signal = np.full(len(row), sign) if isinstance(component, PAIRED) else rng.normal(0, 1, len(row))
         weight = rng.uniform(0.5, 1.5, len(row)) * row.trained
         if isinstance(component, Gspo):  # its gradient is that of its value where a row's tokens count alike
             signal, weight = np.full(len(row), signal[0]), weight.max() * row.trained
-        partner = (number ^ 1) if isinstance(component, Dpo) else None
+        partner = (number ^ 1) if isinstance(component, PAIRED) else None
         made.append(Example(row, (Stream(component, signal.astype(np.float32), weight.astype(np.float32)),), partner))
     return made
 
@@ -160,7 +171,9 @@ def test_loss_and_gradients_are_those_of_the_flat_batch(component, recompute):
             torch.testing.assert_close(own, other, atol=1e-10, rtol=1e-9)
 
 
-@pytest.mark.parametrize("component", [Clip(0.2, 0.28), Gspo(), Kl("k2"), Entropy(), Value(), Dpo()], ids=str)
+@pytest.mark.parametrize(
+    "component", [Clip(0.2, 0.28), Gspo(), Kl("k2"), Entropy(), Value(), Sapo(), Dppo(), Dpo(), Ipo(), SimPo()], ids=str
+)
 def test_gradients_agree_with_finite_differences(component):
     trainer, batch = trainer_of(), examples(component, seed=4)
     _, gradients = forest_gradients(trainer, batch)
@@ -186,7 +199,7 @@ def test_cutting_and_packing_a_batch_do_not_change_its_gradient(component):
     updates = [trainer_of(tokens).update(groups) for tokens in (1, 20, 60, 200, 10_000)]
     assert [update.norm for update in updates] == pytest.approx([updates[0].norm] * 5, abs=1e-9)
     assert [update.loss for update in updates] == pytest.approx([updates[0].loss] * 5, abs=1e-9)
-    if not isinstance(component, Dpo):  # pairs stay together
+    if not isinstance(component, PAIRED):  # pairs stay together
         assert updates[0].computed == updates[0].flat > updates[-1].computed, "within 1 token, every row is alone"
 
 
