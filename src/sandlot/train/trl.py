@@ -19,9 +19,10 @@ Whichever it is, a rollout that failed is None to TRL, which leaves it out of it
 from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Any
+from weakref import WeakSet
 
 import anyio
 import anyio.from_thread
@@ -85,7 +86,9 @@ def open_for_trl(
     )
     with anyio.from_thread.start_blocking_portal() as portal, ExitStack() as stack:
         stage = stack.enter_context(portal.wrap_async_context_manager(open_stage(staging)))
-        yield TrlEnvironment(portal, stack, stage, folder_of(model) if model else None)
+        opened = TrlEnvironment(portal, stack, stage, folder_of(model) if model else None)
+        stack.callback(opened.drop)
+        yield opened
 
 
 @dataclass(slots=True)
@@ -107,6 +110,7 @@ class TrlEnvironment:
         self._stage = stage
         self._folder = folder
         self._published: Published | None = None
+        self._begun: WeakSet[Handed] = WeakSet()
 
     @property
     def folder(self) -> Path:
@@ -174,8 +178,17 @@ class TrlEnvironment:
     @cached_property
     def environment(self) -> type:
         """TRL's `environment_factory`: a class with a method for every tool. A call is a turn, and its result the method's."""
-        begin = partial(Handed, self._portal, self._stage)
-        return environment_of(self._stage.env.name, self._stage.tools, begin)
+        return environment_of(self._stage.env.name, self._stage.tools, self._begin)
+
+    def _begin(self, task: str) -> Handed:
+        handed = Handed(self._portal, self._stage, task)
+        self._begun.add(handed)
+        return handed
+
+    def drop(self) -> None:
+        """Give up rollouts that TRL began and did not finish."""
+        for handed in list(self._begun):
+            handed.drop()
 
     def _finished(self, environments: Sequence[Any], completions: Sequence[Any]) -> list[Trace]:
         """Rollouts that TRL has led to their last message."""

@@ -173,6 +173,8 @@ def test_a_rollout_given_up_by_the_trainer_leaves_nothing_behind(tmp_path):
             member.reset(task=train_tasks(dial())[0])
             member.turn(by=5)
         assert sandlot.reward(completions=["5"], task=["-"], environments=[member]) == [1.0]
+        member.reset(task=train_tasks(dial())[1])
+        member.turn(by=5)
     assert len(Run(tmp_path / "run")) == 1
 
 
