@@ -196,6 +196,13 @@ async def test_words_pasted_into_a_prompt_are_a_lead():
     assert await codes(trust.PROBE, check("return judge.ask('Is it right?', view={'answer': evidence.answer})")) == []
 
 
+async def test_a_plain_grader_is_read_by_what_it_is_given():
+    source = "def helper(x):\n    return eval(x)\ndef grade(answer, expected):\n    return helper(answer) or expected in answer\n"
+    fields = {"kind": "grader", "name": "mine.module:grade", "head": ""}
+    assert await high(trust.PROBE, source, **fields) == ["D02.eval_on_output", "D02.substring"]
+    assert await codes(trust.PROBE, source, **fields | {"name": "mine.module:other"}) == []
+
+
 # -- D05
 
 
@@ -224,6 +231,19 @@ async def test_a_table_handed_out_as_state_is_a_lead():
     assert await high(sharing.PROBE, setup.format("{'t': TABLE}")) == ["D05.alias"]
     assert await codes(sharing.PROBE, setup.format("copy.deepcopy(TABLE)")) == []
     assert await codes(sharing.PROBE, setup.format("task.data['x']")) == []
+
+
+async def test_the_tasks_own_data_as_state_is_a_lead_where_tools_change_it():
+    setup = "@env.setup\ndef put(world, task):\n    world.state = {}\n"
+    strikes = tool("world.state['loans'][what].remove(1)")
+    named = tool("mine = world.state['loans'][what]\nmine['n'] -= 1")
+    reads = tool("return world.state['loans'][what]")
+    replaces = tool("world.state['loans'] = what")
+    borrowed, copied = setup.format("{'loans': task.data['loans']}"), setup.format("{'loans': copy.deepcopy(task.data['loans'])}")
+    assert await high(sharing.PROBE, borrowed + strikes) == ["D05.alias"]
+    assert await high(sharing.PROBE, borrowed + named) == ["D05.alias"]
+    assert await codes(sharing.PROBE, borrowed + reads + replaces) == []
+    assert await codes(sharing.PROBE, copied + strikes) == []
 
 
 async def test_class_attributes_and_defaults_that_are_changed_are_leads():
