@@ -185,7 +185,9 @@ def _changes_within(function: Function, place: str) -> bool:
     }
     for node in function.nodes():
         for target, _ in _targets(function, node):
-            whole = isinstance(node, ast.Assign) and ast.unparse(target) == place
+            whole = (
+                isinstance(node, ast.Assign | ast.AugAssign) and ast.unparse(target) == place
+            )  # another value, not a changed one
             if not whole and (ast.unparse(target).startswith(place) or _root(target) in inside):
                 return True
     return False

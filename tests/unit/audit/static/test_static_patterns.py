@@ -238,7 +238,7 @@ async def test_the_tasks_own_data_as_state_is_a_lead_where_tools_change_it():
     strikes = tool("world.state['loans'][what].remove(1)")
     named = tool("mine = world.state['loans'][what]\nmine['n'] -= 1")
     reads = tool("return world.state['loans'][what]")
-    replaces = tool("world.state['loans'] = what")
+    replaces = tool("world.state['loans'] = what\nworld.state['loans'] += 1")
     borrowed, copied = setup.format("{'loans': task.data['loans']}"), setup.format("{'loans': copy.deepcopy(task.data['loans'])}")
     assert await high(sharing.PROBE, borrowed + strikes) == ["D05.alias"]
     assert await high(sharing.PROBE, borrowed + named) == ["D05.alias"]
