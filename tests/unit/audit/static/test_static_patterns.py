@@ -92,6 +92,18 @@ async def test_an_error_that_becomes_a_score_is_a_lead(body):
     assert await high(handlers.PROBE, check(body)) == ["D04.swallowed"]
 
 
+async def test_a_check_that_scores_its_own_errors_is_confirmed_by_its_text():
+    helper = "def share(left, right):\n    return left == right"
+    works = "try:\n    return share(evidence.state, task.key['x'])\nexcept Exception:\n    return 0.0"
+    (finding,) = await found(handlers.PROBE, case_of(check(works, helper)))
+    assert (finding.standing, finding.severity) == (Standing.CONFIRMED, Severity.HIGH)
+    assert finding.witness is not None
+    assert "return 0.0" in finding.witness.inputs["code"]
+    reads = "try:\n    return float(evidence.answer) == task.key['x']\nexcept Exception:\n    return False"
+    (lead,) = await found(handlers.PROBE, case_of(check(reads, helper)))
+    assert lead.standing is Standing.LEAD
+
+
 @pytest.mark.parametrize(
     "body",
     [
