@@ -6,6 +6,7 @@ solution harms nobody.
 """
 
 import ast
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -110,6 +111,7 @@ class Code:
     """All that was written, with parts spread along calls."""
 
     def __init__(self, description: Description) -> None:
+        self.kind = description.kind
         self.modules = {module.dotted: module for module in _modules(description.sources)}
         self.functions = [function for module in self.modules.values() for function in module.functions.values()]
         self._methods: dict[str, list[Function]] = {}
@@ -175,7 +177,7 @@ class Code:
                 marks.add(_FOLDER[stem, function.name])
             if stem == "tools" and function.name in tools:
                 marks.add(Part.TOOL)
-            if description.kind == "grader":
+            if description.kind == "grader" and function.node.name == re.split(r"[:.]", description.name)[-1]:
                 marks.add(Part.CHECK)
             if description.kind == "gymnasium" and function.node.name in _GYMNASIUM:
                 marks |= {_GYMNASIUM[function.node.name], Part.CHECK}

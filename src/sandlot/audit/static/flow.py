@@ -5,6 +5,7 @@ is true on one run, so what is found with it is a lead.
 """
 
 import ast
+import re
 from collections.abc import Iterator
 from enum import Flag, auto
 
@@ -30,6 +31,7 @@ _SAME_TEXT = frozenset(
     {"lower", "upper", "strip", "lstrip", "rstrip", "casefold", "replace", "removeprefix", "removesuffix", "decode", "title"}
 )
 _TEXT_OF = frozenset({"str", "re.sub", "unicodedata.normalize", "html.unescape"})
+_ANSWERS = re.compile(r"^(?:\w*answer|response|completion|output|prediction|predicted|pred|submission|solution_str|text)$")
 _ROUNDS = 4
 
 
@@ -38,7 +40,9 @@ class Flow:
 
     def __init__(self, code: Code) -> None:
         self._code = code
-        self._names: dict[Function, dict[str, Holds]] = {function: dict(_given(function)) for function in code.functions}
+        self._names: dict[Function, dict[str, Holds]] = {
+            function: dict(_graded(function) if code.kind == "grader" else _given(function)) for function in code.functions
+        }
         self._returns: dict[Function, Holds] = {}
         for _ in range(_ROUNDS):
             for function in code.functions:
@@ -158,6 +162,16 @@ def _given(function: Function) -> Iterator[tuple[str, Holds]]:
                 "bool",
             }:
                 yield parameter.arg, Holds.TEXT
+
+
+def _graded(function: Function) -> Iterator[tuple[str, Holds]]:
+    """A plain grader is given the answer, then what is right; by these names, or in this order."""
+    if Part.CHECK not in function.marked:
+        return
+    names = [parameter.arg for parameter in function.parameters if parameter.arg not in {"self", "cls"}]
+    answers = [name for name in names if _ANSWERS.search(name)] or names[:1]
+    for name in names:
+        yield name, Holds.TEXT if name in answers else Holds.KEY
 
 
 def _is_generator(function: Function) -> bool:

@@ -1,12 +1,14 @@
 """D04 in code: errors that become scores or ordinary answers.
 
 Reading what an agent wrote may fail, and `except ValueError: return False` is then the right thing to say. What is looked for
-here is wider: handlers that catch everything, or time-outs and infrastructure, and go on as if nothing had happened.
+here is wider: handlers that catch everything, or time-outs and infrastructure, and go on as if nothing had happened. A check that
+wraps its own work and returns a fixed score for every error says so in its text; that alone needs no trial.
 """
 
 import ast
 import builtins
 from collections.abc import Iterator
+from dataclasses import replace
 
 from sandlot.audit.finding import Severity
 from sandlot.audit.static.code import Code, Function, Module, Part
@@ -29,13 +31,13 @@ def look(code: Code) -> Iterator[Sighting]:
     for function in code.working_in(Part.CHECK, Part.TOOL, Part.SETUP, Part.USER):
         for node in function.nodes():
             if isinstance(node, ast.Try):
-                yield from _handlers(function, node)
+                yield from _handlers(code, function, node)
                 yield from _unreachable(function, node)
             elif isinstance(node, ast.With | ast.AsyncWith):
                 yield from _scopes(function, node)
 
 
-def _handlers(function: Function, node: ast.Try) -> Iterator[Sighting]:
+def _handlers(code: Code, function: Function, node: ast.Try) -> Iterator[Sighting]:
     for handler in node.handlers:
         names = _caught(function.module, handler)
         hides = _goes_on(handler)
@@ -44,7 +46,8 @@ def _handlers(function: Function, node: ast.Try) -> Iterator[Sighting]:
         fix = _RAISE if Part.CHECK in function.parts else _SAY
         if names & _BROAD or handler.type is None:
             title = f"catches every error and {hides}"
-            yield seen(function, handler, "D04.swallowed", title, Severity.HIGH, fix)
+            sighting = seen(function, handler, "D04.swallowed", title, Severity.HIGH, fix)
+            yield replace(sighting, shown=ast.unparse(node)[:800]) if _scores_errors(code, function, node, handler) else sighting
         elif names & (_LATE | _INFRASTRUCTURE) and not names - _LATE - _INFRASTRUCTURE:
             runs = any(
                 isinstance(inner, ast.Call) and _last(inner.func) in _RUNS for part in node.body for inner in ast.walk(part)
@@ -52,6 +55,21 @@ def _handlers(function: Function, node: ast.Try) -> Iterator[Sighting]:
             late = bool(names & _LATE)
             title = f"{'turns a time-out' if late else 'turns a failure outside'} into an ordinary result: it {hides}"
             yield seen(function, handler, "D04.timeout", title, Severity.LOW if runs or not late else Severity.HIGH, fix)
+
+
+def _scores_errors(code: Code, function: Function, node: ast.Try, handler: ast.ExceptHandler) -> bool:
+    """A check whose own work, not only the reading of an answer, is inside: whatever fails there is this score, as it stands."""
+    if Part.CHECK not in function.marked or not isinstance(handler.body[-1], ast.Return):
+        return False
+    value = handler.body[-1].value
+    value = value.elts[0] if isinstance(value, ast.Tuple) and value.elts else value
+    inside = [inner for statement in node.body for inner in ast.walk(statement)]
+    works = any(
+        isinstance(inner, ast.Call) and isinstance(inner.func, ast.Name) and code.callee(function.module, inner.func)
+        for inner in inside
+    )
+    keys = any(isinstance(inner, ast.Attribute) and inner.attr == "key" for inner in inside)
+    return works and keys and isinstance(value, ast.Constant) and isinstance(value.value, int | float)
 
 
 def _caught(module: Module, handler: ast.ExceptHandler) -> set[str]:

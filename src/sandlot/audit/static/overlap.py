@@ -26,7 +26,7 @@ MOST = 0.005
 """The share of held-out tasks that chance may repeat."""
 NEAR = 0.8
 PIECE = 5
-LONGEST = 8_000
+LONGEST = 4_000
 """Characters of a task that are compared for nearness."""
 _WORDS = re.compile(r"\w+|[^\w\s]")
 _FIX = "draw held-out tasks from another range, and leave out questions that were asked before"

@@ -11,7 +11,7 @@ from sandlot.audit.finding import Finding, Layer, Severity, Standing, Witness
 from sandlot.audit.static.code import Code
 from sandlot.audit.subject import Description
 from sandlot.grade import lint
-from sandlot.rubric import PythonCheck, Rubric
+from sandlot.rubric import PythonCheck
 
 NAME = "rubric-lint"
 _PLACES = {
@@ -30,43 +30,41 @@ _PLACES = {
 
 
 async def look(case: Case) -> list[Finding]:
-    """What the linter says of each rubric, and what nothing refers to."""
+    """What the linter says of all rubrics, each thing once, and what nothing refers to."""
     said = case.description
-    found: list[Finding] = []
+    together: dict[tuple[str, Severity], list[tuple[str, lint.Finding]]] = {}
     for name, rubric in said.rubrics.items():
-        found += _linted(said, name, rubric)
-    return [*found, *_unused(said)]
+        tasks = [task for task in said.tasks if task.rubric == name] or said.tasks
+        for finding in lint.lint(rubric, tasks=tasks):
+            together.setdefault(_place(finding), []).append((name, finding))
+    return [*(_finding(code, severity, found) for (code, severity), found in together.items()), *_unused(said)]
 
 
-def _linted(said: Description, name: str, rubric: Rubric) -> Iterator[Finding]:
-    tasks = [task for task in said.tasks if task.rubric == name] or list(said.tasks)
-    together: dict[tuple[str, Severity], list[lint.Finding]] = {}
-    for finding in lint.lint(rubric, tasks=tasks):
-        broken = (f"D21.{finding.code.replace('-', '_')}", Severity.BLOCKER)
-        place = (
-            broken
-            if finding.severity is lint.Severity.ERROR
-            else _PLACES.get(finding.code, (f"D21.{finding.code}", Severity.LOW))
-        )
-        together.setdefault(place, []).append(finding)
-    for (code, severity), findings in together.items():
-        first = findings[0]
-        sure = severity is Severity.BLOCKER
-        yield Finding(
-            code=code,
-            title=f"rubric `{name}`: {first.message}" + (f" (and {len(findings) - 1} more)" if len(findings) > 1 else ""),
-            layer=Layer.STATIC,
-            probe=NAME,
-            severity=severity,
-            standing=Standing.CONFIRMED if sure else Standing.LEAD,
-            check=first.check,
-            where=name,
-            witness=Witness(inputs={"rubric": name, "check": first.check}, expected=first.fix, observed=first.message)
-            if sure
-            else None,
-            count=len(findings),
-            fix=first.fix,
-        )
+def _place(finding: lint.Finding) -> tuple[str, Severity]:
+    if finding.severity is lint.Severity.ERROR:
+        return f"D21.{finding.code.replace('-', '_')}", Severity.BLOCKER
+    return _PLACES.get(finding.code, (f"D21.{finding.code.replace('-', '_')}", Severity.LOW))
+
+
+def _finding(code: str, severity: Severity, found: list[tuple[str, lint.Finding]]) -> Finding:
+    """Only what makes a rubric unusable is sure: it is refused before the first rollout."""
+    name, first = found[0]
+    sure = severity is Severity.BLOCKER
+    return Finding(
+        code=code,
+        title=f"rubric `{name}`: {first.message}" + (f" (and {len(found) - 1} more)" if len(found) > 1 else ""),
+        layer=Layer.STATIC,
+        probe=NAME,
+        severity=severity,
+        standing=Standing.CONFIRMED if sure else Standing.LEAD,
+        check=first.check,
+        where=name,
+        witness=Witness(inputs={"rubric": name, "check": first.check}, expected=first.fix, observed=first.message)
+        if sure
+        else None,
+        count=len(found),
+        fix=first.fix,
+    )
 
 
 def _unused(said: Description) -> Iterator[Finding]:

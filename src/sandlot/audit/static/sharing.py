@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 
 from sandlot.audit.finding import Severity
-from sandlot.audit.static.code import LIVE, Code, Function, Module
+from sandlot.audit.static.code import LIVE, Code, Function, Module, Part
 from sandlot.audit.static.sighting import Sighting, reading, seen
 
 _CHANGES = frozenset(
@@ -32,6 +32,7 @@ def look(code: Code) -> Iterator[Sighting]:
         for node in function.nodes():
             yield from _changed(code, function, node, own)
             yield from _aliased(code, function, node, own)
+            yield from _borrowed(code, function, node)
         yield from _defaults(function)
     for module in code.imported():
         yield from _class_attributes(module)
@@ -145,6 +146,51 @@ def _is_state(target: ast.expr) -> bool:
     while isinstance(target, ast.Subscript):
         target = target.value
     return isinstance(target, ast.Attribute) and target.attr == "state"
+
+
+def _borrowed(code: Code, function: Function, node: ast.AST) -> Iterator[Sighting]:
+    """`world.state["x"] = task.data["x"]`, where a tool changes it in place: the task itself is changed."""
+    if not isinstance(node, ast.Assign):
+        return
+    for target in (target for target in node.targets if _is_state(target)):
+        parts = [(target, node.value)]
+        if isinstance(node.value, ast.Dict):
+            parts = [
+                (ast.Subscript(value=target, slice=key), value)
+                for key, value in zip(node.value.keys, node.value.values, strict=True)
+                if key is not None
+            ]
+        for place, value in parts:
+            if _is_task_data(value) and any(_changes_within(tool, ast.unparse(place)) for tool in code.working_in(Part.TOOL)):
+                title = (
+                    f"puts `{ast.unparse(value)}` itself into the state, and a tool changes it: the next rollout starts from that"
+                )
+                yield seen(function, node, "D05.alias", title, Severity.HIGH, "put `copy.deepcopy` of it there")
+
+
+def _is_task_data(value: ast.expr) -> bool:
+    while isinstance(value, ast.Subscript):
+        value = value.value
+    return isinstance(value, ast.Attribute) and value.attr == "data" and ast.unparse(value.value).endswith("task")
+
+
+def _changes_within(function: Function, place: str) -> bool:
+    """It changes something inside of the place, directly or by a name it gave to a part of it."""
+    inside = {
+        target.id
+        for node in function.nodes()
+        if isinstance(node, ast.Assign) and ast.unparse(node.value).startswith(place)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+    for node in function.nodes():
+        for target, _ in _targets(function, node):
+            whole = (
+                isinstance(node, ast.Assign | ast.AugAssign) and ast.unparse(target) == place
+            )  # another value, not a changed one
+            if not whole and (ast.unparse(target).startswith(place) or _root(target) in inside):
+                return True
+    return False
 
 
 def _shallow(value: ast.expr) -> ast.expr | None:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from sandlot.audit.case import Case, Probe
-from sandlot.audit.finding import GRAVE, Finding, Layer, Severity
+from sandlot.audit.finding import GRAVE, Finding, Layer, Severity, Standing, Witness
 from sandlot.audit.static.code import Code, Function, Module
 
 
@@ -18,6 +18,8 @@ class Sighting:
     where: str
     severity: Severity
     fix: str
+    shown: str = ""
+    """The code itself, where it says by itself what happens: then no trial is needed."""
 
 
 def seen(function: Function | Module, node: ast.AST, code: str, title: str, severity: Severity, fix: str) -> Sighting:
@@ -40,8 +42,15 @@ def _has_sources(case: Case) -> str | None:
     return None if any(path.endswith(".py") for path in case.description.sources) else "no Python sources were given"
 
 
+def _witness(sighting: Sighting) -> Witness | None:
+    if not sighting.shown:
+        return None
+    inputs = {"where": sighting.where, "code": sighting.shown}
+    return Witness(inputs=inputs, expected=sighting.fix, observed=sighting.title)
+
+
 def leads(probe: str, sightings: Iterable[Sighting]) -> list[Finding]:
-    """One lead for each code and sentence, however often it stands there; the gravest first."""
+    """One finding for each code and sentence, however often it stands there; the gravest first."""
     kept: dict[tuple[str, str], list[Sighting]] = {}
     for sighting in sightings:
         kept.setdefault((sighting.code, sighting.title), []).append(sighting)
@@ -52,6 +61,8 @@ def leads(probe: str, sightings: Iterable[Sighting]) -> list[Finding]:
             layer=Layer.STATIC,
             probe=probe,
             severity=places[0].severity,
+            standing=Standing.CONFIRMED if places[0].shown else Standing.LEAD,
+            witness=_witness(places[0]),
             where=places[0].where,
             count=len(places),
             fix=places[0].fix,

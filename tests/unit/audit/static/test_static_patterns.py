@@ -92,6 +92,18 @@ async def test_an_error_that_becomes_a_score_is_a_lead(body):
     assert await high(handlers.PROBE, check(body)) == ["D04.swallowed"]
 
 
+async def test_a_check_that_scores_its_own_errors_is_confirmed_by_its_text():
+    helper = "def share(left, right):\n    return left == right"
+    works = "try:\n    return share(evidence.state, task.key['x'])\nexcept Exception:\n    return 0.0"
+    (finding,) = await found(handlers.PROBE, case_of(check(works, helper)))
+    assert (finding.standing, finding.severity) == (Standing.CONFIRMED, Severity.HIGH)
+    assert finding.witness is not None
+    assert "return 0.0" in finding.witness.inputs["code"]
+    reads = "try:\n    return float(evidence.answer) == task.key['x']\nexcept Exception:\n    return False"
+    (lead,) = await found(handlers.PROBE, case_of(check(reads, helper)))
+    assert lead.standing is Standing.LEAD
+
+
 @pytest.mark.parametrize(
     "body",
     [
@@ -196,6 +208,13 @@ async def test_words_pasted_into_a_prompt_are_a_lead():
     assert await codes(trust.PROBE, check("return judge.ask('Is it right?', view={'answer': evidence.answer})")) == []
 
 
+async def test_a_plain_grader_is_read_by_what_it_is_given():
+    source = "def helper(x):\n    return eval(x)\ndef grade(answer, expected):\n    return helper(answer) or expected in answer\n"
+    fields = {"kind": "grader", "name": "mine.module:grade", "head": ""}
+    assert await high(trust.PROBE, source, **fields) == ["D02.eval_on_output", "D02.substring"]
+    assert await codes(trust.PROBE, source, **fields | {"name": "mine.module:other"}) == []
+
+
 # -- D05
 
 
@@ -224,6 +243,19 @@ async def test_a_table_handed_out_as_state_is_a_lead():
     assert await high(sharing.PROBE, setup.format("{'t': TABLE}")) == ["D05.alias"]
     assert await codes(sharing.PROBE, setup.format("copy.deepcopy(TABLE)")) == []
     assert await codes(sharing.PROBE, setup.format("task.data['x']")) == []
+
+
+async def test_the_tasks_own_data_as_state_is_a_lead_where_tools_change_it():
+    setup = "@env.setup\ndef put(world, task):\n    world.state = {}\n"
+    strikes = tool("world.state['loans'][what].remove(1)")
+    named = tool("mine = world.state['loans'][what]\nmine['n'] -= 1")
+    reads = tool("return world.state['loans'][what]")
+    replaces = tool("world.state['loans'] = what\nworld.state['loans'] += 1")
+    borrowed, copied = setup.format("{'loans': task.data['loans']}"), setup.format("{'loans': copy.deepcopy(task.data['loans'])}")
+    assert await high(sharing.PROBE, borrowed + strikes) == ["D05.alias"]
+    assert await high(sharing.PROBE, borrowed + named) == ["D05.alias"]
+    assert await codes(sharing.PROBE, borrowed + reads + replaces) == []
+    assert await codes(sharing.PROBE, copied + strikes) == []
 
 
 async def test_class_attributes_and_defaults_that_are_changed_are_leads():
