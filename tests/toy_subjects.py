@@ -21,9 +21,19 @@ class ToySubject:
     """Grades in this process (port `Subject`): author code here is the test's own."""
 
     def __init__(
-        self, grade: Grade, tasks: Sequence[Task], *, system: str = "", kind="environment", done=None, start=None, sources=None
+        self,
+        grade: Grade,
+        tasks: Sequence[Task],
+        *,
+        system="",
+        kind="environment",
+        rubric=None,
+        done=None,
+        start=None,
+        sources=None,
     ) -> None:
         self._kind = kind
+        self._rubrics = {"default": rubric} if rubric is not None else {}
         self._grade = grade
         self._tasks = {task.id: task for task in tasks}
         self._system = system
@@ -41,6 +51,8 @@ class ToySubject:
             has_golden=True,
             declared=Declared(),
             sources=self._sources,
+            rubrics=self._rubrics,
+            needs_judge=bool(self._rubrics),
         )
 
     async def take(self, requests: Sequence[Request], conditions: Conditions = PLAIN) -> list[Trial]:
@@ -85,7 +97,7 @@ class ToySubject:
 async def case_of(subject: ToySubject) -> Case:
     """An audit of it, about to begin."""
     about = await subject.describe()
-    return Case(subject=subject, description=about, tasks=about.tasks)
+    return Case(subject=subject, description=about, tasks=about.tasks, judge="toy" if about.needs_judge else None)
 
 
 def sums(count: int = 12, form: Callable[[int], str] = str) -> list[Task]:

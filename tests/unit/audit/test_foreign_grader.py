@@ -30,7 +30,7 @@ def write(tmp_path: Path, code: str, lines=LINES) -> GraderConfig:
         tasks=str(tmp_path / "tasks.jsonl"),
         path=(str(folder),),
         python=sys.executable,
-        budget=Budget(trial_s=0.5, memory_bytes=128 << 20),
+        budget=Budget(trial_s=1, memory_bytes=48 << 20),
     )
 
 

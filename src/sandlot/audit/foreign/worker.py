@@ -29,6 +29,7 @@ GRACE_S = 15.0
 """What a worker may take longer than a trial, to end one that hangs and say so."""
 CALLS = 20
 """Calls of one request that have no more time than one."""
+CHANCES = 3
 PATIENCE = 4
 """So many times as long has a request that hung, when it is asked again."""
 MAX_DEATHS = 40
@@ -168,10 +169,15 @@ class Workshop:
     ) -> None:
         """Ask what hung once more, each alone and with more time: a busy machine is slow, and that is nobody's flaw.
 
-        The first that hangs again ends it: there is no need to wait for all of them.
+        The first that hangs again ends it: there is no need to wait for all of them. After a few that were only slow, the
+        others are counted as not tried.
         """
         hung = [index for index, answer in answers.items() if answer.lost is not None and answer.lost.kind == "hung"]
-        for index in hung:
+        slow = Lost(kind="skipped", message="as slow as others that came back when they were given more time")
+        for place, index in enumerate(hung):
+            if place == CHANCES:
+                answers |= dict.fromkeys(hung[place:], Answer(lost=slow))
+                return
             second: dict[int, Answer] = {}
             try:
                 worker = await self._worker(conditions)

@@ -176,6 +176,8 @@ def _finding(case: Case, name: str, told: list[Told], num_tasks: int) -> Finding
 
 # -- guessing ------------------------------------------------------------------------------------------------------------------
 
+GUESSED = 30
+"""Tasks that every guess is tried on."""
 GUESSABLE = 0.2
 MARGIN = 0.25
 """So much better than chance, for answers drawn evenly from those there are."""
@@ -186,7 +188,7 @@ async def look_at_guesses(case: Case) -> list[Finding]:
     """No single answer is right for a large share of tasks, and none beats chance."""
     if case.description.declared.guessable:
         return []
-    everyone = [field for field in await fields(case, SURE) if not case.may_idle(field.task)]
+    everyone = [field for field in await fields(case, GUESSED) if not case.may_idle(field.task)]
     common = [answer for answer, _ in Counter(field.answer for field in everyone if len(field.answer) < 200).most_common(4)]
     guesses = list(dict.fromkeys((*common, *CONSTANTS)))
     told = await ask(case, [Question(field, guess, guess, solved=False) for guess in guesses for field in everyone])

@@ -70,7 +70,8 @@ def _ratios(value: Fraction) -> list[Spelling]:
     while denominator % 5 == 0:
         denominator //= 5
     decimal = [Spelling("a decimal number", f"{float(value):.12g}")] if denominator == 1 else []
-    return [*decimal, Spelling("a fraction", f"{value.numerator}/{value.denominator}")] if value.denominator < 10_000 else decimal
+    ratio = [Spelling("a fraction", f"{value.numerator}/{value.denominator}")] if 1 < value.denominator < 10_000 else []
+    return decimal + ratio
 
 
 def near(golden: str) -> list[Spelling]:
@@ -81,9 +82,9 @@ def near(golden: str) -> list[Spelling]:
         return _near_numbers(number)
     if ratio := RATIO.fullmatch(text):
         top, bottom = int(ratio[1]), int(ratio[2])
-        turned = [Spelling("upside down", f"{bottom}/{top}")] if top and abs(top) != bottom else []
+        turned = [Spelling("upside down", f"{'-' if top < 0 else ''}{bottom}/{abs(top)}")] if top and abs(top) != bottom else []
         return [*turned, Spelling("other sign", f"{-top}/{bottom}"), Spelling("off by one", f"{top + 1}/{bottom}")] if top else []
-    if len(text) > 3 and re.fullmatch(r"[A-Za-z]+(?: [A-Za-z]+){0,3}", text):
+    if 3 < len(text) < 40 and re.fullmatch(r"[A-Za-z]+(?: [A-Za-z]+){0,3}", text):
         return [
             Spelling("its beginning", text[: max(1, len(text) // 3)]),
             Spelling("its first letter", text[0]),
