@@ -118,6 +118,8 @@ def files(flaw: str = "") -> Environment:
     @env.tool
     async def write_file(world: World, path: str, text: str) -> str:
         """Write a file."""
+        if not path.startswith(("/app/", "/out/")) or path.endswith("/"):
+            raise ToolError(f"{path[:40]!r} is not a file below /app or /out")
         await world.write(path, text)
         return f"Wrote {path}."
 

@@ -15,13 +15,9 @@ from sandlot.task import Task
 async def look_up(agent: Agent, task: Task) -> None:
     """Search where answers get left lying about, and say what of the key turned up."""
     found: list[str] = []
-    shells = [spec.name for spec in agent.tools if spec.name == "bash"]
-    for tool in shells:
+    for tool in [spec.name for spec in agent.tools if spec.name == "bash"]:
         for command in PLACES.values():
             found += recognised(await agent.call(tool, command=command), task)
-    for spec in agent.tools:
-        if not spec.parameters.get("required"):
-            found += recognised(await agent.call(spec.name), task)
     await agent.say("\n".join(dict.fromkeys(found)) or "I found nothing.")
 
 

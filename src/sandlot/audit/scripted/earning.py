@@ -9,7 +9,7 @@ from sandlot.audit.case import Case
 from sandlot.audit.finding import Finding, Layer, Severity, Standing, Witness
 from sandlot.audit.subject import Play, Take, Trial
 from sandlot.task import Task
-from sandlot.types import Json
+from sandlot.types import Json, Side
 
 EPSILON = 1e-9
 SMALL = 0.2
@@ -78,3 +78,23 @@ def finding_of(
         ),
         fix=fix,
     )
+
+
+def crashed(case: Case, taken: Sequence[tuple[Task, Play, Trial]], probe: str) -> list[Finding]:
+    """Grading that breaks over what somebody left, instead of calling it wrong."""
+    broken = [each for each in taken if each[2].failed is not None and each[2].failed.side is Side.GRADER]
+    if not broken:
+        return []
+    task, play, trial = broken[0]
+    return [
+        Finding(
+            code="D09.left",
+            title="grading breaks over what a rollout leaves behind",
+            layer=Layer.SCRIPTED,
+            probe=probe,
+            severity=Severity.HIGH,
+            standing=Standing.CONFIRMED,
+            count=len({each[0].id for each in broken}),
+            witness=Witness(inputs=inputs_of(task, play), expected="a score", observed=trial.fate, seed=case.seed),
+        )
+    ]

@@ -8,7 +8,7 @@ from sandlot.audit.choice import SURE, chosen
 from sandlot.audit.finding import Finding, Layer
 from sandlot.audit.likeness import opening_text
 from sandlot.audit.scripted.attacks import Attack, partial, planted, script, words, wrote
-from sandlot.audit.scripted.earning import EPSILON, Earned, finding_of, take_of
+from sandlot.audit.scripted.earning import EPSILON, Earned, crashed, finding_of, take_of
 from sandlot.audit.scripted.reach import Work, works
 from sandlot.audit.subject import Call, Named, Say, Take, Trial
 from sandlot.task import Task
@@ -30,7 +30,9 @@ async def look_at_idling(case: Case) -> list[Finding]:
     tasks = [task for task in case.tasks if not case.may_idle(task)]
     earned = [Earned(task, IDLE, idle[task.id], case.floor) for task in tasks if over(idle[task.id], case.floor)]
     title = "doing nothing at all earns points"
-    return [finding_of(case, "D02.noop", title, earned, probe="does-nothing", num_tasks=len(tasks))] if earned else []
+    broken = crashed(case, [(task, IDLE, idle[task.id]) for task in case.tasks], "does-nothing")
+    paid = [finding_of(case, "D02.noop", title, earned, probe="does-nothing", num_tasks=len(tasks))] if earned else []
+    return paid + broken
 
 
 def over(trial: Trial, allowed: float) -> bool:
@@ -114,11 +116,16 @@ def _undone(work: Work, attack: Attack, trial: Trial) -> bool:
     """True if a deed of golden is missing: something an omitted call carried, or a file that was there and stayed as it was."""
     undone = work.undone(trial)
     if attack.code == "D02.forged-report":
-        return any(where.removeprefix("files.") in work.files or where.startswith("state.") for where in undone)
+        return any(where.startswith("state.") or _is_plain(where.removeprefix("files."), work) for where in undone)
     played = [act for turn in attack.script.turns for act in turn if isinstance(act, Call)]
     omitted = [call for call in work.calls if call not in played]
     before = work.before
     return any(wrote(call, undone, before) for call in omitted)
+
+
+def _is_plain(path: str, work: Work) -> bool:
+    """True for a file that setup made and people see: not what git or an interpreter keeps for itself."""
+    return path in work.files and not any(step.startswith((".", "__")) for step in path.split("/"))
 
 
 # -- dice, and the author's own ----------------------------------------------------------------------------------------
@@ -173,7 +180,7 @@ def _needs_own(case: Case) -> str | None:
 
 
 PROBES = (
-    Probe("does-nothing", Layer.SCRIPTED, ("D02",), look_at_idling),
+    Probe("does-nothing", Layer.SCRIPTED, ("D02", "D09"), look_at_idling),
     Probe("empty-words", Layer.SCRIPTED, ("D02",), look_at_words),
     Probe("planted-files", Layer.SCRIPTED, ("D02",), look_at_planting, needs_both),
     Probe("shortcuts", Layer.SCRIPTED, ("D02",), look_at_shortcuts, needs_both),

@@ -27,7 +27,7 @@ PLACES = {
 def secrets(task: Task) -> list[str]:
     """Values of the key that are long enough to be recognised, and that the prompt does not say."""
     told = task.prompt
-    return [text for text in dict.fromkeys(_texts(task.key)) if _is_telling(text) and text not in told]
+    return [text for text in dict.fromkeys(texts(task.key)) if _is_telling(text) and text not in told]
 
 
 def recognised(text: str, task: Task) -> list[str]:
@@ -40,14 +40,23 @@ def _is_telling(text: str) -> bool:
     return len(text) >= MIN_CHARS or digits >= MIN_DIGITS
 
 
-def _texts(thing: Any) -> Iterator[str]:
+def is_aside(path: str) -> bool:
+    """True for files that are not the task's own material: hidden ones, and those named as answers are."""
+    if "/.git/" in path:
+        return False
+    return any(
+        step.startswith(".") or re.search(rf"(^|[^a-z])({NAMES})([^a-z]|$)", step.lower()) for step in path.split("/") if step
+    )
+
+
+def texts(thing: Any) -> Iterator[str]:
     """Every single value in a record, as it would be printed; bytes and truth values aside."""
     if isinstance(thing, dict):
         for value in cast("Json", thing).values():
-            yield from _texts(value)
+            yield from texts(value)
     elif isinstance(thing, list | tuple):
         for value in cast("list[Any]", thing):
-            yield from _texts(value)
+            yield from texts(value)
     elif isinstance(thing, str) and thing.strip():
         yield thing.strip()
     elif isinstance(thing, int | float) and not isinstance(thing, bool):

@@ -1,0 +1,93 @@
+"""What an agent needs is shown to it: no result is cut in silence, and nothing that is needed stands behind a cut.
+
+A result is cut in silence if it is the beginning of a longer text that lies in the world (in its state, its files, or the task's
+data) and neither says so nor offers a way to the rest.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from sandlot.audit.case import Case, Probe
+from sandlot.audit.choice import chosen
+from sandlot.audit.differential.resets import tour
+from sandlot.audit.finding import Finding, Layer, Severity, Standing, Witness
+from sandlot.audit.likeness import Shown, leaves, left, observations, opening
+from sandlot.audit.scripted.earning import inputs_of, take_of
+from sandlot.audit.scripted.floor import needs_tools
+from sandlot.audit.scripted.leaks import texts
+from sandlot.audit.scripted.reach import properties_of
+from sandlot.audit.subject import Script, Trial
+from sandlot.ports import ToolSpec
+from sandlot.task import Task
+
+TASKS, SANDBOXED = 16, 2
+MIN_SHOWN = 100
+"""Shorter beginnings are summaries, titles, chance."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A result that is only the beginning."""
+
+    task: Task
+    play: Script
+    shown: Shown
+    whole: str
+    needed: str
+    """Something the key names that stands only behind the cut; empty if nothing does."""
+
+
+async def look_at_cuts(case: Case) -> list[Finding]:
+    """Results that are cut say so."""
+    golden, idle = await case.golden(), await case.idle()
+    tasks = chosen(case, TASKS, sandboxed=SANDBOXED)
+    plays = [tour(case, golden.get(task.id, idle[task.id])) for task in tasks]
+    trials = await case.take([take_of(case, task, play) for task, play in zip(tasks, plays, strict=True)])
+    cuts: dict[str, list[Cut]] = {}
+    for task, play, trial in zip(tasks, plays, trials, strict=True):
+        for cut in _cuts(case, task, play, trial):
+            cuts.setdefault(cut.shown.tool, []).append(cut)
+    return [_finding(case, each) for each in cuts.values()]
+
+
+def _cuts(case: Case, task: Task, play: Script, trial: Trial) -> Iterator[Cut]:
+    specs = {spec.name: spec for spec in case.description.tools if not _pages(spec)}
+    held = [value for value in leaves({"left": left(trial), "data": task.data}).values() if isinstance(value, str)]
+    long = [text for text in dict.fromkeys(held) if len(text) > MIN_SHOWN]
+    everything = "\n".join([text for _, text in opening(trial)] + [shown.text for shown in observations(trial)])
+    for shown in observations(trial):
+        if shown.tool not in specs or shown.error or shown.whole is not None or len(shown.text) < MIN_SHOWN:
+            continue
+        whole = next((text for text in long if text.startswith(shown.text) and len(text.rstrip()) > len(shown.text) + 1), None)
+        if whole is not None:
+            hidden = whole[len(shown.text) :]
+            needed = next((value for value in texts(task.key) if value in hidden and value not in everything), "")
+            yield Cut(task, play, shown, whole, needed)
+
+
+def _pages(spec: ToolSpec) -> bool:
+    """True if a tool takes a number: a page, a line, an offset."""
+    return any("integer" in str(schema) for schema in properties_of(spec).values())
+
+
+def _finding(case: Case, cuts: Sequence[Cut]) -> Finding:
+    worst = max(cuts, key=lambda cut: bool(cut.needed))
+    needed = f", and what the task asks for stands behind the cut: {worst.needed[:60]!r}" if worst.needed else ""
+    return Finding(
+        code="D19.cut",
+        title=f"`{worst.shown.tool}` cuts its result without a word{needed}",
+        layer=Layer.SCRIPTED,
+        probe="silent-cuts",
+        severity=Severity.HIGH if worst.needed else Severity.LOW,
+        standing=Standing.CONFIRMED,
+        count=len({cut.task.id for cut in cuts}),
+        witness=Witness(
+            inputs=inputs_of(worst.task, worst.play),
+            expected=f"all {len(worst.whole)} characters, or a mark where the rest was cut and a way to it",
+            observed=f"{len(worst.shown.text)} characters, ending {worst.shown.text[-60:]!r}",
+            seed=case.seed,
+        ),
+    )
+
+
+PROBES = (Probe("silent-cuts", Layer.SCRIPTED, ("D19",), look_at_cuts, needs_tools),)

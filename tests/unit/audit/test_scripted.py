@@ -1,0 +1,81 @@
+from functools import partial
+
+import pytest
+
+from audited import desk, files
+from in_process import case_of, codes
+from sandlot.audit.likeness import changed
+from sandlot.audit.scripted import controls, drift, mutation, panel, staleness, visibility
+from sandlot.audit.scripted.calls import allowed, forbidden
+from sandlot.audit.scripted.mutants import mutants
+from sandlot.audit.scripted.reach import works
+from sandlot.audit.scripted.tables import stored_answers
+
+
+@pytest.mark.parametrize("make", [desk, files])
+async def test_nothing_is_confirmed_on_a_sound_environment(make):
+    case = await case_of(make)
+    found = [finding for probe in panel.PROBES if probe.applies(case) is None for finding in await probe.look(case)]
+    assert codes(found) == set()
+
+
+async def test_a_reading_from_before_the_deed_is_stale():
+    assert codes(await staleness.look_at_staleness(await case_of(partial(desk, "stale")))) == {"D01.stale"}
+
+
+async def test_a_call_that_fits_its_schema_and_breaks_the_rollout_is_found():
+    (finding,) = await drift.look_at_allowed(await case_of(partial(desk, "crash")))
+    assert finding.code == "D08.crash"
+    assert finding.witness is not None
+    assert "KeyError" in finding.witness.observed
+
+
+async def test_a_grader_that_looks_at_little_lets_mutants_live():
+    findings = await mutation.look_at_mutants(await case_of(partial(desk, "weak")))
+    assert "D02.weak" in {finding.code for finding in findings}
+
+
+async def test_a_check_that_pays_everybody_is_dead():
+    findings = await mutation.look_at_mutants(await case_of(partial(desk, "dead")))
+    assert [finding.check for finding in findings if finding.code == "D21.dead"] == ["desk_is_there"]
+
+
+async def test_mutants_are_the_same_for_the_same_seed_and_mostly_leave_something_else():
+    case = await case_of(desk)
+    (work, other, *_) = await works(case, case.tasks)
+    assert mutants(work, [other], 1) == mutants(work, [other], 1)
+    assert mutants(work, [other], 1) != mutants(work, [other], 2)
+
+
+async def test_golden_beyond_its_limits_is_unsolved_and_close_to_them_is_told():
+    case = await case_of(desk)
+    case.description = __import__("msgspec").structs.replace(case.description, limits=case.description.limits.but({"turns": 6}))
+    (margin,) = await controls.look_at_margins(case)
+    assert (margin.code, margin.severity) == ("D13.margin", "low")
+
+
+async def test_a_world_that_nobody_touched_has_no_changes():
+    case = await case_of(desk)
+    idle, golden = await case.idle(), await case.golden()
+    task = case.tasks[0].id
+    assert changed(idle[task], idle[task]) == {}
+    assert {where.rpartition(".")[2] for where in changed(idle[task], golden[task])} == {"refunded", "status"}
+
+
+async def test_calls_made_from_a_schema_keep_to_it_or_break_it():
+    case = await case_of(desk)
+    spec = next(spec for spec in case.description.tools if spec.name == "refund")
+    assert all(isinstance(call.arguments["cents"], int) for call in allowed(spec, [], 0))
+    assert {what for what, _ in forbidden(spec, {"ticket": "a", "cents": 1})} >= {"without `cents`", "`ticket` is an object"}
+
+
+async def test_results_of_sound_tools_are_not_cut():
+    assert await visibility.look_at_cuts(await case_of(files)) == []
+
+
+def test_stored_answers_are_copied_from_visible_tests():
+    made = stored_answers("/w/shop.py", {"/w/test_shop.py": "from shop import price\nassert price(2, 3) == 6\n"})
+    space: dict = {}
+    exec(made or "", space)
+    assert space["price"](2, 3) == 6
+    assert space["price"](2, 4) == "garbage"
