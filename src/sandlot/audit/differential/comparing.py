@@ -7,7 +7,7 @@ import msgspec
 
 from sandlot.audit.case import Case
 from sandlot.audit.finding import Finding, Layer, Severity, Standing, Witness
-from sandlot.audit.likeness import Difference, first_difference, graded, left, seen
+from sandlot.audit.likeness import Difference, first_difference, graded, left, observations, seen
 from sandlot.audit.scripted.earning import inputs_of
 from sandlot.audit.subject import Conditions, Play, Take, Trial
 from sandlot.task import Task
@@ -26,11 +26,15 @@ class Parting:
 def view_of(case: Case, trial: Trial) -> Json:
     """Everything of a trial that must be the same again.
 
-    What a shell prints (process numbers, dates) is the machine's doing; what it left is compared all the same.
+    What a shell prints and leaves in files (process numbers, dates, a repository's own notes) is the machine's doing; where the
+    agent used none, files are compared too.
     """
     shells = {"bash"} if case.description.image is not None else set[str]()
     volatile = case.description.declared.volatile
-    return {**seen(trial, volatile, shells), **left(trial, volatile), **graded(trial)}
+    remains = left(trial, volatile)
+    if any(shown.tool in shells for shown in observations(trial)):
+        remains.pop("files")
+    return {**seen(trial, volatile, shells), **remains, **graded(trial)}
 
 
 def partings(case: Case, requests: Sequence[Take], one: Sequence[Trial], other: Sequence[Trial]) -> list[Parting]:
