@@ -14,7 +14,6 @@ import sys
 from pathlib import Path
 
 import msgspec
-from sandlot.train.page import page
 
 from sandlot.cli.training import train_watched
 from sandlot.observe.page import page

@@ -34,6 +34,8 @@ class CudaRunner:
         self.scratch = blocks
         self.max_batch = max_batch
         self.width = -(-(max_context or decoder.shape.context) // block_size)
+        # While a trainer in another thread compiles, compiled layers run as they were written instead of raising.
+        torch._dynamo.config.error_on_nested_fx_trace = False  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
         # Once for all layers, since no layer number is in them.
         self._inputs = torch.compile(Block.inputs, dynamic=True)  # pyright: ignore[reportUnknownMemberType]
         self._outputs = torch.compile(Block.outputs, dynamic=True)  # pyright: ignore[reportUnknownMemberType]
@@ -81,7 +83,7 @@ class CudaRunner:
                 run()
         torch.cuda.current_stream().wait_stream(side)
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
+        with torch.cuda.graph(graph, capture_error_mode="thread_local"):  # a trainer in another thread goes on meanwhile
             logits = run()
         return Recorded(graph=graph, inputs=inputs, logits=logits)
 

@@ -15,6 +15,19 @@ from sandlot.nn.attention import forest
 from sandlot.nn.decoder import Attend
 
 BLOCK = 128
+SIZES = 64
+"""Kernels are compiled for each number of tokens, of which `padded` leaves fewer than this; torch would give up after eight."""
+
+
+def padded(count: int) -> int:
+    """The number of tokens a forest is filled up to on a GPU: one of few, and at most a quarter more than there are.
+
+    Powers of two blocks up to 32, four sizes between two powers from there on: a kernel takes seconds to compile.
+    """
+    blocks = max(1, -(-count // BLOCK))
+    power = 1 << (blocks - 1).bit_length()
+    step = power if power <= 32 else power // 8
+    return -(-blocks // step) * step * BLOCK
 
 
 def forest_attention(last: Tensor) -> Attend:
@@ -59,4 +72,5 @@ def _ordered(wanted: Tensor) -> tuple[Tensor, Tensor]:
 
 @cache
 def _flex() -> Any:
+    torch._dynamo.config.recompile_limit = max(SIZES, torch._dynamo.config.recompile_limit)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
     return cast("Any", torch.compile)(flex_attention, dynamic=False)

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint  # pyright: ignore[reportUnknownVariableType]
 
 from sandlot.nn.decoder import Attend, Block, Decoder
-from sandlot.train.attention import BLOCK, forest_attention
+from sandlot.train.attention import forest_attention, padded
 from sandlot.train.forest import Forest, forest_of
 from sandlot.train.rows import Row
 
@@ -76,8 +76,8 @@ def seen(
 
 
 def _hidden(decoder: Decoder, forest: Forest, device: torch.device, *, recompute: bool) -> Tensor:
-    """Hidden states of the forest's tokens. On a GPU it is filled up to whole blocks with tokens that see only themselves."""
-    spare = -len(forest) % BLOCK if device.type == "cuda" else 0
+    """Hidden states of the forest's tokens. On a GPU it is filled up, with tokens that see only themselves, to a common size."""
+    spare = padded(len(forest)) - len(forest) if device.type == "cuda" else 0
     ids = placed(np.pad(forest.ids, (0, spare)), device)
     positions = placed(np.pad(forest.depth, (0, spare)), device)
     filled = np.concatenate((forest.last, np.arange(len(forest), len(forest) + spare) + 1))

@@ -1,0 +1,20 @@
+"""Forests are filled up to few sizes, and not by much."""
+
+from sandlot.train.attention import BLOCK, SIZES, padded
+
+
+def test_few_sizes_are_used_and_little_is_wasted():
+    sizes = {padded(count) for count in range(1, 200_000, 37)}
+    assert len(sizes) < SIZES
+    for count in range(1, 200_000, 37):
+        size = padded(count)
+        assert size >= count
+        assert size % BLOCK == 0
+        assert size <= count * 1.25 + BLOCK or count <= 32 * BLOCK
+
+
+def test_a_size_is_its_own():
+    assert padded(1) == BLOCK
+    assert padded(BLOCK + 1) == 2 * BLOCK
+    assert padded(33 * BLOCK) == 40 * BLOCK
+    assert all(padded(padded(count)) == padded(count) for count in range(1, 100_000, 101))
