@@ -4,7 +4,8 @@
     sandlot train recipes/smollm2.py:shown         only what comes before reinforcement
 
 The model as it comes has never called a tool of ours. Imitating golden solutions of the train split brings it to where it
-succeeds sometimes; from there on nobody shows it anything. All measurements are on the same held-out tasks with the same random draws.
+succeeds sometimes; from there on nobody shows it anything. All measurements are on the same held-out tasks with the same
+random draws.
 """
 
 import argparse
