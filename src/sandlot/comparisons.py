@@ -146,10 +146,10 @@ def fisher(k: int, n: int, other_k: int, other_n: int) -> Comparison:
     if not n or not other_n:
         return Comparison(0.0, 1.0)
     hits, total = k + other_k, n + other_n
-    every = _log_choose(total, n)
+    every = log_choose(total, n)
 
     def log_chance(count: int) -> float:
-        return _log_choose(hits, count) + _log_choose(total - hits, n - count) - every
+        return log_choose(hits, count) + log_choose(total - hits, n - count) - every
 
     seen = log_chance(k) + 1e-7  # a tie counts, whatever the rounding
     counts = range(max(0, n - (total - hits)), min(n, hits) + 1)
@@ -157,7 +157,8 @@ def fisher(k: int, n: int, other_k: int, other_n: int) -> Comparison:
     return Comparison(abs(k / n - other_k / other_n), min(1.0, p))
 
 
-def _log_choose(n: int, k: int) -> float:
+def log_choose(n: int, k: int) -> float:
+    """The logarithm of how many ways there are to choose k of n."""
     return math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
 
 

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sandlot.differences import benjamini_hochberg, chi_square, chi_square_tail, distribution_gap, fisher, holm, ranked
+from sandlot.comparisons import benjamini_hochberg, chi_square_tail, holm
+from sandlot.differences import chi_square, distribution_gap, fisher, ranked
 
 values = st.lists(st.integers(0, 6), min_size=1, max_size=12)
 counts = st.dictionaries(st.sampled_from("abcdef"), st.integers(0, 200))

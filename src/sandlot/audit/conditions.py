@@ -12,6 +12,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any
+from urllib.parse import urlsplit
 
 import anyio
 
@@ -27,12 +28,16 @@ IN_TOOL: ContextVar[bool] = ContextVar("in_tool", default=False)
 """True while a tool works: only what tools do is broken, never setup."""
 
 
-def surround(conditions: Conditions) -> None:
-    """Clock and network, for the life of this process. Hash seed, time zone and locale were set before it started."""
+def surround(conditions: Conditions, judge: str | None = None) -> None:
+    """Clock and network, for the life of this process. Hash seed, time zone and locale were set before it started.
+
+    Where a judge is asked over the network, its host stays within reach: it is not part of the environment.
+    """
     if conditions.clock_shift_s:
         _move_clock(conditions.clock_shift_s)
     if not conditions.network:
-        _deny_network()
+        host = urlsplit("http" + judge.partition("@http")[2]).hostname if judge else None
+        _deny_network({host} if host else set())
 
 
 def reseed(conditions: Conditions, place: int) -> None:
@@ -71,17 +76,20 @@ def _move_clock(shift_s: float) -> None:
     setattr(dt, "date", MovedDate)  # noqa: B010 - as above
 
 
-def _deny_network() -> None:
+def _deny_network(reachable: set[str]) -> None:
     connect, look_up = socket.socket.connect, socket.getaddrinfo
+    known = set(reachable)
 
     def refused(self: socket.socket, address: Any) -> None:
-        if self.family in {socket.AF_INET, socket.AF_INET6}:
+        if self.family in {socket.AF_INET, socket.AF_INET6} and address[0] not in known:
             raise OSError(101, f"the network is off in this trial; {address!r} was asked for")
         connect(self, address)
 
     def unknown(host: Any, *args: Any, **kwargs: Any) -> Any:
-        if host in {"localhost", "127.0.0.1", "::1", None}:
-            return look_up(host, *args, **kwargs)
+        if host in {"localhost", "127.0.0.1", "::1", None, *reachable}:
+            found = look_up(host, *args, **kwargs)
+            known.update(str(entry[4][0]) for entry in found if host in reachable)
+            return found
         raise socket.gaierror(-3, f"the network is off in this trial; {host!r} was asked for")
 
     setattr(socket.socket, "connect", refused)  # noqa: B010 - as above

@@ -97,7 +97,7 @@ def main() -> None:
         _write(out, what)
 
     try:
-        surround(job.conditions)
+        surround(job.conditions, job.judge)
         env = load(job.env)
         if not job.requests:
             note(Described(describe(env)))

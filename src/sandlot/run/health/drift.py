@@ -9,7 +9,8 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from sandlot.differences import Difference, chi_square, distribution_gap, holm
+from sandlot.comparisons import holm
+from sandlot.differences import Difference, chi_square, distribution_gap
 from sandlot.run.health.features import Features
 from sandlot.run.health.item import Item, Mark
 from sandlot.trace import TraceRow

@@ -7,7 +7,8 @@ told by the scores of its other rollouts, which nothing cut short.
 from collections import defaultdict
 from collections.abc import Sequence
 
-from sandlot.differences import Difference, holm, ranked
+from sandlot.comparisons import holm
+from sandlot.differences import Difference, ranked
 from sandlot.run.health.item import Item, Mark
 from sandlot.trace import TraceRow
 

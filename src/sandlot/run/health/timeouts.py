@@ -9,7 +9,8 @@ are the declared ones, and the *walls* nobody declared: a longest time that many
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from sandlot.differences import fisher, holm
+from sandlot.comparisons import holm
+from sandlot.differences import fisher
 from sandlot.run.health.item import Item, Mark
 from sandlot.run.health.latency import LimitsOf, spoken
 from sandlot.stats import quantile

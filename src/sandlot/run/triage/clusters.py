@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from sandlot.differences import benjamini_hochberg
+from sandlot.comparisons import benjamini_hochberg
 from sandlot.run.taxonomy import label_named
 from sandlot.run.triage.concentration import Concentration, concentration
 from sandlot.run.triage.contrast import ALPHA, Contrast, Doing, contrast, doing_of

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 
 import msgspec
 
-from sandlot.differences import fisher, holm
+from sandlot.comparisons import holm
+from sandlot.differences import fisher
 
 ALPHA = 0.05
 

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 import msgspec
 
-from sandlot.differences import fisher, holm, ranked
+from sandlot.comparisons import holm
+from sandlot.differences import fisher, ranked
 from sandlot.env.rendering import one_line
 from sandlot.stats import quantile
 from sandlot.trace import Trace
