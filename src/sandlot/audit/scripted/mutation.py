@@ -25,6 +25,8 @@ TASKS, SANDBOXED = 16, 2
 GATE = 0.9
 BAD = 0.5
 """A mutation score below this leaves most wrong solutions unpunished."""
+ENOUGH = 10
+"""Mutants that make a share of them worth believing."""
 ROOM = Conditions(limits={"turns": 1000})
 
 
@@ -83,6 +85,7 @@ def _weak(case: Case, real: Sequence[Tried]) -> list[Finding]:
     if not real or len(real) - len(survivors) >= GATE * len(real):
         return []
     score = 1 - len(survivors) / len(real)
+    bad = score < BAD and len(real) >= ENOUGH
     first = min(survivors, key=lambda each: len(each.mutant.script.turns))
     kinds: dict[str, int] = defaultdict(int)
     for each in survivors:
@@ -94,8 +97,8 @@ def _weak(case: Case, real: Sequence[Tried]) -> list[Finding]:
             title=f"{len(survivors)} of {len(real)} wrong solutions get full marks (mutation score {score:.0%}): {often}",
             layer=Layer.SCRIPTED,
             probe="mutants",
-            severity=Severity.HIGH if score < BAD else Severity.LOW,
-            standing=Standing.CONFIRMED if score < BAD else Standing.LEAD,
+            severity=Severity.HIGH if bad else Severity.LOW,
+            standing=Standing.CONFIRMED if bad else Standing.LEAD,
             count=len(survivors),
             witness=Witness(
                 inputs=inputs_of(first.work.task, first.mutant.script),
