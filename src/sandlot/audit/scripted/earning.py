@@ -83,7 +83,7 @@ def finding_of(
 def crashed(case: Case, taken: Sequence[tuple[Task, Play, Trial]], probe: str) -> list[Finding]:
     """Grading that breaks over what somebody left, instead of calling it wrong."""
     broken = [each for each in taken if each[2].failed is not None and each[2].failed.side is Side.GRADER]
-    if not broken:
+    if not broken or (case.description.needs_judge and case.judge is None):
         return []
     task, play, trial = broken[0]
     return [

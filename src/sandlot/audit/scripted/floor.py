@@ -162,6 +162,8 @@ async def look_at_own(case: Case) -> list[Finding]:
 
 def needs_golden(case: Case) -> str | None:
     """Why a probe that starts from the golden solution does not apply."""
+    if case.description.needs_judge and case.judge is None:
+        return "a judge grades it, and none was given"
     return None if case.description.has_golden else "there is no golden solution"
 
 

@@ -25,6 +25,8 @@ TASKS, SANDBOXED = 16, 2
 GATE = 0.9
 BAD = 0.5
 """A mutation score below this leaves most wrong solutions unpunished."""
+ENOUGH = 10
+"""Mutants that make a share of them worth believing."""
 ROOM = Conditions(limits={"turns": 1000})
 
 
@@ -58,7 +60,9 @@ async def look_at_mutants(case: Case) -> list[Finding]:
     plays = [(work, mutant.script) for work, mutant in planned] + strange
     trials = await case.take([take_of(case, work.task, play) for work, play in plays], ROOM)
     tried = [Tried(work, mutant, trial) for (work, mutant), trial in zip(planned, trials, strict=False)]
-    real = [each for each in tried if each.differs and each.trial.reward is not None]
+    # Doing a step twice is often harmless; it is played for the checks that should notice.
+    wrong = [each for each in tried if not each.mutant.what.endswith("twice")]
+    real = [each for each in wrong if each.differs and each.trial.reward is not None]
     everything: list[tuple[Work, Play, Trial]] = []
     for work in found:
         everything += [(work, IDLE, work.idle), (work, GOLDEN, work.golden)]
@@ -81,6 +85,7 @@ def _weak(case: Case, real: Sequence[Tried]) -> list[Finding]:
     if not real or len(real) - len(survivors) >= GATE * len(real):
         return []
     score = 1 - len(survivors) / len(real)
+    bad = score < BAD and len(real) >= ENOUGH
     first = min(survivors, key=lambda each: len(each.mutant.script.turns))
     kinds: dict[str, int] = defaultdict(int)
     for each in survivors:
@@ -92,8 +97,8 @@ def _weak(case: Case, real: Sequence[Tried]) -> list[Finding]:
             title=f"{len(survivors)} of {len(real)} wrong solutions get full marks (mutation score {score:.0%}): {often}",
             layer=Layer.SCRIPTED,
             probe="mutants",
-            severity=Severity.HIGH if score < BAD else Severity.LOW,
-            standing=Standing.CONFIRMED if score < BAD else Standing.LEAD,
+            severity=Severity.HIGH if bad else Severity.LOW,
+            standing=Standing.CONFIRMED if bad else Standing.LEAD,
             count=len(survivors),
             witness=Witness(
                 inputs=inputs_of(first.work.task, first.mutant.script),
