@@ -4,6 +4,7 @@ Everything here changes the whole process, which is why it is called in workers 
 generators, and faults below tools, checks and judges.
 """
 
+import asyncio
 import datetime as dt
 import random
 import socket
@@ -24,6 +25,12 @@ from sandlot.grade.evidence import StoredEvidence
 from sandlot.ports import Completed, Judge, Judgement, Tool, World
 from sandlot.trace import ToolCall, ToolResult
 
+STRETCH = 100.0
+"""How much longer waiting takes in a slow tool."""
+LONGEST_S = 5.0
+
+ATTEMPTED: list[str] = []
+"""Where author code tried to connect to since the last trial began."""
 IN_TOOL: ContextVar[bool] = ContextVar("in_tool", default=False)
 """True while a tool works: only what tools do is broken, never setup."""
 
@@ -82,6 +89,7 @@ def _deny_network(reachable: set[str]) -> None:
 
     def refused(self: socket.socket, address: Any) -> None:
         if self.family in {socket.AF_INET, socket.AF_INET6} and address[0] not in known:
+            ATTEMPTED.append(f"{address[0]}:{address[1]}")
             raise OSError(101, f"the network is off in this trial; {address!r} was asked for")
         connect(self, address)
 
@@ -90,6 +98,7 @@ def _deny_network(reachable: set[str]) -> None:
             found = look_up(host, *args, **kwargs)
             known.update(str(entry[4][0]) for entry in found if host in reachable)
             return found
+        ATTEMPTED.append(str(host))
         raise socket.gaierror(-3, f"the network is off in this trial; {host!r} was asked for")
 
     setattr(socket.socket, "connect", refused)  # noqa: B010 - as above
@@ -102,7 +111,9 @@ def _deny_network(reachable: set[str]) -> None:
 def break_environment(env: Environment, fault: str | None) -> None:
     """Put a fault below the environment's tools or checks."""
     what, _, how = (fault or "").partition(":")
-    if what == "tool":
+    if fault == "tool:slow":
+        _slow_tools(env)
+    elif what == "tool":
         _break_tools(env, how)
     elif what == "check":
         _break_evidence()
@@ -165,6 +176,28 @@ class BrokenWorld(LiveWorld):
         if await self._trouble("running a command"):
             return Completed(code=0, stdout="", stderr="")
         return await super().exec(command, stdin=stdin, cwd=cwd, env=env)
+
+
+def _slow_tools(env: Environment) -> None:
+    """Whatever a tool waits for takes much longer."""
+    sleep, anyio_sleep, asyncio_sleep = time.sleep, anyio.sleep, asyncio.sleep
+
+    def stretched(seconds: float) -> float:
+        return min(seconds * STRETCH, LONGEST_S) if IN_TOOL.get() else seconds
+
+    async def slow(delay: float, *args: Any) -> Any:
+        return await asyncio_sleep(stretched(delay), *args)
+
+    async def slow_anyio(delay: float) -> None:
+        await anyio_sleep(stretched(delay))
+
+    def slow_thread(seconds: float) -> None:
+        sleep(stretched(seconds))
+
+    setattr(time, "sleep", slow_thread)  # noqa: B010 - as above
+    setattr(asyncio, "sleep", slow)  # noqa: B010 - as above
+    setattr(anyio, "sleep", slow_anyio)  # noqa: B010 - as above
+    env.parts.tools = [Watched(tool) for tool in env.parts.tools]
 
 
 def _break_tools(env: Environment, how: str) -> None:

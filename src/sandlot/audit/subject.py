@@ -94,6 +94,8 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     """Every grading, in order: one for a `Take`, `times` of a `Regrade`."""
     lost: Lost | None = None
     seconds: float = 0.0
+    reached: tuple[str, ...] = ()
+    """Where author code tried to connect to, under conditions without a network."""
     peak_bytes: int = 0
     """Most memory the worker had in use while it was taken, as far as it can tell."""
 
@@ -148,7 +150,8 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True):
     limits: Json = {}
     """Overrides of every task's limits."""
     fault: str | None = None
-    """Break something on purpose: `tool:raise`, `tool:hang`, `tool:empty` (what tools do with files and commands of the world
+    """Break something on purpose: `tool:slow` (what tools wait for takes a hundred times as long), `tool:raise`,
+    `tool:hang`, `tool:empty` (what tools do with files and commands of the world
     raises, hangs, gives nothing), `check:raise` (reading evidence raises), `judge:raise`, `judge:empty`."""
 
 

@@ -16,7 +16,7 @@ from typing import BinaryIO
 import anyio
 import msgspec
 
-from sandlot.audit.conditions import break_environment, broken_judge, reseed, surround
+from sandlot.audit.conditions import ATTEMPTED, break_environment, broken_judge, reseed, surround
 from sandlot.audit.describe import describe
 from sandlot.audit.subject import Conditions, Description, Play, Regrade, Request, Say, Script, Take, Trial
 from sandlot.env.environment import Environment
@@ -152,9 +152,16 @@ async def taken(grading: Grading, tasks: dict[str, Task], request: Request, plac
     if name not in tasks:
         raise ConfigError(f"environment `{grading.env.name}` has no task `{name}`")
     started = time.monotonic()
+    ATTEMPTED.clear()
     if isinstance(request, Regrade):
         scores = [await _regraded(grading, tasks[name], request) for _ in range(request.times)]
-        return Trial(trace=request.trace, files=request.files, scores=tuple(scores), seconds=time.monotonic() - started)
+        return Trial(
+            trace=request.trace,
+            files=request.files,
+            scores=tuple(scores),
+            seconds=time.monotonic() - started,
+            reached=tuple(dict.fromkeys(ATTEMPTED)),
+        )
     blobs = MemoryBlobs()
     policies = ScriptedPolicies(request.play.name, lambda _task, _seed: policy_for(grading.env, request.play, request.seed))
     parts = Parts(grading=grading, policies=policies, harness=ToolLoop())
@@ -164,6 +171,7 @@ async def taken(grading: Grading, tasks: dict[str, Task], request: Request, plac
         files=await _files(trace, blobs),
         scores=(trace.outcome,) if isinstance(trace.outcome, Scored | Failed) else (),
         seconds=time.monotonic() - started,
+        reached=tuple(dict.fromkeys(ATTEMPTED)),
         peak_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
     )
 

@@ -13,6 +13,7 @@ from sandlot.audit.choice import chosen
 from sandlot.audit.differential.comparing import Parting, finding_of, partings
 from sandlot.audit.differential.resets import tour
 from sandlot.audit.finding import Finding, Layer
+from sandlot.audit.likeness import Difference
 from sandlot.audit.subject import Conditions, Named, Play, Regrade, Request, Take, Trial
 from sandlot.clock import SYSTEM_CLOCK
 
@@ -75,12 +76,26 @@ async def look_at_surroundings(case: Case) -> list[Finding]:
     plain, requests = await _plain(case)
     suspects: list[Parting] = []
     now_s = SYSTEM_CLOCK.wall()
+    reaching: list[Parting] = []
     for conditions in together(now_s):
-        suspects += partings(case, requests, plain, await _taken(case, requests, plain, conditions))
-    if not suspects:
-        return []
-    ids = {each.task.id for each in suspects}
-    return await _attributed(case, [request for request in requests if request.task in ids][:MAX_SUSPECTS], now_s)
+        trials = await _taken(case, requests, plain, conditions)
+        suspects += partings(case, requests, plain, trials)
+        reaching += [_reach(case, request, trial) for request, trial in zip(requests, trials, strict=True) if trial.reached]
+    found: list[Finding] = []
+    if reaching:
+        away = Conditions(network=False)
+        expected = "nothing that is not in the task or the world is asked"
+        title = "it asks the network, and what it hears may be another thing tomorrow"
+        found.append(finding_of(case, "D17.network", title, reaching, probe=NAME, expected=expected, conditions=away))
+    if suspects:
+        ids = {each.task.id for each in suspects}
+        found += await _attributed(case, [request for request in requests if request.task in ids][:MAX_SUSPECTS], now_s)
+    return list({finding.code: finding for finding in found}.values())
+
+
+def _reach(case: Case, request: Take, trial: Trial) -> Parting:
+    task = next(task for task in case.tasks if task.id == request.task)
+    return Parting(task, request.play, Difference("network", "no connection", f"an attempt to reach {', '.join(trial.reached)}"))
 
 
 async def _attributed(case: Case, requests: Sequence[Take], now_s: float) -> list[Finding]:

@@ -5,20 +5,27 @@ nothing is broken, though the call works on the world's files, has a default for
 judge cannot be read has no score.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import cast
 
 from sandlot.audit.case import Case, Probe
 from sandlot.audit.choice import chosen
 from sandlot.audit.finding import Finding, Layer, Severity, Standing, Witness
 from sandlot.audit.likeness import Shown, observations
+from sandlot.audit.scripted.drift import author_tools, in_turns
 from sandlot.audit.scripted.earning import EPSILON, inputs_of, take_of
-from sandlot.audit.scripted.floor import needs_both, needs_golden
-from sandlot.audit.subject import Conditions, Named, Regrade, Trial
+from sandlot.audit.scripted.floor import needs_both, needs_golden, needs_tools
+from sandlot.audit.scripted.reach import only_text
+from sandlot.audit.subject import Call, Conditions, Named, Regrade, Trial
 from sandlot.task import Task
+from sandlot.types import Json
 
 GOLDEN = Named(name="golden")
 TASKS, SANDBOXED = 4, 1
 QUICK = {"tool_s": 0.5, "time_s": 20.0}
+PATIENT = {"tool_s": 6.0, "time_s": 60.0}
+NAMED, SHORT = 6, 40
+"""Names that are looked up, and how long a name may be."""
 
 
 async def look_at_tools(case: Case) -> list[Finding]:
@@ -115,7 +122,68 @@ def _made_up(case: Case, fault: str, made_up: Sequence[tuple[Task, Trial]]) -> F
     )
 
 
+# -- slow services -----------------------------------------------------------------------------------------------------
+
+
+async def look_at_slowness(case: Case) -> list[Finding]:
+    """A tool that waits longer says the same, or that it gave up: being late is not the same as having nothing."""
+    tasks = chosen(case, TASKS, sandboxed=SANDBOXED)
+    plays = {task.id: in_turns("look-ups", list(_look_ups(case, task))) for task in tasks}
+    requests = [take_of(case, task, plays[task.id]) for task in tasks if plays[task.id].turns]
+    once, twice = await case.take(requests), await case.take(requests)
+    slow = await case.take(requests, Conditions(fault="tool:slow", limits=PATIENT))
+    late: dict[str, tuple[Task, Shown, Shown]] = {}
+    for request, first, second, third in zip(requests, once, twice, slow, strict=True):
+        task = next(task for task in tasks if task.id == request.task)
+        for usual, again, waited in zip(observations(first), observations(second), observations(third), strict=False):
+            steady = usual == again and not usual.error and usual.tool == waited.tool
+            if steady and not waited.error and usual.text != waited.text:
+                late.setdefault(usual.tool, (task, usual, waited))
+    return [
+        Finding(
+            code="D04.late",
+            title=f"`{tool}` gives up waiting without a word, and what it says then looks like an answer",
+            layer=Layer.SCRIPTED,
+            probe="slow-tools",
+            severity=Severity.HIGH,
+            standing=Standing.CONFIRMED,
+            witness=Witness(
+                inputs={**inputs_of(task, plays[task.id]), "call": usual.arguments, "conditions": {"fault": "tool:slow"}},
+                expected=f"{usual.text[:200]!r}, or an error",
+                observed=repr(waited.text[:200]),
+                seed=case.seed,
+            ),
+        )
+        for tool, (task, usual, waited) in late.items()
+    ]
+
+
+def _look_ups(case: Case, task: Task) -> Iterator[Call]:
+    """Calls of tools that take one text, with what the prompt and the task's data both name."""
+    held = set(_names(task.data))
+    words = dict.fromkeys(word.strip(".,;:?!`'\"()") for word in task.prompt.split())
+    named = [word for word in (*words, *sorted(held)) if word in held][:NAMED]
+    for spec in author_tools(case):
+        field = only_text(spec)
+        if field is not None:
+            yield from (Call(spec.name, {field: word}) for word in named)
+
+
+def _names(thing: object) -> Iterator[str]:
+    """Texts that name something: keys and short values, however deep."""
+    if isinstance(thing, dict):
+        for key, value in cast("Json", thing).items():
+            yield str(key)
+            yield from _names(value)
+    elif isinstance(thing, list | tuple):
+        for value in cast("Sequence[object]", thing)[:NAMED]:
+            yield from _names(value)
+    elif isinstance(thing, str) and len(thing) < SHORT:
+        yield thing
+
+
 PROBES = (
+    Probe("slow-tools", Layer.SCRIPTED, ("D04",), look_at_slowness, needs_tools),
     Probe("broken-tools", Layer.SCRIPTED, ("D04",), look_at_tools, needs_both),
     Probe("broken-evidence", Layer.SCRIPTED, ("D04",), look_at_evidence, needs_golden),
 )
