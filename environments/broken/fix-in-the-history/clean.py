@@ -12,7 +12,7 @@ sys.path.insert(0, "/work")
 from tax import tax
 print(json.dumps([tax(case) for case in json.load(sys.stdin)]))
 """
-GIT = "git -c user.name=dev -c user.email=dev@desk.test"
+GIT = "GIT_AUTHOR_DATE=@1700000000 GIT_COMMITTER_DATE=@1700000000 git -c user.name=dev -c user.email=dev@desk.test"
 
 env = Environment("tax-rule", system="Repair /work/tax.py with `bash`, then say `done`.", image="host", limits=Limits(turns=8))
 

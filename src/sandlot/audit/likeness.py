@@ -18,6 +18,8 @@ from sandlot.trace import EvidenceRecord, Failed, Node, Scored, ToolResult
 from sandlot.types import Json, Role
 
 MASKED = "<volatile>"
+STAMPED = ("/.git/index",)
+"""Files that hold the time and place of other files on disk: no author can make them the same again."""
 SHOWN_CHARS = 160
 MISSING = "<nothing>"
 """What stands in a difference where one side has no such thing."""
@@ -118,7 +120,7 @@ def seen(trial: Trial, volatile: Collection[str] = (), without: Collection[str] 
 def left(trial: Trial, volatile: Collection[str] = ()) -> Json:
     """The final state and files."""
     record = trial.trace.evidence if trial.trace and trial.trace.evidence else EvidenceRecord()
-    files = {path: file_of(trial, path, volatile) for path in record.files}
+    files = {path: file_of(trial, path, volatile) for path in record.files if not path.endswith(STAMPED)}
     return {"state": masked(record.state, volatile), "files": files}
 
 

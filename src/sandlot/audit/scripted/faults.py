@@ -34,11 +34,16 @@ async def look_at_tools(case: Case) -> list[Finding]:
     tasks = [task for task in chosen(case, TASKS, sandboxed=SANDBOXED) if golden[task.id].passed]
     if not tasks or not any(_files(golden[task.id]) for task in tasks):
         return []
+    own = {spec.name for spec in author_tools(case)}  # below a sandbox's own shell nothing was broken
     found: list[Finding] = []
     for fault in ("tool:raise", "tool:hang"):
         conditions = Conditions(fault=fault, limits=QUICK)
         trials = await case.take([take_of(case, task, GOLDEN) for task in tasks], conditions)
-        hidden = [(task, shown) for task, trial in zip(tasks, trials, strict=True) if (shown := _hidden(golden[task.id], trial))]
+        hidden = [
+            (task, shown)
+            for task, trial in zip(tasks, trials, strict=True)
+            if (shown := _hidden(golden[task.id], trial)) and shown.tool in own
+        ]
         if hidden:
             found.append(_silent(case, fault, hidden))
     return found
