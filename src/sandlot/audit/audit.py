@@ -21,6 +21,8 @@ from sandlot.task import Task
 
 FORMAT = 1
 PROBES_AT_ONCE = 2
+ALONE = frozenset({Layer.DIFFERENTIAL})
+"""Layers whose probes take turns: rollouts of another probe, in another process, would be a condition nobody asked for."""
 PROBE_S = 900.0
 """A probe that takes longer has failed."""
 
@@ -193,7 +195,7 @@ def _obstacle(case: Case, layer: Layer) -> str:
 async def _run(case: Case, probes: Sequence[Probe], watch: Watch) -> tuple[list[ProbeReport], list[Finding]]:
     reports: dict[str, ProbeReport] = {}
     found: dict[str, list[Finding]] = {}
-    places = anyio.CapacityLimiter(PROBES_AT_ONCE)
+    places = anyio.CapacityLimiter(1 if probes[0].layer in ALONE else PROBES_AT_ONCE)
 
     async def look(probe: Probe) -> None:
         async with places:
