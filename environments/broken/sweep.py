@@ -127,7 +127,7 @@ def main() -> int:
         done = anyio.run(sweep, chosen, judges)
     wrong = [each for each in done if not each.right]
     print(f"{len(done) - len(wrong)} of {len(done)} pairs as they should be")  # noqa: T201 - a script
-    if flags.renamed is None and not flags.names:
+    if flags.renamed is None:
         from table import write  # noqa: PLC0415 - beside this file
 
         write({each.name: f"`{each.found.probe}` ({each.found.code})" if each.found else "missed" for each in done})

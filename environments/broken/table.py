@@ -36,7 +36,9 @@ def page() -> str:
 
 
 def write(found: dict[str, str]) -> None:
-    """Keep what a sweep found, and renew the page."""
+    """Keep what a sweep found beside what earlier ones did, and renew the page."""
+    before: dict[str, str] = json.loads(FOUND.read_text(encoding="utf-8")) if FOUND.exists() else {}
+    found = {name: probe for name, probe in {**before, **found}.items() if (HERE / name).is_dir()}
     FOUND.write_text(json.dumps(found, indent=2, sort_keys=True) + "\n", encoding="utf-8")
     (HERE / "README.md").write_text(page(), encoding="utf-8")
 

@@ -176,9 +176,9 @@ async def test_what_a_grader_writes_stays_in_its_sandbox(tmp_path):
     def grade(answer, golden):
         for name in ("/tmp/canary-of-the-audit", __file__ + ".written", "/root/canary-of-the-audit"):
             pathlib.Path(name).write_text("x")
-        return not pathlib.Path("/work/main").exists() and not pathlib.Path("/root/.ssh").exists()
+        return not pathlib.Path(answer).exists() and not pathlib.Path("/root/.ssh").exists()
     """
-    assert await fates(tmp_path, code, "x") == ["scored 1/1 = 1"]
+    assert await fates(tmp_path, code, __file__) == ["scored 1/1 = 1"]
     assert sorted(path.name for path in (tmp_path / "theirs").iterdir()) == ["grader.py"]
     assert not Path("/tmp/canary-of-the-audit").exists()
 

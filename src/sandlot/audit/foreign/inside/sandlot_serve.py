@@ -254,6 +254,10 @@ def _become_reaper() -> None:
 # -- batches: in a child -------------------------------------------------------------------------------------------------------
 
 
+THREAD_BYTES = 160 << 20
+"""Addresses a thread reserves without using them: a stack, and an arena of the C library."""
+
+
 def live(batch: dict[str, Any], take: list[int], writing: int, closed: tuple[int, ...]) -> None:
     """Take the requests one after another, or some beside each other; never returns."""
     try:
@@ -264,7 +268,7 @@ def live(batch: dict[str, Any], take: list[int], writing: int, closed: tuple[int
         null = os.open(os.devnull, os.O_RDWR)
         os.dup2(null, 2)
         sys.stdin, sys.stdout, sys.stderr = (open(null, mode, closefd=False) for mode in ("r", "w", "w"))  # noqa: SIM115
-        limit_memory(batch["memory_bytes"])
+        limit_memory(batch["memory_bytes"] + (batch["at_once"] - 1) * THREAD_BYTES)
         lock = threading.Lock()
 
         def say(record: dict[str, Any]) -> None:
