@@ -118,19 +118,21 @@ def audited(asked: Asked, *, quiet: bool) -> tuple[Audit, Path | None]:
 
 async def _go(asked: Asked, given: Given, watch: Watch) -> Audit:
     if isinstance(asked.what, str):
+        subject = EnvironmentSubject(asked.what, judge=asked.judge, sandbox=asked.sandbox, patience_s=asked.patience_s)
         if asked.model is not None:
-            place = asked.runs / FOLDER / "rollouts" / run_name(asked.what, asked.model)
+            fingerprint = (await subject.describe()).fingerprint
+            place = asked.runs / FOLDER / "rollouts" / run_name(asked.what, asked.model, fingerprint)
             taken = await take_rollouts(asked.what, asked.model, place, judge=asked.judge, sandbox=asked.sandbox)
             given = replace(given, rollouts=taken)
-        subject = EnvironmentSubject(asked.what, judge=asked.judge, sandbox=asked.sandbox, patience_s=asked.patience_s)
         return await run_audit(subject, given, watch)
     async with open_grader(asked.what.config, without_sandbox=asked.what.without_sandbox) as grader:
         return await run_audit(grader, given, watch)
 
 
-def run_name(env: str, model: str) -> str:
-    """A folder for the rollouts of a model; a changed environment is refused there by the run itself."""
-    return re.sub(r"[^A-Za-z0-9._-]+", "-", f"{Path(env).name}-{model}").strip("-.")
+def run_name(env: str, model: str, fingerprint: str) -> str:
+    """A folder for the rollouts of a model in exactly this environment: another one's would say nothing about it."""
+    exactly = fingerprint.removeprefix("sha256:")[:8]
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", f"{Path(env).name}-{model}-{exactly}").strip("-.")
 
 
 def _declarations(path: Path) -> Path | None:

@@ -4,6 +4,8 @@ from collections import Counter
 
 from sandlot.audit.case import Case
 from sandlot.audit.finding import Finding, Layer, Severity
+from sandlot.errors import ConfigError
+from sandlot.run.results import Run
 from sandlot.run.triage.labels import Labelled, read_labels
 
 NAME = "labels"
@@ -26,6 +28,8 @@ CODES = {
 async def labelled(case: Case) -> list[Finding]:
     """One lead for each label that speaks of a flaw."""
     assert case.reviewed is not None
+    if Run(case.reviewed).manifest.fingerprints.environment != case.description.fingerprint:
+        raise ConfigError(f"`{case.reviewed}` holds rollouts of another environment, or of this one before it was changed")
     given = [each for each in read_labels(case.reviewed).counting if each.label in CODES]
     times = Counter(each.label for each in given)
     first: dict[str, Labelled] = {}

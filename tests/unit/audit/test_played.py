@@ -1,0 +1,67 @@
+"""What finished rollouts and the people who read them say of an environment."""
+
+import pytest
+
+import sandlot
+from sandlot.audit.case import Case
+from sandlot.audit.environment import EnvironmentSubject
+from sandlot.audit.finding import Standing
+from sandlot.audit.played.health import unhealthy
+from sandlot.audit.played.labels import labelled
+from sandlot.errors import ConfigError
+from sandlot.run.triage.labels import add_label
+
+WHOLE = """
+from sandlot import Ask, Score, environment
+
+@environment("sums", tasks=80)
+def sums(rng):
+    number = rng.randrange(10**6)
+    answer = yield Ask(f"What is {number} + 1?", golden=str(number + 1))
+    {body}
+    yield Score(answer == str(number + 1))
+"""
+
+
+async def case_of(tmp_path, body: str = "pass") -> Case:
+    file = tmp_path / "sums.py"
+    file.write_text(WHOLE.replace("{body}", body))
+    subject = EnvironmentSubject(str(file))
+    about = await subject.describe()
+    return Case(subject=subject, description=about, tasks=about.tasks)
+
+
+def rollouts(tmp_path) -> sandlot.Run:
+    return sandlot.run(str(tmp_path / "sums.py"), "scripted:mixed:0.5", runs=tmp_path / "runs")
+
+
+async def in_thread(function, *args):
+    import anyio
+
+    return await anyio.to_thread.run_sync(function, *args)
+
+
+async def test_a_healthy_run_has_no_findings_and_a_failing_one_is_confirmed(tmp_path):
+    case = await case_of(tmp_path)
+    case.rollouts = (await in_thread(rollouts, tmp_path)).path
+    assert [finding for finding in await unhealthy(case) if finding.standing is Standing.CONFIRMED] == []
+    (tmp_path / "broken").mkdir()
+    case = await case_of(tmp_path / "broken", "raise KeyError(number) if number % 2 else None")
+    case.rollouts = (await in_thread(rollouts, tmp_path / "broken")).path
+    found = [finding.code for finding in await unhealthy(case) if finding.standing is Standing.CONFIRMED]
+    assert "D04.failures" in found
+
+
+async def test_what_people_labelled_is_a_lead_and_only_for_this_environment(tmp_path):
+    case = await case_of(tmp_path)
+    run = await in_thread(rollouts, tmp_path)
+    case.reviewed = run.path
+    assert await labelled(case) == []
+    add_label(run.path, task="sums-0", rollout=0, label="hack_suspected", by="ann", at=1.0)
+    add_label(run.path, task="sums-1", rollout=0, label="model_wrong", by="ann", at=2.0)
+    (finding,) = await labelled(case)
+    assert (finding.code, finding.standing) == ("D02.hack_suspected", Standing.LEAD)
+    changed = await case_of(tmp_path, "answer = answer.strip()")
+    changed.reviewed = run.path
+    with pytest.raises(ConfigError, match="another environment"):
+        await labelled(changed)
