@@ -3,19 +3,21 @@
     make bench NAME=forest                              a small decoder on the CPU: does it work, is it exact?
     make bench NAME=forest ARGS="--device cuda"         the Qwen3-0.6B shape on a GPU (needs torch, numpy and msgspec)
 
-Baselines: (a) a row for each model call (`calls`), (b) merged rows (`rows`). A forest shares prompts and everything else that is
-alike; where a group has one turn that is (c), merged rows that share their prompts. The formula counts 6 P FLOP a token,
-12 L d a pair that attention looks at, and the vocabulary for tokens that are trained, which sharing does not save.
+Baselines: (a) a row for each model call (`calls`), (b) merged rows (`rows`), (c) merged rows whose group shares its prompt
+(`prompts`). A forest shares whatever is alike; rollouts that part at their first token share no more than (c). The formula counts
+6 P FLOP a token, 12 L d a pair that attention looks at, and the vocabulary for trained tokens, which sharing does not save.
 """
 
 import argparse
-import json
 import statistics
 import time
+from contextlib import contextmanager
 from dataclasses import replace
 
 import numpy as np
 import torch
+from report import Report, publish, say
+from report import Row as Line
 
 from sandlot.nn.attention import forest as dense_forest
 from sandlot.nn.decoder import Decoder
@@ -48,27 +50,31 @@ def row(rng, number, pieces):
     )
 
 
-def single_turn(vocabulary, prompt, answer, group):
-    """A group of one-turn rollouts; every way but the last is one row a rollout."""
+def single_turn(vocabulary, prompt, answers):
+    """A group of one-turn rollouts, with answers of these lengths: one row a rollout, however it is merged."""
     rng = np.random.default_rng(0)
     asked = rng.integers(0, vocabulary, prompt)
-    rows = [row(rng, n, [(asked, False), (rng.integers(0, vocabulary, answer), True)]) for n in range(group)]
-    return {"calls": rows, "rows": rows, "forest": rows}
+    rows = [row(rng, n, [(asked, False), (rng.integers(0, vocabulary, answer), True)]) for n, answer in enumerate(answers)]
+    return {"calls": rows, "rows": rows}, prompt
 
 
-def agents(vocabulary, system, turns, said, seen, group):
-    """A group of agents with tools: a system prompt, then turns of `said` tokens sampled and `seen` tokens read."""
+def agents(vocabulary, system, turns, said, seen, group, parting=(0,)):
+    """A group of agents with tools: a system prompt, then turns of `said` tokens sampled and `seen` tokens read.
+
+    Half of those that are still together part at each of these turns; what is left at the end parts at the last of them.
+    """
     rng = np.random.default_rng(1)
     asked = rng.integers(0, vocabulary, system)
-    merged, calls = [], []
-    for number in range(group):
-        pieces = [(asked, False)]
-        for _ in range(turns):
-            spoken = rng.integers(0, vocabulary, said)
-            calls.append(row(rng, number, [(np.concatenate([ids for ids, _ in pieces]), False), (spoken, True)]))
-            pieces += [(spoken, True), (rng.integers(0, vocabulary, seen), False)]
-        merged.append(row(rng, number, pieces[:-1]))
-    return {"calls": calls, "rows": merged, "forest": merged}
+    pieces = [[(asked, False)] for _ in range(group)]
+    calls = []
+    for turn in range(turns):
+        apart = group if turn >= parting[-1] else 2 ** sum(turn >= at for at in parting)
+        fresh = [[rng.integers(0, vocabulary, size) for size in (said, seen)] for _ in range(apart)]
+        for number, own in enumerate(pieces):
+            spoken, read = fresh[number * apart // group]
+            calls.append(row(rng, number, [(np.concatenate([ids for ids, _ in own]), False), (spoken, True)]))
+            own += [(spoken, True), (read, False)]
+    return {"calls": calls, "rows": [row(rng, number, own[:-1]) for number, own in enumerate(pieces)]}, system
 
 
 def flat(rows):
@@ -83,6 +89,24 @@ def flat(rows):
         last=np.repeat(starts[1:], [len(ids) for ids in rows]),
         paths=paths,
     )
+
+
+def sharing(prompt):
+    """What makes forests in which rows share these first tokens and nothing else."""
+
+    def built(rows):
+        rest = flat([ids[prompt:] for ids in rows])
+        size = prompt + len(rest)
+        first = np.arange(prompt)
+        return Forest(
+            ids=np.concatenate((rows[0][:prompt], rest.ids)).astype(np.int64),
+            depth=np.concatenate((first, rest.depth + prompt)),
+            parent=np.concatenate((first - 1, np.where(rest.depth > 0, rest.parent + prompt, prompt - 1))),
+            last=np.concatenate((np.full(prompt, size), rest.last + prompt)),
+            paths=tuple(np.concatenate((first, path + prompt)) for path in rest.paths),
+        )
+
+    return built
 
 
 def cost(shape, parameters, forest, trained):
@@ -101,27 +125,33 @@ def examples(rows):
     ]
 
 
+@contextmanager
+def forests_by(built):
+    """The trainer's forward with another way to make a forest of rows."""
+    forward.forest_of = built
+    try:
+        yield
+    finally:
+        forward.forest_of = forest_of
+
+
 def timed(trainer, rows, built, repeats):
     """Seconds of one update of everything but the optimiser's own step."""
-    forward.forest_of = built
-    device = trainer.device
 
     def once():
         trainer.optimiser.zero_grad(set_to_none=True)
-        columns = {"old": None, "reference": None}
-        loss = trainer._loss(examples(rows), [len(rows)], columns, Tally())  # noqa: SLF001 - what an update does, without the optimiser
+        loss = trainer._loss(examples(rows), [len(rows)], {"old": None, "reference": None}, Tally())  # noqa: SLF001 - what an update does, without the optimiser
         loss.backward()
-        if device.type == "cuda":
+        if trainer.device.type == "cuda":
             torch.cuda.synchronize()
-        return loss
 
-    once()
-    seconds = []
-    for _ in range(repeats):
-        started = time.perf_counter()
+    with forests_by(built):
         once()
-        seconds.append(time.perf_counter() - started)
-    forward.forest_of = forest_of
+        seconds = []
+        for _ in range(repeats):
+            started = time.perf_counter()
+            once()
+            seconds.append(time.perf_counter() - started)
     return statistics.median(seconds)
 
 
@@ -132,7 +162,7 @@ def exactness(device):
     decoder = Decoder(shape).to(device=device, dtype=torch.float64)
     trainer = Trainer(decoder, Optimisation(), critic=True)
     torch.nn.init.normal_(trainer.critic.weight, 0, 0.1)
-    rows = agents(2048, 40, 4, 8, 12, 6)["rows"]
+    rows = agents(2048, 40, 4, 8, 12, 6, (0, 2))[0]["rows"]
     rng = np.random.default_rng(3)
     batch = [
         replace(
@@ -144,10 +174,9 @@ def exactness(device):
     forward.forest_attention = dense_forest
     found = []
     for built in (forest_of, flat):
-        forward.forest_of = built
-        loss = trainer._loss(batch, [len(batch)], {"old": None, "reference": None}, Tally())  # noqa: SLF001 - as above
-        found.append((loss.item(), torch.autograd.grad(loss, trainer.parameters)))
-    forward.forest_of = forest_of
+        with forests_by(built):
+            loss = trainer._loss(batch, [len(batch)], {"old": None, "reference": None}, Tally())  # noqa: SLF001 - as above
+            found.append((loss.item(), torch.autograd.grad(loss, trainer.parameters)))
     forward.forest_attention = forest_attention
     one, other = found
     return {
@@ -156,10 +185,57 @@ def exactness(device):
     }
 
 
+def shapes(vocabulary, scale):
+    """Work of realistic shapes, made smaller by a factor, and how many tokens each group's prompt has."""
+    rng = np.random.default_rng(4)
+    uneven = rng.integers(200 // scale, 1800 // scale, 16)
+    turns = (10, 64 // scale, 128 // scale)
+    return {
+        "prompt 4096, 16 answers of 1024": single_turn(vocabulary, 4096 // scale, [1024 // scale] * 16),
+        "prompt 8192, 32 answers of 512": single_turn(vocabulary, 8192 // scale, [512 // scale] * 32),
+        "prompt 3000, 16 answers of 200 to 1800": single_turn(vocabulary, 3000 // scale, uneven),
+        "8 agents, system 2048, 10 turns of 64 + 128": agents(vocabulary, 2048 // scale, *turns, 8),
+        "the same, parting at turns 3, 5 and 7": agents(vocabulary, 2048 // scale, *turns, 8, (3, 5, 7)),
+    }
+
+
+def compared(trainer, shape, ways, prompt, repeats):
+    """Each way of computing one group: its tokens, its seconds, and what sharing should save and saves."""
+    parameters = sum(p.numel() for p in trainer.decoder.parameters()) - shape.vocabulary * shape.hidden
+    trained = sum(int(r.trained.sum()) for r in ways["rows"])
+    made = {"rows": (ways["rows"], flat), "prompts": (ways["rows"], sharing(prompt)), "forest": (ways["rows"], forest_of)}
+    if ways["calls"] is not ways["rows"]:
+        made = {"calls": (ways["calls"], flat), **made}
+    entry = {}
+    for way, (rows, built) in made.items():
+        forest = built([r.ids for r in rows])
+        seconds = timed(trainer, rows, built, repeats)
+        entry[way] = {"tokens": len(forest), "seconds": seconds, "cost": cost(shape, parameters, forest, trained)}
+    for way in [way for way in entry if way != "forest"]:
+        entry[way]["speedup"] = entry[way]["seconds"] / entry["forest"]["seconds"]
+        entry[way]["formula"] = entry[way]["cost"] / entry["forest"]["cost"]
+        entry[way]["share_of_formula"] = entry[way]["speedup"] / entry[way]["formula"]
+    return entry
+
+
+def lines(exact, work):
+    """Seconds each, and how much of what the formula promises over merged rows came true."""
+    yield Line("largest difference to rows in fp64, loss", exact["loss"])
+    yield Line("the same, any gradient", exact["gradients"])
+    told = {"calls": "a row a call", "rows": "merged rows", "prompts": "with shared prompts"}
+    for name, entry in work.items():
+        others = {told[way]: f"{each['seconds']:.3f}" for way, each in entry.items() if way != "forest"}
+        yield Line(f"{name}: seconds", f"{entry['forest']['seconds']:.3f}", others)
+        gains = {told[way]: f"{each['speedup']:.2f} of {each['formula']:.2f}" for way, each in entry.items() if way != "forest"}
+        yield Line("times faster than each, of the formula's", "", gains)
+        yield Line("the share of it, over merged rows", entry["rows"]["share_of_formula"], target=">= 0.9")
+
+
 def main():
-    parser = argparse.ArgumentParser()
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--table", help="write this section of README.md")
     options = parser.parse_args()
     device = torch.device(options.device)
     big = device.type == "cuda"
@@ -167,38 +243,16 @@ def main():
     torch.manual_seed(0)
     with device:
         decoder = Decoder(shape)
-    decoder = decoder.to(torch.bfloat16 if big else torch.float32)
-    trainer = Trainer(decoder, Optimisation(recompute=True))
-    parameters = sum(p.numel() for p in decoder.parameters()) - shape.vocabulary * shape.hidden
-    scale = 1 if big else 16
-    work = {
-        "prompt 4096, answer 1024, group of 16": single_turn(shape.vocabulary, 4096 // scale, 1024 // scale, 16),
-        "prompt 8192, answer 512, group of 32": single_turn(shape.vocabulary, 8192 // scale, 512 // scale, 32 if big else 8),
-        "agents: system 2048, 10 turns of 64 + 128, group of 8": agents(
-            shape.vocabulary, 2048 // scale, 10, 64 // scale, 128 // scale, 8
-        ),
+    trainer = Trainer(decoder.to(torch.bfloat16 if big else torch.float32), Optimisation(recompute=True))
+    exact, work = exactness(device), {}
+    for name, (ways, prompt) in shapes(shape.vocabulary, 1 if big else 16).items():
+        work[name] = compared(trainer, shape, ways, prompt, options.repeats)
+        say(f"{name}: {work[name]}")
+    ratios = {
+        f"{name}, over {way}": each["speedup"] for name, entry in work.items() for way, each in entry.items() if way != "forest"
     }
-    results = {"exact_fp64": exactness(device), "work": {}}
-    for name, ways in work.items():
-        forests = {
-            "calls": flat([r.ids for r in ways["calls"]]),
-            "rows": flat([r.ids for r in ways["rows"]]),
-            "forest": forest_of([r.ids for r in ways["forest"]]),
-        }
-        entry = {}
-        trained = sum(int(r.trained.sum()) for r in ways["forest"])
-        for way in ("rows", "calls", "forest"):
-            if way == "calls" and ways["calls"] is ways["rows"]:
-                continue
-            seconds = timed(trainer, ways[way], forest_of if way == "forest" else flat, options.repeats)
-            entry[way] = {"tokens": len(forests[way]), "seconds": seconds, "cost": cost(shape, parameters, forests[way], trained)}
-        for way in [way for way in entry if way != "forest"]:
-            entry[way]["speedup"] = entry[way]["seconds"] / entry["forest"]["seconds"]
-            entry[way]["formula"] = entry[way]["cost"] / entry["forest"]["cost"]
-            entry[way]["share_of_formula"] = entry[way]["speedup"] / entry[way]["formula"]
-        results["work"][name] = entry
-        print(name, json.dumps(entry, indent=1), flush=True)
-    print(json.dumps({"name": NAME, "device": options.device, **results}))
+    ours = {"exact_fp64": exact, "work": work}
+    publish(Report(options.table or NAME, ours, {}, ratios, list(lines(exact, work))), write_table=options.table is not None)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
     python recipes/curves.py                          everything that is missing in runs/curves, then the picture and the table
     python recipes/curves.py --env drill --seeds 0 1 --ways grpo random
     python recipes/curves.py --only-show              from what is there
+    python recipes/curves.py --only-show --with FILE  and from a `curves.json` that another machine wrote
 
 `grpo` learns from its own rollouts; `sft` imitates golden solutions of the train split, as many of them in every update as GRPO
 had rollouts; `rejection` imitates those of its own rollouts that scored best; `random` is GRPO with a reward drawn by lot:
@@ -11,6 +12,7 @@ whatever it moves is not learning. Each is an ordinary training run with a repor
 
 import argparse
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -54,6 +56,18 @@ def drill() -> Recipe:
     )
 
 
+def arithmetic() -> Recipe:
+    """Sums of two-digit numbers, one turn each."""
+    return drill().but(
+        name="arithmetic",
+        env=ROOT / "environments" / "arithmetic",
+        steps=48,
+        select=None,
+        sampling=Sampling(max_tokens=16),
+        evaluation=Evaluation(every=12, group=4),
+    )
+
+
 def helpdesk() -> Recipe:
     """Four tickets to work with ten tools over some twenty turns."""
     return drill().but(
@@ -94,7 +108,7 @@ def random(recipe: Recipe) -> Recipe:
     return recipe.but(reward=chance)
 
 
-ENVIRONMENTS = {"drill": drill, "helpdesk": helpdesk}
+ENVIRONMENTS = {"arithmetic": arithmetic, "drill": drill, "helpdesk": helpdesk}
 WAYS = {"grpo": grpo, "sft": sft, "rejection": rejection, "random": random}
 TOLD = {
     "grpo": ("GRPO", "--blue"),
@@ -208,13 +222,21 @@ def _level(level: Level) -> str:
     return f"{level.mean:.3f} ({level.low:.3f} to {level.high:.3f})"
 
 
-def show(*, guide: bool) -> None:
-    """Write `curves.json`, the picture, and if asked the guide's table, from all runs that are there."""
-    places = [path.name.rsplit("-", 2) for path in sorted(PLACE.glob("*-*-[0-9]*"))]
-    known = [(environment, way, int(seed)) for environment, way, seed in places if environment in ENVIRONMENTS and way in WAYS]
+def known(elsewhere: Sequence[Path]) -> list[Curve]:
+    """Curves of all runs that are there, and of files that other machines wrote; where both have one, the run's."""
+    found = [curve for file in elsewhere for curve in msgspec.json.decode(file.read_bytes(), type=list[Curve])]
+    for path in PLACE.glob("*-*-[0-9]*"):
+        environment, way, seed = path.name.rsplit("-", 2)
+        curve = curve_of(environment, way, int(seed)) if environment in ENVIRONMENTS and way in WAYS else None
+        found += [curve] if curve is not None else []
     order = {name: number for number, name in enumerate([*ENVIRONMENTS, *WAYS])}
-    known.sort(key=lambda each: (order[each[0]], each[2], order[each[1]]))
-    curves = [curve for each in known if (curve := curve_of(*each)) is not None]
+    distinct = {(order[curve.environment], curve.seed, order[curve.way]): curve for curve in found}
+    return [distinct[place] for place in sorted(distinct)]
+
+
+def show(elsewhere: Sequence[Path], *, guide: bool) -> None:
+    """Write `curves.json`, the picture, and if asked the guide's table."""
+    curves = known(elsewhere)
     PLACE.mkdir(parents=True, exist_ok=True)
     (PLACE / "curves.json").write_bytes(msgspec.json.format(msgspec.json.encode(curves), indent=2) + b"\n")
     (PLACE / "curves.html").write_text(picture(curves), encoding="utf-8")
@@ -231,6 +253,7 @@ def main() -> int:
     parser.add_argument("--ways", nargs="+", choices=[*WAYS], default=[*WAYS])
     parser.add_argument("--seeds", nargs="+", type=int, default=[0])
     parser.add_argument("--only-show", action="store_true", help="run nothing")
+    parser.add_argument("--with", nargs="+", type=Path, default=[], dest="elsewhere", help="`curves.json` of other machines")
     parser.add_argument("--guide", action="store_true", help="write the table into docs/guides/train.md too")
     asked = parser.parse_args()
     for environment in () if asked.only_show else asked.env:
@@ -238,7 +261,7 @@ def main() -> int:
             for way in asked.ways:
                 if curve_of(environment, way, seed) is None:
                     learn(environment, way, seed)
-    show(guide=asked.guide)
+    show(asked.elsewhere, guide=asked.guide)
     return 0
 
 

@@ -23,6 +23,7 @@ from sandlot.task import Task  # noqa: E402
 from sandlot.train.algorithms import Imitate, PolicyGradient  # noqa: E402
 from sandlot.train.components import Clip  # noqa: E402
 from sandlot.train.outcome import outcome_of  # noqa: E402
+from sandlot.train.progress import Progress  # noqa: E402
 from sandlot.train.recipe import Evaluation, Recipe  # noqa: E402
 from sandlot.train.train import train  # noqa: E402
 from sandlot.train.trainer import Optimisation  # noqa: E402
@@ -104,6 +105,19 @@ def told(made: Recipe, place: Path) -> dict[str, Any]:
     return said
 
 
+def shown_enough(device: str) -> tuple[int, list[dict[str, Any]]]:
+    """Show it a while at a time until a measurement says that it was enough: after how many steps, and what was told."""
+    figures: list[dict[str, Any]] = []
+    for start in range(A_WHILE, 8 * A_WHILE + 1, A_WHILE):
+        measured = next((each for each in Progress.of(PLACE / "shown").evaluations if each.version == start), None)
+        if measured is None:  # not from an earlier call of this command
+            figures.append(told(shown(device, start), PLACE / "shown"))
+            measured = Progress.of(PLACE / "shown").evaluations[-1]
+        if measured.mean >= ENOUGH:
+            return start, figures
+    sys.exit(f"{8 * A_WHILE} steps of imitation did not bring it to {ENOUGH}")
+
+
 def main() -> None:
     """All of it, one after the other."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
@@ -111,11 +125,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=24)
     flags = parser.parse_args()
-    figures: list[dict[str, Any]] = []
-    start = 0
-    while start < 8 * A_WHILE and not (figures and figures[-1]["after"][0] >= ENOUGH):
-        start += A_WHILE
-        figures.append(told(shown(flags.device, start), PLACE / "shown"))
+    start, figures = shown_enough(flags.device)
     made = [recipe(flags.device, seed, steps=flags.steps, start=start) for seed in range(flags.seeds)]
     made.append(recipe(flags.device, 0, staleness=2, steps=flags.steps, start=start))
     figures += [told(each, PLACE / each.name) for each in made]

@@ -20,13 +20,13 @@ SIZES = 64
 
 
 def padded(count: int) -> int:
-    """The number of tokens a forest is filled up to on a GPU: one of few, and at most a quarter more than there are.
+    """The number of tokens a forest is filled up to on a GPU: one of few, and above 4,096 at most an eighth more than there are.
 
-    Powers of two blocks up to 32, four sizes between two powers from there on: a kernel takes seconds to compile.
+    Powers of two blocks up to 32, eight sizes between two powers from there on: a kernel takes seconds to compile.
     """
     blocks = max(1, -(-count // BLOCK))
     power = 1 << (blocks - 1).bit_length()
-    step = power if power <= 32 else power // 8
+    step = power if power <= 32 else power // 16
     return -(-blocks // step) * step * BLOCK
 
 

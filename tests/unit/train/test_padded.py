@@ -10,11 +10,11 @@ def test_few_sizes_are_used_and_little_is_wasted():
         size = padded(count)
         assert size >= count
         assert size % BLOCK == 0
-        assert size <= count * 1.25 + BLOCK or count <= 32 * BLOCK
+        assert size <= count * 1.125 + BLOCK or count <= 32 * BLOCK
 
 
 def test_a_size_is_its_own():
     assert padded(1) == BLOCK
     assert padded(BLOCK + 1) == 2 * BLOCK
-    assert padded(33 * BLOCK) == 40 * BLOCK
+    assert padded(33 * BLOCK) == 36 * BLOCK
     assert all(padded(padded(count)) == padded(count) for count in range(1, 100_000, 101))
