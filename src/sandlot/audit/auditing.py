@@ -4,6 +4,7 @@ import datetime as dt
 import importlib.metadata
 import time
 from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -45,7 +46,12 @@ class Given:
 
 
 async def audit(subject: Subject, given: Given, watch: Watch = lambda _probe, _report: None) -> Audit:
-    """Everything that was asked for, and the verdict."""
+    """Everything that was asked for, and the verdict. A subject that keeps something ready is opened for as long as it takes."""
+    async with subject if isinstance(subject, AbstractAsyncContextManager) else nullcontext():
+        return await _audited(subject, given, watch)
+
+
+async def _audited(subject: Subject, given: Given, watch: Watch) -> Audit:
     for file in (given.reference, given.manifest):
         if file is not None and not file.is_file():
             raise ConfigError(f"no file `{file}` to compare with")

@@ -5,20 +5,19 @@ process.
 """
 
 import os
-import signal
-import subprocess
-import sys
 from collections import deque
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Self
 
 import anyio
 import msgspec
-from anyio.abc import Process
 
 from sandlot.audit.subject import PLAIN, Conditions, Description, Lost, Request, Trial
 from sandlot.audit.worker import HEADER, Begun, Described, Done, Job, Note, Refused
+from sandlot.audit.workers import Nursery, Worker, new_worker, open_nursery
 from sandlot.clock import SYSTEM_CLOCK
 from sandlot.errors import ConfigError, SandlotError
 
@@ -34,19 +33,32 @@ STDERR_CHARS = 400
 
 @dataclass
 class EnvironmentSubject:
-    """`Subject` for what `sandlot.load` loads, by its path or name."""
+    """`Subject` for what `sandlot.load` loads, by its path or name.
+
+    Within `async with`, workers of plain surroundings are forked, which is cheaper; without, each is a new interpreter.
+    """
 
     env: str
     judge: str | None = None
     sandbox: str = "native"
     patience_s: float = PATIENCE_S
     processes: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(os.cpu_count() or 2))
+    _open: AsyncExitStack = field(default_factory=AsyncExitStack)
+    _nursery: Nursery | None = None
+
+    async def __aenter__(self) -> Self:
+        self._nursery = await self._open.enter_async_context(open_nursery(settings_of(PLAIN)))
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._nursery = None
+        await self._open.aclose()
 
     async def describe(self) -> Description:
         """Load it in a worker, and be told what it is."""
         async with self.processes:
             working = _Working(Job(env=self.env, judge=self.judge, sandbox=self.sandbox), self.patience_s)
-            await working.run()
+            await working.run(self._nursery)
         if working.description is None:
             raise ConfigError(f"environment `{self.env}` could not be loaded: {working.why()}")
         return working.description
@@ -72,7 +84,7 @@ class EnvironmentSubject:
             )
             async with self.processes:
                 working = _Working(job, self.patience_s)
-                await working.run()
+                await working.run(self._nursery)
             trials |= {left[place]: trial for place, trial in working.trials.items()}
             lost = [place for place in working.open if place not in working.trials] or ([] if working.trials else [0])
             if len(trials) < len(requests):
@@ -93,6 +105,11 @@ class EnvironmentSubject:
         return trials
 
 
+def settings_of(conditions: Conditions) -> dict[str, str]:
+    """Variables that must be there when an interpreter starts."""
+    return {"PYTHONHASHSEED": str(conditions.hash_seed), "TZ": conditions.timezone, "LC_ALL": conditions.locale}
+
+
 class _Working:
     """One worker, from start to end: what it said, and how it ended."""
 
@@ -106,46 +123,38 @@ class _Working:
         self.open: dict[int, float] = {}
         self.fate = "died"
 
-    async def run(self) -> None:
+    async def run(self, nursery: Nursery | None = None) -> None:
         """Start it, hear it, and see it gone."""
-        conditions = self._job.conditions
-        settings = {"PYTHONHASHSEED": str(conditions.hash_seed), "TZ": conditions.timezone, "LC_ALL": conditions.locale}
-        command = [sys.executable, "-m", "sandlot.audit.worker"]
-        async with await anyio.open_process(
-            command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, **settings}, start_new_session=True
-        ) as process:
-            try:
-                async with anyio.create_task_group() as group:
-                    group.start_soon(self._read_errors, process)
-                    await self._converse(process)
-                    group.cancel_scope.cancel()
-            finally:
-                with suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGKILL)
+        settings = settings_of(self._job.conditions)
+        async with AsyncExitStack() as stack:
+            worker: Worker | None = None
+            if nursery is not None and nursery.lives and settings == settings_of(PLAIN):
+                worker = await stack.enter_async_context(nursery.worker())
+            worker = worker or await stack.enter_async_context(new_worker(settings))
+            async with anyio.create_task_group() as group:
+                group.start_soon(self._read_errors, worker)
+                await self._converse(worker)
+                group.cancel_scope.cancel()
         if self._refused is not None:
             raise refusal(self._refused)
 
-    async def _converse(self, process: Process) -> None:
-        assert process.stdin is not None
+    async def _converse(self, worker: Worker) -> None:
         try:
             with anyio.fail_after(LOADING_S):
-                await process.stdin.send(msgspec.msgpack.encode(self._job))
-                await process.stdin.aclose()
-            await self._hear(process)
+                await worker.tell(msgspec.msgpack.encode(self._job))
+            await self._hear(worker)
         except TimeoutError:
             self.fate = "hung"
         except (anyio.BrokenResourceError, anyio.EndOfStream, anyio.ClosedResourceError):
             with anyio.move_on_after(5):
-                await process.wait()
-            self._stderr.append(f"its process ended with {process.returncode}")
+                self._stderr.append(f"its process ended with {await worker.ended()}")
 
-    async def _hear(self, process: Process) -> None:
-        assert process.stdout is not None
+    async def _hear(self, worker: Worker) -> None:
         data = bytearray()
         patience_s = LOADING_S
         while True:
             with anyio.fail_after(patience_s):
-                data += await process.stdout.receive(2**20)
+                data += await worker.notes.receive(2**20)
             patience_s = self._patience_s
             while len(data) >= HEADER.size:
                 (size,) = HEADER.unpack_from(data)
@@ -166,11 +175,10 @@ class _Working:
             case Refused():
                 self._refused = note
 
-    async def _read_errors(self, process: Process) -> None:
-        assert process.stderr is not None
+    async def _read_errors(self, worker: Worker) -> None:
         with suppress(anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError):
             while True:
-                self._stderr.append((await process.stderr.receive(2**16)).decode(errors="replace")[-STDERR_CHARS:])
+                self._stderr.append((await worker.errors.receive(2**16)).decode(errors="replace")[-STDERR_CHARS:])
 
     def why(self) -> str:
         """What is known of how it ended."""

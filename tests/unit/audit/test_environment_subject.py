@@ -1,7 +1,10 @@
 """Environments as subjects: trials come back in order, whatever author code does to its process."""
 
+import os
+
 import pytest
 
+from sandlot.audit import workers
 from sandlot.audit.case import Case, answering, script_of
 from sandlot.audit.environment import EnvironmentSubject
 from sandlot.audit.subject import Call, Conditions, Named, Say, Script, Take
@@ -33,6 +36,7 @@ async def solve(agent, task):
 async def shouts(agent, task):
     await agent.say("ME")
 """
+FORKED = "b'nursery' in open(f'/proc/{os.getppid()}/cmdline', 'rb').read()"
 CHECK = """
 @env.check(points=1)
 def right(evidence, task):
@@ -100,6 +104,46 @@ async def test_a_grader_that_kills_or_blocks_its_process_costs_one_trial(tmp_pat
     assert (first.reward, third.reward) == (1.0, 1.0)
     assert second.reward is None
     assert (second.lost.kind if second.lost else second.failed.kind) in {kind, "timeout", "crash"}
+
+
+@pytest.mark.parametrize(
+    ("body", "fate"),
+    [
+        ("os._exit(3) if task.id == 't1' else None", "ended with 3"),
+        ("os.kill(os.getpid(), 9) if task.id == 't1' else None", "ended with -9"),
+        (f"os.kill(os.getppid(), 9) if task.id == 't1' and {FORKED} else None", None),
+        (f"os.kill(os.getppid(), 19) if task.id == 't1' and {FORKED} else None", None),
+    ],
+)
+async def test_a_worker_that_is_a_fork_is_contained_like_any_other(tmp_path, monkeypatch, body: str, fate: str | None):
+    monkeypatch.setattr(workers, "START_S", 1.0)
+    monkeypatch.setattr(workers, "CLOSE_S", 0.1)
+    async with written(tmp_path, body) as subject:
+        for _ in range(2):  # what became of the nursery, the second one finds out
+            first, second, third = await subject.take([says("t0", "0"), says("t1", "1"), says("t2", "2")])
+            assert (first.reward, third.reward) == (1.0, 1.0)
+            assert second.passed if fate is None else second.lost is not None
+            assert not fate or fate in second.lost.message
+
+
+async def test_forked_workers_share_no_chance_and_no_modules(tmp_path):
+    async with written(tmp_path, "print(task.id); env.count = getattr(env, 'count', 0) + 1") as subject:
+        subject.env = str(tmp_path / "subject.py")
+        (tmp_path / "subject.py").write_text((tmp_path / "subject.py").read_text().replace("int(time.time())", "random.random()"))
+        play = Take(task="t0", play=Script(name="p", turns=((Call("now"),),)))
+        trials = [(await subject.take([play]))[0] for _ in range(3)]
+        assert len({trial.trace.nodes[-2].message.results[0].text for trial in trials}) == 3
+
+
+async def test_nothing_is_left_of_a_nursery_or_its_workers(tmp_path):
+    body = f"open({str(tmp_path / 'pids')!r}, 'a').write(f'{{os.getppid()}} {{os.getpid()}} '); time.sleep(60)"
+    subject = written(tmp_path, body)
+    subject.patience_s = 1.0
+    async with subject:
+        await subject.take([says("t0", "0")], Conditions(limits={"grade_s": 300}))
+    for pid in (tmp_path / "pids").read_text().split():
+        with pytest.raises(ProcessLookupError):
+            os.kill(int(pid), 0)
 
 
 async def test_a_grader_that_always_dies_is_not_asked_for_ever(tmp_path):

@@ -1,9 +1,11 @@
 from functools import partial
+from random import Random
 
 import pytest
 
 from audited import desk, files
 from in_process import NOTHING, case_of, codes
+from sandlot import Agent, Environment, Evidence, Task, World
 from sandlot.audit.case import Probe
 from sandlot.audit.scripted import floor
 from sandlot.audit.subject import Declared
@@ -49,3 +51,70 @@ def test_probes_have_distinct_kebab_names():
     names = [probe.name for probe in floor.PROBES]
     assert len(set(names)) == len(names)
     assert all(isinstance(probe, Probe) and probe.name == probe.name.lower() and "_" not in probe.name for probe in floor.PROBES)
+
+
+def alerts(*, says_so: bool, always: bool = False) -> Environment:
+    """Alerts of which half must be left alone, which has to be said too if `says_so`."""
+    env = Environment("alerts", system="Reset what is above 90; else leave it alone. Say `acted` or `noise`.", state=dict)
+
+    @env.tasks
+    def tasks(rng: Random):
+        for number in range(10):
+            level = 95 if number % 2 or always else 50
+            yield Task(f"alert-{number}", prompt=f"Host {number} is at {level}.", key={"due": level > 90})
+
+    @env.tool
+    async def reset(world: World, host: int) -> str:
+        """Reset a host."""
+        world.state["reset"] = host
+        return f"{host} is reset."
+
+    @env.check(points=1, gate=True)
+    def did_what_was_due(evidence: Evidence, task: Task) -> bool:
+        return ("reset" in evidence.state) == task.key["due"]
+
+    @env.check(points=1)
+    def said_so(evidence: Evidence, task: Task) -> bool:
+        return not says_so or evidence.answer.strip() == ("acted" if task.key["due"] else "noise")
+
+    @env.solution
+    async def solve(agent: Agent, task: Task) -> None:
+        if task.key["due"]:
+            await agent.call("reset", host=int(task.id.rpartition("-")[2]))
+        await agent.say("acted" if task.key["due"] else "noise")
+
+    return env
+
+
+async def test_leaving_alone_what_golden_leaves_alone_may_earn_its_part():
+    (lead,) = await floor.look_at_idling(await case_of(partial(alerts, says_so=True)))
+    assert (lead.code, lead.standing, lead.count) == ("D02.noop", "lead", 5)
+
+
+async def test_full_marks_for_nothing_are_confirmed_even_where_nothing_is_right():
+    assert codes(await floor.look_at_idling(await case_of(partial(alerts, says_so=False)))) == {"D02.noop"}
+
+
+def dishes(points: float) -> Environment:
+    """Prompts that name part of what is asked: repeating them is right about `points` of it."""
+    env = Environment("dishes")
+
+    @env.tasks
+    def tasks(rng: Random):
+        for number in range(8):
+            yield Task(f"dish-{number}", prompt=f"Dish {number} is made of celery.", key={"golden": f"celery, milk {number}"})
+
+    @env.check(points=1)
+    def share(evidence: Evidence, task: Task) -> float:
+        return 1.0 if evidence.answer == task.key["golden"] else points * ("celery" in evidence.answer)
+
+    @env.solution
+    async def solve(agent: Agent, task: Task) -> None:
+        await agent.say(task.key["golden"])
+
+    return env
+
+
+@pytest.mark.parametrize(("points", "found_here"), [(0.4, set()), (0.6, {"D02.echo"})])
+async def test_an_echo_that_holds_part_of_the_answer_may_earn_its_part(points, found_here):
+    assert codes(await floor.look_at_words(await case_of(partial(dishes, points)))) == found_here

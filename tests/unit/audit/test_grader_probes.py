@@ -1,5 +1,6 @@
 """Every probe of the grader layer finds its plant, and nothing on the twin."""
 
+import json
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -136,6 +137,27 @@ def counted(evidence: EvidenceRecord, task: Task) -> float:
     return (len(wanted & given) - len(given - wanted)) / len(wanted)
 
 
+RECORDS = answers(*(json.dumps({"name": town, "people": at * 900 + 17, "mayor": town[::-1]}) for at, town in enumerate(TOWNS)))
+DAYS = answers(*(f"20{at + 10}-0{at % 9 + 1}-{at + 13}" for at in range(12)))
+
+
+def record_in(evidence: EvidenceRecord) -> dict[str, Any]:
+    try:
+        found = json.loads(evidence.answer)
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def whole_record(evidence: EvidenceRecord, task: Task) -> float:
+    return float(record_in(evidence) == json.loads(task.key["golden"]))
+
+
+def any_part(evidence: EvidenceRecord, task: Task) -> float:
+    found, wanted = record_in(evidence), json.loads(task.key["golden"])
+    return float(bool(found) and all(wanted.get(name) == value for name, value in found.items()))
+
+
 PLANTS = {
     "empty": Plant("D02.empty", lambda e, t: float(not e.answer.strip() or right(e, t)), right, NUMBERS, PLAIN),
     "nonsense": Plant("D02.nonsense", lambda e, t: float(bool(e.answer)), right, NUMBERS),
@@ -152,6 +174,15 @@ PLANTS = {
     "sign": Plant("D22.near", lambda e, t: float(e.answer.strip(" -.\n") == t.key["golden"]), right, NUMBERS),
     "prefix": Plant(
         "D22.near", lambda e, t: float(bool(e.answer) and t.key["golden"].startswith(e.answer.strip())), spelled, answers(*TOWNS)
+    ),
+    "part of a record": Plant("D22.near", any_part, whole_record, RECORDS),
+    "record as text": Plant("D22.spelling", lambda e, t: float(e.answer.strip() == t.key["golden"]), whole_record, RECORDS),
+    "day and month": Plant("D22.near", lambda e, t: float(e.answer[4:] == t.key["golden"][4:]), spelled, DAYS),
+    "wide": Plant(
+        "D22.near",
+        lambda e, t: float(abs((number_in(e.answer) or 0) - float(t.key["golden"])) <= 0.25 * float(t.key["golden"])),
+        right,
+        NUMBERS,
     ),
     "crash": Plant("D09.crash", crashes, right, NUMBERS),
     "memory": Plant("D10.flaky", remembers, right, NUMBERS),

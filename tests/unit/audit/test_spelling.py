@@ -1,5 +1,7 @@
 """Other spellings say the same number; near misses never do."""
 
+import datetime as dt
+import json
 import re
 from fractions import Fraction
 
@@ -46,3 +48,26 @@ def test_a_fraction_is_its_decimal_number_only_where_that_ends(ratio):
 @pytest.mark.parametrize("golden", ["", "Dear customer,\nwe are sorry that it is late.", "x" * 60])
 def test_nobody_knows_by_rule_how_prose_is_spelled_otherwise(golden):
     assert near(golden) == []
+
+
+@given(
+    st.dictionaries(st.text(min_size=1, max_size=8), st.integers() | st.booleans() | st.text(max_size=8), min_size=1, max_size=5)
+)
+def test_an_object_written_otherwise_is_the_same_object_and_a_near_one_is_not(golden):
+    text = json.dumps(golden)
+    assert all(json.loads(other.text) == golden and other.whatever for other in same(text))
+    assert all(json.loads(other.text) != golden or other.text == text for other in near(text))
+
+
+@given(st.dates(min_value=dt.date(1900, 1, 1), max_value=dt.date(2100, 1, 1)))
+def test_a_near_date_is_another_day(golden):
+    others = {other.kind: dt.date.fromisoformat(other.text) for other in near(golden.isoformat())}
+    assert {"a day later", "a month later", "another year"} <= set(others)
+    assert golden not in others.values()
+
+
+@given(st.times())
+def test_a_near_time_is_another_time(golden):
+    text = f"{golden:%H:%M}"
+    assert text not in {other.text for other in near(text)}
+    assert all(dt.time.fromisoformat(other.text) for other in near(text))

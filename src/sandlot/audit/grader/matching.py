@@ -21,6 +21,10 @@ STRICT = re.compile(
     r"as an? (?:integer|number|string|list|decimal)|"
     r"rounded|decimal places|as follows|separated|tags?|json|return)\b|[`<>]|\\boxed"
 )
+ROUGH = re.compile(
+    r"(?i)\b(?:about|approx\w*|around|rough\w*|estimat\w*|guess\w*|within|toleranc\w*|nearest|plus or minus|order of)\b|±"
+)
+"""Prompts that do not want an exact number."""
 FORMS = {"a fraction": re.compile(r"(?i)\bfractions?\b"), "a decimal number": re.compile(r"(?i)\bdecimal")}
 """Spellings that a prompt may offer by name."""
 GATE = 0.05
@@ -37,12 +41,13 @@ async def look_at_spellings(case: Case) -> list[Finding]:
         if other.text != field.answer and (other.kind not in FORMS or _offers(f"{case.description.system}\n{field.prompt}"))
     ]
     grave = {other.kind for field in some for other in same(field.answer) if other.strong}
+    whatever = {other.kind for field in some for other in same(field.answer) if other.whatever}
     told, read = await _asked(case, some, questions)
     kinds: dict[str, list[Told]] = defaultdict(list)
     for one in told:
         if one.question.field.task.id in read:
             kinds[one.question.kind].append(one)
-    refused = [each for kind, each_told in kinds.items() if (each := _refused(case, kind, each_told)) is not None]
+    refused = [each for kind, each_told in kinds.items() if (each := _refused(case, kind, each_told, whatever)) is not None]
     groups = ((True, True), (True, False), (False, True), (False, False))
     sorts = [[each for each in refused if (each.sure, each.offered) == group] for group in groups]
     return [_spelled(each, grave) for each in sorts if each]
@@ -59,13 +64,13 @@ class _Refused:
     offered: bool
 
 
-def _refused(case: Case, kind: str, each: list[Told]) -> _Refused | None:
+def _refused(case: Case, kind: str, each: list[Told], whatever: Collection[str]) -> _Refused | None:
     lost = [one for one in each if one.reward is not None and not _full(one)]
     if not lost:
         return None
     rate = wilson(len(lost), len(each))
     offered = kind in FORMS
-    loose = all(not STRICT.search(_said(case, one)) for one in lost)
+    loose = kind in whatever or all(not STRICT.search(_said(case, one)) for one in lost)
     sure = (offered or loose) and rate.low > GATE and len(lost) >= 2
     return _Refused(kind, lost, f"{len(lost)} of {len(each)}", sure, offered)
 
@@ -95,7 +100,11 @@ async def look_at_near_misses(case: Case) -> list[Finding]:
     """What is near the golden answer, and wrong, does not get full marks."""
     some = [field for field in await fields(case, 24) if field.golden.passed]
     questions = [Question(field, other.kind, other.text, solved=True) for field in some for other in near(field.answer)]
-    strong = {(field.task.id, other.text): other.strong for field in some for other in near(field.answer)}
+    strong = {
+        (field.task.id, other.text): other.strong and not (other.kind == "a fifth more" and ROUGH.search(_told(case, field)))
+        for field in some
+        for other in near(field.answer)
+    }
     questions += [
         Question(field, OTHER, other, solved=True) for place, field in enumerate(some) for other in _others(field, some, place)
     ]
@@ -163,13 +172,23 @@ def _full(one: Told) -> bool:
 
 
 def _others(field: Field, some: Sequence[Field], place: int) -> list[str]:
-    """Golden answers of the next tasks, where they say something else."""
+    """Golden answers of other tasks, where they say something else: those that are easily taken for it, then the next ones."""
     following = [*some[place + 1 :], *some[:place]]
-    return [other.answer for other in following if plain(other.answer) != plain(field.answer)][:3]
+    others = [other.answer for other in following if plain(other.answer) != plain(field.answer)]
+    return sorted(dict.fromkeys(others), key=lambda other: not _alike(plain(field.answer), plain(other)))[:3]
+
+
+def _alike(one: str, other: str) -> bool:
+    """True if one begins with, holds or is made of the same signs as the other."""
+    return one in other or other in one or set(one) == set(other)
 
 
 def _said(case: Case, one: Told) -> str:
-    return f"{case.description.system}\n{one.question.field.prompt}"
+    return _told(case, one.question.field)
+
+
+def _told(case: Case, field: Field) -> str:
+    return f"{case.description.system}\n{field.prompt}"
 
 
 def _offers(prompt: str) -> bool:

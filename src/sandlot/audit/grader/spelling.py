@@ -8,11 +8,20 @@ import re
 from dataclasses import dataclass
 from fractions import Fraction
 
+from sandlot.audit.grader.dates import near_dates
+from sandlot.audit.grader.objects import near_object, object_in, same_object
+
 NUMBER = re.compile(
     r"(?P<sign>[+-]?)(?P<whole>\d{1,12})(?P<part>\.\d{1,9})?(?:(?P<space>\s?)(?P<unit>%|[A-Za-zµ°€$£²³/]{1,12}))?"
 )
 RATIO = re.compile(r"(-?\d{1,6})/(\d{1,6})")
-UNITS = {"km": "cm", "m": "km", "cm": "km", "mm": "m", "kg": "g", "g": "kg", "s": "h", "h": "s", "min": "s", "l": "ml", "ml": "l"}
+# fmt: off
+UNITS = {
+    "km": "cm", "m": "km", "cm": "km", "mm": "m", "kg": "g", "g": "kg", "lb": "kg", "s": "h", "h": "s", "min": "s", "l": "ml",
+    "ml": "l", "C": "F", "F": "C", "K": "C", "miles": "km", "EUR": "USD", "USD": "EUR",
+}
+# fmt: on
+"""Units, each with another of the same kind."""
 SMALL = 1000
 """Off by one is wrong for numbers below; above it may be a tolerance."""
 
@@ -25,11 +34,15 @@ class Spelling:
     text: str
     strong: bool = True
     """Nobody could take it for something else, or for a near one: for right."""
+    whatever: bool = False
+    """Within the form that was asked for, however strictly."""
 
 
 def same(golden: str) -> list[Spelling]:
     """The same value, written as somebody else would."""
     text = golden.strip()
+    if (fields := object_in(text)) is not None:
+        return [Spelling(kind, other, whatever=True) for kind, other in same_object(fields, text)]
     found = [
         Spelling("space around it", f"  {text}\n", strong=False),
         Spelling("a full stop after it", f"{text}.", strong=False),
@@ -77,6 +90,9 @@ def _ratios(value: Fraction) -> list[Spelling]:
 def near(golden: str) -> list[Spelling]:
     """Something else that looks alike."""
     text = golden.strip()
+    fields = object_in(text)
+    if structured := near_object(fields) if fields is not None else near_dates(text):
+        return [Spelling(kind, other) for kind, other in structured]
     number = NUMBER.fullmatch(text)
     if number:
         return _near_numbers(number)
@@ -90,6 +106,7 @@ def near(golden: str) -> list[Spelling]:
             Spelling("its first letter", text[0]),
             Spelling("another last letter", text[:-1] + ("k" if text[-1].lower() != "k" else "w")),
             Spelling("denied", f"not {text}"),
+            *([Spelling("backwards", text[::-1])] if text[::-1].casefold() != text.casefold() else []),
         ]
     if len(parts := listed(text)) >= 3:
         joint = next(mark for mark in (", ", ",", "; ", ";") if mark in text)
@@ -108,6 +125,7 @@ def _near_numbers(number: re.Match[str]) -> list[Spelling]:
     if value:
         found.append(Spelling("other sign", f"{'' if sign == '-' else '-'}{whole}{part}{unit}"))
         found.append(Spelling("ten times as much", f"{sign}{value * 10:.12g}{unit}"))
+        found.append(Spelling("a fifth more", f"{sign}{value * 1.2:.12g}{unit}"))
     if part.strip(".0"):
         found.append(Spelling("no decimal point", f"{sign}{whole}{part[1:]}{unit}"))
     if value < SMALL:

@@ -3,10 +3,12 @@
 from collections import defaultdict
 from collections.abc import Sequence
 
+import msgspec
+
 from sandlot.audit.case import IDLE, Case, Probe
 from sandlot.audit.choice import SURE, chosen
-from sandlot.audit.finding import Finding, Layer
-from sandlot.audit.likeness import opening_text
+from sandlot.audit.finding import Finding, Layer, Severity, Standing
+from sandlot.audit.likeness import changed, opening_text
 from sandlot.audit.scripted.attacks import Attack, partial, planted, script, words, wrote
 from sandlot.audit.scripted.earning import EPSILON, Earned, crashed, finding_of, take_of
 from sandlot.audit.scripted.reach import Work, works
@@ -17,6 +19,7 @@ from sandlot.types import Role
 MANY, SOME, FEW = SURE, 16, 4
 """Tasks for what costs one short trial each, several, or several in a sandbox."""
 DICE = 3
+HALF = 0.5
 LUCKY = 0.2
 """A share of tasks solved by random calls that is more than luck."""
 
@@ -29,10 +32,26 @@ async def look_at_idling(case: Case) -> list[Finding]:
     idle = await case.idle()
     tasks = [task for task in case.tasks if not case.may_idle(task)]
     earned = [Earned(task, IDLE, idle[task.id], case.floor) for task in tasks if over(idle[task.id], case.floor)]
-    title = "doing nothing at all earns points"
+    abstaining = await _abstaining(case)
+    unearned = [each for each in earned if each.task.id not in abstaining]
+    part = [each for each in earned if each.task.id in abstaining]
     broken = crashed(case, [(task, IDLE, idle[task.id]) for task in case.tasks], "does-nothing")
-    paid = [finding_of(case, "D02.noop", title, earned, probe="does-nothing", num_tasks=len(tasks))] if earned else []
+    title = "doing nothing at all earns points"
+    paid = [finding_of(case, "D02.noop", title, unearned, probe="does-nothing", num_tasks=len(tasks))] if unearned else []
+    if part:
+        title = "doing nothing at all earns part of the points where the golden solution changes nothing either"
+        fix = "if leaving everything alone is right there, declare it: `noop_is_correct` in `audit.toml`"
+        found = finding_of(case, "D02.noop", title, part, probe="does-nothing", num_tasks=len(tasks), fix=fix)
+        paid.append(msgspec.structs.replace(found, severity=Severity.LOW, standing=Standing.LEAD))
     return paid + broken
+
+
+async def _abstaining(case: Case) -> set[str]:
+    """Tasks where golden leaves the world as it was, though it acts on others, and earns more than an idler: by saying so."""
+    golden, idle = await case.golden(), await case.idle()
+    passed = {task: trial for task, trial in golden.items() if trial.passed}
+    alone = {task for task, trial in passed.items() if not changed(idle[task], trial)}
+    return {task for task in alone if not idle[task].passed} if len(alone) < len(passed) else set()
 
 
 def over(trial: Trial, allowed: float) -> bool:
@@ -91,7 +110,14 @@ async def _tried(case: Case, tasks: Sequence[Task], attacks: dict[str, list[Atta
     return [
         finding_of(case, code, each[0][0].title, [one for _, one in each], probe=probe, num_tasks=len(tasks))
         for code, each in earned.items()
+        if code != "D02.echo" or _is_generous([one for _, one in each], len(tasks))
     ]
+
+
+def _is_generous(earned: Sequence[Earned], num_tasks: int) -> bool:
+    """True if repeating the prompt is worth full marks somewhere, or half of them often: less may be honest credit."""
+    half = {each.task.id for each in earned if each.reward >= HALF}
+    return any(each.trial.passed for each in earned) or len(half) >= HALF * num_tasks
 
 
 # -- parts of the solution ---------------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """The scripted layer: every probe that plays rollouts through the world and the tools an agent has."""
 
 from sandlot.audit.case import Probe
-from sandlot.audit.scripted import controls, drift, faults, floor, lookup, mutation, saving, staleness, visibility
+from sandlot.audit.scripted import controls, copied, drift, faults, floor, lookup, mutation, saving, staleness, visibility
 
 PROBES: tuple[Probe, ...] = (
     *controls.PROBES,
@@ -13,4 +13,5 @@ PROBES: tuple[Probe, ...] = (
     *faults.PROBES,
     *visibility.PROBES,
     *lookup.PROBES,
+    *copied.PROBES,
 )

@@ -1,0 +1,73 @@
+"""A field that is the answer, beside what it was worked out from, is a leak; a field that is asked for is the task."""
+
+import msgspec
+import pytest
+
+from in_process import case_of
+from sandlot import Environment
+from sandlot.audit.finding import Standing
+from sandlot.audit.scripted.copied import look_at_copies
+
+CLAIMS = """
+from sandlot import Environment, Task
+
+env = Environment("claims", system="Read the case and reply with the cents.")
+
+
+@env.tasks
+def tasks(rng):
+    for number in range(8):
+        damage, excess = rng.randrange(50000, 900000), rng.randrange(10, 40) * 1000
+        paid = {worked}
+        case = {{"damage": damage, "excess": excess, "decision": {{"payable": paid}}}}
+        yield Task(f"case-{{number}}", prompt="{prompt}", data={{"case": case}}, key={{"paid": paid}})
+
+
+@env.tool
+async def read_case(world):
+    return {shown}
+
+
+@env.check(points=1)
+def right(evidence, task) -> bool:
+    return evidence.answer.strip() == str(task.key["paid"])
+
+
+@env.solution
+async def solve(agent, task):
+    await agent.say(str(task.key["paid"]))
+"""
+WORKED, DRAWN = "(damage - excess) * 7 // 10", "rng.randrange(1000, 90000)"
+WHOLE = 'world.task.data["case"]'
+AS_TEXT = r"""'damage: {damage}\nexcess: {excess}\npayable: {decision[payable]}'.format(**world.task.data["case"])"""
+CUT = '{name: value for name, value in world.task.data["case"].items() if name != "decision"}'
+
+
+async def standings(worked: str, shown: str, prompt: str = "What is paid?") -> list[Standing]:
+    source = CLAIMS.format(worked=worked, shown=shown, prompt=prompt)
+
+    def make() -> Environment:
+        space: dict = {}
+        exec(compile(source, "environment.py", "exec"), space)
+        return space["env"]
+
+    case = await case_of(make)
+    case.description = msgspec.structs.replace(case.description, sources={"environment.py": source})
+    return [finding.standing for finding in await look_at_copies(case)]
+
+
+@pytest.mark.parametrize("shown", [WHOLE, AS_TEXT])
+async def test_an_answer_beside_what_it_was_worked_out_from_is_confirmed(shown):
+    assert await standings(WORKED, shown) == [Standing.CONFIRMED]
+
+
+async def test_a_record_without_the_answer_is_sound():
+    assert await standings(WORKED, CUT) == []
+
+
+async def test_a_field_that_was_not_worked_out_may_be_the_task_and_is_a_lead():
+    assert await standings(DRAWN, WHOLE) == [Standing.LEAD]
+
+
+async def test_a_field_that_the_prompt_asks_for_by_name_is_a_lead():
+    assert await standings(WORKED, WHOLE, "What is payable in this case?") == [Standing.LEAD]
