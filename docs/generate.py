@@ -13,7 +13,7 @@ import typer
 
 from sandlot import errors, limits, ports, rubric, task, trace
 from sandlot.audit import audit, finding, waivers
-from sandlot.audit.auditing import PANEL
+from sandlot.audit.auditing import ALL_PROBES
 from sandlot.audit.defects import DEFECTS
 from sandlot.cli.main import app
 from sandlot.env import folder
@@ -54,7 +54,7 @@ def defects() -> str:
     ]
     lines += ["| code | defect | what a model learns from it | mend | probes |", "|---|---|---|---|---|"]
     for code, defect in DEFECTS.items():
-        probes = ", ".join(f"`{probe.name}`" for probe in PANEL if code in probe.codes)
+        probes = ", ".join(f"`{probe.name}`" for probe in ALL_PROBES if code in probe.codes)
         lines.append(
             f"| {code} | {defect.name} | {defect.harm} | {defect.fix} | {probes or 'not by an audit of the environment alone'} |"
         )

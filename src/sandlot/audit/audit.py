@@ -1,7 +1,8 @@
 """An audit, from a subject to a verdict: layers from cheap to dear, every probe of each, and what they found.
 
-The verdict is SHIP only if every mandatory layer ran and nothing grave was confirmed. A probe that breaks, a judge or a golden
-solution that is missing leave it INCOMPLETE: what was not looked at is not clean.
+The verdict is SHIP only if every mandatory layer ran and nothing grave was confirmed. A probe that breaks, a layer of which no
+probe applies, a judge or a golden solution that is missing leave it INCOMPLETE: what was not looked at is not clean. Only a layer
+that nothing of the subject's kind can have may be missing, and the report says so.
 """
 
 import time
@@ -120,6 +121,10 @@ async def examine(case: Case, probes: Sequence[Probe], wanted: Wanted, watch: Wa
     layers: list[LayerReport] = []
     findings: list[Finding] = []
     for layer in Layer:
+        if layer in wanted.layers and layer in case.description.inapplicable:
+            why = case.description.inapplicable[layer]
+            layers.append(LayerReport(layer=layer, state=State.DOES_NOT_APPLY, why=why))
+            continue
         mine = [probe for probe in probes if probe.layer is layer and (wanted.probes is None or probe.name in wanted.probes)]
         if layer not in wanted.layers or not mine:
             why = "" if layer not in wanted.layers else "no probe of it was asked for" if wanted.probes else "it has no probes"
@@ -130,24 +135,18 @@ async def examine(case: Case, probes: Sequence[Probe], wanted: Wanted, watch: Wa
             layers.append(LayerReport(layer=layer, state=State.COULD_NOT_RUN, why=obstacle))
             continue
         reports, found = await _run(case, mine, watch)
-        broken = [report for report in reports if report.state is State.COULD_NOT_RUN]
-        layers.append(
-            LayerReport(
-                layer=layer,
-                state=State.COULD_NOT_RUN if broken else State.RAN,
-                why=f"probe `{broken[0].name}`: {broken[0].why}" if broken else "",
-                probes=tuple(reports),
-            )
-        )
+        why = _unfinished(reports)
+        state = State.COULD_NOT_RUN if why else State.RAN
+        layers.append(LayerReport(layer=layer, state=state, why=why, probes=tuple(reports)))
         findings += found
     return layers, sorted(findings, key=_gravity)
 
 
 def verdict_of(layers: Sequence[LayerReport], findings: Sequence[Finding]) -> Verdict:
-    """FIX for anything grave; else SHIP, if every mandatory layer ran whole."""
+    """FIX for anything grave; else SHIP, if every mandatory layer that its kind can have ran whole."""
     if any(finding.grave for finding in findings):
         return Verdict.FIX
-    ran = {report.layer for report in layers if report.state is State.RAN}
+    ran = {report.layer for report in layers if report.state in {State.RAN, State.DOES_NOT_APPLY}}
     asked_and_broken = any(report.state is State.COULD_NOT_RUN for report in layers)
     return Verdict.SHIP if ran.issuperset(MANDATORY) and not asked_and_broken else Verdict.INCOMPLETE
 
@@ -184,11 +183,21 @@ def _obstacle(case: Case, layer: Layer) -> str:
     """Why a layer cannot be run at all; nothing if it can."""
     about = case.description
     if layer is Layer.STATIC:
-        return ""
+        return "" if about.kind == "environment" or about.sources else "its text lies nowhere that modules are looked for"
     if about.needs_judge and case.judge is None:
         return "its rubric has judge checks, and without a judge nothing is graded; give one with `--judge`"
-    if layer in MANDATORY and not about.has_golden:
+    if layer in MANDATORY and not about.has_golden and about.kind != "gymnasium":  # whose probes need none, but for one
         return "it has no golden solution, so nothing shows that it can be solved; write one with `@env.solution`"
+    return ""
+
+
+def _unfinished(reports: Sequence[ProbeReport]) -> str:
+    """Why a layer did not run whole; nothing if it did."""
+    broken = next((report for report in reports if report.state is State.COULD_NOT_RUN), None)
+    if broken is not None:
+        return f"probe `{broken.name}`: {broken.why}"
+    if all(report.state is State.DOES_NOT_APPLY for report in reports):
+        return f"none of its probes applies: {reports[0].why}"
     return ""
 
 

@@ -11,6 +11,8 @@ from pathlib import Path
 from sandlot.audit.audit import Audit, Wanted, Watch, chosen_tasks, examine, separate, verdict_of
 from sandlot.audit.case import Case, Probe
 from sandlot.audit.differential.panel import PROBES as DIFFERENTIAL
+from sandlot.audit.foreign.panel import PROBES as GYMNASIUM
+from sandlot.audit.foreign.panel import READ
 from sandlot.audit.grader.panel import PROBES as GRADER
 from sandlot.audit.played.panel import PROBES as PLAYED
 from sandlot.audit.scripted.panel import PROBES as SCRIPTED
@@ -21,6 +23,10 @@ from sandlot.errors import ConfigError
 from sandlot.task import Task
 
 PANEL: tuple[Probe, ...] = (*STATIC, *GRADER, *SCRIPTED, *DIFFERENTIAL, *PLAYED)
+"""For environments and plain graders."""
+GYM_PANEL: tuple[Probe, ...] = (*READ, *GYMNASIUM)
+"""For Gymnasium environments, whose world is played in steps and actions."""
+ALL_PROBES: tuple[Probe, ...] = (*PANEL, *GYMNASIUM)
 MOST_TASKS = 100
 """Tasks that are played, unless more are asked for; what can be read of the others is read."""
 
@@ -69,7 +75,7 @@ async def _audited(subject: Subject, given: Given, watch: Watch) -> Audit:
         rollouts=given.rollouts,
         reviewed=given.reviewed,
     )
-    layers, findings = await examine(case, _probes(given.wanted), given.wanted, watch)
+    layers, findings = await examine(case, _probes(about.kind, given.wanted), given.wanted, watch)
     today = dt.datetime.now(tz=dt.UTC).date().isoformat()
     standing, waived, expired = separate(findings, waivers, today)
     return Audit(
@@ -103,9 +109,10 @@ def _tasks(about: Description, given: Given) -> tuple[Task, ...]:
     return tuple(by_id[name] for name in given.tasks)
 
 
-def _probes(wanted: Wanted) -> Sequence[Probe]:
-    names = [probe.name for probe in PANEL]
+def _probes(kind: str, wanted: Wanted) -> Sequence[Probe]:
+    panel = GYM_PANEL if kind == "gymnasium" else PANEL
+    names = [probe.name for probe in panel]
     unknown = sorted((wanted.probes or frozenset()) - set(names))
     if unknown:
         raise ConfigError(f"no probe `{unknown[0]}`; there are: {', '.join(names)}")
-    return PANEL
+    return panel

@@ -10,6 +10,7 @@ from typing import Protocol
 
 import msgspec
 
+from sandlot.audit.finding import Layer
 from sandlot.limits import Limits
 from sandlot.ports import ToolSpec
 from sandlot.rubric import Rubric, Score
@@ -203,6 +204,8 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
     """Text of what the author wrote, by path relative to the environment; tests and documentation aside."""
     declared: Declared = Declared()
     needs_judge: bool = False
+    inapplicable: dict[Layer, str] = {}
+    """Layers that nothing of its kind can have, each with the reason."""
 
 
 class Subject(Protocol):

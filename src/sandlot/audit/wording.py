@@ -45,7 +45,9 @@ def meaning(audit: Audit) -> str:
         return "not everything could be looked at: " + "; ".join(
             f"{report.layer}: {_missing(report)}" for report in _missed(audit)
         )
-    return "every mandatory layer ran, and nothing grave was confirmed"
+    missing = [report.layer for report in audit.layers if report.state is State.DOES_NOT_APPLY]
+    aside = f" that applies (not: {', '.join(missing)})" if missing else ""
+    return f"every mandatory layer{aside} ran, and nothing grave was confirmed"
 
 
 def layer_line(report: LayerReport) -> str:

@@ -1,7 +1,6 @@
 """An audit for a person: what is being looked at, what was found, and what to do about it."""
 
 import re
-import shlex
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,19 +11,17 @@ from rich.console import Console
 from rich.markup import escape
 
 from sandlot.audit.audit import Audit, ProbeReport, State, Verdict, Wanted, Watch
-from sandlot.audit.auditing import PANEL, Given
+from sandlot.audit.auditing import ALL_PROBES, Given
 from sandlot.audit.auditing import audit as run_audit
 from sandlot.audit.case import Probe
-from sandlot.audit.describe import declarations_of
-from sandlot.audit.environment import EnvironmentSubject
 from sandlot.audit.finding import MANDATORY, Finding, Layer, Severity, Standing
-from sandlot.audit.foreign.grader import GraderConfig, open_grader, read_config
 from sandlot.audit.markdown import as_markdown
 from sandlot.audit.played.rollouts import take_rollouts
 from sandlot.audit.record import FOLDER, as_json, write_audit
 from sandlot.audit.report import as_page
 from sandlot.audit.wording import WHAT_LAYERS_DO, defect_name, fix_of, layer_line, meaning, reproduce
 from sandlot.cli.options import print_json
+from sandlot.cli.subjects import Named, Words, named
 from sandlot.errors import ConfigError
 
 STYLES = {Verdict.SHIP: "bold green", Verdict.FIX: "bold red", Verdict.INCOMPLETE: "bold yellow"}
@@ -38,8 +35,8 @@ LONGEST = 300
 class Asked:
     """An audit as the command line asks for it."""
 
-    what: "str | ForeignGrader"
-    """An environment, or a grader somebody else wrote."""
+    words: Words
+    """What is to be judged."""
     limit: int
     tasks: tuple[str, ...]
     layers: tuple[Layer, ...]
@@ -50,57 +47,23 @@ class Asked:
     manifest: Path | None
     model: str | None
     reviewed: Path | None
+    waivers: Path | None
     sandbox: str
     patience_s: float
     runs: Path
-
-
-@dataclass(frozen=True, slots=True)
-class ForeignGrader:
-    """A grader as the command line names it."""
-
-    config: GraderConfig
-    spoken: str
-    """The options that name it, for the command that shows a finding again."""
-    without_sandbox: bool
-
-
-def named(
-    env: str | None, grader: str | None, tasks: str | None, mapping: str | None, python: str | None, *, without_sandbox: bool
-) -> str | ForeignGrader:
-    """What is to be audited: an environment, or a grader with its tasks."""
-    if (env is None) == (grader is None):
-        raise ConfigError("name what to audit: an environment, or a grader with `--grader MODULE:FUNCTION --tasks FILE`")
-    options = {"--grader": grader, "--tasks": tasks, "--map": mapping, "--python": python}
-    if env is not None:
-        extra = [name for name, value in options.items() if value is not None]
-        if extra:
-            raise ConfigError(f"{extra[0]} is about a grader, and `{env}` is an environment")
-        return env
-    assert grader is not None
-    spoken = shlex.join(word for name, value in options.items() if value is not None for word in (name, value))
-    given = {name: value for name, value in {"tasks": tasks, "map": mapping, "python": python}.items() if value is not None}
-    if grader.endswith(".toml"):
-        config = msgspec.structs.replace(read_config(Path(grader)), **given)
-    elif tasks is None:
-        raise ConfigError(f"grader `{grader}` needs its tasks; give `--tasks FILE`, a JSON object a line")
-    else:
-        config = msgspec.structs.replace(GraderConfig(grader=grader, tasks=tasks), **given)
-    return ForeignGrader(config, spoken + (" --without-sandbox" if without_sandbox else ""), without_sandbox)
 
 
 def audited(asked: Asked, *, quiet: bool) -> tuple[Audit, Path | None]:
     """Run it, tell what goes on, and keep the reports; a part of an audit is shown and not kept."""
     if asked.limit < 1:
         raise ConfigError(f"--limit is {asked.limit}; give 1 or more")
-    if asked.model is not None and not isinstance(asked.what, str):
-        raise ConfigError("--model plays in environments; a grader has none")
-    extra = [Layer.MODEL] * (asked.model is not None) + [Layer.PEOPLE] * (asked.reviewed is not None)
-    layers = frozenset(asked.layers or (*MANDATORY, *extra))
-    if asked.probes:
-        layers = frozenset(probe.layer for probe in PANEL if probe.name in asked.probes) or layers
+    if asked.model is not None and asked.words.env is None:
+        raise ConfigError("--model plays in environments of Sandlot; what others wrote has none")
+    if asked.waivers is not None and not asked.waivers.is_file():
+        raise ConfigError(f"no file `{asked.waivers}` with waivers")
+    what = named(asked.words, judge=asked.judge, sandbox=asked.sandbox, patience_s=asked.patience_s)
     given = Given(
-        named=shlex.quote(asked.what) if isinstance(asked.what, str) else asked.what.spoken,
+        named=what.spoken,
         seed=asked.seed,
         most_tasks=asked.limit,
         tasks=asked.tasks,
@@ -108,39 +71,36 @@ def audited(asked: Asked, *, quiet: bool) -> tuple[Audit, Path | None]:
         reference=asked.reference,
         manifest=asked.manifest,
         reviewed=asked.reviewed,
-        declarations=_declarations(Path(asked.what)) if isinstance(asked.what, str) else None,
-        wanted=Wanted(layers=layers, probes=frozenset(asked.probes) or None),
+        declarations=asked.waivers or what.declarations,
+        wanted=_wanted(asked),
     )
-    result = anyio.run(_go, asked, given, _silent if quiet else Progress().note)
+    result = anyio.run(_go, what, asked, given, _silent if quiet else Progress().note)
     whole = not (asked.tasks or asked.layers or asked.probes)
     return result, write_audit(result, asked.runs, report=as_markdown(result), page=as_page(result)) if whole else None
 
 
-async def _go(asked: Asked, given: Given, watch: Watch) -> Audit:
-    if isinstance(asked.what, str):
-        subject = EnvironmentSubject(asked.what, judge=asked.judge, sandbox=asked.sandbox, patience_s=asked.patience_s)
-        if asked.model is not None:
+def _wanted(asked: Asked) -> Wanted:
+    extra = [Layer.MODEL] * (asked.model is not None) + [Layer.PEOPLE] * (asked.reviewed is not None)
+    layers = frozenset(asked.layers or (*MANDATORY, *extra))
+    if asked.probes:
+        layers = frozenset(probe.layer for probe in ALL_PROBES if probe.name in asked.probes) or layers
+    return Wanted(layers=layers, probes=frozenset(asked.probes) or None)
+
+
+async def _go(what: Named, asked: Asked, given: Given, watch: Watch) -> Audit:
+    async with what.opened() as subject:
+        if asked.model is not None and asked.words.env is not None:
             fingerprint = (await subject.describe()).fingerprint
-            place = asked.runs / FOLDER / "rollouts" / run_name(asked.what, asked.model, fingerprint)
-            taken = await take_rollouts(asked.what, asked.model, place, judge=asked.judge, sandbox=asked.sandbox)
+            place = asked.runs / FOLDER / "rollouts" / run_name(asked.words.env, asked.model, fingerprint)
+            taken = await take_rollouts(asked.words.env, asked.model, place, judge=asked.judge, sandbox=asked.sandbox)
             given = replace(given, rollouts=taken)
         return await run_audit(subject, given, watch)
-    async with open_grader(asked.what.config, without_sandbox=asked.what.without_sandbox) as grader:
-        return await run_audit(grader, given, watch)
 
 
 def run_name(env: str, model: str, fingerprint: str) -> str:
     """A folder for the rollouts of a model in exactly this environment: another one's would say nothing about it."""
     exactly = fingerprint.removeprefix("sha256:")[:8]
     return re.sub(r"[^A-Za-z0-9._-]+", "-", f"{Path(env).name}-{model}-{exactly}").strip("-.")
-
-
-def _declarations(path: Path) -> Path | None:
-    """The file with waivers, beside what was named; an installed environment has none."""
-    for source in (path / "environment.py", path.with_name(path.name + ".py"), path):
-        if source.exists() and (source.is_file() or source == path):
-            return declarations_of(source)
-    return None
 
 
 class Progress:
@@ -168,11 +128,11 @@ def _silent(_probe: Probe, _report: ProbeReport | None) -> None:
 def print_probes(*, json: bool) -> None:
     """Everything an audit looks for."""
     if json:
-        print_json([{"name": probe.name, "layer": probe.layer, "codes": probe.codes} for probe in PANEL])
+        print_json([{"name": probe.name, "layer": probe.layer, "codes": probe.codes} for probe in ALL_PROBES])
         return
     console = Console(highlight=False, soft_wrap=True)
     for layer in Layer:
-        mine = [probe for probe in PANEL if probe.layer is layer]
+        mine = [probe for probe in ALL_PROBES if probe.layer is layer]
         if mine:
             console.print(f"[bold]{layer}[/]  [dim]{WHAT_LAYERS_DO[layer]}[/]")
         for probe in mine:

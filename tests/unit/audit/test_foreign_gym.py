@@ -1,54 +1,28 @@
 """A Gymnasium environment as a subject: the promises every one makes, kept and broken. No Gymnasium is needed here."""
 
+import py_compile
 import sys
 import textwrap
 
+import msgspec
 import pytest
 
+from gym_worlds import WALKS
+from sandlot.audit.audit import Audit, State, Verdict, Wanted
+from sandlot.audit.auditing import GYM_PANEL, Given, audit
 from sandlot.audit.case import Case
-from sandlot.audit.foreign.gym import PROBES, GymConfig, open_gym
+from sandlot.audit.finding import Finding, Layer
+from sandlot.audit.foreign.gym import GymConfig, open_gym, read_gym
+from sandlot.audit.foreign.noted import Facts, Noted, noted
+from sandlot.audit.foreign.promises import PROBES
 from sandlot.audit.foreign.worker import Budget
-from sandlot.audit.subject import Call, Script, Take
+from sandlot.audit.subject import Call, Declared, Description, Script, Take, Trial
 from sandlot.errors import ConfigError
 
-CODE = """
-import random
 
-class Discrete:
-    def __init__(self, n): self.n, self.rng = n, random.Random(0)
-    def seed(self, number): self.rng = random.Random(number)
-    def sample(self): return self.rng.randrange(self.n)
-    def contains(self, value): return isinstance(value, int) and 0 <= value < self.n
-
-COUNT = [0]
-
-class Walk:
-    reward_range = (0.0, 1.0)
-    def __init__(self, flaw=""):
-        self.flaw, self.kept = flaw, 0
-        self.action_space, self.observation_space = Discrete(3), Discrete(50)
-    def reset(self, seed=None, options=None):
-        self.rng = random if self.flaw == "unseeded" else random.Random(seed)
-        if self.flaw == "counts": COUNT[0] += 1
-        self.at = self.rng.randrange(40) + (COUNT[0] if self.flaw == "counts" else 0) + (self.kept if self.flaw == "keeps" else 0)
-        return self.at if self.flaw == "bare" else (self.at, {})
-    def step(self, action):
-        if not self.action_space.contains(action) and self.flaw != "anything": raise ValueError(f"no action {action!r}")
-        if self.flaw == "refuses" and action == 2: raise KeyError(action)
-        self.kept += 1
-        self.at = min(49, self.at + (action if isinstance(action, int) else 1) % 3)
-        reward = {"nan": float("nan"), "large": 7.0}.get(self.flaw, self.at / 49)
-        done = self.at == 49
-        if self.flaw == "outside": self.at += 100
-        if self.flaw == "four": return self.at, reward, done, {}
-        return self.at, reward, 1 if self.flaw == "number" else done, False, {}
-    def close(self): pass
-"""
-
-
-def config(tmp_path, flaw: str) -> GymConfig:
-    (tmp_path / "walks.py").write_text(textwrap.dedent(CODE))
-    return GymConfig(
+def config(tmp_path, flaw: str = "", **changed: object) -> GymConfig:
+    (tmp_path / "walks.py").write_text(textwrap.dedent(WALKS))
+    plain = GymConfig(
         env="walks:Walk",
         arguments={"flaw": flaw},
         seeds=4,
@@ -57,6 +31,17 @@ def config(tmp_path, flaw: str) -> GymConfig:
         path=(str(tmp_path),),
         budget=Budget(trial_s=5),
     )
+    return msgspec.structs.replace(plain, **changed)
+
+
+async def described(config: GymConfig) -> Description:
+    async with open_gym(config) as subject:
+        return await subject.describe()
+
+
+async def audited(config: GymConfig) -> Audit:
+    async with open_gym(config) as subject:
+        return await audit(subject, Given(named="--gym walks:Walk"))
 
 
 @pytest.mark.parametrize(
@@ -66,6 +51,10 @@ def config(tmp_path, flaw: str) -> GymConfig:
         ("unseeded", "D05.reset"),
         ("counts", "D05.reset"),
         ("keeps", "D05.leak"),
+        ("hashes", "D17.hash"),
+        ("dated", "D17.clock"),
+        ("placed", "D17.zone"),
+        ("shares", "D18.neighbours"),
         ("bare", "D08.shape"),
         ("four", "D08.shape"),
         ("number", "D08.shape"),
@@ -74,28 +63,142 @@ def config(tmp_path, flaw: str) -> GymConfig:
         ("nan", "D06.nan"),
         ("large", "D06.range"),
         ("anything", "D08.outside"),
+        ("old", "D13.lost"),
     ],
 )
-async def test_a_broken_promise_is_found_and_a_kept_one_is_not(tmp_path, flaw, code):
+async def test_a_broken_promise_is_found_once_and_a_kept_one_is_not(tmp_path, flaw, code):
     async with open_gym(config(tmp_path, flaw)) as subject:
         about = await subject.describe()
         case = Case(subject=subject, description=about, tasks=about.tasks)
-        found = [finding for probe in PROBES for finding in await probe.look(case)]
-    assert about.kind == "gymnasium"
-    assert {finding.code for finding in found} == ({code} if code else set()) | (
-        {"D05.leak"} if flaw in {"unseeded", "counts"} else set()
-    )
+        found: list[Finding] = [finding for probe in PROBES for finding in await probe.look(case)]
+    assert [finding.code for finding in found] == ([code] if code else [])
+    assert all(finding.fix and finding.probe in {probe.name for probe in GYM_PANEL} for finding in found)
 
 
 async def test_a_script_of_actions_is_played_as_written(tmp_path):
     script = Script(name="walk", turns=((Call("act", {"action": 1}),), (Call("act", {"action": 0}),)))
-    async with open_gym(config(tmp_path, "")) as subject:
+    async with open_gym(config(tmp_path)) as subject:
         (trial,) = await subject.take([Take(task="seed-2", play=script)])
-    assert [step["action"] for step in trial.trace.evidence.state["steps"]] == ["1", "0"]
+    assert [step.action for step in noted(trial).steps] == ["1", "0"]
 
 
-async def test_an_environment_that_cannot_be_made_is_the_users_to_mend(tmp_path):
-    (tmp_path / "walks.py").write_text("def make(): raise OSError('no such level')")
-    async with open_gym(GymConfig(env="walks:make", python=sys.executable, path=(str(tmp_path),))) as subject:
-        with pytest.raises(ConfigError, match="no such level"):
-            await subject.describe()
+# -- the verdict ---------------------------------------------------------------------------------------------------------------
+
+
+async def test_with_a_solution_that_earns_more_it_may_be_shipped_and_the_missing_layer_is_named(tmp_path):
+    found = await audited(config(tmp_path, solution="walks:walk_on", seeds=8))
+    assert found.verdict is Verdict.SHIP
+    assert {report.layer: report.state for report in found.layers[:4]} == {
+        Layer.STATIC: State.RAN,
+        Layer.GRADER: State.DOES_NOT_APPLY,
+        Layer.SCRIPTED: State.RAN,
+        Layer.DIFFERENTIAL: State.RAN,
+    }
+    assert "no grader" in found.layers[1].why
+
+
+async def test_without_a_solution_it_is_incomplete_and_says_what_is_missing(tmp_path):
+    found = await audited(config(tmp_path))
+    assert found.verdict is Verdict.INCOMPLETE
+    assert "--solution MODULE:FUNCTION" in found.layers[2].why
+    assert found.layers[3].state is State.RAN
+
+
+@pytest.mark.parametrize(
+    ("flaw", "changed", "code", "why"),
+    [
+        ("pays", {"solution": "walks:walk_on"}, "D14.constant", ""),
+        ("backwards", {"solution": "walks:walk_on"}, "D14.random", ""),
+        ("pays", {"solution": "walks:walk_on", "declared": Declared(guessable=True)}, None, ""),
+        ("", {"solution": "walks:walk_on", "seeds": 2}, None, "give more `--seeds`"),
+        ("pays", {"solution": "walks:walk_on", "steps": 2}, None, "give more `--steps`"),
+        ("", {"solution": "walks:stumble"}, None, "does not come through on `seed-0`: ValueError: lost the way"),
+        ("", {"solution": "walks:leave"}, None, "does not come through on `seed-0`: ValueError: no action 'home'"),
+    ],
+)
+async def test_a_solution_is_held_against_agents_that_do_not_look(tmp_path, flaw, changed, code, why):
+    async with open_gym(config(tmp_path, flaw, **{"seeds": 8, **changed})) as subject:
+        about = await subject.describe()
+        case = Case(subject=subject, description=about, tasks=about.tasks)
+        (probe,) = [probe for probe in GYM_PANEL if probe.name == "gym-solution"]
+        if why:
+            with pytest.raises(ConfigError, match=why):
+                await probe.look(case)
+        else:
+            assert [finding.code for finding in await probe.look(case)] == ([code] if code else [])
+
+
+async def test_an_audit_speaks_for_the_text_of_everything_its_author_wrote(tmp_path):
+    (tmp_path / "ground.py").write_text("SIZE = 40\n")
+    first = await described(config(tmp_path))
+    assert set(first.sources) == {"walks.py", "ground.py"}
+    (tmp_path / "ground.py").write_text("SIZE = 39\n")
+    assert (await described(config(tmp_path))).fingerprint != first.fingerprint
+
+
+async def test_an_environment_whose_text_is_nowhere_was_not_read(tmp_path):
+    given = config(tmp_path)
+    py_compile.compile(str(tmp_path / "walks.py"), cfile=str(tmp_path / "walks.pyc"))
+    (tmp_path / "walks.py").unlink()
+    async with open_gym(given) as subject:
+        found = await audit(subject, Given(named="x", wanted=Wanted(layers=frozenset({Layer.STATIC}))))
+    assert (found.layers[0].state, found.verdict) == (State.COULD_NOT_RUN, Verdict.INCOMPLETE)
+    assert "its text lies nowhere" in found.layers[0].why
+
+
+# -- what cannot be audited ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("env", "message"),
+    [
+        ("walks:make", r"making `walks:make` with no arguments raised OSError: no such level.*--gym-argument"),
+        ("walks:needy", r"raised TypeError: .*missing 1 required positional argument: 'size'"),
+        ("walks:nothing", "made a int without `reset`"),
+        ("walks:absent", "there is no `absent`; there are: .*make"),
+        ("walks:number", "is a int, which cannot be called"),
+        ("nowhere:make", r"no module `nowhere` in /.*, and none that .* has installed; .*`--python`"),
+        ("broken:make", r"module `broken` imports `absent_package`, which .* does not have; install it there"),
+        ("Nothing-v1", r"is the id of an environment, and .* has no gymnasium to make it; install it there"),
+        ("walks:Nothing-v1", r"is the id of an environment, and .* has no gymnasium to make it; install it there"),
+    ],
+)
+async def test_what_cannot_be_made_is_the_users_to_mend(tmp_path, env, message):
+    (tmp_path / "walks.py").write_text(
+        "number = 3\ndef make(): raise OSError('no such level')\ndef needy(size): pass\ndef nothing(): return 3\n"
+    )
+    (tmp_path / "broken.py").write_text("import absent_package")
+    bare = GymConfig(env=env, python="/usr/bin/python3", path=(str(tmp_path),))
+    with pytest.raises(ConfigError, match=message):
+        await described(bare)
+
+
+def test_a_gym_toml_has_the_same_fields_and_its_paths_begin_where_it_lies(tmp_path):
+    place = tmp_path / "gym.toml"
+    place.write_text(
+        'env = "walks:Walk"\nseeds = 3\npython = "venv/bin/python"\n[arguments]\nflaw = ""\n[budget]\ntrial_s = 2.5\n'
+    )
+    found = read_gym(place)
+    assert (found.seeds, found.python, found.path) == (3, str(tmp_path / "venv/bin/python"), (str(tmp_path / "."),))
+    for wrong in ("seeds = 0", "seed = 3", "steps = -1", "["):
+        place.write_text(f'env = "walks:Walk"\n{wrong}\n')
+        with pytest.raises(ConfigError, match=r"gym\.toml"):
+            read_gym(place)
+
+
+async def test_a_process_that_lies_about_what_it_saw_loses_the_trial(tmp_path):
+    (tmp_path / "walks.py").write_text(
+        WALKS + "\nimport sys\nsys.modules['sandlot_gym'].opened = lambda env, seed: ({'pair': 'yes', 'digest': 3}, 1)\n"
+    )
+    (tmp_path / "ground.py").write_text("SIZE = 40\n")
+    async with open_gym(GymConfig(env="walks:Walk", python=sys.executable, path=(str(tmp_path),))) as subject:
+        (trial,) = await subject.take([Take(task="seed-0", play=Script(name="idle"))])
+    assert trial.lost is not None
+    assert "wrote garbage" in trial.lost.message
+    assert noted(trial).trouble == trial.fate
+
+
+def test_records_of_what_was_noted_are_read_strictly():
+    assert noted(Trial()) == Noted(error="cancelled")
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.convert({"actions": 3, "observations": ""}, Facts)

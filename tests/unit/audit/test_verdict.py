@@ -1,5 +1,6 @@
 """From findings to a verdict, with waivers on the way."""
 
+import msgspec
 import pytest
 
 from sandlot.audit.audit import LayerReport, State, Verdict, Wanted, chosen_tasks, examine, separate, verdict_of
@@ -84,6 +85,24 @@ async def test_without_a_golden_solution_or_a_judge_it_is_incomplete():
         assert verdict_of(layers, findings) is Verdict.INCOMPLETE
         assert word in layers[1].why
         assert layers[0].state is State.RAN
+
+
+async def test_a_layer_that_no_subject_of_the_kind_can_have_is_told_and_does_not_stand_in_the_way():
+    about = msgspec.structs.replace(case_of().description, inapplicable={Layer.GRADER: "there is no grader"})
+    case = Case(subject=None, description=about, tasks=about.tasks)  # type: ignore[arg-type] - as above
+    panel = tuple(probe for probe in PANEL if probe.layer is not Layer.GRADER)
+    layers, findings = await examine(case, panel, Wanted(), lambda _probe, _report: None)
+    assert (layers[1].state, layers[1].why) == (State.DOES_NOT_APPLY, "there is no grader")
+    assert verdict_of(layers, findings) is Verdict.SHIP
+    layers, findings = await examine(case, panel[1:], Wanted(), lambda _probe, _report: None)
+    assert verdict_of(layers, findings) is Verdict.INCOMPLETE
+
+
+async def test_a_layer_of_which_no_probe_applies_was_not_looked_at():
+    idle = Probe(name="idle", layer=Layer.STATIC, codes=(), look=nothing, applies=lambda _case: "no sources were given")
+    layers, findings = await examine(case_of(), (idle, *PANEL[1:]), Wanted(), lambda _probe, _report: None)
+    assert (layers[0].state, layers[0].why) == (State.COULD_NOT_RUN, "none of its probes applies: no sources were given")
+    assert verdict_of(layers, findings) is Verdict.INCOMPLETE
 
 
 def test_a_waiver_covers_a_finding_by_id_or_code_until_its_day():

@@ -17,6 +17,7 @@ import msgspec
 from sandlot.audit.foreign.mapping import DEFAULT, read_mapping
 from sandlot.audit.foreign.place import open_place
 from sandlot.audit.foreign.python import Interpreter, interpreter
+from sandlot.audit.foreign.sources import sources_of
 from sandlot.audit.foreign.worker import Answer, Budget, Workshop, open_workshop
 from sandlot.audit.subject import PLAIN, Conditions, Declared, Description, Named, Regrade, Request, Say, Take, Trial
 from sandlot.errors import ConfigError
@@ -78,7 +79,8 @@ class GraderSubject:
     async def describe(self) -> Description:
         """Its tasks with their golden answers, and its text; `ConfigError` if it cannot be loaded."""
         await self._workshop.facts(PLAIN)
-        sources = _source(self._config, self._python)
+        folders = (*map(Path, self._config.path), *self._python.libraries)
+        sources = sources_of([self._config.grader.partition(":")[0]], folders)
         bound = [self._config.grader, self._config.map, self._tasks.digest, sources]
         return Description(
             name=self._config.grader,
@@ -236,13 +238,3 @@ def _named(line: Json, named: str | None, usual: tuple[str, ...], what: str) -> 
     if named not in line:
         raise ConfigError(f"{what} should be field `{named}`; there are: {', '.join(f'`{name}`' for name in line)}")
     return named
-
-
-def _source(config: GraderConfig, python: Interpreter) -> dict[str, str]:
-    """The text of the grader's module, if it lies where modules are looked for."""
-    parts = config.grader.partition(":")[0].split(".")
-    for folder in (*map(Path, config.path), *python.libraries):
-        for path in (folder.joinpath(*parts).with_suffix(".py"), folder.joinpath(*parts, "__init__.py")):
-            if path.is_file():
-                return {str(path.relative_to(folder)): path.read_text(errors="replace")}
-    return {}

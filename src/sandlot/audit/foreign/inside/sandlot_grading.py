@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import importlib
 import inspect
 import math
 from collections.abc import Callable
 from typing import Any, cast
 
+from sandlot_naming import named
+
 MAX_TEXT = 600
 
 
 def load(spec: dict[str, Any]) -> tuple[Callable[[dict[str, Any]], Any], dict[str, Any]]:
-    """The grader by `module:function`, and where it is written."""
-    module, _, name = spec["grader"].partition(":")
-    named: Any = importlib.import_module(module)
-    for part in name.split("."):
-        named = getattr(named, part)
-    if not callable(named):
-        raise TypeError(f"`{spec['grader']}` is a {type(named).__name__}, which cannot be called")
+    """The grader by `module:function`."""
+    grader = named(spec["grader"], spec["path"])
 
     def call(request: dict[str, Any]) -> list[dict[str, str]]:
-        return [graded(named, request) for _ in range(request["times"])]
+        return [graded(grader, request) for _ in range(request["times"])]
 
     return call, {}
 

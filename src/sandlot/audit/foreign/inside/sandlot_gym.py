@@ -1,4 +1,4 @@
-"""Plays a Gymnasium environment for one trial: reset with a seed, steps with given or drawn actions, all noted as plain data.
+"""Plays a Gymnasium environment for one trial: reset with a seed, steps with given or chosen actions, all noted as plain data.
 
 Nothing here judges: whether a reward is finite or an observation in its space is written down, and what raised is told. Only the
 methods every environment has are used, so Gymnasium itself is imported only to make an environment by its registered name.
@@ -10,87 +10,209 @@ methods every environment has are used, so Gymnasium itself is imported only to 
 from __future__ import annotations
 
 import hashlib
-import importlib
 import json
 import math
 import random
-from collections.abc import Callable
+import re
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
+from sandlot_naming import Unloadable, imported, named
+
 MAX_TEXT = 300
+MAX_MODULES = 200
+FEW_ACTIONS = 8
+"""So many actions of a space are all tried; of a larger space a few are drawn."""
+DRAWN_ACTIONS = 3
+SOLUTION = "golden"
+ADDRESS = re.compile(r" at 0x[0-9a-f]+")
+"""Where an object lies in memory says nothing about it."""
 
 
 def load(spec: dict[str, Any]) -> tuple[Callable[[dict[str, Any]], Any], dict[str, Any]]:
-    """A way to make the environment, `module:make` or a registered id, and what it says of itself."""
-    make = maker(spec["env"], spec["arguments"])
-    env = make()
+    """A way to play the environment, and what it says of itself."""
+    make = maker(spec["env"], spec["arguments"], spec["path"])
+    solution = named(spec["solution"], spec["path"]) if spec["solution"] else None
+    env = made(make, spec)
     try:
+        space = getattr(env, "action_space", None)
         facts = {
-            "actions": str(getattr(env, "action_space", None))[:MAX_TEXT],
+            "actions": str(space)[:MAX_TEXT],
             "observations": str(getattr(env, "observation_space", None))[:MAX_TEXT],
             "reward_range": [plain_float(bound) for bound in getattr(env, "reward_range", ()) or ()],
+            "constant": [text(action)[:MAX_TEXT] for action in constants(space)],
+            "modules": own_modules(spec["path"]),
+            "made_in": str(getattr(type(getattr(env, "unwrapped", env)), "__module__", "")),
         }
     finally:
         close(env)
-    return lambda request: played(make, request), facts
+    return lambda request: played(make, solution, request), facts
 
 
-def maker(name: str, arguments: dict[str, Any]) -> Callable[[], Any]:
-    """What makes a fresh environment."""
+def maker(name: str, arguments: dict[str, Any], folders: Sequence[str]) -> Callable[[], Any]:
+    """What makes a fresh environment: `module:make`, or Gymnasium by an id, which may name the module that registers it."""
     module, mark, attribute = name.partition(":")
-    if mark and attribute:
-        found: Any = importlib.import_module(module)
-        for part in attribute.split("."):
-            found = getattr(found, part)
-        return lambda: found(**arguments)
-    return lambda: importlib.import_module("gymnasium").make(name, **arguments)
+    if mark and all(part.isidentifier() for part in attribute.split(".")):
+        make = named(name, folders)
+        return lambda: make(**arguments)
+    if mark:
+        imported(module, folders)
+    try:
+        gymnasium = imported("gymnasium", folders)
+    except Unloadable:
+        raise Unloadable(
+            f"`{name}` is the id of an environment, and {sys.executable} has no gymnasium to make it; install it there "
+            f"(`{sys.executable} -m pip install gymnasium`), or name a Python that has it with `--python`"
+        ) from None
+    return lambda: gymnasium.make(name, **arguments)
 
 
-def played(make: Callable[[], Any], request: dict[str, Any]) -> dict[str, Any]:
-    """One trial in a fresh environment; `again` resets it once more with the same seed when it is over."""
-    noted: dict[str, Any] = {"steps": [], "error": None}
+def made(make: Callable[[], Any], spec: dict[str, Any]) -> Any:
+    """The first one, to look at; it must be something that can be played."""
     try:
         env = make()
-        noted["opening"] = opened(env, request["seed"])
-        draw = random.Random(request["draws"])  # noqa: S311 - actions, no secrets
-        space: Any = getattr(env, "action_space", None)
-        if hasattr(space, "seed"):
-            space.seed(request["draws"])
+    except Exception as error:
+        told = f"{type(error).__name__}: {error}"
+        raise Unloadable(
+            f"making `{spec['env']}` with {spec['arguments'] or 'no arguments'} raised {told}; mend it, or give what it needs "
+            "with `--gym-argument NAME=VALUE`"
+        ) from error
+    missing = [name for name in ("reset", "step", "action_space") if not hasattr(env, name)]
+    if missing:
+        kind = type(env).__name__
+        raise Unloadable(f"`{spec['env']}` made a {kind} without `{missing[0]}`; name what makes a Gymnasium environment")
+    return env
+
+
+def own_modules(folders: Sequence[str]) -> list[str]:
+    """Modules that were loaded from the folders of whoever wrote it, installed packages aside."""
+    found: list[str] = []
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__file__", None)
+        if not isinstance(file, str) or name == "__main__" or {"site-packages", "dist-packages"} & set(Path(file).parts):
+            continue
+        if any(Path(file).is_relative_to(folder) for folder in folders):
+            found.append(name)
+    return sorted(found)[:MAX_MODULES]
+
+
+# -- one trial -----------------------------------------------------------------------------------------------------------------
+
+
+def played(make: Callable[[], Any], solution: Callable[[Any], Any] | None, request: dict[str, Any]) -> dict[str, Any]:
+    """One trial in a fresh environment; `again` resets it once more with the same seed when it is over."""
+    noted: dict[str, Any] = {"steps": []}
+    try:
+        env = make()
+        beside = Neighbour(make(), request) if request["play"] == "beside" else None
+        noted["opening"], observation = opened(env, request["seed"])
+        choose = player(env, solution, request)
         for number in range(request["steps"]):
-            given = request["actions"][number] if number < len(request["actions"]) else None
-            if given is None and request["actions"]:
+            if beside is not None:
+                beside.step()
+            if request["actions"] and number == len(request["actions"]):
                 break
-            step = stepped(env, chosen(space, draw, request["play"]) if given is None else given, request["play"])
+            action = request["actions"][number] if request["actions"] else choose(observation)
+            step, observation = stepped(env, action)
             noted["steps"].append(step)
-            if step.get("raised") or step.get("terminated") or step.get("truncated"):
+            if step.get("terminated") or step.get("truncated") or step.get("parts") != 5:
                 break
         if request["again"]:
-            noted["reopening"] = opened(env, request["seed"])
+            noted["reopening"] = opened(env, request["seed"])[0]
         close(env)
     except BaseException as error:  # noqa: BLE001 - theirs, and the answer
         noted["error"] = f"{type(error).__name__}: {error}"[:MAX_TEXT]
     return noted
 
 
-def opened(env: Any, seed: int) -> dict[str, Any]:
-    """What a reset shows."""
+class Neighbour:
+    """A second environment in the same process, played in turn with the first: a vector of environments does that."""
+
+    def __init__(self, env: Any, request: dict[str, Any]) -> None:
+        self._env = env
+        self._seed = request["seed"] + 1
+        self._space = seeded(env.action_space, request["draws"] + 1)
+        self._over = True
+
+    def step(self) -> None:
+        """One step, or a new beginning; what it raises is seen elsewhere."""
+        try:
+            if self._over:
+                self._env.reset(seed=self._seed)
+                self._over = False
+            else:
+                came = self._env.step(self._space.sample())
+                self._over = bool(came[2] or came[3])
+        except Exception:  # noqa: BLE001 - playing it alone shows that
+            self._over = True
+
+
+def player(env: Any, solution: Callable[[Any], Any] | None, request: dict[str, Any]) -> Callable[[Any], Any]:
+    """What chooses an action for an observation."""
+    play, space = request["play"], env.action_space
+    if play == SOLUTION and solution is not None:
+        return solution(env)
+    if play.startswith("constant-"):
+        always = constants(space)[int(play.removeprefix("constant-"))]
+        return lambda _observation: always
+    if play == "outside":
+        stranger = random.Random(request["draws"]).choice(strange(space))  # noqa: S311 - actions, no secrets
+        return lambda _observation: stranger
+    drawn = seeded(space, request["draws"])
+    return lambda _observation: drawn.sample()
+
+
+def seeded(space: Any, number: int) -> Any:
+    """The space, with draws that come again."""
+    if hasattr(space, "seed"):
+        space.seed(number)
+    return space
+
+
+def constants(space: Any) -> list[Any]:
+    """Actions to take again and again: all of a few, else nothing at all and some that are drawn."""
+    size: Any = getattr(space, "n", None)
+    first: Any = getattr(space, "start", 0)
+    if hasattr(size, "__index__") and getattr(size, "shape", ()) == () and int(size) <= FEW_ACTIONS:
+        few = [type(size)(first + number) for number in range(int(size))]
+        if all(inside(space, action) for action in few):
+            return few
+    try:
+        drawn = [seeded(space, number).sample() for number in range(DRAWN_ACTIONS)]
+    except Exception:  # noqa: BLE001 - playing it shows that it cannot be drawn from
+        return []
+    nothing = [drawn[0] * 0] if hasattr(drawn[0], "dtype") else []
+    return [*(action for action in nothing if inside(space, action)), *drawn]
+
+
+def strange(space: Any) -> list[Any]:
+    """Actions that are surely not in the space."""
+    known = [10**9, -1, "sideways", [1e12] * 3, None, {"move": "up"}]
+    return [action for action in known if not inside(space, action)] or ["sideways"]
+
+
+def opened(env: Any, seed: int) -> tuple[dict[str, Any], Any]:
+    """What a reset shows, and the observation itself."""
     came = env.reset(seed=seed)
     pair = isinstance(came, tuple) and len(came) == 2
     observation = came[0] if pair else came
-    return {"pair": pair, "digest": digest(observation), "inside": inside(getattr(env, "observation_space", None), observation)}
+    space = getattr(env, "observation_space", None)
+    return {"pair": pair, "digest": digest(observation), "inside": inside(space, observation)}, observation
 
 
-def stepped(env: Any, action: Any, play: str) -> dict[str, Any]:
-    """What a step shows."""
-    told = {"action": text(action)}
+def stepped(env: Any, action: Any) -> tuple[dict[str, Any], Any]:
+    """What a step shows, and the observation itself."""
+    told = {"action": text(action)[:MAX_TEXT]}
     try:
         came = env.step(action)
     except Exception as error:  # noqa: BLE001 - theirs, and the answer
-        return {**told, "raised": f"{type(error).__name__}: {error}"[:MAX_TEXT]}
+        return {**told, "raised": f"{type(error).__name__}: {error}"[:MAX_TEXT]}, None
     if not isinstance(came, tuple) or len(came) != 5:
-        return {**told, "parts": len(came) if isinstance(came, tuple) else 0}
+        return {**told, "parts": len(came) if isinstance(came, tuple) else 0}, None
     observation, reward, terminated, truncated, _ = came
-    return {
+    shown = {
         **told,
         "parts": 5,
         "digest": digest(observation),
@@ -99,17 +221,11 @@ def stepped(env: Any, action: Any, play: str) -> dict[str, Any]:
         "flags": kind_of(terminated) == "bool" and kind_of(truncated) == "bool",
         "terminated": bool(terminated),
         "truncated": bool(truncated),
-        "play": play,
     }
+    return shown, observation
 
 
-def chosen(space: Any, draw: random.Random, play: str) -> Any:
-    """An action out of the space, or one that is surely not in it."""
-    if play != "outside":
-        return space.sample()
-    strange = [10**9, -1, "sideways", [1e12] * 3, None, {"move": "up"}]
-    refused = [action for action in strange if not inside(space, action)]
-    return draw.choice(refused or ["sideways"])
+# -- values as plain data ------------------------------------------------------------------------------------------------------
 
 
 def kind_of(value: Any) -> str:
@@ -127,7 +243,18 @@ def inside(space: Any, value: Any) -> bool | None:
 
 def digest(value: Any) -> str:
     """A short name for a value: equal values have equal names."""
-    return hashlib.sha256(text(value).encode()).hexdigest()[:16]
+    return hashlib.sha256(_bytes(value)).hexdigest()[:16]
+
+
+def _bytes(value: Any) -> bytes:
+    """Pictures are large: an array of numbers is taken as it lies in memory."""
+    if hasattr(value, "tobytes") and hasattr(value, "dtype") and not value.dtype.hasobject:
+        return f"{value.dtype}{value.shape}".encode() + value.tobytes()
+    if isinstance(value, dict):
+        return b"{" + b",".join(text(key).encode() + b":" + _bytes(value[key]) for key in sorted(value, key=str)) + b"}"
+    if isinstance(value, (list, tuple)):
+        return b"[" + b",".join(_bytes(each) for each in value) + b"]"
+    return text(value).encode()
 
 
 def text(value: Any) -> str:
@@ -138,7 +265,11 @@ def text(value: Any) -> str:
         return "{" + ", ".join(f"{key}: {text(value[key])}" for key in sorted(value, key=str)) + "}"
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(text(each) for each in value) + "]"
-    return json.dumps(value) if isinstance(value, (str, int, float, bool, type(None))) else repr(value)
+    if isinstance(value, (set, frozenset)):
+        return "{" + ", ".join(sorted(text(each) for each in value)) + "}"
+    if isinstance(value, (str, int, float, bool, type(None))):
+        return json.dumps(value)
+    return ADDRESS.sub("", repr(value))
 
 
 def plain_float(value: Any) -> str:

@@ -27,6 +27,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from sandlot_naming import Unloadable
+
 HEAD = struct.Struct("<I")
 MAX_FRAME = 1 << 20
 """Of an answer; what is longer is no answer."""
@@ -67,6 +69,8 @@ def ready(spec: dict[str, Any]) -> dict[str, Any]:
         module = importlib.import_module(spec["program"])
         sys.path[:] = [*spec["path"], *(folder for folder in sys.path if folder != here)]  # theirs first, and none of ours
         call, facts = module.load(spec)
+    except Unloadable as error:
+        return {"failed": str(error)[-4000:]}
     except BaseException as error:  # noqa: BLE001 - whatever it raises, exits included, is the answer
         return {"failed": "".join(traceback.format_exception(type(error), error, error.__traceback__))[-4000:]}
     CALLS.append(call)

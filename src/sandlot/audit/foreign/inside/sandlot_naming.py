@@ -1,0 +1,45 @@
+"""Finds what `module:name` names in foreign code; what cannot be found is told in a sentence, with what to do about it."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+MAX_NAMES = 12
+
+
+class Unloadable(Exception):  # noqa: N818 - what it is
+    """It cannot be loaded, and the message is all that a person needs to mend it: no traceback."""
+
+
+def named(name: str, folders: Sequence[str]) -> Any:
+    """What `module:attribute` names, if it can be called."""
+    module, _, attribute = name.partition(":")
+    found = imported(module, folders)
+    for part in attribute.split("."):
+        if not hasattr(found, part):
+            there = ", ".join([each for each in dir(found) if not each.startswith("_")][:MAX_NAMES])
+            raise Unloadable(f"`{name}`: there is no `{part}`; there are: {there or 'no names at all'}")
+        found = getattr(found, part)
+    if not callable(found):
+        raise Unloadable(f"`{name}` is a {type(found).__name__}, which cannot be called")
+    return found
+
+
+def imported(module: str, folders: Sequence[str]) -> Any:
+    """A module. What it raises itself while it is imported flies on, with its lines."""
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        missing = error.name or module
+        if module == missing or module.startswith(f"{missing}."):
+            raise Unloadable(
+                f"no module `{missing}` in {', '.join(folders)}, and none that {sys.executable} has installed; start from "
+                "the folder it lies in, or name the Python that has it with `--python`"
+            ) from None
+        raise Unloadable(
+            f"module `{module}` imports `{missing}`, which {sys.executable} does not have; install it there, or name a Python "
+            "that has it with `--python`"
+        ) from None
