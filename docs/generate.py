@@ -156,6 +156,7 @@ def _signature(function: Any) -> str:
 def _plain(text: str) -> str:
     for noise in (
         "sandlot.ports.",
+        "sandlot.persona.",
         "sandlot.trace.",
         "sandlot.types.",
         "sandlot.task.",

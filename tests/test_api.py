@@ -16,6 +16,7 @@ NAMES = [
     "Failed",
     "Limits",
     "McpServer",
+    "Persona",
     "Recipe",
     "Run",
     "SandlotError",

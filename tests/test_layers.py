@@ -21,7 +21,7 @@ FLOORS = [
         ["comparisons"],
         ["differences"],
     ],
-    [["limits"], ["rubric"], ["task"], ["trace"], ["tokens"], ["drift"], ["token_faults"]],
+    [["limits"], ["persona"], ["rubric"], ["task"], ["trace"], ["tokens"], ["drift"], ["token_faults"]],
     [["ports"], ["calls"]],
     [["sandbox", "tools", "grade", "model", "render", "harness", "capture", "store", "observe", "engine"]],
     [["env"]],

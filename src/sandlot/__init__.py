@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from sandlot.limits import Constraint as Constraint
     from sandlot.limits import Limits as Limits
     from sandlot.model.agent import Agent as Agent
+    from sandlot.persona import Persona as Persona
     from sandlot.ports import Evidence as Evidence
     from sandlot.ports import World as World
     from sandlot.run.results import Run as Run
@@ -48,6 +49,7 @@ _FRONT_DOOR = {
     "Failed": "trace",
     "Limits": "limits",
     "McpServer": "tools.mcp",
+    "Persona": "persona",
     "Recipe": "train.recipe",
     "Run": "run.results",
     "SandlotError": "errors",

@@ -12,6 +12,7 @@ from typing import Any, Protocol, runtime_checkable
 import msgspec
 
 from sandlot.limits import Limits
+from sandlot.persona import Persona
 from sandlot.task import Task
 from sandlot.trace import Event, EvidenceRecord, FileRecord, Message, Node, Part, ToolCall, ToolResult, Trace, TraceRow, Usage
 from sandlot.types import End, Json
@@ -263,6 +264,15 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     end: End | None = None
     """None: go on."""
     events: tuple[Event, ...] = ()
+    user: Node | None = None
+    """The last message as a model said it who plays the user, with what it took; None if nobody had to."""
+
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        """The messages as nodes that have no place in a tree yet."""
+        if self.user is None:
+            return tuple(Node(message=message) for message in self.messages)
+        return (*(Node(message=message) for message in self.messages[:-1]), self.user)
 
     @property
     def terminated(self) -> bool:
@@ -311,6 +321,43 @@ class Workplace(Session, Protocol):
 
     def turn_taken(self, num_tokens: int) -> End | None:
         """Count a turn that was taken beside `step`; the limit that is reached with it, if one is."""
+        ...
+
+
+class UserTurn(msgspec.Struct, frozen=True, kw_only=True):
+    """What a user says."""
+
+    text: str = ""
+    """Empty if it ends the conversation without a word."""
+    end: End | None = None
+    """None: it waits for an answer. `done`: it has nothing more to say. `token_limit`: it can take in no more."""
+    node: Node | None = None
+    """How the text came about, if a model said it: sampled, in the role of the user."""
+    events: tuple[Event, ...] = ()
+
+
+class User(Protocol):
+    """The other side of a conversation: it hears what the agent says, and nothing of what it does."""
+
+    async def open(self) -> UserTurn:
+        """The first words."""
+        ...
+
+    async def reply(self, text: str) -> UserTurn:
+        """What it answers to a plain message; `ModelError` if a model that plays it gives nothing to go on with."""
+        ...
+
+
+class Users(Protocol):
+    """Where users come from that a model plays: one for each rollout."""
+
+    @property
+    def name(self) -> str:
+        """The model, as the person who runs it wrote it, without secrets."""
+        ...
+
+    def user(self, persona: Persona, task: Task, seed: int, rollout: int = 0) -> AbstractAsyncContextManager[User]:
+        """A user for one rollout of a task, which is given without its key; `seed` is for its sampling."""
         ...
 
 

@@ -46,7 +46,14 @@ async def _opened(parts: Parts, task: Task, trace: Trace, blobs: Blobs) -> Async
     async with AsyncExitStack() as stack:
         with timed(trace.phases, "open"):
             session = await stack.enter_async_context(
-                open_session(parts.env, task, backend=parts.grading.backend, blobs=blobs, keep_time=False)
+                open_session(
+                    parts.env,
+                    task,
+                    backend=parts.grading.backend,
+                    blobs=blobs,
+                    user=parts.user(task, trace.run, trace.rollout),
+                    keep_time=False,
+                )
             )
         yield session
         with timed(trace.phases, "close"):

@@ -85,7 +85,7 @@ Told = Iterator[tuple[FaultCode, str]]
 
 def _node_faults(node: Node) -> Told:
     tokens = node.tokens
-    if not node.sampled:
+    if not node.is_turn:
         if tokens is not None and (any(tokens.mask) or tokens.logprobs):
             yield FaultCode.MASK_VALUE, "nobody sampled this node, yet it has log-probabilities or a mask"
         return

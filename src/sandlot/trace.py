@@ -77,7 +77,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
     role: Role
     parts: tuple[Part, ...]
     agent: str = "agent"
-    """Which agent of several; only trained agents' tokens have mask 1."""
+    """Which agent of several, `user` for a user that a model plays; only trained agents' tokens have mask 1."""
 
     @property
     def text(self) -> str:
@@ -159,6 +159,11 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     start_s: float = 0.0
     """Seconds after the rollout began."""
     seconds: float = 0.0
+
+    @property
+    def is_turn(self) -> bool:
+        """True if it is a turn of the agent; a user that a model plays is sampled too, and takes none."""
+        return self.sampled and self.message.role is Role.ASSISTANT
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True):
@@ -268,12 +273,12 @@ class Trace(msgspec.Struct, kw_only=True):
         return nodes[::-1]
 
     def turns(self) -> Iterator[Node]:
-        """The sampled nodes in the order they were taken."""
-        return (node for node in self.nodes if node.sampled)
+        """The agent's turns in the order they were taken; what a model said as the user is none."""
+        return (node for node in self.nodes if node.is_turn)
 
     @property
     def num_turns(self) -> int:
-        """How many turns were taken."""
+        """How many turns the agent took."""
         return sum(1 for _ in self.turns())
 
     @property
@@ -288,12 +293,12 @@ class Trace(msgspec.Struct, kw_only=True):
 
     @property
     def usage(self) -> Usage:
-        """All turns together."""
+        """All turns of the agent together; what a user cost stands on its own nodes."""
         return sum((node.usage for node in self.turns() if node.usage), Usage())
 
     @property
     def trainable(self) -> bool:
-        """True if every sampled node carries the exact ids and log-probabilities it was sampled with."""
+        """True if every turn of the agent carries the exact ids and log-probabilities it was sampled with."""
         turns = list(self.turns())
         return bool(turns) and all(
             node.tokens is not None and len(node.tokens.logprobs) == len(node.tokens.ids) for node in turns

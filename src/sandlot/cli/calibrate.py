@@ -28,6 +28,7 @@ from sandlot.cli.options import (
     Task,
     Temperature,
     Tokenizer,
+    User,
     pair,
     print_json,
 )
@@ -64,6 +65,7 @@ def calibrate(
     image: Image = None,
     sandbox: Sandbox = "native",
     at_once: AtOnce = 64,
+    user: User = None,
     judge: Judge = None,
     rubric: Rubric = None,
     temperature: Temperature = 1.0,
@@ -90,7 +92,7 @@ def calibrate(
     from sandlot.cli.calibrating import calibrate_watched, show_forecast  # noqa: PLC0415 - as above
     from sandlot.ports import Sampling  # noqa: PLC0415 - as above
     from sandlot.run.config import RunConfig, Selection  # noqa: PLC0415 - as above
-    from sandlot.wiring.parts import AgentConfig, ModelConfig, judge_config  # noqa: PLC0415 - as above
+    from sandlot.wiring.parts import AgentConfig, ModelConfig, judge_config, user_config  # noqa: PLC0415 - as above
 
     low, high = pair(band, "band")
     false_positive, false_negative = pair(grader_errors, "grader-errors")
@@ -111,6 +113,7 @@ def calibrate(
                 command=agent_command,
                 calls="text" if calls is CallsAre.TEXT else "native",
             ),
+            user=user_config(user),
             judge=judge_config(judge),
             rubric=rubric,
             image=image,

@@ -27,6 +27,14 @@ Judge = Annotated[
         "--judge", metavar="MODEL", help="The grader model for judge checks: `openai:NAME@URL`, `smollm2`, `hf:FOLDER`."
     ),
 ]
+User = Annotated[
+    str | None,
+    typer.Option(
+        "--user",
+        metavar="MODEL",
+        help="The model that plays the environment's user, named as for --model. [default: the author's scripted replies]",
+    ),
+]
 Rubric = Annotated[str | None, typer.Option("--rubric", help="Grade by this rubric instead of the tasks' own.")]
 
 Model = Annotated[

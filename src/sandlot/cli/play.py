@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from sandlot.cli.options import Env, Judge
+from sandlot.cli.options import Env, Judge, User
 
 
 def add_to(app: typer.Typer) -> None:
@@ -15,6 +15,7 @@ def add_to(app: typer.Typer) -> None:
 def play(
     env: Env,
     task: Annotated[str | None, typer.Option("--task", help="Which task. [default: the first]")] = None,
+    user: User = None,
     judge: Judge = None,
 ) -> None:
     """Play the agent yourself, and be graded.
@@ -26,5 +27,5 @@ def play(
     from sandlot.cli.playing import play_in_terminal  # noqa: PLC0415 - as above
     from sandlot.trace import Failed  # noqa: PLC0415 - as above
 
-    trace = anyio.run(play_in_terminal, env, task, judge)
+    trace = anyio.run(play_in_terminal, env, task, user, judge)
     raise typer.Exit(1 if isinstance(trace.outcome, Failed) else 0)

@@ -1,7 +1,7 @@
 """A person at the keyboard as the policy of one rollout: the same world, limits and checks a model has."""
 
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 
 import anyio.to_thread
 import msgspec
@@ -11,6 +11,7 @@ from sandlot.cli.showing import print_outcome
 from sandlot.env.load import load
 from sandlot.env.rendering import rendered_message
 from sandlot.env.taskset import task_named, tasks_of
+from sandlot.env.user import require_user
 from sandlot.errors import StoppedByHook
 from sandlot.harness.tool_loop import ToolLoop
 from sandlot.ports import ToolSpec
@@ -19,16 +20,20 @@ from sandlot.store.blobs import MemoryBlobs
 from sandlot.task import Task
 from sandlot.trace import Message, Node, Part, Text, ToolCall, Trace
 from sandlot.types import Role
-from sandlot.wiring.parts import Parts, judge_config, open_grading
+from sandlot.wiring.models import open_users
+from sandlot.wiring.parts import Parts, judge_config, open_grading, user_config
 
 
-async def play_in_terminal(env: str, task: str | None, judge: str | None) -> Trace:
+async def play_in_terminal(env: str, task: str | None, user: str | None, judge: str | None) -> Trace:
     """One rollout by hand, graded at the end."""
     environment = load(env)
     chosen = task_named(environment, task) if task else tasks_of(environment)[0]
+    player = user_config(user)
+    require_user(environment, named=player is not None)
     print(f"{environment.name}: {chosen.id}. Speak, call `/tool {{json}}`, or `/help`. Ctrl-D leaves.\n")
-    async with open_grading(environment, judge=judge_config(judge)) as grading:
-        parts = Parts(grading=grading, policies=Person(), harness=ToolLoop())
+    async with open_grading(environment, judge=judge_config(judge)) as grading, AsyncExitStack() as stack:
+        users = await stack.enter_async_context(open_users(player, environment)) if player else None
+        parts = Parts(grading=grading, policies=Person(), harness=ToolLoop(), users=users)
         trace = await run_rollout(parts, chosen, run="play", rollout=0, blobs=MemoryBlobs())
     show_result(trace)
     return trace
@@ -50,7 +55,7 @@ class Person:
     async def turn(self, trace: Trace, leaf: int, tools: Sequence[ToolSpec]) -> Node:
         """Show what is new, then wait for a line."""
         for node in trace.nodes[self._num_shown :]:
-            if not node.sampled:
+            if not node.is_turn:
                 print("\n".join(rendered_message(node.message)))
         self._num_shown = len(trace.nodes)
         while True:

@@ -27,6 +27,7 @@ from sandlot.cli.options import (
     Task,
     Temperature,
     Tokenizer,
+    User,
     print_json,
 )
 from sandlot.errors import StoreError
@@ -51,6 +52,7 @@ def run(
     image: Image = None,
     sandbox: Sandbox = "native",
     at_once: AtOnce = 64,
+    user: User = None,
     judge: Judge = None,
     rubric: Rubric = None,
     temperature: Temperature = 1.0,
@@ -83,7 +85,7 @@ def run(
     from sandlot.ports import Sampling  # noqa: PLC0415 - as above
     from sandlot.run.config import RunConfig, Selection  # noqa: PLC0415 - as above
     from sandlot.wiring.models import prices  # noqa: PLC0415 - as above
-    from sandlot.wiring.parts import AgentConfig, ModelConfig, judge_config  # noqa: PLC0415 - as above
+    from sandlot.wiring.parts import AgentConfig, ModelConfig, judge_config, user_config  # noqa: PLC0415 - as above
 
     sampling = Sampling(temperature=temperature, max_tokens=max_tokens)
     prompt_price, completion_price = prices(price)
@@ -107,6 +109,7 @@ def run(
             calls="text" if calls is CallsAre.TEXT else "native",
             hooks=tuple(hook or ()),
         ),
+        user=user_config(user),
         judge=judge_config(judge),
         rubric=rubric,
         image=image,

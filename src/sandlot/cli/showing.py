@@ -66,6 +66,8 @@ def _environment_lines(env: Environment, facts: dict[str, Any]) -> Iterator[tupl
         yield "tool", f"[bold]{tool.name}[/]({arguments})  {said}"
     for source in env.parts.sources:
         yield "mcp", _source(source)
+    if facts["user"]:
+        yield "user", escape(facts["user"])
     for constraint in env.constraints:
         yield "rule", f"[bold]{escape(constraint.id)}[/]  {escape(constraint.describe())}; {BREACH[constraint.on_breach]}"
     for name, checks in facts["rubrics"].items():
@@ -111,7 +113,16 @@ def environment_facts(env: Environment) -> dict[str, Any]:
         ],
         "rubrics": rubrics,
         "solution": env.parts.solution is not None,
+        "user": _user(env),
     }
+
+
+def _user(env: Environment) -> str | None:
+    """Who answers the agent's plain messages; an environment of one function asks for itself."""
+    if env.parts.persona is not None:
+        stand_in = "without it the author's own replies" if env.parts.user is not None else "needs it: nobody else answers"
+        return f"played by a model, `--user MODEL`; {stand_in}"
+    return "the author's own replies" if env.parts.user is not None and env.parts.grade is None else None
 
 
 def show_run(path: Path, *, json: bool) -> None:
@@ -136,11 +147,14 @@ def show_trace(path: Path, task: str, rollout: int, *, json: bool, most: int | N
         return
     console = Console(highlight=False, soft_wrap=True)
     for number, node in enumerate(trace.nodes):
-        mark = "[green]*[/]" if node.sampled else " "
+        mark = "[green]*[/]" if node.is_turn else "[cyan]~[/]" if node.sampled else " "
         for line in rendered_message(node.message):
             cut = f" ... and {len(line) - most:,} more characters" if most is not None and len(line) > most else ""
             console.print(f"{mark} {number:>3}  {escape(line[:most].rstrip().replace(NEWLINE, UNDER))}{cut}")
     for event in trace.events:
+        if event.kind == "user_told":
+            console.print(f"[cyan]~[/]    the user was played by {escape(plain(event.detail['model']))}")
+            continue
         console.print(f"[yellow]!    turn {event.turn}: {event.kind} {escape(str(event.detail))}[/]")
     console.print(f"\nend: [bold]{trace.end}[/]")
     print_outcome(console, trace.outcome, most)

@@ -13,13 +13,14 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any, Never, Protocol, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Never, TypeVar, overload
 
 from sandlot.author import name_of
 from sandlot.env.world import LiveWorld
 from sandlot.errors import ConfigError
 from sandlot.limits import Constraint, Limits
-from sandlot.ports import Evidence, Judge, Session, Tool, ToolSource, World
+from sandlot.persona import Persona
+from sandlot.ports import Evidence, Judge, Session, Tool, ToolSource, User, World
 from sandlot.rubric import PythonCheck, Rubric, Score
 from sandlot.task import Task
 from sandlot.tools.bash import BASH
@@ -31,24 +32,12 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 T = TypeVar("T")
 
-MARKS = ("tasks", "setup", "tool", "check", "solution", "adversary", "control", "user", "mcp")
+MARKS = ("tasks", "setup", "tool", "check", "solution", "adversary", "control", "user", "persona", "mcp")
 
 NETWORKS = ("none",)
 """What a sandbox may reach."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
-
-
-class User(Protocol):
-    """The other side of a conversation: the environment's own replies to plain messages."""
-
-    async def open(self) -> str:
-        """The first words."""
-        ...
-
-    async def reply(self, text: str) -> str | None:
-        """What it answers; None when there is nothing more to say."""
-        ...
 
 
 @dataclass
@@ -69,6 +58,9 @@ class Parts:
     controls: dict[str, Callable[..., Any]] = field(default_factory=dict[str, Callable[..., Any]])
     """Other right solutions, which must get full marks."""
     user: Callable[[World, Task], User] | None = None
+    """The user as the author scripted it."""
+    persona: Callable[[Task], Persona] | None = None
+    """The user as a model plays it."""
     grade: Callable[[Evidence, Task, Judge | None], Awaitable[Score]] | None = None
     """Takes the place of rubrics where grading is the author's function itself."""
 
@@ -207,9 +199,18 @@ class Environment:
     def user(self, function: F) -> F:
         """Mark the environment's reply to a plain message: `def reply(world, text) -> str | None`; None ends the rollout."""
         self._only_one("user", self.parts.user, function)
-        from sandlot.env.session import Replies  # noqa: PLC0415 - the session is built on environments
+        from sandlot.env.user import Replies  # noqa: PLC0415 - users are built on environments
 
         self.parts.user = lambda world, task: Replies(function, world, task)
+        return self._from(function)
+
+    def persona(self, function: F) -> F:
+        """Mark who the user is where a model plays it (`--user MODEL`): `def customer(task) -> Persona`; given no key.
+
+        Without `--user` the reply marked with `@env.user` answers in its place: for golden solutions, audits and tests.
+        """
+        self._only_one("persona", self.parts.persona, function)
+        self.parts.persona = function
         return self._from(function)
 
     def mcp(self, server: McpServer) -> None:

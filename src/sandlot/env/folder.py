@@ -4,6 +4,7 @@ environment.toml       name, description, system, image, network, seed, concurre
 tasks/*.jsonl|parquet  one row a task; or tasks.py with `def tasks(rng)`
 world.py               optional: `def setup(world, task)` and a class `State`
 tools.py  checks.py    functions; rubrics name checks as `checks:function`
+user.py                optional: `def persona(task)` for a model to play, `def reply(world, text)` scripted
 solution.py            `async def solve(agent, task)`
 rubrics/<name>.json    `default` unless a task names another
 """
@@ -80,6 +81,11 @@ def load_folder(folder: Path) -> Environment:
         env.tool(function)
     for server in manifest.mcp:
         env.mcp(server)
+    user = _optional(folder / "user.py")
+    if hasattr(user, "persona"):
+        env.persona(user.persona)  # type: ignore[union-attr]
+    if hasattr(user, "reply"):
+        env.user(user.reply)  # type: ignore[union-attr]
     solution = _optional(folder / "solution.py")
     if solution is not None:
         env.solution(_function(solution, "solve", folder / "solution.py"))

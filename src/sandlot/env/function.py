@@ -25,12 +25,12 @@ from sandlot.env.session import world_seed
 from sandlot.errors import AuthorError, ConfigError, GradeError, SandlotError, boundary
 from sandlot.limits import Limits
 from sandlot.model.agent import Agent
-from sandlot.ports import Evidence, Judge
+from sandlot.ports import Evidence, Judge, UserTurn
 from sandlot.rubric import CheckResult, Verdict
 from sandlot.rubric import Score as GradedScore
 from sandlot.task import Task
 from sandlot.threads import off_loop
-from sandlot.types import Role
+from sandlot.types import End, Role
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,20 +201,20 @@ class LiveDialogue:
         self._task = task
         self._script: Script | None = None
 
-    async def open(self) -> str:
+    async def open(self) -> UserTurn:
         """Run to the first `Ask`. What raises here is the environment's failure."""
         self._script = self._dialogue.start(self._task)
         first = await self._dialogue.advance(self._script, None)
         if not isinstance(first, Ask):
             raise TypeError(f"{where(self._dialogue.function)}: the first thing to yield is an `Ask`; this yielded {first!r}")
-        return first.prompt
+        return UserTurn(text=first.prompt)
 
-    async def reply(self, text: str) -> str | None:
+    async def reply(self, text: str) -> UserTurn:
         """Run to the next `Ask`, or to the end. What raises after the first answer is the grader's failure."""
         assert self._script is not None
         with boundary(GradeError, name_of(self._dialogue.function)):
             following = await self._dialogue.advance(self._script, text)
-        return following.prompt if isinstance(following, Ask) else None
+        return UserTurn(text=following.prompt) if isinstance(following, Ask) else UserTurn(end=End.DONE)
 
 
 def _next(script: Script, answer: str | None) -> Ask | Score | None:

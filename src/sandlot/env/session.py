@@ -8,27 +8,29 @@ is shortened or refused in silence.
 import math
 import re
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager, nullcontext
 from typing import Any
 
 import anyio
+import msgspec
 
 from sandlot import author
 from sandlot.clock import SYSTEM_CLOCK, deadline, excused, time_limit
-from sandlot.env.environment import Environment, User
+from sandlot.env.environment import Environment
 from sandlot.env.image import image_of
 from sandlot.env.initial import initial_files
 from sandlot.env.opening import Keeper
+from sandlot.env.user import Listener, OpenUser, open_listener, require_user
 from sandlot.env.world import LiveWorld, sandbox_of
 from sandlot.errors import AuthorError, ConfigError, HarnessError, SandboxError, boundary
 from sandlot.grade.evidence import gather
-from sandlot.limits import Constraint, Limits, OnBreach
-from sandlot.ports import Backend, Blobs, Files, Sandbox, Snapshot, Step, Tool, ToolSpec, World
+from sandlot.limits import Constraint, OnBreach
+from sandlot.ports import Backend, Blobs, Files, Sandbox, Snapshot, Step, Tool, ToolSpec, UserTurn
 from sandlot.sandbox.memory import MemoryFiles
 from sandlot.store.blobs import MemoryBlobs
 from sandlot.task import Task
-from sandlot.trace import Event, EvidenceRecord, FileRecord, Message, ToolCall, ToolResult, said
+from sandlot.trace import Event, EvidenceRecord, FileRecord, Message, Node, ToolCall, ToolResult, said
 from sandlot.types import End, Role, derive_seed
 
 STRICTNESS = (OnBreach.PENALTY, OnBreach.REFUSE, OnBreach.END)
@@ -45,12 +47,20 @@ def world_seed(env: Environment, task: Task) -> int:
 
 @asynccontextmanager
 async def open_session(
-    env: Environment, task: Task, *, backend: Backend | None = None, blobs: Blobs | None = None, keep_time: bool = True
+    env: Environment,
+    task: Task,
+    *,
+    backend: Backend | None = None,
+    blobs: Blobs | None = None,
+    user: OpenUser | None = None,
+    keep_time: bool = True,
 ) -> AsyncGenerator["WorldSession"]:
     """Provision, set up, hand over, tear down; each under its own deadline and blamed on its own side.
 
+    `user` opens who plays the persona; None for the author's own replies.
     `keep_time`: the session ends by itself at `time_s` of wall time. A rollout keeps agent time instead, which is fairer.
     """
+    require_user(env, named=user is not None)
     limits = env.limits.but(task.limits)
     if env.image is not None and backend is None:
         raise ConfigError(
@@ -72,7 +82,8 @@ async def open_session(
         with deadline(limits.setup_s, SandboxError, f"looking at what setup of task `{task.id}` left"):
             untouched = env.image is not None and env.parts.setup is None and not env.parts.sources
             initial: Snapshot | Mapping[str, FileRecord] = {} if untouched else await _initial(world, limits.evidence_bytes)
-        yield WorldSession(env, task, world, _by_name(tools), limits, blobs or MemoryBlobs(), initial, keep_time=keep_time)
+        listener = await open_listener(env, task, world, user, keeper)
+        yield WorldSession(env, task, world, _by_name(tools), listener, blobs or MemoryBlobs(), initial, keep_time=keep_time)
 
 
 async def _initial(world: LiveWorld, cap_bytes: int) -> Snapshot | Mapping[str, FileRecord]:
@@ -91,7 +102,7 @@ class WorldSession:
         task: Task,
         world: LiveWorld,
         tools: Mapping[str, Tool],
-        limits: Limits,
+        user: Listener | None,
         blobs: Blobs,
         initial: Snapshot | Mapping[str, FileRecord],
         *,
@@ -99,12 +110,12 @@ class WorldSession:
     ) -> None:
         self.task = task
         self.world = world
-        self.limits = limits
+        self.limits = limits = env.limits.but(task.limits)
         self._env = env
         self._tools = tools
         self._blobs = blobs
         self._initial = initial
-        self._user: User | None = env.parts.user(world, task) if env.parts.user else None
+        self._user = user
         self._constraints = env.constraints
         self._num_calls: Counter[str] = Counter()
         self._penalties: dict[str, float] = {}
@@ -125,10 +136,10 @@ class WorldSession:
         if self._messages:
             raise HarnessError("`reset` was called twice; open a new session for a new rollout")
         with excused(), deadline(self.limits.setup_s, AuthorError, f"the opening words of task `{self.task.id}`"):
-            prompt = await self._user.open() if self._user else self.task.prompt
+            first = await self._user.user.open() if self._user else UserTurn(text=self.task.prompt)
         opening = [said(Role.SYSTEM, self._env.system)] if self._env.system else []
-        self._messages = [*opening, said(Role.USER, prompt)]
-        return Step(messages=tuple(self._messages))
+        self._messages = [*opening, said(Role.USER, first.text)]
+        return Step(messages=tuple(self._messages), events=first.events)
 
     async def step(self, action: Message, *, num_tokens: int = 0) -> Step:
         """Take one assistant message: run its tool calls, or hear the environment's reply."""
@@ -138,16 +149,20 @@ class WorldSession:
         self._num_tokens += num_tokens
         self._messages.append(action)
         events: list[Event] = []
+        uttered: Node | None = None
         if action.calls:
             message, end = await self._run_calls(action.calls, events)
         else:
-            message, end = await self._hear(action.text)
+            turn = await self._hear(action.text)
+            end, uttered = turn.end, turn.node
+            message = uttered.message if uttered else said(Role.USER, turn.text) if turn.text or end is None else None
+            events += (msgspec.structs.replace(event, turn=self._num_turns) for event in turn.events)
         self._end = end or self._limit_reached()
         if message is not None:
             self._messages.append(message)
-        if self._end is End.TURN_LIMIT or self._end is End.TOKEN_LIMIT:
+        if end is None and (self._end is End.TURN_LIMIT or self._end is End.TOKEN_LIMIT):
             events.append(self._event("limit", limit=self._end.value, turns=self._num_turns, tokens=self._num_tokens))
-        return Step(messages=(message,) if message else (), end=self._end, events=tuple(events))
+        return Step(messages=(message,) if message else (), end=self._end, events=tuple(events), user=uttered)
 
     def machine(self) -> Sandbox:
         """The sandbox, for an agent that brings its own loop and tools."""
@@ -186,13 +201,12 @@ class WorldSession:
 
     # -- one step ----------------------------------------------------------------------------------------------------
 
-    async def _hear(self, text: str) -> tuple[Message | None, End | None]:
-        """A plain message: the environment replies, or the agent is done."""
+    async def _hear(self, text: str) -> UserTurn:
+        """A plain message: the user replies, or there is none and the agent is done. Waiting for it is not the agent's time."""
         if self._user is None:
-            return None, End.DONE
-        with excused(), deadline(self.limits.tool_s, AuthorError, "the environment's reply"):
-            reply = await self._user.reply(text)
-        return (None, End.DONE) if reply is None else (said(Role.USER, reply), None)
+            return UserTurn(end=End.DONE)
+        with excused():
+            return await self._user.reply(text)
 
     async def _run_calls(self, calls: Sequence[ToolCall], events: list[Event]) -> tuple[Message, End | None]:
         """Run them beside each other; results come back in the order they were asked for."""
@@ -264,26 +278,6 @@ class WorldSession:
 
     def _event(self, kind: str, **detail: Any) -> Event:
         return Event(kind=kind, turn=self._num_turns, detail=detail)
-
-
-class Replies:
-    """A `User` from the author's reply function: the task's prompt first, then whatever the function says."""
-
-    def __init__(self, function: Callable[..., Any], world: World, task: Task) -> None:
-        self._function = function
-        self._world = world
-        self._task = task
-
-    async def open(self) -> str:
-        """The task's prompt."""
-        return self._task.prompt
-
-    async def reply(self, text: str) -> str | None:
-        """The author's answer."""
-        reply = await author.call(self._function, self._world, text)
-        if reply is not None and not isinstance(reply, str):
-            raise AuthorError(f"the environment's reply is {type(reply).__name__} {reply!r}; return text, or None at the end")
-        return reply
 
 
 def _applies(constraint: Constraint, call: ToolCall) -> bool:

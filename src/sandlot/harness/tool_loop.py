@@ -7,7 +7,9 @@ refused, a turn cut off by its token cap, and a context the endpoint will not ta
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 
-from sandlot.clock import deadline, excused, timed
+import msgspec
+
+from sandlot.clock import SYSTEM_CLOCK, deadline, excused, timed
 from sandlot.errors import HarnessError, ModelError, boundary
 from sandlot.ports import Hook, Policy, Session, Step
 from sandlot.trace import Event, Message, Node, Trace
@@ -104,8 +106,9 @@ def _num_tokens(node: Node) -> int:
 def _record(trace: Trace, step: Step, leaf: int | None) -> int:
     """Append what the environment said; the newest node is the new leaf."""
     trace.events.extend(step.events)
-    for message in step.messages:
-        leaf = trace.append(Node(message=message, parent=leaf))
+    for node in step.nodes:
+        start_s = max(0.0, SYSTEM_CLOCK.wall() - trace.started - node.seconds) if node.sampled else node.start_s
+        leaf = trace.append(msgspec.structs.replace(node, parent=leaf, start_s=start_s))
     if leaf is None:
         raise HarnessError("the session's `reset` gave no opening message")
     return leaf

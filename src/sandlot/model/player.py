@@ -97,7 +97,7 @@ def heard(trace: Trace, leaf: int) -> tuple[Message, ...]:
     """What others said to the agent since its last turn on this path."""
     messages: list[Message] = []
     index: int | None = leaf
-    while index is not None and not trace.nodes[index].sampled:
+    while index is not None and not trace.nodes[index].is_turn:
         if trace.nodes[index].message.role is not Role.ASSISTANT:  # a hook's intervention is the agent's own voice
             messages.append(trace.nodes[index].message)
         index = trace.nodes[index].parent

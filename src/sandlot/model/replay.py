@@ -6,7 +6,7 @@ pretends to be the same when it is not.
 """
 
 from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from itertools import zip_longest
 
@@ -15,10 +15,11 @@ import msgspec
 from sandlot.clock import SYSTEM_CLOCK
 from sandlot.errors import ModelError
 from sandlot.model.player import heard
-from sandlot.ports import Policies, Policy, ToolSpec
+from sandlot.persona import AGENT, Persona
+from sandlot.ports import Policies, Policy, ToolSpec, User, Users, UserTurn
 from sandlot.task import Task
 from sandlot.trace import Event, Message, Node, Trace
-from sandlot.types import Json
+from sandlot.types import End, Json
 
 SHOWN_CHARS = 400
 """What an event shows of each side of a difference."""
@@ -64,7 +65,7 @@ class ReplayPolicy:
 
     def __init__(self, recorded: Trace, until: int | None, then: Policy | None) -> None:
         self._recorded = recorded
-        self._turns = [index for index, node in enumerate(recorded.nodes) if node.sampled]
+        self._turns = [index for index, node in enumerate(recorded.nodes) if node.is_turn]
         self._num_turns = len(self._turns) if until is None else min(until, len(self._turns))
         self._then = then
         self._next = 0
@@ -95,6 +96,55 @@ class ReplayPolicy:
         then = heard(self._recorded, before) if before is not None else ()
         for detail in _differences(then, heard(trace, leaf)):
             trace.events.append(Event(kind="replay_diverged", turn=trace.num_turns, detail=detail))
+
+
+def replayed_users(traces: FindTrace, *, name: str = "replay") -> Users:
+    """Users that say again what a user said in a recorded trace."""
+    return ReplayedUsers(name, traces)
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayedUsers:
+    """`ports.Users` over recorded traces."""
+
+    name: str
+    traces: FindTrace
+
+    def user(self, persona: Persona, task: Task, seed: int, rollout: int = 0) -> AbstractAsyncContextManager[User]:  # noqa: ARG002 - it was all settled then
+        """The user of the trace recorded for this rollout."""
+        recorded = self.traces(task.id, rollout)
+        if recorded is None:
+            raise ModelError(f"rollout {rollout} of task `{task.id}` was not recorded, so its user cannot be", kind="not_found")
+        return nullcontext(ReplayedUser(recorded, task.prompt))
+
+
+class ReplayedUser:
+    """Says what the user said, whatever the agent says."""
+
+    def __init__(self, recorded: Trace, prompt: str) -> None:
+        self._prompt = prompt
+        self._task = recorded.task
+        self._left = [node for node in recorded.nodes if node.sampled and node.message.agent == AGENT]
+        self._ended = recorded.end if recorded.end in {End.DONE, End.TOKEN_LIMIT} else None
+        self._last_word = bool(recorded.nodes) and recorded.nodes[-1].message.agent == AGENT
+
+    async def open(self) -> UserTurn:
+        """The task's prompt."""
+        return UserTurn(text=self._prompt)
+
+    async def reply(self, text: str) -> UserTurn:  # noqa: ARG002 - it was settled then
+        """The next thing it said; the end of the recording is its own end, if the user had brought it about."""
+        if self._left:
+            node = self._left.pop(0)
+            usage = node.usage and msgspec.structs.replace(node.usage, usd=0.0)
+            again = msgspec.structs.replace(node, parent=None, usage=usage, seconds=0.0)
+            end = self._ended if self._last_word and not self._left else None
+            return UserTurn(text=node.message.text, end=end, node=again)
+        if self._ended is None or self._last_word:
+            raise ModelError(
+                f"the user of `{self._task}` has said all that was recorded and the rollout goes on", kind="replay_over"
+            )
+        return UserTurn(end=self._ended)
 
 
 def _again(node: Node, trace: Trace, leaf: int) -> Node:

@@ -8,6 +8,7 @@ import msgspec
 from sandlot.env.environment import Environment
 from sandlot.env.grading import needs_judge, require_gradable
 from sandlot.env.taskset import tasks_of
+from sandlot.env.user import require_user
 from sandlot.errors import ConfigError
 from sandlot.task import Task, require_trainable
 from sandlot.types import Split
@@ -38,6 +39,8 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """Which tasks, and how often."""
     agent: AgentConfig = AgentConfig()
     """How the agent is played."""
+    user: ModelConfig | None = None
+    """The model that plays the environment's persona; None for the author's own replies, or none."""
     judge: ModelConfig | None = None
     """The grader model for judge checks."""
     rubric: str | None = None
@@ -99,6 +102,7 @@ def plan_run(env: Environment, config: RunConfig) -> Plan:
             env.limits.but(task.limits)
         except ConfigError as error:
             raise ConfigError(f"task `{task.id}` of `{env.name}`: {error}") from error
+    require_user(env, named=config.user is not None)
     require_gradable(env, tasks, config.rubric)
     if needs_judge(env, tasks, config.rubric) and config.judge is None:
         raise ConfigError(

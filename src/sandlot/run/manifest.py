@@ -90,6 +90,8 @@ async def facts_of(env: Environment, config: RunConfig, plan: Plan) -> Facts:
     renderer = await anyio.to_thread.run_sync(renderer_of, config.model)
     setting |= {"renderer": renderer.name} if renderer else {}
     setting |= {"command": agent.command} if agent.command else {}
+    # Without a user it stays what it was: who had none meets no other setting than before there were any.
+    setting |= {"user": [config.user.shown, msgspec.to_builtins(config.user.sampling)]} if config.user else {}
     chosen = [[task, split_of(task).value, count] for task, count in zip(plan.tasks, plan.counts, strict=True)]
     tools = await _tools_as_served(env, plan, config.sandbox)
     prints = Fingerprints(
@@ -113,8 +115,8 @@ async def _tools_as_served(env: Environment, plan: Plan, sandbox: str) -> list[T
 def run_digest(config: RunConfig, prints: Fingerprints) -> str:
     """The same for the same command on the same environment: how an interrupted run is found again."""
     # What does not change the data does not change the identity: more at once, or a higher cap, is still the same run.
-    judge = _unbounded(config.judge) if config.judge else None
-    same = msgspec.structs.replace(config, env="", at_once=1, model=_unbounded(config.model), judge=judge)
+    judge, user = (_unbounded(model) if model else None for model in (config.judge, config.user))
+    same = msgspec.structs.replace(config, env="", at_once=1, model=_unbounded(config.model), judge=judge, user=user)
     return digest(msgspec.json.encode([same, prints], order="deterministic"))[:8]
 
 
@@ -125,12 +127,9 @@ def _unbounded(model: ModelConfig) -> ModelConfig:
 
 def public(config: RunConfig) -> RunConfig:
     """The config as it may be written down: a password in a model's URL stays out of it."""
-    judge = config.judge
-    return msgspec.structs.replace(
-        config,
-        model=msgspec.structs.replace(config.model, spec=config.model.shown),
-        judge=msgspec.structs.replace(judge, spec=judge.shown) if judge else None,
-    )
+    judge, user = (msgspec.structs.replace(model, spec=model.shown) if model else None for model in (config.judge, config.user))
+    model = msgspec.structs.replace(config.model, spec=config.model.shown)
+    return msgspec.structs.replace(config, model=model, judge=judge, user=user)
 
 
 def machine_facts() -> Json:

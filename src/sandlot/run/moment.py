@@ -4,6 +4,7 @@ Files come back as the calls leave them; processes that ran beside them then are
 replayed calls start again. Where a tool answers differently than it did, the moment says so.
 """
 
+import functools
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from sandlot.env.load import load
 from sandlot.env.session import WorldSession, open_session
 from sandlot.env.taskset import task_named
 from sandlot.errors import ConfigError
+from sandlot.model.replay import replayed_users
 from sandlot.ports import Sandbox
 from sandlot.run.results import Run
 from sandlot.trace import Message, Trace
@@ -50,9 +52,12 @@ async def open_moment(
     if turn is not None and not 0 <= turn <= len(turns):
         raise ConfigError(f"rollout {task}/{rollout} has {len(turns)} turns; turn {turn} is none of them")
     wanted = turns[:turn]
+    named = task_named(environment, task)
+    users = replayed_users(lambda _task, _rollout: recorded)
+    user = functools.partial(users.user, task=named.public(), seed=recorded.seed, rollout=rollout) if config.user else None
     async with (
         open_backend(config.sandbox) as backend,
-        open_session(environment, task_named(environment, task), backend=backend) as session,
+        open_session(environment, named, backend=backend, user=user) as session,
     ):
         num_different = await _replay(session, wanted)
         assert isinstance(session.world.files, Sandbox)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from sandlot.env.load import load
 from sandlot.env.taskset import task_named
-from sandlot.model.replay import replayed
+from sandlot.model.replay import replayed, replayed_users
 from sandlot.rollout import run_rollout
 from sandlot.run.results import Run
 from sandlot.store.blobs import MemoryBlobs
@@ -36,5 +36,6 @@ async def replay_trace(
             grading=await stack.enter_async_context(opening),
             policies=replayed(lambda _task, _rollout: recorded, until=until, then=then),
             harness=open_harness(agent),
+            users=replayed_users(lambda _task, _rollout: recorded) if asked.user else None,
         )
         return await run_rollout(parts, task_named(environment, task), run=recorded.run, rollout=rollout, blobs=MemoryBlobs())

@@ -25,7 +25,7 @@ from sandlot.run.results import Run, Sitting, note_sitting
 from sandlot.store.directory import open_run
 from sandlot.store.reader import RunReader
 from sandlot.trace import TraceRow, Usage
-from sandlot.wiring.parts import AgentConfig, ModelConfig, open_grading, open_parts
+from sandlot.wiring.parts import AgentConfig, ModelConfig, open_grading, open_parts, user_config
 
 POOL = 16
 """Sandboxes kept ready for the next rollouts."""
@@ -72,7 +72,7 @@ async def run_async(
                 cache=path.parent / JUDGE_CACHE,
             ) as grading,
             # Before the directory: a model that is refused leaves no empty run behind.
-            open_parts(grading, config.model, config.agent, spent=_spent(path)) as parts,
+            open_parts(grading, config.model, config.agent, user=config.user, spent=_spent(path)) as parts,
             open_run(path, manifest=msgspec.json.format(msgspec.json.encode(manifest), indent=2)) as store,
             lag,
         ):
@@ -122,6 +122,7 @@ def run(  # noqa: PLR0913 - the everyday fields of a run, all by keyword
     image: str | None = None,
     sandbox: str = "native",
     at_once: int = 64,
+    user: str | ModelConfig | None = None,
     judge: str | ModelConfig | None = None,
     rubric: str | None = None,
     agent: AgentConfig | None = None,
@@ -134,6 +135,7 @@ def run(  # noqa: PLR0913 - the everyday fields of a run, all by keyword
         model=_model(model),
         select=Selection(tasks=tuple(tasks), split=split, rollouts=rollouts, group=group),
         agent=agent or AgentConfig(),
+        user=user_config(user) if isinstance(user, str) else user,
         judge=_model(judge) if judge else None,
         rubric=rubric,
         image=image,

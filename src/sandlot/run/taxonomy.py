@@ -51,14 +51,17 @@ _MODEL_FAILURES = _kinds(
     Side.MODEL,
     "auth",
     "bad_request",
+    "calls",
     "closed",
     "connect",
     "context",
     "crash",
+    "empty",
     "engine",
     "malformed",
     "not_found",
     "rate_limit",
+    "refusal",
     "replay_over",
     "request",
     "server",
@@ -212,7 +215,7 @@ def _scored(*, passed: bool, end: End | None, unreadable: bool) -> str:
 
 def _ends_unreadable(trace: Trace) -> bool:
     """True if no tool call of the last turn could be read, though there were some."""
-    last = next((node for node in reversed(trace.nodes) if node.sampled), None)
+    last = next((node for node in reversed(trace.nodes) if node.is_turn), None)
     calls = last.message.calls if last else ()
     return bool(calls) and all(call.malformed is not None for call in calls)
 

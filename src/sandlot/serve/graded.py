@@ -7,6 +7,8 @@ function that grades all others.
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 
+import msgspec
+
 from sandlot.env.session import WorldSession, open_session, world_seed
 from sandlot.errors import ConfigError
 from sandlot.ports import Blobs, Session, Step, ToolSpec
@@ -47,8 +49,8 @@ class RecordedSession:
     def _noted(self, step: Step) -> Step:
         self.trace.events.extend(step.events)
         self.trace.end = step.end
-        for message in step.messages:
-            self._leaf = self.trace.append(Node(message=message, parent=self._leaf))
+        for node in step.nodes:
+            self._leaf = self.trace.append(msgspec.structs.replace(node, parent=self._leaf))
         return step
 
 

@@ -100,7 +100,7 @@ def _leaves(trace: Trace) -> list[int]:
 def _row(trace: Trace, leaf: int, taken: set[int], learners: Sequence[str]) -> Row:
     path = token_path(trace, leaf)
     sampled = path.versions != NO_VERSION
-    turns = {index: turn for turn, index in enumerate(i for i, node in enumerate(trace.nodes) if node.sampled)}
+    turns = {index: turn for turn, index in enumerate(i for i, node in enumerate(trace.nodes) if node.is_turn)}
     fresh = {index for index in indices(trace, leaf) if index not in taken and trace.nodes[index].message.agent in learners}
     taken |= fresh
     return Row(

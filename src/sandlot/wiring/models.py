@@ -21,12 +21,13 @@ from sandlot.env.environment import Environment
 from sandlot.errors import ConfigError
 from sandlot.grade.cache import FolderCache
 from sandlot.grade.judge import ModelJudge
-from sandlot.model.replay import replayed
+from sandlot.model.replay import FindTrace, replayed, replayed_users
 from sandlot.model.scripted import scripted
 from sandlot.model.secret import shown_url
 from sandlot.model.spend import Caps, Prices, Spend, capped, capped_tokens
 from sandlot.model.spoken import spoken
-from sandlot.ports import ChatModel, Judge, Policies, Renderer, TokenModel
+from sandlot.model.user import played_users
+from sandlot.ports import ChatModel, Judge, Policies, Renderer, TokenModel, Users
 from sandlot.store.reader import RunReader
 from sandlot.trace import Usage
 from sandlot.wiring.engines import AT_ONCE, open_engine, open_engine_tokens
@@ -49,6 +50,21 @@ async def open_policies(
     open_scheme, rest = opener("models", SCHEMES, model.spec)
     async with open_scheme(rest, model, agent, env, Spend(_caps(model), spent)) as policies:
         yield policies
+
+
+@asynccontextmanager
+async def open_users(config: ModelConfig, env: Environment) -> AsyncGenerator[Users]:
+    """Whoever plays the environment's persona: any model, a scripted player, or the users of a recorded run."""
+    scheme, _, rest = config.spec.partition(":")
+    if scheme == "replay":
+        yield replayed_users(_recorded(rest))
+        return
+    if scheme == "scripted" and rest.partition(":")[0] in {"golden", "mixed"}:
+        raise ConfigError(
+            f"user `{config.spec}`: the golden solution is the agent's; without `--user` the author's replies answer"
+        )
+    async with open_policies(config, AgentConfig(), env) as policies:
+        yield played_users(policies)
 
 
 @asynccontextmanager
@@ -146,9 +162,14 @@ async def _scripted(
 async def _replay(
     rest: str, _model: ModelConfig, _agent: AgentConfig, _env: Environment, _spend: Spend
 ) -> AsyncGenerator[Policies]:
-    reader = RunReader(Path(rest))
+    yield replayed(_recorded(rest))
+
+
+def _recorded(run: str) -> FindTrace:
+    """The traces of a run directory."""
+    reader = RunReader(Path(run))
     recorded = reader.done_keys()
-    yield replayed(lambda task, rollout: reader.trace(task, rollout) if (task, rollout) in recorded else None)
+    return lambda task, rollout: reader.trace(task, rollout) if (task, rollout) in recorded else None
 
 
 @asynccontextmanager

@@ -4,6 +4,7 @@ A part is named by a short spec, `scheme:rest`. Ready schemes and installed ones
 unknown one is answered with the list of what there is.
 """
 
+import functools
 import math
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -17,11 +18,14 @@ from typing import Any, Literal
 import msgspec
 
 from sandlot.env.environment import Environment
+from sandlot.env.user import OpenUser
 from sandlot.errors import ConfigError, boundary
 from sandlot.harness.tool_loop import ToolLoop
 from sandlot.model.secret import shown_url
-from sandlot.ports import Backend, Harness, Hook, Judge, Policies, Sampling
+from sandlot.ports import Backend, Harness, Hook, Judge, Policies, Sampling, Users
+from sandlot.task import Task
 from sandlot.trace import Usage
+from sandlot.types import derive_seed
 
 
 class AgentConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -87,6 +91,11 @@ def judge_config(spec: str | None) -> ModelConfig | None:
     return ModelConfig(spec=spec, sampling=Sampling(temperature=0.0)) if spec else None
 
 
+def user_config(spec: str | None) -> ModelConfig | None:
+    """A user as the command line names it: lively, but held to what it knows, and brief."""
+    return ModelConfig(spec=spec, sampling=Sampling(temperature=0.7, max_tokens=512)) if spec else None
+
+
 @dataclass(frozen=True, slots=True)
 class Grading:
     """Everything grading needs beside the evidence."""
@@ -106,6 +115,15 @@ class Parts:
     grading: Grading
     policies: Policies
     harness: Harness
+    users: Users | None = None
+    """Who plays the environment's persona; None for the author's own replies, or none."""
+
+    def user(self, task: Task, run: str, rollout: int) -> OpenUser | None:
+        """Opens the user of one rollout, which is told nothing of the key."""
+        if self.users is None:
+            return None
+        seed = derive_seed("user", run, task.id, rollout)
+        return functools.partial(self.users.user, task=task.public(), seed=seed, rollout=rollout)
 
     @property
     def env(self) -> Environment:
@@ -173,17 +191,27 @@ async def open_grading(
 
 @asynccontextmanager
 async def open_parts(
-    grading: Grading, model: ModelConfig, agent: AgentConfig, *, spent: Usage | None = None
+    grading: Grading,
+    model: ModelConfig,
+    agent: AgentConfig,
+    *,
+    user: ModelConfig | None = None,
+    spent: Usage | None = None,
 ) -> AsyncGenerator[Parts]:
     """All parts of a run, open for as long as it lasts; `spent` is what earlier sittings of the run have cost."""
-    from sandlot.wiring.models import open_policies  # noqa: PLC0415 - as above
+    from sandlot.wiring.models import open_policies, open_users  # noqa: PLC0415 - as above
 
     if agent.harness == "command" and grading.env.image is None:
         raise ConfigError(
             f"environment `{grading.env.name}` has no sandbox to put an agent into; run it in one with `--image host`"
         )
-    async with open_policies(model, agent, grading.env, spent) as policies:
-        yield Parts(grading=grading, policies=policies, harness=open_harness(agent))
+    if agent.harness == "command" and user is not None:
+        raise ConfigError(
+            f"harness `command` has a loop of its own, and nobody in it who hears `{user.shown}`; leave `--user` out"
+        )
+    async with open_policies(model, agent, grading.env, spent) as policies, AsyncExitStack() as stack:
+        users = await stack.enter_async_context(open_users(user, grading.env)) if user else None
+        yield Parts(grading=grading, policies=policies, harness=open_harness(agent), users=users)
 
 
 @asynccontextmanager

@@ -35,7 +35,7 @@ def features_of(trace: Trace) -> Features:
     errors = results = 0
     for node in trace.nodes:
         message = node.message
-        if node.sampled:
+        if node.is_turn:
             calls = message.calls
             names = [UNREADABLE if call.malformed is not None else one_line(call.name, NAME_CHARS) for call in calls]
             tools.update(names or [NO_TOOL])

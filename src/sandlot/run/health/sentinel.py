@@ -16,7 +16,7 @@ from sandlot.env.load import load
 from sandlot.env.rendering import printable
 from sandlot.env.taskset import tasks_of
 from sandlot.errors import ConfigError, SandlotError
-from sandlot.model.replay import replayed
+from sandlot.model.replay import replayed, replayed_users
 from sandlot.rollout import run_rollout
 from sandlot.run.health.item import Item, Mark
 from sandlot.run.regrade import regrade, word_for
@@ -109,7 +109,9 @@ async def play_again(run: Run, environment: Environment, grading: Grading, trace
             if trace.task not in tasks:
                 raise ConfigError(f"the same environment has no task `{trace.task}` this time: its tasks are not stable")
             policies = replayed(lambda _task, _rollout, trace=trace: trace)
-            again = await _played(Parts(grading=grading, policies=policies, harness=harness), tasks[trace.task], trace)
+            users = replayed_users(lambda _task, _rollout, trace=trace: trace) if run.manifest.config.user else None
+            parts = Parts(grading=grading, policies=policies, harness=harness, users=users)
+            again = await _played(parts, tasks[trace.task], trace)
             compared += 1
             found = difference_of(trace, again)
             different += [found] if found else []

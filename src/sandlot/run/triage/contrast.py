@@ -56,7 +56,7 @@ def doing_of(trace: Trace) -> Doing:
     order: list[str] = []
     names: dict[str, str] = {}
     for node in trace.nodes:
-        if node.sampled:
+        if node.is_turn:
             for call in node.message.calls:
                 name = f"`{one_line(call.name, NAME_CHARS)}`"
                 names[call.id] = name

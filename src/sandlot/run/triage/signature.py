@@ -97,6 +97,6 @@ def lost(score: Score) -> str:
 def last_tool(trace: Trace) -> str:
     """The name of the tool called last."""
     for node in reversed(trace.nodes):
-        if node.sampled and node.message.calls:
+        if node.is_turn and node.message.calls:
             return one_line(node.message.calls[-1].name, CAUSE_CHARS) or NONE
     return NONE
