@@ -15,8 +15,18 @@ from sandlot.trace import Tokens
 class FakeEngine:
     """Serves `/v1/models`, and `/v1/completions` as vLLM or `/generate` as SGLang does."""
 
-    def __init__(self, model, *, spoil: Callable[[dict], object] = lambda body: body, raw_logprobs: bool = False):
+    def __init__(
+        self,
+        model,
+        *,
+        spoil: Callable[[dict], object] = lambda body: body,
+        raw_logprobs: bool = False,
+        load: Callable[[str], tuple[int, str] | None] | None = None,
+    ):
         self.model = model
+        self.load = load
+        """Takes adapters while it runs: None for a name it loads, else status and message; without it there is no such path."""
+        self.adapters: list[str] = []
         self.spoil = spoil
         self.raw_logprobs = raw_logprobs
         self.requests: list[dict] = []
@@ -27,6 +37,9 @@ class FakeEngine:
         app.router.add_get("/v1/models", self._models)
         app.router.add_post("/v1/completions", self._completions)
         app.router.add_post("/generate", self._generate)
+        if self.load is not None:
+            app.router.add_post("/v1/load_lora_adapter", self._load)
+            app.router.add_post("/v1/unload_lora_adapter", self._unload)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1, handle_signals=False, handler_cancellation=True)
         await self._runner.setup()
         await web.TCPSite(self._runner, "127.0.0.1", 0).start()
@@ -37,7 +50,21 @@ class FakeEngine:
         await self._runner.cleanup()
 
     async def _models(self, http: web.Request) -> web.Response:
-        return web.json_response({"data": [{"id": "m", "max_model_len": self.model.context}]})
+        cards = [{"id": "m", "max_model_len": self.model.context}, *({"id": name, "parent": "m"} for name in self.adapters)]
+        return web.json_response({"data": cards})
+
+    async def _load(self, http: web.Request) -> web.Response:
+        body = await http.json()
+        self.requests.append(body)
+        refusal = self.load(body["lora_name"])
+        if refusal is not None:
+            return web.json_response({"error": {"message": refusal[1]}}, status=refusal[0])
+        self.adapters.append(body["lora_name"])
+        return web.Response(text="Success")
+
+    async def _unload(self, http: web.Request) -> web.Response:
+        self.adapters.remove((await http.json())["lora_name"])
+        return web.Response(text="Success")
 
     async def _completions(self, http: web.Request) -> web.Response:
         body = await http.json()
@@ -51,7 +78,7 @@ class FakeEngine:
         ids, logprobs, stop, cached = reply
         choice = {"index": 0, "text": "", "token_ids": ids, "logprobs": {"token_logprobs": logprobs}, "finish_reason": stop}
         usage = {"prompt_tokens": len(body["prompt"]), "prompt_tokens_details": {"cached_tokens": cached}}
-        return web.json_response(self.spoil({"choices": [choice], "usage": usage}))
+        return web.json_response(self.spoil({"model": body["model"], "choices": [choice], "usage": usage}))
 
     def _probe(self, temperature: float) -> dict:
         heat = 1.0 if self.raw_logprobs else temperature

@@ -12,6 +12,7 @@ import pytest
 
 from sandlot.engine.local import LocalConfig, open_local
 from sandlot.errors import ConfigError, ModelError
+from sandlot.model.adapters import open_adapted
 from sandlot.model.remote import open_remote, remote_config
 from sandlot.ports import Sampling
 from sandlot.render.opening import open_renderer
@@ -68,6 +69,12 @@ async def test_raw_log_probabilities_are_found_out():
     with pytest.raises(ConfigError, match="processed_logprobs"):
         async with opened(Sampling(temperature=0.7)):
             pass
+
+
+async def test_a_server_that_takes_no_adapters_says_how_to_start_one_that_does(tmp_path):
+    async with open_adapted(remote_config("vllm", SPEC.removeprefix("vllm:")), "test", environ={}) as model:
+        with pytest.raises(ModelError, match="VLLM_ALLOW_RUNTIME_LORA_UPDATING"):
+            await model.load(0, tmp_path)
 
 
 async def test_our_engine_and_vllm_give_the_same_tokens_the_same_probability():

@@ -40,6 +40,8 @@ class Wanted:
     max_tokens: int
     stop_ids: Sequence[int]
     session: str
+    adapter: bool = False
+    """The model is an adapter, which has one name: no other may answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +91,7 @@ class InUsage(msgspec.Struct):
 class InCompletion(msgspec.Struct):
     """A reply of `/v1/completions`."""
 
+    model: str | None = None
     choices: list[InChoice] | None = None
     usage: InUsage | None = None
     error: Any = None
@@ -124,6 +127,8 @@ def _read_completion(reply: bytes, wanted: Wanted) -> Sampled:
     whole = _decoded(reply, InCompletion)
     if whole.error is not None:
         raise error_in_reply(whole.error)
+    if wanted.adapter and whole.model != wanted.model:
+        raise malformed(f"`{wanted.model}` was asked, and `{whole.model}` answered")
     if not whole.choices or len(whole.choices) != 1:
         raise malformed(f"one choice was asked for, {len(whole.choices or ())} came")
     choice = whole.choices[0]

@@ -116,6 +116,10 @@ class Endpoint:
         """The same for what is only looked at."""
         return await self._asked("GET", path, None, read)
 
+    async def once(self, path: str, body: bytes, read: Callable[[bytes], Got]) -> Got | ModelError:
+        """What `read` makes of the reply, or why there is none: for what is not worth asking for again as it is."""
+        return await self._attempt("POST", path, body, read)
+
     async def delete(self, path: str) -> None:
         """Tell it that something is not needed any more; tried once, and whatever it answers is fine."""
         error = await self._attempt("DELETE", path, None, lambda _reply: None)

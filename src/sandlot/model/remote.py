@@ -88,15 +88,20 @@ async def open_remote(
 class RemoteTokens:
     """`ports.TokenModel` over HTTP. Open it with `open_remote`."""
 
-    def __init__(self, endpoint: Endpoint, dialect: Dialect, model: str, context: int) -> None:
+    def __init__(self, endpoint: Endpoint, dialect: Dialect, model: str, context: int, *, adapter: bool = False) -> None:
         self.name = endpoint.name
         self.context = context
-        self._endpoint = endpoint
+        self.endpoint = endpoint
         self._dialect = dialect
         self._model = model
+        self._adapter = adapter
 
     def __repr__(self) -> str:
         return f"RemoteTokens({self.name!r})"
+
+    def adapted(self, name: str) -> "RemoteTokens":
+        """The same model with an adapter its server has."""
+        return RemoteTokens(self.endpoint, self._dialect, name, self.context, adapter=True)
 
     async def sample(self, ids: Sequence[int], sampling: Sampling, *, stop_ids: Sequence[int] = (), session: str = "") -> Sampled:
         """Continue exactly these ids. Cancelling closes the connection, which ends the request at the server."""
@@ -106,14 +111,14 @@ class RemoteTokens:
         if not ids:
             raise ModelError(f"{self.name}: there is nothing to continue", kind="bad_request")
         most = room if sampling.max_tokens is None else min(room, sampling.max_tokens)
-        wanted = Wanted(self._model, ids, sampling, most, stop_ids, session)
+        wanted = Wanted(self._model, ids, sampling, most, stop_ids, session, self._adapter)
         body = msgspec.json.encode(self._dialect.write(wanted))
-        return await self._endpoint.post(self._dialect.path, body, lambda reply: self._dialect.read(reply, wanted))
+        return await self.endpoint.post(self._dialect.path, body, lambda reply: self._dialect.read(reply, wanted))
 
     async def release(self, session: str) -> None:
         """The rollout is over; engines without sessions need not know."""
         if self._dialect.sessions and session:
-            await self._endpoint.delete(f"/v1/sessions/{quote(session, safe='')}")
+            await self.endpoint.delete(f"/v1/sessions/{quote(session, safe='')}")
 
 
 class InModel(msgspec.Struct):
@@ -121,6 +126,8 @@ class InModel(msgspec.Struct):
 
     id: str
     max_model_len: int | None = None
+    parent: str | None = None
+    """For adapters, the model they are for."""
 
 
 class InModels(msgspec.Struct):
@@ -131,11 +138,12 @@ class InModels(msgspec.Struct):
 
 async def _listed(endpoint: Endpoint, config: RemoteConfig) -> tuple[str, int]:
     """The model's name at the server, and its context."""
-    models = await endpoint.get("/v1/models", _models)
+    models = await endpoint.get("/v1/models", models_in)
     names = [model.id for model in models]
     found = next((model for model in models if model.id == config.model), None)
-    if not config.model and len(models) == 1:
-        found = models[0]
+    whole = [model for model in models if model.parent is None]
+    if not config.model and len(whole) == 1:
+        found = whole[0]
     if found is None:
         raise ConfigError(f"{config.shown}: the server has no model `{config.model}`; it has: {', '.join(names[:20]) or 'none'}")
     if not found.max_model_len or found.max_model_len < 1:
@@ -143,7 +151,8 @@ async def _listed(endpoint: Endpoint, config: RemoteConfig) -> tuple[str, int]:
     return found.id, found.max_model_len
 
 
-def _models(reply: bytes) -> list[InModel]:
+def models_in(reply: bytes) -> list[InModel]:
+    """What a reply of `/v1/models` lists."""
     try:
         return msgspec.json.decode(reply, type=InModels).data
     except (ValueError, RecursionError) as error:

@@ -1,7 +1,7 @@
 """What a training run holds while it lives: the environment's parts, the engine, the trainer, and where everything is kept.
 
-Colocated: engine and trainer are in this process, each with weights of its own; publishing copies them over between two steps of
-the engine. The run directory is an ordinary one, so that `sandlot show`, `replay` and `tokens` work on what was trained on.
+Engine and trainer are in this process, each with weights of its own, or a server samples (`publish.py`). The run directory is an
+ordinary one, so that `sandlot show`, `replay` and `tokens` work on what was trained on.
 """
 
 from collections.abc import AsyncGenerator, Callable
@@ -14,7 +14,6 @@ import anyio.lowlevel
 import msgspec
 import torch
 
-from sandlot.engine.local import LocalConfig, LocalModel, open_local
 from sandlot.engine.weights import folder_of
 from sandlot.env.environment import Environment
 from sandlot.env.load import load
@@ -22,7 +21,6 @@ from sandlot.errors import ConfigError
 from sandlot.model.demonstrated import DemonstratedPolicies, Writer
 from sandlot.model.rendered import rendered
 from sandlot.nn.folder import load_folder
-from sandlot.nn.lora import summed_state
 from sandlot.ports import Policies, Sampling
 from sandlot.render.opening import open_renderer
 from sandlot.run.breaker import Breaker
@@ -39,6 +37,7 @@ from sandlot.trace import Trace, TraceRow
 from sandlot.train.checkpoint import Checkpoints, Standing
 from sandlot.train.learner import copied, trainer_of
 from sandlot.train.progress import Measured
+from sandlot.train.publish import Publisher, open_publisher, require_agreement
 from sandlot.train.recipe import Recipe, require_same, write_recipe
 from sandlot.train.trainer import Trainer
 from sandlot.types import Split, derive_seed
@@ -58,7 +57,7 @@ class Training:
     tasks: list[Task]
     heldout: Plan
     grading: Grading
-    model: LocalModel
+    publisher: Publisher
     teacher: Policies | None
     """Who shows how it is done; None if the model learns from what it does itself."""
     renderer: Writer
@@ -84,7 +83,7 @@ class Training:
 
     def policies(self, sampling: Sampling) -> Policies:
         """The model with the weights as they are published."""
-        return rendered(self.model, self.renderer, sampling)
+        return rendered(self.publisher.model, self.renderer, sampling)
 
     def players(self) -> Policies:
         """Who plays what is learned from: the model, or its teacher in the model's tokens."""
@@ -157,8 +156,7 @@ class Training:
 
     async def publish(self, version: int) -> None:
         """Sample with the trainer's weights from the next token on."""
-        weights = await off_loop("weights", lambda: summed_state(self.trainer.decoder))
-        await self.model.update(version, weights)
+        await self.publisher.publish(version, self.trainer.decoder)
 
 
 @asynccontextmanager
@@ -176,7 +174,7 @@ async def open_training(
         torch.set_num_threads(recipe.threads)
     decoder = await off_loop("load_folder", lambda: load_folder(folder, dtype=torch.float32, device=recipe.device))
     manifest = await manifest_of(path, env, config, plan)
-    sampled = copied(decoder)
+    sampled = copied(decoder) if recipe.server is None else None
     trainer = trainer_of(decoder, recipe)
     checkpoints = Checkpoints(path / "checkpoints", folder)
     standing = checkpoints.newest() or Standing(version=0, groups=0)
@@ -184,7 +182,7 @@ async def open_training(
         checkpoints.restore(trainer, decoder, standing)
     async with (
         open_grading(env, sandbox=recipe.sandbox, pool=min(recipe.at_once, 16)) as grading,
-        open_local(sampled, name=recipe.model, config=_engine(recipe)) as model,
+        open_publisher(recipe, sampled, path, folder, env.limits.time_s) as publisher,
         _open_teacher(recipe, env) as teacher,
         open_run(path, manifest=manifest) as store,
     ):
@@ -196,7 +194,7 @@ async def open_training(
             tasks=list(plan.tasks),
             heldout=_heldout(env, recipe),
             grading=grading,
-            model=model,
+            publisher=publisher,
             teacher=teacher,
             renderer=await off_loop("open_renderer", lambda: open_renderer(folder)),
             trainer=trainer,
@@ -210,6 +208,8 @@ async def open_training(
             watch=watch,
         )
         await training.publish(standing.version)
+        if recipe.server is not None:
+            await require_agreement(publisher.model, trainer, training.renderer, recipe.sampling)
         yield training
 
 
@@ -250,7 +250,3 @@ def _selected(plan: Plan, recipe: Recipe) -> Plan:
     if not tasks:
         raise ConfigError(f"recipe `{recipe.name}`: `select` says no to all {len(plan.tasks)} tasks")
     return Plan(tasks, plan.counts[: len(tasks)])
-
-
-def _engine(recipe: Recipe) -> LocalConfig:
-    return LocalConfig(max_batch=min(recipe.at_once, 128), chunk=1024)

@@ -57,6 +57,8 @@ class Recipe:
     """Groups that teach nothing are replaced by others, up to this many times `tasks` in all; 1 never does."""
     lora: int | None = None
     """Rank of adapters on all linear layers; None trains the weights themselves. Adapters want about ten times their rate."""
+    server: str | None = None
+    """`vllm:NAME@URL`: a running vLLM that serves `model` samples, and gets the adapters after every step; needs `lora`."""
     critic: bool = False
     teacher: str | None = None
     """Who plays what is imitated: `scripted:golden`, `replay:RUN`, `openai:NAME@URL`; None if it learns from its own rollouts."""
@@ -82,6 +84,11 @@ class Recipe:
                 raise ConfigError(f"recipe `{self.name}`: {name} is {getattr(self, name)}; give {least} or more")
         if self.lora is not None and (type(self.lora) is not int or self.lora < 1):
             raise ConfigError(f"recipe `{self.name}`: lora is {self.lora!r}; give the rank of the adapters, 1 or more, or None")
+        if self.server is not None and self.lora is None:
+            raise ConfigError(
+                f"recipe `{self.name}`: a running server such as `{self.server}` gets adapters only; give `lora` a rank, or "
+                "leave `server` out"
+            )
         if self.teacher is not None and isinstance(self.algorithm, PolicyGradient | Ppo):
             raise ConfigError(
                 f"recipe `{self.name}`: `{self.teacher}` is not the policy that learns, so its turns have no policy gradient; "
@@ -99,7 +106,7 @@ class Recipe:
 
 
 FILE = "recipe.json"
-PACE = ("steps", "at_once", "threads", "device", "sandbox")
+PACE = ("steps", "at_once", "threads", "device", "sandbox", "server")
 """Fields that a run may be continued with changed: they do not change what a step learns."""
 
 

@@ -1,0 +1,156 @@
+"""How weights reach what samples: copied into the engine of this process, or as an adapter into a running vLLM server.
+
+Either way every token carries the version that sampled it. A server is another program with weights of its own, so before the
+first rollout it must give some tokens the probability that the trainer's own model gives them.
+"""
+
+import hashlib
+import shutil
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from secrets import token_hex
+from typing import Protocol
+
+import numpy as np
+
+from sandlot.engine.local import LocalConfig, LocalModel, open_local
+from sandlot.errors import ConfigError
+from sandlot.model.adapters import AdaptedTokens, open_adapted
+from sandlot.model.remote import RemoteConfig, remote_config
+from sandlot.nn.decoder import Decoder
+from sandlot.nn.lora import save_adapter, summed_state
+from sandlot.ports import Renderer, Sampling, TokenModel
+from sandlot.threads import off_loop
+from sandlot.trace import said
+from sandlot.train.recipe import Recipe
+from sandlot.train.rows import Row
+from sandlot.train.trainer import Trainer
+from sandlot.types import Role
+from sandlot.wiring.models import require_listener
+
+PROBE = "Name three colours, and say where each is seen."
+PROBED = 32
+"""Tokens that server and trainer are compared on."""
+APART = 0.3
+"""Mean difference of their log-probabilities above which they are not the same model: bf16 alone makes some hundredths."""
+
+
+class Publisher(Protocol):
+    """Moves weights to the model that samples."""
+
+    @property
+    def model(self) -> TokenModel:
+        """Samples with what was published last."""
+        ...
+
+    async def publish(self, version: int, decoder: Decoder) -> None:
+        """Have it sample with the decoder's weights, as this version, from the next request on or sooner."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class InProcess:
+    """Into the engine of this process, between two of its steps."""
+
+    model: LocalModel
+
+    async def publish(self, version: int, decoder: Decoder) -> None:
+        """The sums, if it learns by adapters."""
+        weights = await off_loop("weights", lambda: summed_state(decoder))
+        await self.model.update(version, weights)
+
+
+@dataclass(frozen=True, slots=True)
+class IntoServer:
+    """Into a vLLM server, by a folder that it reads."""
+
+    model: AdaptedTokens
+    folder: Path
+    base: str
+
+    async def publish(self, version: int, decoder: Decoder) -> None:
+        """The adapters, in a folder of their own each time: a run that went back publishes a version twice."""
+        place = self.folder / f"{version:06d}-{token_hex(4)}"
+        await off_loop("adapter", lambda: save_adapter(decoder, place, base=self.base))
+        await self.model.load(version, place)
+        await off_loop("cleaning", lambda: self._clean(set(self.model.loaded.values())))
+
+    def _clean(self, needed: set[Path]) -> None:
+        """Remove what the server no longer has, and what an earlier sitting left."""
+        for path in self.folder.iterdir():
+            if path not in needed:
+                shutil.rmtree(path, ignore_errors=True)
+
+
+@asynccontextmanager
+async def open_publisher(
+    recipe: Recipe, sampled: Decoder | None, path: Path, base: Path, time_s: float
+) -> AsyncGenerator[Publisher]:
+    """As the recipe wants it; `sampled` are weights of its own for the engine, where one is in this process."""
+    if recipe.server is None:
+        assert sampled is not None
+        config = LocalConfig(max_batch=min(recipe.at_once, 128), chunk=1024)
+        async with open_local(sampled, name=recipe.model, config=config) as local:
+            yield InProcess(local)
+        return
+    config = served_config(recipe, request_s=0.9 * time_s)
+    await require_listener(config.url)
+    folder = published_at(path)
+    async with open_adapted(config, owner_of(recipe, folder), recipe.sampling) as adapted:
+        yield IntoServer(adapted, folder, str(base))
+
+
+def published_at(path: Path) -> Path:
+    """Where a run's adapters are written, as the server is told it."""
+    return path.resolve() / "published"
+
+
+def owner_of(recipe: Recipe, folder: Path) -> str:
+    """What the run's adapters are called: by where it is, so that what a killed run left loaded is known when it goes on."""
+    return f"{recipe.name}-{hashlib.sha256(str(folder).encode()).hexdigest()[:8]}"
+
+
+def served_config(recipe: Recipe, request_s: float) -> RemoteConfig:
+    """The server a recipe names."""
+    scheme, _, rest = (recipe.server or "").partition(":")
+    if scheme != "vllm":
+        raise ConfigError(f"recipe `{recipe.name}`: server `{recipe.server}`: weights are published to `vllm:NAME@URL` only")
+    named = remote_config("vllm", rest)
+    return RemoteConfig(model=named.model, url=named.url, dialect="vllm", at_once=recipe.at_once, request_s=request_s)
+
+
+async def require_agreement(model: TokenModel, trainer: Trainer, renderer: Renderer, sampling: Sampling) -> float:
+    """How far apart model and trainer are on tokens the model samples; `ConfigError` if they are not the same weights."""
+    given = renderer.render([said(Role.USER, PROBE)], ())
+    asked = Sampling(max_tokens=PROBED, temperature=sampling.temperature or 1.0, seed=0)
+    sampled = await model.sample(given, asked, stop_ids=renderer.stop_ids)
+    ids, told = np.frombuffer(sampled.ids, "<i4"), np.frombuffer(sampled.logprobs, "<f4")
+    vocabulary = trainer.decoder.shape.vocabulary
+    if ids.max() >= vocabulary:
+        raise ConfigError(
+            f"`{model.name}` sampled token {ids.max()}, and the recipe's model has {vocabulary}: it serves another model"
+        )
+    row = row_of(given, ids, told)
+    (own,) = await off_loop("logprobs", lambda: trainer.logprobs([row]))
+    apart = float(np.abs(own - told).mean())
+    if apart > APART:
+        raise ConfigError(
+            f"`{model.name}` gives tokens other probabilities than the recipe's model, {apart:.2f} apart in the mean of their "
+            "logarithms: it serves other weights; start it with the folder that the recipe's `model` names"
+        )
+    return apart
+
+
+def row_of(given: list[int], ids: np.ndarray, logprobs: np.ndarray) -> Row:
+    """One turn as the trainer reads it."""
+    before, after = len(given), len(ids)
+    return Row(
+        rollout=("probe", 0),
+        ids=np.concatenate((np.array(given, np.int32), ids)),
+        trained=np.repeat(np.array([False, True]), (before, after)),
+        logprobs=np.concatenate((np.zeros(before, np.float32), logprobs)),
+        versions=np.repeat(np.array([-1, 0], np.int32), (before, after)),
+        turns=np.repeat(np.array([-1, 0], np.int32), (before, after)),
+    )
