@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from sandlot.cli.options import RUNS, Json, Runs
-from sandlot.errors import StoreError
+from sandlot.errors import HarnessError, StoreError
 
 Option = typer.Option
 
@@ -42,6 +42,7 @@ def train(
     is incomplete.
     """
     from sandlot.cli.training import show_recipe, train_watched  # noqa: PLC0415 - help does not need torch
+    from sandlot.train.ranks import leads  # noqa: PLC0415 - as above
     from sandlot.train.recipe import load_recipe  # noqa: PLC0415 - as above
 
     changed = {"steps": steps, "seed": seed, "curriculum": curriculum}
@@ -54,12 +55,14 @@ def train(
         environment = load(made.env)
         require(environment.name, environment_fingerprint(environment), runs)
     if dry_run:
-        show_recipe(made, place, json=json)
+        if leads():
+            show_recipe(made, place, json=json)
         return
     try:
         finished = train_watched(made, place=place, quiet=json)
-    except StoreError as error:
+    except (StoreError, HarnessError) as error:
         typer.echo(f"sandlot: {error}; what was finished is kept, and the same command continues", err=True)
         raise typer.Exit(3) from error
-    finished.show(json=json)
-    raise typer.Exit(finished.exit_code)
+    if finished is not None:
+        finished.show(json=json)
+        raise typer.Exit(finished.exit_code)

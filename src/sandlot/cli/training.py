@@ -19,6 +19,7 @@ from sandlot.train.loop import Training, Watcher
 from sandlot.train.outcome import FILE, Heldout, Outcome
 from sandlot.train.progress import Learned, Measured
 from sandlot.train.progress import Progress as Learning
+from sandlot.train.ranks import leads
 from sandlot.train.recipe import FILE as RECIPE
 from sandlot.train.recipe import Recipe, described
 from sandlot.train.report import FILE as REPORT
@@ -50,9 +51,12 @@ class Finished:
             print_outcome(self.path, self.outcome)
 
 
-def train_watched(recipe: Recipe, *, place: Path | None, quiet: bool) -> Finished:
-    """Train, showing how it goes on stderr unless nobody looks."""
+def train_watched(recipe: Recipe, *, place: Path | None, quiet: bool) -> Finished | None:
+    """Train, showing how it goes on stderr unless nobody looks; None from a process that only follows another."""
     path = place_of(recipe, place)
+    if not leads():
+        train(recipe, run=path)
+        return None
     console = Console(stderr=True, quiet=quiet, highlight=False, soft_wrap=True)
     with Progress(
         TextColumn("{task.description}"), BarColumn(bar_width=24), TextColumn("{task.completed}/{task.total}"),
