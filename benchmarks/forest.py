@@ -28,7 +28,8 @@ from sandlot.train.attention import forest_attention
 from sandlot.train.components import Clip, Value
 from sandlot.train.forest import Forest, forest_of
 from sandlot.train.rows import Row
-from sandlot.train.trainer import Optimisation, Tally, Trainer
+from sandlot.train.tally import Tally
+from sandlot.train.trainer import Optimisation, Trainer
 
 NAME = "forest"
 QWEN = Shape(family="qwen3", vocabulary=151936, hidden=1024, layers=28, heads=16, kv_heads=8, head=128, mlp=3072, context=40960,

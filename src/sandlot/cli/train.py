@@ -1,12 +1,12 @@
 """`sandlot train`: learn from graded rollouts, by a recipe."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from sandlot.cli.options import RUNS, Json, Runs
-from sandlot.errors import StoreError
+from sandlot.errors import HarnessError, StoreError
 
 Option = typer.Option
 
@@ -42,24 +42,34 @@ def train(
     is incomplete.
     """
     from sandlot.cli.training import show_recipe, train_watched  # noqa: PLC0415 - help does not need torch
+    from sandlot.train.ranks import leads  # noqa: PLC0415 - as above
     from sandlot.train.recipe import load_recipe  # noqa: PLC0415 - as above
+    from sandlot.train.train import train as follow  # noqa: PLC0415 - as above
 
     changed = {"steps": steps, "seed": seed, "curriculum": curriculum}
     made = load_recipe(recipe).but(**{name: value for name, value in changed.items() if value is not None})
     if require_audit:
-        from sandlot.audit.record import require_audit as require  # noqa: PLC0415 - as above
-        from sandlot.env.fingerprint import environment_fingerprint  # noqa: PLC0415 - as above
-        from sandlot.env.load import load  # noqa: PLC0415 - as above
-
-        environment = load(made.env)
-        require(environment.name, environment_fingerprint(environment), runs)
+        _require_audit(made.env, runs)
     if dry_run:
-        show_recipe(made, place, json=json)
+        if leads():
+            show_recipe(made, place, json=json)
         return
     try:
+        if not leads():
+            follow(made, run=place)  # one of the further processes of `torchrun`: the first one shows how it goes
+            return
         finished = train_watched(made, place=place, quiet=json)
-    except StoreError as error:
+    except (StoreError, HarnessError) as error:
         typer.echo(f"sandlot: {error}; what was finished is kept, and the same command continues", err=True)
         raise typer.Exit(3) from error
     finished.show(json=json)
     raise typer.Exit(finished.exit_code)
+
+
+def _require_audit(env: Any, runs: Path) -> None:
+    from sandlot.audit.record import require_audit  # noqa: PLC0415 - only who asks for it pays for it
+    from sandlot.env.fingerprint import environment_fingerprint  # noqa: PLC0415 - as above
+    from sandlot.env.load import load  # noqa: PLC0415 - as above
+
+    environment = load(env)
+    require_audit(environment.name, environment_fingerprint(environment), runs)

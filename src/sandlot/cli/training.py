@@ -15,7 +15,8 @@ from sandlot.cli.options import authors_on_stderr, print_json
 from sandlot.cli.summary import plain
 from sandlot.run.watch import Alarm
 from sandlot.trace import TraceRow
-from sandlot.train.loop import Training, Watcher
+from sandlot.train.loop import Watcher
+from sandlot.train.opening import Training
 from sandlot.train.outcome import FILE, Heldout, Outcome
 from sandlot.train.progress import Learned, Measured
 from sandlot.train.progress import Progress as Learning

@@ -17,7 +17,7 @@ from sandlot.nn.adapter import adapted_linears
 from sandlot.nn.decoder import Decoder
 from sandlot.nn.folder import load_folder, save_folder
 from sandlot.nn.lora import put_adapter, save_adapter
-from sandlot.train.trainer import Trainer
+from sandlot.train.leading import Learner
 
 KEPT = 2
 MODEL, ADAPTER = "model", "adapter"
@@ -61,8 +61,9 @@ class Checkpoints:
         found = sorted(path for path in self.folder.glob("[0-9]*") if (path / "loop.json").is_file())
         return msgspec.json.decode((found[-1] / "loop.json").read_bytes(), type=Standing) if found else None
 
-    def keep(self, trainer: Trainer, decoder: Decoder, standing: Standing) -> Path:
+    def keep(self, learner: Learner, standing: Standing) -> Path:
         """Write one; older ones go, but for the best."""
+        decoder = learner.whole()
         place = self.place(standing.version)
         draft = self.folder / f".draft-{standing.version:06d}"
         shutil.rmtree(draft, ignore_errors=True)
@@ -71,7 +72,7 @@ class Checkpoints:
             save_adapter(decoder, draft / ADAPTER, base=str(self._base))
         else:
             save_folder(decoder, draft / MODEL, like=self._base)
-        torch.save(trainer.state(), draft / "trainer.pt")
+        torch.save(learner.state(), draft / "trainer.pt")
         (draft / "loop.json").write_bytes(msgspec.json.encode(standing))
         _settle(draft)
         self._put(draft, place)
@@ -112,11 +113,11 @@ class Checkpoints:
         else:
             decoder.load_state_dict(load_folder(self.place(version) / MODEL).state_dict())
 
-    def restore(self, trainer: Trainer, decoder: Decoder, standing: Standing) -> None:
+    def restore(self, learner: Learner, standing: Standing) -> None:
         """Put weights and trainer back to where they stood."""
-        self.put(decoder, standing.version)
+        learner.overwrite(lambda decoder: self.put(decoder, standing.version))
         kept: Any = cast("Any", torch).load(self.place(standing.version) / "trainer.pt", weights_only=True)
-        trainer.restore(kept)
+        learner.restore(kept)
 
 
 def _has_adapters(decoder: Decoder) -> bool:

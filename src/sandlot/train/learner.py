@@ -5,12 +5,13 @@ from sandlot.nn.decoder import Decoder
 from sandlot.nn.folder import empty
 from sandlot.nn.lora import adapted
 from sandlot.train.algorithms import needs_reference
+from sandlot.train.ranks import ALONE, Ranks
 from sandlot.train.recipe import Recipe
 from sandlot.train.trainer import Trainer
 from sandlot.types import derive_seed
 
 
-def trainer_of(decoder: Decoder, recipe: Recipe) -> Trainer:
+def trainer_of(decoder: Decoder, recipe: Recipe, ranks: Ranks = ALONE) -> Trainer:
     """A trainer as the recipe wants it. The reference is the weights it begins with; where those stay, it shares their memory."""
     reference = None
     if needs_reference(recipe.algorithm):
@@ -28,6 +29,7 @@ def trainer_of(decoder: Decoder, recipe: Recipe) -> Trainer:
         critic=recipe.critic,
         reference=reference,
         temperature=recipe.sampling.temperature,
+        ranks=ranks,
     )
 
 

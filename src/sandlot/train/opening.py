@@ -5,7 +5,7 @@ ordinary one, so that `sandlot show`, `replay` and `tokens` work on what was tra
 """
 
 from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from sandlot.env.load import load
 from sandlot.errors import ConfigError
 from sandlot.model.demonstrated import DemonstratedPolicies, Writer
 from sandlot.model.rendered import rendered
+from sandlot.nn.decoder import Decoder
 from sandlot.nn.folder import load_folder
 from sandlot.ports import Policies, Sampling
 from sandlot.render.opening import open_renderer
@@ -35,11 +36,12 @@ from sandlot.task import Task
 from sandlot.threads import off_loop
 from sandlot.trace import Trace, TraceRow
 from sandlot.train.checkpoint import Checkpoints, Standing
+from sandlot.train.leading import Learner, leading
 from sandlot.train.learner import copied, trainer_of
 from sandlot.train.progress import Measured
 from sandlot.train.publish import Publisher, open_publisher, require_agreement
+from sandlot.train.ranks import open_ranks
 from sandlot.train.recipe import Recipe, require_same, write_recipe
-from sandlot.train.trainer import Trainer
 from sandlot.types import Split, derive_seed
 from sandlot.wiring.models import open_policies
 from sandlot.wiring.parts import Grading, ModelConfig, Parts, open_grading, open_harness
@@ -61,7 +63,7 @@ class Training:
     teacher: Policies | None
     """Who shows how it is done; None if the model learns from what it does itself."""
     renderer: Writer
-    trainer: Trainer
+    trainer: Learner
     checkpoints: Checkpoints
     standing: Standing
     store: RunDirectory
@@ -137,7 +139,7 @@ class Training:
     async def keep(self, standing: Standing) -> None:
         """Write weights and state to disk: from here a crash goes on."""
         self.standing = standing
-        await off_loop("keep", lambda: self.checkpoints.keep(self.trainer, self.trainer.decoder, standing))
+        await off_loop("keep", lambda: self.checkpoints.keep(self.trainer, standing))
 
     async def mark(self, best: Measured) -> None:
         """Remember which version is best: its weights stay until a better one comes."""
@@ -145,18 +147,19 @@ class Training:
         if not self.checkpoints.place(self.standing.version).is_dir():
             await self.keep(self.standing)
         if best.version == self.standing.version:
-            await off_loop("export", lambda: self.checkpoints.export(self.trainer.decoder, best.version))
+            await off_loop("export", lambda: self.checkpoints.export(self.trainer.whole(), best.version))
         await off_loop("mark", lambda: self.checkpoints.mark(self.standing))
 
     async def go_back(self, version: int) -> None:
         """Learn on from the weights of an earlier version; the count of versions goes on."""
-        await off_loop("weights", lambda: self.checkpoints.put(self.trainer.decoder, version))
+        await off_loop("weights", lambda: self.trainer.overwrite(lambda decoder: self.checkpoints.put(decoder, version)))
         await self.keep(self.standing)
         await self.publish(self.standing.version)
 
     async def publish(self, version: int) -> None:
         """Sample with the trainer's weights from the next token on."""
-        await self.publisher.publish(version, self.trainer.decoder)
+        decoder = await off_loop("whole", self.trainer.whole)
+        await self.publisher.publish(version, decoder)
 
 
 @asynccontextmanager
@@ -172,21 +175,19 @@ async def open_training(
     folder = await off_loop("folder_of", lambda: folder_of(recipe.model))
     if recipe.threads is not None:
         torch.set_num_threads(recipe.threads)
-    decoder = await off_loop("load_folder", lambda: load_folder(folder, dtype=torch.float32, device=recipe.device))
     manifest = await manifest_of(path, env, config, plan)
-    sampled = copied(decoder) if recipe.server is None else None
-    trainer = trainer_of(decoder, recipe)
     checkpoints = Checkpoints(path / "checkpoints", folder)
     standing = checkpoints.newest() or Standing(version=0, groups=0)
-    if standing.version:
-        checkpoints.restore(trainer, decoder, standing)
     async with (
+        _open_learner(recipe, folder) as (trainer, sampled),
         open_grading(env, sandbox=recipe.sandbox, pool=min(recipe.at_once, 16)) as grading,
         open_publisher(recipe, sampled, path, folder, env.limits.time_s) as publisher,
         _open_teacher(recipe, env) as teacher,
         open_run(path, manifest=manifest) as store,
     ):
         write_recipe(recipe, path)
+        if standing.version:
+            await off_loop("restore", lambda: checkpoints.restore(trainer, standing))
         training = Training(
             recipe=recipe,
             path=path,
@@ -211,6 +212,19 @@ async def open_training(
         if recipe.server is not None:
             await require_agreement(publisher.model, trainer, training.renderer, recipe.sampling)
         yield training
+
+
+@asynccontextmanager
+async def _open_learner(recipe: Recipe, folder: Path) -> AsyncGenerator[tuple[Learner, Decoder | None]]:
+    """What learns, over all processes of the run, and weights of its own for the engine to sample from, where one does."""
+    with ExitStack() as opened:
+        ranks = await off_loop("open_ranks", lambda: opened.enter_context(open_ranks(recipe.device)))
+        own = recipe.device if ranks.count == 1 else "cpu"  # several take them to their devices a layer at a time
+        decoder = await off_loop("load_folder", lambda: load_folder(folder, dtype=torch.float32, device=own))
+        sampled = copied(decoder).to(ranks.device) if recipe.server is None else None
+        trainer = await off_loop("trainer_of", lambda: trainer_of(decoder, recipe, ranks))
+        with leading(trainer, ranks) as learner:
+            yield learner, sampled
 
 
 @asynccontextmanager

@@ -14,7 +14,7 @@ from sandlot.trace import Scored, Trace
 from sandlot.train.algorithms import teaches
 from sandlot.train.recipe import Recipe
 from sandlot.train.rows import Group
-from sandlot.train.trainer import Update
+from sandlot.train.tally import Update
 
 FILE = "progress.jsonl"
 KINDS = {"model": "sampling", "grade": "grading"}

@@ -24,9 +24,9 @@ from sandlot.nn.lora import save_adapter, summed_state
 from sandlot.ports import Renderer, Sampling, TokenModel
 from sandlot.threads import off_loop
 from sandlot.trace import said
+from sandlot.train.leading import Learner
 from sandlot.train.recipe import Recipe
 from sandlot.train.rows import Row
-from sandlot.train.trainer import Trainer
 from sandlot.types import Role
 from sandlot.wiring.models import require_listener
 
@@ -121,19 +121,19 @@ def served_config(recipe: Recipe, request_s: float) -> RemoteConfig:
     return RemoteConfig(model=named.model, url=named.url, dialect="vllm", at_once=recipe.at_once, request_s=request_s)
 
 
-async def require_agreement(model: TokenModel, trainer: Trainer, renderer: Renderer, sampling: Sampling) -> float:
-    """How far apart model and trainer are on tokens the model samples; `ConfigError` if they are not the same weights."""
+async def require_agreement(model: TokenModel, learner: Learner, renderer: Renderer, sampling: Sampling) -> float:
+    """How far apart model and learner are on tokens the model samples; `ConfigError` if they are not the same weights."""
     given = renderer.render([said(Role.USER, PROBE)], ())
     asked = Sampling(max_tokens=PROBED, temperature=sampling.temperature or 1.0, seed=0)
     sampled = await model.sample(given, asked, stop_ids=renderer.stop_ids)
     ids, told = np.frombuffer(sampled.ids, "<i4"), np.frombuffer(sampled.logprobs, "<f4")
-    vocabulary = trainer.decoder.shape.vocabulary
+    vocabulary = (await off_loop("whole", learner.whole)).shape.vocabulary
     if ids.max() >= vocabulary:
         raise ConfigError(
             f"`{model.name}` sampled token {ids.max()}, and the recipe's model has {vocabulary}: it serves another model"
         )
     row = row_of(given, ids, told)
-    (own,) = await off_loop("logprobs", lambda: trainer.logprobs([row]))
+    (own,) = await off_loop("logprobs", lambda: learner.logprobs([row]))
     apart = float(np.abs(own - told).mean())
     if apart > APART:
         raise ConfigError(

@@ -4,15 +4,22 @@ The same call on the same folder continues a run that was interrupted; with a ch
 one and half of another is neither.
 """
 
+import signal
 import time
 from pathlib import Path
 
 import anyio
+import torch
 
+from sandlot.engine.weights import folder_of
+from sandlot.nn.folder import load_folder
 from sandlot.run.results import Sitting, note_sitting
 from sandlot.run.run import cpu_seconds
+from sandlot.train.leading import follow
+from sandlot.train.learner import trainer_of
 from sandlot.train.loop import Watcher, learn
 from sandlot.train.progress import Progress
+from sandlot.train.ranks import leads, open_ranks
 from sandlot.train.recipe import Recipe
 from sandlot.train.report import write_report
 
@@ -22,6 +29,8 @@ def train(recipe: Recipe, *, run: str | Path | None = None, watch: Watcher | Non
 
     Inside an event loop, await `train_async` instead.
     """
+    if not leads():
+        return follow_training(recipe, place_of(recipe, run))
 
     async def go() -> Progress:
         return await train_async(recipe, place_of(recipe, run), watch)
@@ -42,6 +51,21 @@ async def train_async(recipe: Recipe, path: Path, watch: Watcher | None = None) 
     note_sitting(path, sitting)
     write_report(progress, recipe)
     return progress
+
+
+def follow_training(recipe: Recipe, path: Path) -> Progress:
+    """Be one of the further processes that `torchrun` started: hold a shard of the weights and compute a share of every batch.
+
+    The first process decides when it is over, also when the run is interrupted; if it is gone, so is this one.
+    """
+    with open_ranks(recipe.device) as ranks:
+        for ignored in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(ignored, signal.SIG_IGN)
+        if recipe.threads is not None:
+            torch.set_num_threads(recipe.threads)
+        decoder = load_folder(folder_of(recipe.model), dtype=torch.float32)
+        follow(trainer_of(decoder, recipe, ranks), ranks)
+    return Progress.of(path)
 
 
 def place_of(recipe: Recipe, run: str | Path | None) -> Path:

@@ -1,15 +1,16 @@
 """The trainer: examples in, one step of the weights out. It sums weighted losses and is blind to the algorithm.
 
 A batch is packed group by group into forests that fit the token budget; a group that does not fit is cut. Weights of tokens were
-fixed over the whole batch, so that neither packing nor cutting changes the loss. What must survive a crash is in `state`.
+fixed over the whole batch, so that neither packing nor cutting nor dividing it over processes changes the loss. What must survive
+a crash is in `state`. With several processes, all call the same methods with the same batch at the same moment.
 """
 
 import sys
 import time
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import Any, cast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import torch
@@ -18,9 +19,16 @@ from torch import Tensor, nn
 from sandlot.nn.decoder import Decoder
 from sandlot.train.algorithms import Example
 from sandlot.train.components import Bounded, Columns, Component
-from sandlot.train.forest import Cut, cuts, packs
-from sandlot.train.forward import Seen, placed, seen
+from sandlot.train.division import cost_of, divided
+from sandlot.train.forest import Cut, cuts, forest_of, packs
+from sandlot.train.forward import Seen, placed
+from sandlot.train.ranks import ALONE, Ranks
 from sandlot.train.rows import Floats, Row
+from sandlot.train.sight import Sight
+from sandlot.train.tally import Tally, Update
+
+if TYPE_CHECKING:
+    from sandlot.train.sharded import Shards
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,23 +51,15 @@ class Optimisation:
     epochs: int = 1
 
 
-@dataclass(frozen=True, slots=True)
-class Update:
-    """What one update did."""
-
-    loss: float
-    norm: float
-    """Of the gradient, before it was scaled."""
-    tokens: int
-    """Trained, all rows."""
-    computed: int
-    """Of forests, with their shared prefixes once."""
-    flat: int
-    """What rows without sharing would have been."""
-    seconds: float
-    figures: Mapping[str, float] = field(default_factory=dict[str, float])
-    """Means over trained tokens: `kl_behaviour`, `clipped` (share that a bound held back), `entropy` (exact where a component
-    asked for it, else what the sampled tokens say of it), and `ratio_max`."""
+FILLER = Row(
+    rollout=("", 0),
+    ids=np.zeros(2, np.int32),
+    trained=np.array([False, True]),
+    logprobs=np.zeros(2, np.float32),
+    versions=np.zeros(2, np.int32),
+    turns=np.zeros(2, np.int32),
+)
+"""What a process computes that has nothing to compute."""
 
 
 class Trainer:
@@ -73,14 +73,18 @@ class Trainer:
         critic: bool = False,
         reference: Decoder | None = None,
         temperature: float = 1.0,
+        ranks: Ranks = ALONE,
     ) -> None:
         self.decoder, self.optimisation, self.reference, self.temperature = decoder, optimisation, reference, temperature
         weight = decoder.embedding.weight
-        self.device = weight.device
+        self.ranks, self.device = ranks, weight.device if ranks.count == 1 else ranks.device
         self.critic = nn.Linear(decoder.shape.hidden, 1, device=weight.device, dtype=weight.dtype) if critic else None
         if self.critic is not None:
             nn.init.zeros_(self.critic.weight)
             nn.init.zeros_(self.critic.bias)
+        self._sight = Sight(decoder, self.critic)
+        self._reference_sight = Sight(reference) if reference is not None else None
+        self._shards = _sharded(self._sight, self._reference_sight, ranks) if ranks.count > 1 else None
         self.parameters = [parameter for parameter in self._all() if parameter.requires_grad]
         self.optimiser = torch.optim.AdamW(
             self.parameters,
@@ -95,30 +99,44 @@ class Trainer:
 
     # -- looking -------------------------------------------------------------------------------------------------------
 
-    @torch.no_grad()
     def logprobs(self, rows: Sequence[Row], decoder: Decoder | None = None) -> list[Floats]:
         """Log-probabilities of each row's trained tokens, under the present weights or another decoder's."""
-        parts = [self._seen([rows[number] for number in pack], decoder=decoder).logprobs for pack in self._packs(rows)]
-        found = torch.cat(parts).cpu().numpy() if parts else np.empty(0, np.float32)
-        return list(np.split(found, np.cumsum([int(row.trained.sum()) for row in rows])[:-1]))
+        return self._settled([rows], self._sight if decoder is None else Sight(decoder))[0]
 
     @torch.no_grad()
     def values(self, row: Row) -> Floats:
         """The critic's view before each trained token of a row; 0 elsewhere."""
         if self.critic is None:
             raise ValueError("this trainer has no critic; build it with `critic=True`")
-        values = self._seen([row], critic=self.critic).values
+        values = self._seen([row], critic=True).values
         assert values is not None
         along = np.zeros(len(row), np.float32)
         along[row.trained] = values.cpu().numpy()
         return along
 
+    @torch.no_grad()
+    def _settled(self, groups: Sequence[Sequence[Row]], sight: Sight) -> list[list[Floats]]:
+        """Log-probabilities of every group's rows under weights that do not move while the batch is learned from."""
+        work = [[group[number] for number in pack] for group in groups for pack in self._packs(group)]
+        shares = divided([float(sum(map(len, rows))) for rows in work], self.ranks.count)
+        own = {piece: self._seen(work[piece], sight).logprobs.cpu().numpy() for piece in shares[self.ranks.number]}
+        for _ in range(max(map(len, shares)) - len(own)):
+            self._seen([FILLER], sight)
+        found = {piece: array for each in self.ranks.gathered(own) for piece, array in each.items()}
+        joined = np.concatenate([found[piece] for piece in range(len(work))]) if work else np.empty(0, np.float32)
+        counts = [int(row.trained.sum()) for group in groups for row in group]
+        rows = iter(np.split(joined, np.cumsum(counts)[:-1]))
+        return [[next(rows) for _ in group] for group in groups]
+
     def _packs(self, rows: Sequence[Row]) -> list[list[int]]:
         return packs([len(row) for row in rows], self.optimisation.tokens)
 
-    def _seen(self, rows: Sequence[Row], *, decoder: Decoder | None = None, **asked: Any) -> Seen:
+    def _seen(self, rows: Sequence[Row], sight: Sight | None = None, **asked: Any) -> Seen:
         with self._precision():
-            return seen(decoder or self.decoder, rows, temperature=self.temperature, **asked)
+            found = (sight or self._sight).look(rows, temperature=self.temperature, **asked)
+        if self._shards is not None and not torch.is_grad_enabled():
+            self._shards.let_go(sight or self._sight)
+        return found
 
     @contextmanager
     def _precision(self) -> Generator[None]:
@@ -134,19 +152,16 @@ class Trainer:
         started = time.perf_counter()
         optimisation = self.optimisation
         settled = optimisation.minibatches * optimisation.epochs > 1
-        old = self._settled(groups, self.decoder) if settled else None
-        reference = self._settled(groups, self.reference) if self.reference is not None else None
+        rows = [[example.row for example in group] for group in groups]
+        old = self._settled(rows, self._sight) if settled else None
+        reference = self._settled(rows, self._reference_sight) if self._reference_sight is not None else None
         tally = Tally()
         for _ in range(optimisation.epochs):
             for number in range(optimisation.minibatches):
                 chosen = range(number, len(groups), optimisation.minibatches)
                 if chosen:
                     self._step(groups, list(chosen), old, reference, tally)
-        return tally.update(groups, time.perf_counter() - started)
-
-    def _settled(self, groups: Sequence[Sequence[Example]], decoder: Decoder) -> list[list[Floats]]:
-        """Log-probabilities of every group's rows under weights that do not move while the batch is learned from."""
-        return [self.logprobs([example.row for example in group], decoder) for group in groups]
+        return tally.update(groups, time.perf_counter() - started, self.ranks)
 
     def _joined(self, settled: list[list[Floats]] | None, places: Sequence[tuple[int, int]]) -> Tensor | None:
         return placed(np.concatenate([settled[number][row] for number, row in places]), self.device) if settled else None
@@ -154,7 +169,23 @@ class Trainer:
     def _cuts(self, group: Sequence[Example]) -> list[Cut]:
         """A group as it fits the budget. Pairs are compared within a forest, so a group that has some stays whole."""
         paired = any(example.partner is not None for example in group)
-        return cuts([example.row.ids for example in group], sys.maxsize if paired else self.optimisation.tokens)
+        found = cuts([example.row.ids for example in group], sys.maxsize if paired else self.optimisation.tokens)
+        return [cut for cut in found if any(group[row].row.trained.any() for row in cut.rows)]
+
+    def _shares(self, groups: Sequence[Sequence[Example]], pieces: Sequence[tuple[int, Cut]]) -> list[list[list[int]]]:
+        """For each process its packs of pieces."""
+        if self.ranks.count == 1:
+            costs = [float(cut.size) for _, cut in pieces]
+        else:
+            forests = (forest_of([groups[number][row].row.ids for row in cut.rows]) for number, cut in pieces)
+            costs = [cost_of(forest, self.decoder.shape) for forest in forests]
+        return [
+            [
+                [share[place] for place in pack]
+                for pack in packs([pieces[piece][1].size for piece in share], self.optimisation.tokens)
+            ]
+            for share in divided(costs, self.ranks.count)
+        ]
 
     def _step(
         self,
@@ -162,21 +193,26 @@ class Trainer:
         chosen: list[int],
         old: list[list[Floats]] | None,
         reference: list[list[Floats]] | None,
-        tally: "Tally",
+        tally: Tally,
     ) -> None:
         pieces = [(number, cut) for number in chosen for cut in self._cuts(groups[number])]
         # Token weights were normalised over the whole batch; a step that sees a part of it sees that part's share.
         share = len(groups) / len(chosen)
+        entropy = _asks_entropy([example for number in chosen for example in groups[number]])
         self.optimiser.zero_grad(set_to_none=True)
-        for pack in packs([cut.size for _, cut in pieces], self.optimisation.tokens):
+        shares = self._shares(groups, pieces)
+        for pack in shares[self.ranks.number]:
             together = [pieces[piece] for piece in pack]
             places = [(number, row) for number, cut in together for row in cut.rows]
             columns = {"old": self._joined(old, places), "reference": self._joined(reference, places)}
             examples = [groups[number][row] for number, row in places]
-            loss = self._loss(examples, [len(cut.rows) for _, cut in together], columns, tally) * share
+            loss = self._loss(examples, [len(cut.rows) for _, cut in together], columns, tally, entropy=entropy) * share
             cast("Any", loss).backward()
             tally.loss += float(loss.detach())
+        for _ in range(max(map(len, shares)) - len(shares[self.ranks.number])):
+            self._idle()
         norm = nn.utils.clip_grad_norm_(self.parameters, self.optimisation.max_norm)
+        norm = self._shards.full(norm) if self._shards is not None else norm
         tally.norm = max(tally.norm, float(norm))
         if not torch.isfinite(norm):
             raise FloatingPointError(f"the gradient's norm is {float(norm)} at step {self.steps}; the weights were not changed")
@@ -185,19 +221,29 @@ class Trainer:
         cast("Any", self.optimiser).step()
         self.steps += 1
 
+    def _idle(self) -> None:
+        """Take part in what the others compute: weights are gathered, and gradients summed, by all processes or none."""
+        critic = self.critic is not None
+        cast("Any", _nothing(self._seen([FILLER], critic=critic, recompute=self.optimisation.recompute))).backward()
+
     def _loss(
-        self, examples: Sequence[Example], sizes: Sequence[int], settled: Mapping[str, Tensor | None], tally: "Tally"
+        self,
+        examples: Sequence[Example],
+        sizes: Sequence[int],
+        settled: Mapping[str, Tensor | None],
+        tally: Tally,
+        *,
+        entropy: bool | None = None,
     ) -> Tensor:
-        needs = {need for example in examples for stream in example.streams for need in stream.component.needs}
         result = self._seen(
             [example.row for example in examples],
-            entropy="entropy" in needs,
-            critic=self.critic if "values" in needs else None,
+            entropy=_asks_entropy(examples) if entropy is None else entropy,
+            critic=self.critic is not None,
             recompute=self.optimisation.recompute,
         )
         common = self._columns(examples, sizes, result, settled)
         tally.see(common, result.computed)
-        loss = result.logprobs.new_zeros(())
+        loss = _nothing(result)
         for component in dict.fromkeys(stream.component for example in examples for stream in example.streams):
             signal, weight = self._along(examples, component)
             columns = Columns(**common, signal=signal)
@@ -243,54 +289,55 @@ class Trainer:
 
     # -- keeping -------------------------------------------------------------------------------------------------------
 
+    def whole(self) -> Decoder:
+        """A decoder with all of the weights as they are now, to be read; on rank 0, if there are several."""
+        return self.decoder if self._shards is None else self._shards.whole(self.steps)
+
+    def overwrite(self, put: Callable[[Decoder], None] | None) -> None:
+        """Have the weights changed by a function that is given all of them, on rank 0; the others have none."""
+        if self._shards is not None:
+            self._shards.overwrite(put, self.steps)
+        elif put is not None:
+            put(self.decoder)
+
     def state(self) -> dict[str, Any]:
         """Everything that must survive a crash, but for the decoder's own weights."""
+        optimiser = self.optimiser.state_dict() if self._shards is None else self._shards.state(self.optimiser)
+        critic = self.critic.state_dict() if self.critic is not None else None
         return {
             "steps": self.steps,
-            "optimiser": self.optimiser.state_dict(),
-            "critic": self.critic.state_dict() if self.critic is not None else None,
+            "optimiser": optimiser,
+            "critic": self._shards.gathered(critic) if self._shards is not None and critic else critic,
             "random": torch.get_rng_state(),
         }
 
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on from a kept state."""
-        self.steps = int(state["steps"])
-        self.optimiser.load_state_dict(state["optimiser"])
-        if self.critic is not None:
-            self.critic.load_state_dict(state["critic"])
-        torch.set_rng_state(state["random"])
+    def restore(self, state: Mapping[str, Any] | None) -> None:
+        """Go on from a kept state, which rank 0 has."""
+        if self._shards is not None:
+            self.steps = self.ranks.agreed(state["steps"] if state else None)
+            self._shards.put_state(self.optimiser, self.parameters, state["optimiser"] if state else None)
+            self._shards.put_critic(self.critic, state["critic"] if state else None)
+        elif state is not None:
+            self.steps = int(state["steps"])
+            self.optimiser.load_state_dict(state["optimiser"])
+            if self.critic is not None:
+                self.critic.load_state_dict(state["critic"])
+        if state is not None:
+            torch.set_rng_state(state["random"])
 
 
-class Tally:
-    """Sums of one update, kept on the device until its end."""
+def _sharded(sight: Sight, reference: Sight | None, ranks: Ranks) -> "Shards":
+    from sandlot.train.sharded import Shards, shard  # noqa: PLC0415 - half of torch, for those who need it
 
-    def __init__(self) -> None:
-        self.loss = self.norm = self.clipped = 0.0
-        self.computed = 0
-        self._sums: dict[str, float] = {"tokens": 0.0, "kl_behaviour": 0.0, "entropy": 0.0, "ratio_max": 0.0}
+    if reference is not None:
+        shard(reference, ranks)
+    return Shards(sight, ranks)
 
-    def see(self, columns: Mapping[str, Any], computed: int) -> None:
-        """Count one forest."""
-        self.computed += computed
-        apart = (columns["old"] - columns["behaviour"]).double()
-        self._sums["tokens"] += len(apart)
-        if not len(apart):
-            return
-        self._sums["kl_behaviour"] += float((torch.expm1(apart) - apart).sum())
-        self._sums["ratio_max"] = max(self._sums["ratio_max"], float(apart.abs().max().exp()))
-        spread = columns["entropy"] if columns["entropy"] is not None else -columns["old"]
-        self._sums["entropy"] += float(spread.detach().sum())
 
-    def update(self, groups: Sequence[Sequence[Example]], seconds: float) -> Update:
-        """The update's report."""
-        tokens = int(self._sums["tokens"])
-        figures = {name: self._sums[name] / max(1, tokens) for name in ("kl_behaviour", "entropy")}
-        return Update(
-            loss=self.loss,
-            norm=self.norm,
-            tokens=tokens,
-            computed=self.computed,
-            flat=sum(len(example.row) for group in groups for example in group),
-            seconds=seconds,
-            figures={**figures, "clipped": self.clipped / max(1, tokens), "ratio_max": self._sums["ratio_max"]},
-        )
+def _asks_entropy(examples: Sequence[Example]) -> bool:
+    return any("entropy" in stream.component.needs for example in examples for stream in example.streams)
+
+
+def _nothing(result: Seen) -> Tensor:
+    """Zero, with a gradient of zero for every weight: processes sum gradients, and none may lack one that another has."""
+    return 0.0 * (result.logprobs.sum() + (result.values.sum() if result.values is not None else 0.0))

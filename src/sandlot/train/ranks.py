@@ -1,0 +1,103 @@
+"""The processes of one training run, as `torchrun` starts them.
+
+Rank 0 leads: it alone has the environment, the engine and the store. The others wait for its orders, and what it does to weights
+they do at the same moment. Orders and figures go over gloo on the CPU, whatever the weights travel by.
+"""
+
+import os
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, cast
+
+import torch
+import torch.distributed as dist
+
+from sandlot.errors import ConfigError
+
+CPU = torch.device("cpu")
+PATIENCE = timedelta(days=7)
+"""How long rank 0 may collect rollouts before it orders an update; a process that dies is noticed at once all the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ranks:
+    """One process among the others."""
+
+    number: int = 0
+    count: int = 1
+    device: torch.device = CPU
+    orders: dist.ProcessGroup | None = None
+
+    @property
+    def leads(self) -> bool:
+        """True for the one that has the environment."""
+        return self.number == 0
+
+    def agreed(self, value: Any) -> Any:
+        """What rank 0 has: on every rank."""
+        if self.count == 1:
+            return value
+        box = [value]
+        dist.broadcast_object_list(box, src=0, group=self.orders)
+        return box[0]
+
+    def gathered(self, value: Any) -> list[Any]:
+        """What each rank has, in their order: on every rank."""
+        if self.count == 1:
+            return [value]
+        boxes: list[Any] = [None] * self.count
+        cast("Any", dist).all_gather_object(boxes, value, group=self.orders)
+        return boxes
+
+    def summed(self, values: Sequence[float]) -> list[float]:
+        """Sums over all ranks."""
+        return self._reduced(values, dist.ReduceOp.SUM)
+
+    def largest(self, value: float) -> float:
+        """The largest of all ranks."""
+        return self._reduced([value], dist.ReduceOp.MAX)[0]
+
+    def _reduced(self, values: Sequence[float], by: Any) -> list[float]:
+        if self.count == 1:
+            return list(values)
+        figures = torch.tensor(values, dtype=torch.float64)
+        cast("Any", dist).all_reduce(figures, op=by, group=self.orders)
+        return cast("list[float]", figures.tolist())  # pyright: ignore[reportUnknownMemberType] - torch says list of anything
+
+
+ALONE = Ranks()
+
+
+def leads() -> bool:
+    """True for a process on its own, and for the first of those that `torchrun` started."""
+    return "TORCHELASTIC_RUN_ID" not in os.environ or os.environ["RANK"] == "0"
+
+
+@contextmanager
+def open_ranks(device: str) -> Generator[Ranks]:
+    """Join the processes that `torchrun` started; alone without it."""
+    if "TORCHELASTIC_RUN_ID" not in os.environ or int(os.environ["WORLD_SIZE"]) == 1:
+        yield Ranks(device=torch.device(device))
+        return
+    place = _place(torch.device(device), int(os.environ["LOCAL_RANK"]))
+    dist.init_process_group("cpu:gloo,cuda:nccl" if place.type == "cuda" else "gloo")
+    try:
+        orders = cast("Any", dist).new_group(backend="gloo", timeout=PATIENCE)
+        yield Ranks(number=dist.get_rank(), count=dist.get_world_size(), device=place, orders=orders)
+    finally:
+        dist.destroy_process_group()
+
+
+def _place(device: torch.device, local: int) -> torch.device:
+    """One GPU each."""
+    if device.type != "cuda":
+        return device
+    if local >= torch.cuda.device_count():
+        raise ConfigError(
+            f"process {local} of this machine has no GPU: there are {torch.cuda.device_count()}; "
+            f"start `torchrun --nproc-per-node {torch.cuda.device_count()}`"
+        )
+    torch.cuda.set_device(local)
+    return torch.device("cuda", local)

@@ -1,0 +1,72 @@
+"""What an update came to: sums over its forests, on this process and over all of them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from sandlot.train.algorithms import Example
+from sandlot.train.ranks import ALONE, Ranks
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """What one update did."""
+
+    loss: float
+    norm: float
+    """Of the gradient, before it was scaled."""
+    tokens: int
+    """Trained, all rows."""
+    computed: int
+    """Of forests, with their shared prefixes once."""
+    flat: int
+    """What rows without sharing would have been."""
+    seconds: float
+    figures: Mapping[str, float] = field(default_factory=dict[str, float])
+    """Means over trained tokens: `kl_behaviour`, `clipped` (share that a bound held back), `entropy` (exact where a component
+    asked for it, else what the sampled tokens say of it), and `ratio_max`."""
+
+
+class Tally:
+    """Sums of one update, of the forests that this process computes."""
+
+    def __init__(self) -> None:
+        self.loss = self.norm = self.clipped = 0.0
+        self.computed = 0
+        self._sums: dict[str, float] = {"tokens": 0.0, "kl_behaviour": 0.0, "entropy": 0.0}
+        self._ratio_max = 0.0
+
+    def see(self, columns: Mapping[str, Any], computed: int) -> None:
+        """Count one forest."""
+        self.computed += computed
+        apart = (columns["old"] - columns["behaviour"]).double()
+        self._sums["tokens"] += len(apart)
+        if not len(apart):
+            return
+        self._sums["kl_behaviour"] += float((torch.expm1(apart) - apart).sum())
+        self._ratio_max = max(self._ratio_max, float(apart.abs().max().exp()))
+        spread = columns["entropy"] if columns["entropy"] is not None else -columns["old"]
+        self._sums["entropy"] += float(spread.detach().sum())
+
+    def update(self, groups: Sequence[Sequence[Example]], seconds: float, ranks: Ranks = ALONE) -> Update:
+        """The update's report: of all processes, and the same on each."""
+        loss, clipped, computed, tokens, kl, entropy = ranks.summed(
+            [self.loss, self.clipped, float(self.computed), *self._sums.values()]
+        )
+        count = max(1.0, tokens)
+        return Update(
+            loss=loss,
+            norm=self.norm,
+            tokens=int(tokens),
+            computed=int(computed),
+            flat=sum(len(example.row) for group in groups for example in group),
+            seconds=seconds,
+            figures={
+                "kl_behaviour": kl / count,
+                "entropy": entropy / count,
+                "clipped": clipped / count,
+                "ratio_max": ranks.largest(self._ratio_max),
+            },
+        )

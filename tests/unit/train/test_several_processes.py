@@ -1,0 +1,96 @@
+"""One batch, one or two processes: the same losses, norms, figures, weights and state, in fp64, whoever gets what of it."""
+
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+import shared_batches
+from sandlot.train.division import divided
+from shared_batches import CASES, begun, continued, work
+
+pytestmark = pytest.mark.timeout(180)  # three times half of torch is imported
+
+CONTINUED = ("a critic in some groups", "adapters")
+
+
+def started_ranks(count: int, script: str, *words: object) -> list[subprocess.Popen]:
+    """What `torchrun` does, without the seconds that it takes to import."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    tests = Path(shared_batches.__file__).parent
+    common = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([str(tests), str(tests.parent / "src")]),
+        "OMP_NUM_THREADS": "1",
+        "TORCHELASTIC_RUN_ID": "test",
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(port),
+        "WORLD_SIZE": str(count),
+    }
+    return [
+        subprocess.Popen([sys.executable, script, *map(str, words)], env={**common, "RANK": str(rank), "LOCAL_RANK": str(rank)})
+        for rank in range(count)
+    ]
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory) -> dict:
+    """What two processes came to."""
+    folder = tmp_path_factory.mktemp("found")
+    for name in CONTINUED:
+        torch.save(begun(CASES[name]), folder / f"{name}.pt")
+    processes = started_ranks(2, shared_batches.__file__, folder)
+    assert [process.wait(timeout=170) for process in processes] == [0, 0]
+    return torch.load(folder / "found.pt")
+
+
+def same(one: dict, two: dict) -> None:
+    assert len(one["updates"]) == len(two["updates"])
+    for own, other in zip(one["updates"], two["updates"], strict=True):
+        assert own == pytest.approx(other, abs=1e-11, rel=1e-11)
+    alike(one["weights"], two["weights"])
+    alike(one["state"]["critic"] or {}, two["state"]["critic"] or {})
+    states = one["state"]["optimiser"]["state"], two["state"]["optimiser"]["state"]
+    assert one["state"]["steps"] == two["state"]["steps"]
+    assert states[0].keys() == states[1].keys()
+    for number in states[0]:
+        alike(states[0][number], states[1][number])
+
+
+def alike(one: dict, two: dict) -> None:
+    assert one.keys() == two.keys()
+    for name, tensor in one.items():
+        assert type(two[name]) is torch.Tensor
+        torch.testing.assert_close(two[name], tensor, atol=1e-11, rtol=1e-9)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_two_processes_learn_what_one_does(found, name):
+    same(work(CASES[name]), found[name])
+
+
+@pytest.mark.parametrize("name", CONTINUED)
+def test_what_one_process_kept_two_go_on_with_and_the_other_way_round(found, name):
+    whole = work(CASES[name])
+    whole["updates"] = whole["updates"][2:]
+    same(whole, found[f"{name}, continued"])
+    same(whole, continued(CASES[name], found[f"{name}, begun"]))
+
+
+@given(st.lists(st.floats(0, 1e9), max_size=40), st.integers(1, 6))
+def test_every_piece_has_one_process_and_none_has_much_more_than_the_rest(costs, count):
+    shares = divided(costs, count)
+    assert len(shares) == count
+    assert sorted(piece for share in shares for piece in share) == list(range(len(costs)))
+    assert all(share == sorted(share) for share in shares)
+    loads = [sum(costs[piece] for piece in share) for share in shares]
+    # Who has most was given its last piece when it had least: without that piece it is below the mean.
+    assert max(loads) <= sum(costs) / count + max(costs, default=0) + 1e-3
