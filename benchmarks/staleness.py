@@ -1,7 +1,7 @@
 """Learning while sampling goes on, next to taking turns: the same recipe with a bound on staleness and without, in one run.
 
     make bench NAME=staleness ARGS="--table staleness"                rookie on drill, on the CPU
-    make bench NAME=staleness ARGS="--device cuda --model smollm2 --table staleness-cuda"
+    make bench NAME=staleness ARGS="--device cuda --model hf:FOLDER"
     python benchmarks/staleness.py --staleness 0 1 2 4 --steps 32 --keep runs/staleness
 
 With a bound of 0 the engine waits while weights are learned, and the trainer while rollouts are taken; with E both go on, and no
