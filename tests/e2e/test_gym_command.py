@@ -42,8 +42,14 @@ def test_a_flaw_is_told_with_a_command_that_shows_it_and_a_waiver_answers_for_it
     assert [each["id"] for each in shown.json["findings"]] == [found["id"]]
     waivers = place / "known.toml"
     waivers.write_text(f'[[waiver]]\nfinding = "{found["id"]}"\nreason = "r"\nowner = "o"\nexpires = 2999-01-01\n')
-    waived = sandlot(*of("keeps", "--solution", "walks:walk_on", "--json", "--waivers", "known.toml"), cwd=place)
+    written = ("--report", "out/audit.sarif", "--report", "out/junit.xml")
+    waived = sandlot(*of("keeps", "--solution", "walks:walk_on", "--json", "--waivers", "known.toml", *written), cwd=place)
     assert waived.code == 0
+    (result,) = [
+        each for each in json.loads((place / "out" / "audit.sarif").read_text())["runs"][0]["results"] if each["suppressions"]
+    ]
+    assert result["suppressions"][0]["justification"] == "r (o, until 2999-01-01)"
+    assert 'failures="0"' in (place / "out" / "junit.xml").read_text()
     assert [each["finding"]["code"] for each in waived.json["waived"]] == ["D05.leak"]
 
 
@@ -69,6 +75,7 @@ def test_a_gym_toml_may_say_all_of_it(sandlot, place):
         (("--gym", "walks:Walk", "--seeds", "0"), "`seeds` is 0; give 1 or more"),
         (("--gym", "walks:Walk", "--model", "rookie"), "--model plays in environments of Sandlot"),
         (("--gym", "walks:Walk", "--waivers", "no.toml"), "no file `no.toml` with waivers"),
+        (("--gym", "walks:Walk", "--report", "audit.pdf"), "the ending says how it is written"),
         (("--gym", "walks:Walk", "--python", "no-python"), "no Python at `no-python`"),
         (("--gym", "nowhere:make"), "no module `nowhere` in "),
     ],

@@ -2,7 +2,7 @@
 
 from sandlot.audit.audit import Audit
 from sandlot.audit.finding import Finding, Witness
-from sandlot.audit.wording import WHAT_LAYERS_DO, defect_name, fix_of, layer_line, meaning, reproduce
+from sandlot.audit.wording import WHAT_LAYERS_DO, defect_name, fix_of, layer_line, meaning, place_of, plain, reproduce
 
 LONGEST = 1200
 """Characters of one part of a witness."""
@@ -34,28 +34,25 @@ def as_markdown(audit: Audit) -> str:
         lines += ["", "## Waived", ""]
         for each in audit.waived:
             said = f"{each.waiver.reason} ({each.waiver.owner}, until {each.waiver.expires})"
-            lines.append(f"- `{each.finding.id}` {_plain(each.finding.title)}: {_plain(said)}")
+            lines.append(f"- `{each.finding.id}` {plain(each.finding.title)}: {plain(said)}")
     for waiver in audit.expired:
-        lines += ["", f"Waiver of `{waiver.finding}` expired on {waiver.expires}: it waives nothing ({_plain(waiver.owner)})."]
+        lines += ["", f"Waiver of `{waiver.finding}` expired on {waiver.expires}: it waives nothing ({plain(waiver.owner)})."]
     return "\n".join(lines) + "\n"
 
 
 def _finding(audit: Audit, finding: Finding) -> list[str]:
-    place = [f"task `{finding.task}`"] if finding.task else []
-    place += [f"check `{finding.check}`"] if finding.check else []
-    place += [f"`{finding.where}`"] if finding.where else []
-    place += [f"{finding.count} times"] if finding.count > 1 else []
+    place = place_of(finding)
     lines = [
         f"### {finding.code} {defect_name(finding)} ({finding.severity})",
         "",
-        f"{_plain(finding.title)}" + (f" ({_plain(', '.join(place))})" if place else ""),
+        f"{plain(finding.title)}" + (f" ({plain(place)})" if place else ""),
         "",
     ]
     if finding.witness is not None:
         lines += [*_witness(finding.witness), ""]
     return [
         *lines,
-        f"- mend: {_plain(fix_of(finding))}",
+        f"- mend: {plain(fix_of(finding))}",
         f"- see it again: `{reproduce(audit, finding)}`",
         f"- id: `{finding.id}`",
     ]
@@ -69,12 +66,8 @@ def _witness(witness: Witness) -> list[str]:
 
 def _indented(text: str) -> str:
     """One line of a code block: what a subject says cannot end the block."""
-    return "    " + _plain(text)
-
-
-def _plain(text: str) -> str:
-    return "".join(letter if letter.isprintable() else " " for letter in text).strip()
+    return "    " + plain(text)
 
 
 def _cell(text: str) -> str:
-    return _plain(text).replace("|", "\\|")
+    return plain(text).replace("|", "\\|")

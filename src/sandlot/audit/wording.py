@@ -28,6 +28,20 @@ def fix_of(finding: Finding) -> str:
     return finding.fix or (defect.fix if defect else "")
 
 
+def place_of(finding: Finding) -> str:
+    """Where it was seen, and how often: a few words, empty if there are none."""
+    place = [f"task `{finding.task}`"] if finding.task else []
+    place += [f"check `{finding.check}`"] if finding.check else []
+    place += [f"`{finding.where}`"] if finding.where else []
+    place += [f"{finding.count} times"] if finding.count > 1 else []
+    return ", ".join(place)
+
+
+def plain(text: str) -> str:
+    """One line without anything that a terminal, a page or a parser might obey."""
+    return "".join(letter if letter.isprintable() else " " for letter in text).strip()
+
+
 def reproduce(audit: Audit, finding: Finding) -> str:
     """The command that shows it again."""
     task = ["--task", finding.task] if finding.task is not None else []

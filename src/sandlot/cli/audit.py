@@ -81,6 +81,14 @@ Waivers = Annotated[
     Path | None,
     Option("--waivers", metavar="FILE", help="A file with [[waiver]] tables. [default: the environment's `audit.toml`]"),
 ]
+Report = Annotated[
+    list[Path] | None,
+    Option(
+        "--report",
+        metavar="FILE",
+        help="Also write the report here; the ending says how: .html, .md, .json, .sarif, .xml (JUnit). May be repeated.",
+    ),
+]
 Sandbox = Annotated[str, Option("--sandbox", help="`native`, `docker`, or `docker:SOCKET`.")]
 Patience = Annotated[float, Option("--patience", help="Seconds without a sign of life after which a trial is lost.")]
 ListProbes = Annotated[bool, Option("--list-probes", help="Print what would be looked for, and leave.")]
@@ -114,6 +122,7 @@ def audit(
     model: Model = None,
     reviewed: Reviewed = None,
     waivers: Waivers = None,
+    report: Report = None,
     sandbox: Sandbox = "native",
     patience: Patience = 60.0,
     runs: Runs = RUNS,
@@ -136,7 +145,8 @@ def audit(
     asked = Asked(
         words=words, limit=limit, tasks=tuple(task or ()), layers=tuple(layer or ()), probes=tuple(probe or ()), seed=seed,
         judge=judge, reference=reference, manifest=manifest, model=model,
-        reviewed=run_path(reviewed, runs) if reviewed else None, waivers=waivers, sandbox=sandbox, patience_s=patience, runs=runs,
+        reviewed=run_path(reviewed, runs) if reviewed else None, waivers=waivers, reports=tuple(report or ()),
+        sandbox=sandbox, patience_s=patience, runs=runs,
     )  # fmt: skip
     result, folder = audited(asked, quiet=json)
     show(result, folder, json=json)

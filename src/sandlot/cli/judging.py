@@ -14,6 +14,7 @@ from sandlot.audit.audit import Audit, ProbeReport, State, Verdict, Wanted, Watc
 from sandlot.audit.auditing import ALL_PROBES, Given
 from sandlot.audit.auditing import audit as run_audit
 from sandlot.audit.case import Probe
+from sandlot.audit.faces import face_for, write_face
 from sandlot.audit.finding import MANDATORY, Finding, Layer, Severity, Standing
 from sandlot.audit.markdown import as_markdown
 from sandlot.audit.played.rollouts import take_rollouts
@@ -48,6 +49,8 @@ class Asked:
     model: str | None
     reviewed: Path | None
     waivers: Path | None
+    reports: tuple[Path, ...]
+    """Files to write, besides what is kept."""
     sandbox: str
     patience_s: float
     runs: Path
@@ -61,6 +64,8 @@ def audited(asked: Asked, *, quiet: bool) -> tuple[Audit, Path | None]:
         raise ConfigError("--model plays in environments of Sandlot; what others wrote has none")
     if asked.waivers is not None and not asked.waivers.is_file():
         raise ConfigError(f"no file `{asked.waivers}` with waivers")
+    for file in asked.reports:
+        face_for(file)  # a wrong name is told before anything runs
     what = named(asked.words, judge=asked.judge, sandbox=asked.sandbox, patience_s=asked.patience_s)
     given = Given(
         named=what.spoken,
@@ -75,6 +80,8 @@ def audited(asked: Asked, *, quiet: bool) -> tuple[Audit, Path | None]:
         wanted=_wanted(asked),
     )
     result = anyio.run(_go, what, asked, given, _silent if quiet else Progress().note)
+    for file in asked.reports:
+        write_face(result, file)
     whole = not (asked.tasks or asked.layers or asked.probes)
     return result, write_audit(result, asked.runs, report=as_markdown(result), page=as_page(result)) if whole else None
 

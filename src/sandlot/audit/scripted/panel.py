@@ -1,7 +1,19 @@
 """The scripted layer: every probe that plays rollouts through the world and the tools an agent has."""
 
 from sandlot.audit.case import Probe
-from sandlot.audit.scripted import controls, copied, drift, faults, floor, lookup, mutation, saving, staleness, visibility
+from sandlot.audit.scripted import (
+    controls,
+    copied,
+    drift,
+    faults,
+    floor,
+    lookup,
+    mutation,
+    reading,
+    saving,
+    staleness,
+    visibility,
+)
 
 PROBES: tuple[Probe, ...] = (
     *controls.PROBES,
@@ -14,4 +26,5 @@ PROBES: tuple[Probe, ...] = (
     *visibility.PROBES,
     *lookup.PROBES,
     *copied.PROBES,
+    *reading.PROBES,
 )

@@ -1,0 +1,40 @@
+"""Every face an audit has, by the ending of a file's name."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from sandlot.audit.audit import Audit
+from sandlot.audit.junit import as_junit
+from sandlot.audit.markdown import as_markdown
+from sandlot.audit.record import as_json
+from sandlot.audit.report import as_page
+from sandlot.audit.sarif import as_sarif
+from sandlot.errors import ConfigError
+
+Face = Callable[[Audit], str]
+
+FACES: dict[str, Face] = {
+    ".sarif": as_sarif,
+    ".sarif.json": as_sarif,
+    ".xml": as_junit,
+    ".json": lambda audit: as_json(audit).decode(),
+    ".md": as_markdown,
+    ".html": as_page,
+}
+
+
+def face_for(path: Path) -> Face:
+    """How an audit is written to a file of this name."""
+    found = next((face for ending, face in FACES.items() if path.name.lower().endswith(ending)), None)
+    if found is None:
+        raise ConfigError(f"report `{path}`: the ending says how it is written; there are: {', '.join(FACES)} (.xml is JUnit)")
+    return found
+
+
+def write_face(audit: Audit, path: Path) -> None:
+    """Write it, in the way the ending says."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(face_for(path)(audit), encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise ConfigError(f"report `{path}` cannot be written: {error}") from error
