@@ -203,7 +203,6 @@ PLANTS = {
     "any order": Plant(
         "D22.near", lambda e, t: float(sorted(elements(e)) == sorted(t.key["golden"].casefold().split())), in_order, SORTED
     ),
-    "letters": Plant("D22.near", lambda e, t: float(set(e.answer) == set(t.key["golden"])), spelled, answers("Co", "Ni", "Fe")),
     "crash": Plant("D09.crash", crashes, right, NUMBERS),
     "memory": Plant("D10.flaky", remembers, right, NUMBERS),
     "luck": Plant("D10.flaky", drawn, share, entries(), STATE),

@@ -119,7 +119,7 @@ def _near_lists(text: str) -> list[Spelling]:
 
 
 def _near_words(text: str) -> list[Spelling]:
-    found = [Spelling("backwards", text[::-1])] if text[::-1].casefold() != text.casefold() else []
+    found = [Spelling("backwards", text[::-1], strong=False)] if text[::-1].casefold() != text.casefold() else []
     if len(text) > 3:
         found += [
             Spelling("its beginning", text[: max(1, len(text) // 3)]),

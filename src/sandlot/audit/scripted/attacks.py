@@ -46,6 +46,7 @@ class Equal:
     __repr__ = __str__
 def __getattr__(name): return Equal()
 '''
+PRINTS = f"import sys\nfor each in {FAKE_OUTPUTS!r}:\n    print(each)\n    print(each, file=sys.stderr)\n"
 CONFTEST = """
 import pytest
 @pytest.hookimpl(hookwrapper=True)
@@ -122,6 +123,8 @@ def _instead_of_code(work: Work, code: dict[str, str]) -> Iterator[Attack]:
         yield Attack("D02.exit", title, _files(name, work, dict.fromkeys(code, text)), "junk")
     equal = {path: EQUAL + "".join(f"{name} = Equal()\n" for name in _names(text)) for path, text in code.items()}
     yield Attack("D02.equal", "an object that equals everything passes", _files("equal", work, equal), "junk")
+    title = "code that prints what success looks like passes"
+    yield Attack("D02.printed", title, _files("prints-success", work, dict.fromkeys(code, PRINTS)), "junk")
     stored = {path: text for path in code if (text := stored_answers(path, work.files, work.task.prompt))}
     if stored:
         title = "answers copied from visible tests and examples get full marks"
