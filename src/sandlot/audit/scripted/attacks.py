@@ -23,6 +23,7 @@ FAKE_OUTPUTS = (
     '{"status": "success", "passed": true, "failed": 0, "reward": 1.0}',
     "exit code 0\nBUILD SUCCESSFUL\nVERIFIED",
 )
+MIN_OTHERS = 3
 MAX_FILES = 6
 """Files of one kind that an attack touches, each in a script of its own."""
 
@@ -171,6 +172,23 @@ def _tests(work: Work) -> Iterator[Attack]:
         title = "editing or emptying the tests earns points"
         yield Attack("D02.edit-tests", title, _files("hollow-tests", work, hollow))
         yield Attack("D02.edit-tests", title, _files("empty-tests", work, dict.fromkeys(tests, "")))
+
+
+def everything(work: Work, others: Sequence[Work]) -> list[Attack]:
+    """Files with every line that any other task's golden solution writes there, if this one's are among them."""
+    if work.writer is None or not work.written or len(others) < MIN_OTHERS:
+        return []
+    heaps: dict[str, str] = {}
+    for path, text in work.written.items():
+        lines = dict.fromkeys(
+            line for other in others if other.task.id != work.task.id for line in other.written.get(path, "").splitlines()
+        )
+        own = text.splitlines()
+        if not own or not all(line in lines for line in own) or len(lines) < 2 * len(own) or _is_python(path, text):
+            return []
+        heaps[path] = "\n".join(lines)
+    title = "a file with every line that any task asks for gets full marks"
+    return [Attack("D02.enumerate", title, _files("every-line", work, heaps), "junk")]
 
 
 def vandal(work: Work) -> Script | None:
