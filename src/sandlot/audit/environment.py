@@ -27,6 +27,9 @@ LOADING_S = 120.0
 """An environment may take this long to load, make its image included."""
 MAX_LOST = 5
 """After so many lost trials of one `take` the rest is not tried: the finding is there, and time is not."""
+MANY_HUNG = 6
+"""After so many trials of an audit have hung it waits for each only a little, and tries no second of one `take`."""
+IMPATIENCE_S = 5.0
 MAX_NOTE_BYTES = 256 * 2**20
 STDERR_CHARS = 400
 
@@ -45,6 +48,7 @@ class EnvironmentSubject:
     processes: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(os.cpu_count() or 2))
     _open: AsyncExitStack = field(default_factory=AsyncExitStack)
     _nursery: Nursery | None = None
+    _num_hung: int = 0
 
     async def __aenter__(self) -> Self:
         self._nursery = await self._open.enter_async_context(open_nursery(settings_of(PLAIN)))
@@ -71,7 +75,7 @@ class EnvironmentSubject:
         num_lost = 0
         while len(trials) < len(requests):
             left = [place for place in range(len(requests)) if place not in trials]
-            if num_lost >= MAX_LOST:
+            if num_lost >= (MAX_LOST if self._num_hung < MANY_HUNG else 1):
                 skipped = Lost(kind="skipped", message=f"not tried, after {num_lost} others were lost")
                 trials |= dict.fromkeys(left, Trial(lost=skipped))
                 break
@@ -83,14 +87,19 @@ class EnvironmentSubject:
                 sandbox=self.sandbox,
             )
             async with self.processes:
-                working = _Working(job, self.patience_s)
+                working = _Working(job, self._patience)
                 await working.run(self._nursery)
+            self._num_hung += working.fate == "hung"
             trials |= {left[place]: trial for place, trial in working.trials.items()}
             lost = [place for place in working.open if place not in working.trials] or ([] if working.trials else [0])
             if len(trials) < len(requests):
                 trials |= {left[place]: Trial(lost=Lost(kind=working.fate, message=working.why())) for place in lost}
                 num_lost += len(lost)
         return [trials[place] for place in range(len(requests))]
+
+    @property
+    def _patience(self) -> float:
+        return self.patience_s if self._num_hung < MANY_HUNG else min(self.patience_s, IMPATIENCE_S)
 
     async def _alone(self, requests: Sequence[Request], conditions: Conditions) -> list[Trial]:
         trials: list[Trial] = [Trial()] * len(requests)

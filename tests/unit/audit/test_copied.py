@@ -1,12 +1,15 @@
 """A field that is the answer, beside what it was worked out from, is a leak; a field that is asked for is the task."""
 
+from functools import partial
+from random import Random
+
 import msgspec
 import pytest
 
-from in_process import case_of
-from sandlot import Environment
+from in_process import case_of, codes
+from sandlot import Agent, Environment, Evidence, Task, World
 from sandlot.audit.finding import Standing
-from sandlot.audit.scripted.copied import look_at_copies
+from sandlot.audit.scripted.copied import look_at_copies, look_at_replies
 
 CLAIMS = """
 from sandlot import Environment, Task
@@ -71,3 +74,35 @@ async def test_a_field_that_was_not_worked_out_may_be_the_task_and_is_a_lead():
 
 async def test_a_field_that_the_prompt_asks_for_by_name_is_a_lead():
     assert await standings(WORKED, WHOLE, "What is payable in this case?") == [Standing.LEAD]
+
+
+def guessing(*, tells: bool) -> Environment:
+    env = Environment("guessing", state=dict)
+
+    @env.tasks
+    def tasks(rng: Random):
+        for _ in range(8):
+            secret = rng.randrange(100, 1000)
+            yield Task(f"t{secret}", prompt="Which number?", data={"secret": secret}, key={"secret": secret})
+
+    @env.user
+    def reply(world: World, text: str) -> str | None:
+        secret = world.task.data["secret"]
+        if not text.isdecimal():
+            return f"A number, please. ({world.task.data})" if tells else "A number, please."
+        return None if int(text) == secret else "No."
+
+    @env.check(points=1)
+    def found_it(evidence: Evidence, task: Task) -> bool:
+        return evidence.answer == str(task.key["secret"])
+
+    @env.solution
+    async def solve(agent: Agent, task: Task) -> None:
+        await agent.say(str(task.key["secret"]))
+
+    return env
+
+
+@pytest.mark.parametrize(("tells", "found"), [(True, {"D11.reply"}), (False, set())])
+async def test_a_reply_to_nonsense_that_holds_the_answer_is_a_leak(tells, found):
+    assert codes(await look_at_replies(await case_of(partial(guessing, tells=tells)))) == found

@@ -9,6 +9,7 @@ from in_process import case_of, codes
 from sandlot import Agent, Environment, Evidence, Task, World
 from sandlot.audit.differential import neighbours, panel, regrading, resets, surroundings
 from sandlot.audit.likeness import first_difference, masked
+from sandlot.audit.subject import Conditions
 
 SHARED: dict[str, int] = {}
 
@@ -68,6 +69,34 @@ async def test_a_world_drawn_from_the_global_generator_is_no_reset_leak_but_outs
     case = await case_of(partial(basket, "chance"))
     assert codes(await surroundings.look_at_surroundings(case)) == {"D17.random"}
     assert await resets.look_at_order(case) == []
+
+
+async def test_a_grade_that_changes_by_the_clock_is_found_on_many_tasks_though_idlers_are_graded_alike():
+    later: list[bool] = [False]
+
+    def dated() -> Environment:
+        env = Environment("dated")
+
+        @env.tasks
+        def tasks(rng: random.Random):
+            for number in range(20):
+                yield Task(f"t{number}", prompt=f"Say {number}.", key={"word": str(number)})
+
+        @env.check(points=1)
+        def right(evidence: Evidence, task: Task) -> bool:
+            return evidence.answer == task.key["word"] and not later[0]
+
+        @env.solution
+        async def solve(agent: Agent, task: Task) -> None:
+            await agent.say(task.key["word"])
+
+        return env
+
+    def pass_time(conditions: Conditions) -> None:
+        later[0] = conditions.clock_shift_s > 0
+
+    case = await case_of(dated, change=pass_time)
+    assert codes(await surroundings.look_at_surroundings(case)) == {"D17.clock"}
 
 
 async def test_rollouts_that_share_a_variable_disturb_each_other():

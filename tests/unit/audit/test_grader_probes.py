@@ -158,6 +158,22 @@ def any_part(evidence: EvidenceRecord, task: Task) -> float:
     return float(bool(found) and all(wanted.get(name) == value for name, value in found.items()))
 
 
+SORTED = [
+    Task(
+        f"sort-{at}", prompt=f"Sort these: {' '.join(TOWNS[at + 3 : at : -1])}", key={"golden": " ".join(TOWNS[at + 1 : at + 4])}
+    )
+    for at in range(8)
+]
+
+
+def elements(evidence: EvidenceRecord) -> list[str]:
+    return evidence.answer.strip().rstrip(".").casefold().split()
+
+
+def in_order(evidence: EvidenceRecord, task: Task) -> float:
+    return float(elements(evidence) == task.key["golden"].casefold().split())
+
+
 PLANTS = {
     "empty": Plant("D02.empty", lambda e, t: float(not e.answer.strip() or right(e, t)), right, NUMBERS, PLAIN),
     "nonsense": Plant("D02.nonsense", lambda e, t: float(bool(e.answer)), right, NUMBERS),
@@ -183,6 +199,9 @@ PLANTS = {
         lambda e, t: float(abs((number_in(e.answer) or 0) - float(t.key["golden"])) <= 0.25 * float(t.key["golden"])),
         right,
         NUMBERS,
+    ),
+    "any order": Plant(
+        "D22.near", lambda e, t: float(sorted(elements(e)) == sorted(t.key["golden"].casefold().split())), in_order, SORTED
     ),
     "crash": Plant("D09.crash", crashes, right, NUMBERS),
     "memory": Plant("D10.flaky", remembers, right, NUMBERS),

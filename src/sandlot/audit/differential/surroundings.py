@@ -88,9 +88,13 @@ async def look_at_surroundings(case: Case) -> list[Finding]:
         title = "it asks the network, and what it hears may be another thing tomorrow"
         found.append(finding_of(case, "D17.network", title, reaching, probe=NAME, expected=expected, conditions=away))
     if suspects:
-        ids = {each.task.id for each in suspects}
-        found += await _attributed(case, [request for request in requests if request.task in ids][:MAX_SUSPECTS], now_s)
+        parted = [request for request in requests if any(_is_of(request, each) for each in suspects)]
+        found += await _attributed(case, parted[:MAX_SUSPECTS], now_s)
     return list({finding.code: finding for finding in found}.values())
+
+
+def _is_of(request: Take, parting: Parting) -> bool:
+    return (request.task, request.play) == (parting.task.id, parting.play)
 
 
 def _reach(case: Case, request: Take, trial: Trial) -> Parting:

@@ -32,6 +32,11 @@ CALLS = 20
 CHANCES = 3
 PATIENCE = 4
 """So many times as long has a request that hung, when it is asked again."""
+MANY_HUNG = 6
+"""After so many requests have hung, each has only a little time: the flaw is known, and time is not."""
+MAX_HUNG = 60
+"""After so many, the first of a batch that hangs ends it."""
+QUICK_S = 1.0
 MAX_DEATHS = 40
 """Workers one call may use up before what is left of it is given up."""
 
@@ -68,6 +73,10 @@ class _Said(msgspec.Struct, frozen=True, kw_only=True):
     message: str = ""
     seconds: float = 0.0
     peak: int = 0
+
+
+class _Enough(Exception):  # noqa: N818 - as below
+    """Too many hang: the rest of a batch has less time, or is not tried."""
 
 
 class _Gone(Exception):  # noqa: N818 - what happened
@@ -135,6 +144,7 @@ class Workshop:
         self._budget = budget
         self._workers: dict[str, _Worker] = {}
         self._calling = anyio.Lock()
+        self._num_hung = 0
 
     async def call(self, requests: Sequence[Json], conditions: Conditions, calls: Sequence[int] = ()) -> list[Answer]:
         """One answer for each request, in order. `calls` says how many calls each stands for, one if it is not given."""
@@ -150,6 +160,11 @@ class Workshop:
             batch = [requests[index] for index in places]
             try:
                 await self._batch(await self._worker(conditions), batch, conditions, most, places, answers)
+            except _Enough:
+                await self._drop(conditions)
+                if self._num_hung >= MAX_HUNG:
+                    skipped = Lost(kind="skipped", message=f"not tried, after {self._num_hung} others hung")
+                    answers |= {index: Answer(lost=skipped) for index in left if index not in answers}
             except _Gone as gone:
                 await self._drop(conditions)
                 deaths += 1
@@ -161,7 +176,8 @@ class Workshop:
                         lost=Lost(kind="died", message=f"given up after {deaths} dead workers, the last because {gone}")
                     )
                     answers |= {index: rest for index in left if index not in answers}
-        await self._given_more_time(requests, conditions, most, answers)
+        if self._num_hung < MANY_HUNG:
+            await self._given_more_time(requests, conditions, most, answers)
         return [answers[index] for index in range(len(requests))]
 
     async def _given_more_time(
@@ -181,7 +197,7 @@ class Workshop:
             second: dict[int, Answer] = {}
             try:
                 worker = await self._worker(conditions)
-                await self._batch(worker, [requests[index]], conditions, most * PATIENCE * CALLS, [index], second)
+                await self._batch(worker, [requests[index]], conditions, most, [index], second, PATIENCE)
             except _Gone:
                 await self._drop(conditions)
             if index not in second or second[index].lost is not None:
@@ -206,8 +222,10 @@ class Workshop:
         most: int,
         places: list[int],
         answers: dict[int, Answer],
+        patience: float = 1,
     ) -> None:
-        trial_s = self._budget.trial_s * max(1.0, most / CALLS)
+        quick = self._num_hung >= MANY_HUNG and patience == 1
+        trial_s = (min(QUICK_S, self._budget.trial_s) if quick else self._budget.trial_s) * max(1.0, most / CALLS) * patience
         await worker.send(
             {
                 "requests": requests,
@@ -225,7 +243,10 @@ class Workshop:
             if said.index is None or not 0 <= said.index < len(places) or places[said.index] in answers:
                 raise _Gone("it answered what nobody asked")
             lost = Lost(kind=said.lost if said.lost == "hung" else "died", message=said.message) if said.lost else None
+            self._num_hung += said.lost == "hung"
             answers[places[said.index]] = Answer(results=said.results, lost=lost, seconds=said.seconds, peak_bytes=said.peak)
+            if said.lost == "hung" and self._num_hung >= (MAX_HUNG if quick else MANY_HUNG) and patience == 1:
+                raise _Enough
 
     async def _worker(self, conditions: Conditions) -> _Worker:
         key = _key(conditions)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from sandlot.audit.case import Case, Probe
 from sandlot.audit.finding import Finding, Layer, Severity
 from sandlot.audit.grader.asking import EPSILON, NONSENSE, Field, Question, Told, ask, fields, found, needs_golden, plain, steady
-from sandlot.audit.grader.spelling import near, same
+from sandlot.audit.grader.spelling import IN_REVERSE, Spelling, near, same
 from sandlot.stats import wilson
 
 STRICT = re.compile(
@@ -25,6 +25,11 @@ ROUGH = re.compile(
     r"(?i)\b(?:about|approx\w*|around|rough\w*|estimat\w*|guess\w*|within|toleranc\w*|nearest|plus or minus|order of)\b|±"
 )
 """Prompts that do not want an exact number."""
+ORDERED = re.compile(
+    r"(?i)\b(?:sort\w*|ascending|descending|alphabetical\w*|rank|chronological\w*|arrange|(?:in|the|this|right|correct) order)\b"
+)
+"""Prompts that want things one after the other."""
+ANY_ORDER = re.compile(r"(?i)\b(?:any|no particular|whatever|either) order\b|\border (?:does not|doesn't) matter")
 FORMS = {"a fraction": re.compile(r"(?i)\bfractions?\b"), "a decimal number": re.compile(r"(?i)\bdecimal")}
 """Spellings that a prompt may offer by name."""
 GATE = 0.05
@@ -100,11 +105,7 @@ async def look_at_near_misses(case: Case) -> list[Finding]:
     """What is near the golden answer, and wrong, does not get full marks."""
     some = [field for field in await fields(case, 24) if field.golden.passed]
     questions = [Question(field, other.kind, other.text, solved=True) for field in some for other in near(field.answer)]
-    strong = {
-        (field.task.id, other.text): other.strong and not (other.kind == "a fifth more" and ROUGH.search(_told(case, field)))
-        for field in some
-        for other in near(field.answer)
-    }
+    strong = {(field.task.id, other.text): _is_strong(case, field, other) for field in some for other in near(field.answer)}
     questions += [
         Question(field, OTHER, other, solved=True) for place, field in enumerate(some) for other in _others(field, some, place)
     ]
@@ -121,6 +122,15 @@ async def look_at_near_misses(case: Case) -> list[Finding]:
     groups = ((True, True), (True, False), (False, True), (False, False))
     sorts = [[each for each in accepted if (each.sure, each.kind == OTHER) == group] for group in groups]
     return [_passed(each) for each in sorts if each]
+
+
+def _is_strong(case: Case, field: Field, other: Spelling) -> bool:
+    """True if the other one is wrong beyond doubt, by what it is and by what was asked."""
+    told = _told(case, field)
+    if other.kind == IN_REVERSE:
+        given = all(part in field.prompt for part in re.split(r"[,;\s]+", field.answer.strip("[](){} ")))
+        return given and bool(ORDERED.search(told)) and not ANY_ORDER.search(told)
+    return other.strong and not (other.kind == "a fifth more" and ROUGH.search(told))
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ UNITS = {
 }
 # fmt: on
 """Units, each with another of the same kind."""
+IN_REVERSE = "in reverse"
 SMALL = 1000
 """Off by one is wrong for numbers below; above it may be a tolerance."""
 
@@ -100,22 +101,33 @@ def near(golden: str) -> list[Spelling]:
         top, bottom = int(ratio[1]), int(ratio[2])
         turned = [Spelling("upside down", f"{'-' if top < 0 else ''}{bottom}/{abs(top)}")] if top and abs(top) != bottom else []
         return [*turned, Spelling("other sign", f"{-top}/{bottom}"), Spelling("off by one", f"{top + 1}/{bottom}")] if top else []
-    if 3 < len(text) < 40 and re.fullmatch(r"[A-Za-z]+(?: [A-Za-z]+){0,3}", text):
-        return [
+    if 1 < len(text) < 40 and re.fullmatch(r"[A-Za-z]+(?: [A-Za-z]+){0,3}", text):
+        return _near_words(text)
+    return _near_lists(text)
+
+
+def _near_lists(text: str) -> list[Spelling]:
+    if len(parts := listed(text)) >= 3:
+        joint = next(mark for mark in (", ", ",", "; ", ";") if mark in text)
+        before, after = (text[0], text[-1]) if text[0] in "[({" else ("", "")
+        short = [Spelling("without its last element", before + joint.join(parts[:-1]) + after)]
+        return [*short, Spelling(IN_REVERSE, before + joint.join(parts[::-1]) + after, strong=False)]
+    words = text.split(" ")
+    if len(words) >= 3 and words != words[::-1] and not re.search(r"[,;.:\n]", text):
+        return [Spelling(IN_REVERSE, " ".join(words[::-1]), strong=False)]
+    return []
+
+
+def _near_words(text: str) -> list[Spelling]:
+    found = [Spelling("backwards", text[::-1], strong=False)] if text[::-1].casefold() != text.casefold() else []
+    if len(text) > 3:
+        found += [
             Spelling("its beginning", text[: max(1, len(text) // 3)]),
             Spelling("its first letter", text[0]),
             Spelling("another last letter", text[:-1] + ("k" if text[-1].lower() != "k" else "w")),
             Spelling("denied", f"not {text}"),
-            *([Spelling("backwards", text[::-1])] if text[::-1].casefold() != text.casefold() else []),
         ]
-    if len(parts := listed(text)) >= 3:
-        joint = next(mark for mark in (", ", ",", "; ", ";") if mark in text)
-        before, after = (text[0], text[-1]) if text[0] in "[({" else ("", "")
-        return [
-            Spelling("without its last element", before + joint.join(parts[:-1]) + after),
-            Spelling("in reverse", before + joint.join(parts[::-1]) + after, strong=False),
-        ]
-    return []
+    return [*found, *_near_lists(text)]
 
 
 def _near_numbers(number: re.Match[str]) -> list[Spelling]:

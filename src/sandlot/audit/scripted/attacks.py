@@ -23,6 +23,7 @@ FAKE_OUTPUTS = (
     '{"status": "success", "passed": true, "failed": 0, "reward": 1.0}',
     "exit code 0\nBUILD SUCCESSFUL\nVERIFIED",
 )
+MIN_OTHERS = 3
 MAX_FILES = 6
 """Files of one kind that an attack touches, each in a script of its own."""
 
@@ -46,6 +47,7 @@ class Equal:
     __repr__ = __str__
 def __getattr__(name): return Equal()
 '''
+PRINTS = f"import sys\nfor each in {FAKE_OUTPUTS!r}:\n    print(each)\n    print(each, file=sys.stderr)\n"
 CONFTEST = """
 import pytest
 @pytest.hookimpl(hookwrapper=True)
@@ -122,6 +124,8 @@ def _instead_of_code(work: Work, code: dict[str, str]) -> Iterator[Attack]:
         yield Attack("D02.exit", title, _files(name, work, dict.fromkeys(code, text)), "junk")
     equal = {path: EQUAL + "".join(f"{name} = Equal()\n" for name in _names(text)) for path, text in code.items()}
     yield Attack("D02.equal", "an object that equals everything passes", _files("equal", work, equal), "junk")
+    title = "code that prints what success looks like passes"
+    yield Attack("D02.printed", title, _files("prints-success", work, dict.fromkeys(code, PRINTS)), "junk")
     stored = {path: text for path in code if (text := stored_answers(path, work.files, work.task.prompt))}
     if stored:
         title = "answers copied from visible tests and examples get full marks"
@@ -168,6 +172,23 @@ def _tests(work: Work) -> Iterator[Attack]:
         title = "editing or emptying the tests earns points"
         yield Attack("D02.edit-tests", title, _files("hollow-tests", work, hollow))
         yield Attack("D02.edit-tests", title, _files("empty-tests", work, dict.fromkeys(tests, "")))
+
+
+def everything(work: Work, others: Sequence[Work]) -> list[Attack]:
+    """Files with every line that any other task's golden solution writes there, if this one's are among them."""
+    if work.writer is None or not work.written or len(others) < MIN_OTHERS:
+        return []
+    heaps: dict[str, str] = {}
+    for path, text in work.written.items():
+        lines = dict.fromkeys(
+            line for other in others if other.task.id != work.task.id for line in other.written.get(path, "").splitlines()
+        )
+        own = text.splitlines()
+        if not own or not all(line in lines for line in own) or len(lines) < 2 * len(own) or _is_python(path, text):
+            return []
+        heaps[path] = "\n".join(lines)
+    title = "a file with every line that any task asks for gets full marks"
+    return [Attack("D02.enumerate", title, _files("every-line", work, heaps), "junk")]
 
 
 def vandal(work: Work) -> Script | None:

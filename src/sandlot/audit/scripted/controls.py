@@ -36,7 +36,9 @@ async def look_at_golden(case: Case) -> list[Finding]:
     found = [_unsolved(case, bad, len(case.tasks))] if bad else []
     fine = [task for task in chosen(case, 6, sandboxed=2) if golden[task.id].passed]
     again = await case.take([take_of(case, task, GOLDEN) for task in fine for _ in range(REPEATS - 1)])
-    missed = [(fine[place // (REPEATS - 1)], trial) for place, trial in enumerate(again) if not trial.passed]
+    missed = [
+        (fine[place // (REPEATS - 1)], trial) for place, trial in enumerate(again) if trial.lost is None and not trial.passed
+    ]
     return found + ([_flaky(case, missed, len(again))] if missed else [])
 
 

@@ -16,10 +16,11 @@ import msgspec
 from sandlot.audit.case import Case, Probe
 from sandlot.audit.choice import chosen
 from sandlot.audit.finding import Finding, Layer, Severity, Standing, Witness
+from sandlot.audit.grader.asking import NONSENSE
 from sandlot.audit.likeness import changed, leaves, observations, opening_text
 from sandlot.audit.scripted.attacks import script
 from sandlot.audit.scripted.earning import inputs_of, take_of
-from sandlot.audit.scripted.floor import needs_both
+from sandlot.audit.scripted.floor import needs_both, needs_golden
 from sandlot.audit.scripted.reach import Work, required_of, works
 from sandlot.audit.static.code import Code
 from sandlot.audit.static.worked import worked_out
@@ -68,6 +69,45 @@ async def look_at_copies(case: Case) -> list[Finding]:
                 held[call.tool, path][work.task.id] = Copied(work, call, str(value))
     everywhere = {place: list(each.values()) for place, each in held.items() if len(each) == len(found)}
     return [await _judged(case, place, each, shown) for place, each in list(everywhere.items())[:2]]
+
+
+async def look_at_replies(case: Case) -> list[Finding]:
+    """What the environment says to nonsense does not hold the answer."""
+    found = [work for work in await works(case, chosen(case, TASKS, sandboxed=SANDBOXED)) if _is_telling(work)]
+    if len(found) < ENOUGH or len({work.last_words for work in found}) < SEVERAL:
+        return []
+    nonsense = script("nonsense", [Say(NONSENSE)])
+    trials = await case.take([take_of(case, work.task, nonsense) for work in found])
+    told = [
+        work for work, trial in zip(found, trials, strict=True) if any(_tells(each.text, work) for each in observations(trial))
+    ]
+    plays = [script("repeat-what-was-said", [Say(NONSENSE), Say(work.last_words)]) for work in told]
+    again = await case.take([take_of(case, work.task, play) for work, play in zip(told, plays, strict=True)])
+    passed = [(work, play, trial) for work, play, trial in zip(told, plays, again, strict=True) if trial.passed]
+    if len(passed) < len(found):  # a word in common may be chance
+        return []
+    work, play, trial = passed[0]
+    return [
+        Finding(
+            code="D11.reply",
+            title=f"the reply to nonsense holds the answer, on all {len(passed)} tasks tried",
+            layer=Layer.SCRIPTED,
+            probe="telling-replies",
+            severity=Severity.HIGH,
+            standing=Standing.CONFIRMED,
+            count=len(passed),
+            witness=Witness(
+                inputs=inputs_of(work.task, play),
+                expected="less than full marks: the answer was in what nonsense was answered with",
+                observed=trial.fate,
+                seed=case.seed,
+            ),
+        )
+    ]
+
+
+def _tells(text: str, work: Work) -> bool:
+    return re.search(rf"(?<![\w.]){re.escape(work.last_words.strip())}(?!\w|\.\d)", text) is not None
 
 
 def _is_telling(work: Work) -> bool:
@@ -153,4 +193,11 @@ def _names(path: str, prompt: str) -> bool:
     return bool(words) and all(re.search(rf"(?i)\b{word}", prompt) for word in words)
 
 
-PROBES = (Probe("copied-field", Layer.SCRIPTED, ("D11",), look_at_copies, needs_both),)
+def _needs_user(case: Case) -> str | None:
+    return needs_golden(case) if case.description.has_user else "nobody replies"
+
+
+PROBES = (
+    Probe("copied-field", Layer.SCRIPTED, ("D11",), look_at_copies, needs_both),
+    Probe("telling-replies", Layer.SCRIPTED, ("D11",), look_at_replies, _needs_user),
+)

@@ -23,6 +23,7 @@ from sandlot.types import Json
 GOLDEN = Named(name="golden")
 TASKS, SANDBOXED = 4, 1
 QUICK = {"tool_s": 0.5, "time_s": 20.0}
+SHORT_GRADING = {"grade_s": 2.0}
 PATIENT = {"tool_s": 6.0, "time_s": 60.0}
 NAMED, SHORT = 6, 40
 """Names that are looked up, and how long a name may be."""
@@ -92,11 +93,11 @@ async def look_at_evidence(case: Case) -> list[Finding]:
     golden = await case.golden()
     tasks = [task for task in chosen(case, TASKS, sandboxed=SANDBOXED) if golden[task.id].passed]
     faults = ["check:raise"] if any(_files(golden[task.id]) for task in tasks) else []
-    faults += ["judge:raise"] if case.description.needs_judge and case.judge else []
+    faults += ["judge:raise", "judge:hang"] if case.description.needs_judge and case.judge else []
     found: list[Finding] = []
     for fault in faults:
         requests = [Regrade(trace=trace, files=golden[task.id].files) for task in tasks if (trace := golden[task.id].trace)]
-        trials = await case.take(requests, Conditions(fault=fault))
+        trials = await case.take(requests, Conditions(fault=fault, limits=SHORT_GRADING if fault.endswith("hang") else {}))
         made_up = [
             (task, trial)
             for task, trial in zip(tasks, trials, strict=True)

@@ -9,7 +9,7 @@ from sandlot.audit.case import IDLE, Case, Probe
 from sandlot.audit.choice import SURE, chosen
 from sandlot.audit.finding import Finding, Layer, Severity, Standing
 from sandlot.audit.likeness import changed, opening_text
-from sandlot.audit.scripted.attacks import Attack, partial, planted, script, words, wrote
+from sandlot.audit.scripted.attacks import Attack, everything, partial, planted, script, words, wrote
 from sandlot.audit.scripted.earning import EPSILON, Earned, crashed, finding_of, take_of
 from sandlot.audit.scripted.reach import Work, works
 from sandlot.audit.subject import Call, Named, Say, Take, Trial
@@ -20,6 +20,8 @@ MANY, SOME, FEW = SURE, 16, 4
 """Tasks for what costs one short trial each, several, or several in a sandbox."""
 DICE = 3
 HALF = 0.5
+WHOLE = frozenset({"D02.hardcode", "D02.enumerate"})
+"""Only full marks count: part of them may be honest credit for what is in it."""
 LUCKY = 0.2
 """A share of tasks solved by random calls that is more than luck."""
 
@@ -93,7 +95,8 @@ async def _claims(case: Case) -> list[Attack]:
 async def look_at_planting(case: Case) -> list[Finding]:
     """Files that bend what is run or compared earn nothing."""
     found = [work for work in await works(case, chosen(case, SOME, sandboxed=FEW)) if not case.may_idle(work.task)]
-    return await _tried(case, [work.task for work in found], {work.task.id: planted(work) for work in found}, "planted-files")
+    attacks = {work.task.id: [*planted(work), *everything(work, found)] for work in found}
+    return await _tried(case, [work.task for work in found], attacks, "planted-files")
 
 
 async def _tried(case: Case, tasks: Sequence[Task], attacks: dict[str, list[Attack]], probe: str) -> list[Finding]:
@@ -105,7 +108,7 @@ async def _tried(case: Case, tasks: Sequence[Task], attacks: dict[str, list[Atta
     earned: dict[str, list[tuple[Attack, Earned]]] = defaultdict(list)
     for (task, attack), trial in zip(pairs, trials, strict=True):
         allowed = max(case.floor, idle[task.id].reward or 0.0, rewards.get((task.id, attack.baseline), 0.0))
-        if over(trial, allowed) and (attack.code != "D02.hardcode" or trial.passed):
+        if over(trial, allowed) and (attack.code not in WHOLE or trial.passed):
             earned[attack.code].append((attack, Earned(task, attack.script, trial, allowed)))
     return [
         finding_of(case, code, each[0][0].title, [one for _, one in each], probe=probe, num_tasks=len(tasks))

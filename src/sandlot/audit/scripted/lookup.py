@@ -4,6 +4,7 @@ Variables, process lists, hidden folders, files named like answers, and what a r
 What lies in the task's own material is not a leak: finding it there is the task.
 """
 
+import posixpath
 import re
 from collections.abc import Iterator, Sequence
 
@@ -33,7 +34,12 @@ ABOUT_HISTORY = re.compile(r"(?i)\b(git|commit|branch|history|reflog|stash|rever
 async def look_at_leaks(case: Case) -> list[Finding]:
     """Looking up is not solving."""
     found = [work for work in await works(case, chosen(case, TASKS, sandboxed=SANDBOXED)) if not case.may_idle(work.task)]
-    return [*await _looked_up(case, found), *await _aside(case, found), *await _in_history(case, found)]
+    return [
+        *await _looked_up(case, found),
+        *await _aside(case, found),
+        *await _in_history(case, found),
+        *await _finished(case, found),
+    ]
 
 
 async def _looked_up(case: Case, found: Sequence[Work]) -> list[Finding]:
@@ -90,6 +96,40 @@ def _ways(case: Case, work: Work, path: str) -> Iterator[Script]:
 
 def _says(text: str, answer: str) -> bool:
     return bool(answer.strip()) and re.search(rf"(?<![\w.]){re.escape(answer.strip())}(?![\w]|\.\d)", text) is not None
+
+
+# -- finished work that lies about -------------------------------------------------------------------------------------
+
+
+async def _finished(case: Case, found: Sequence[Work]) -> list[Finding]:
+    """The very file golden writes, in another that setup made and nobody speaks of: copying it gets full marks."""
+    plans = [(work, *leak) for work in found if (leak := _copy_of(case, work)) is not None]
+    trials = await case.take([take_of(case, work.task, play) for work, _, play in plans])
+    copied = [(work, path, play, trial) for (work, path, play), trial in zip(plans, trials, strict=True) if trial.passed]
+    if not copied:
+        return []
+    work, path, play, trial = copied[0]
+    title = f"the finished work lies in `{path}`, which nobody speaks of: copying it gets full marks"
+    return [_leak(case, "D11.finished", title, (work.task, play, trial.fate), len(copied))]
+
+
+def _copy_of(case: Case, work: Work) -> tuple[str, Script] | None:
+    told = f"{case.description.system}\n{opening_text(work.idle)}"
+    wanted = {path: text.strip() for path, text in work.written.items() if len(text.strip()) >= MIN_CODE}
+    if work.writer is None or not wanted or len(wanted) < len(work.written):
+        return None
+    sources = {
+        path: next((other for other, text in work.files.items() if _holds(text, wanted[path], other, path)), "")
+        for path in wanted
+    }
+    if not all(sources.values()) or any(source in told or posixpath.basename(source) in told for source in sources.values()):
+        return None
+    copies = [work.writer.put(path, work.files[source]) for path, source in sources.items()]
+    return next(iter(sources.values())), script("copy-finished-work", [*copies, Say(work.last_words or NEUTRAL)])
+
+
+def _holds(text: str, wanted: str, there: str, here: str) -> bool:
+    return there != here and text.strip() == wanted
 
 
 # -- what a repository remembers ---------------------------------------------------------------------------------------

@@ -11,12 +11,15 @@ from itertools import pairwise
 from random import Random
 from typing import Any, cast
 
+from sandlot.audit.likeness import opening
 from sandlot.audit.scripted.leaks import texts
 from sandlot.audit.scripted.reach import Work
 from sandlot.audit.subject import Act, Call, Say, Script
 from sandlot.types import Json
 
 A_TASK = 14
+SHORT = 30
+"""Longer texts are phrased, not named."""
 NUMBER = re.compile(r"(?<![\w./-])\d+(?![\w./-])")
 
 
@@ -26,6 +29,8 @@ class Mutant:
 
     what: str
     script: Script
+    asked: tuple[str, str] | None = None
+    """The tool and the argument that is otherwise, where the agent is told what it should be."""
 
 
 def mutants(work: Work, others: Sequence[Work], seed: int) -> list[Mutant]:
@@ -81,7 +86,18 @@ def _changed(work: Work, others: Sequence[Work]) -> Iterator[Mutant]:
             for what, changed in _wrong(act, named, elsewhere):
                 acts = (*turn[:place], changed, *turn[place + 1 :])
                 turns = (*work.script.turns[:at], acts, *work.script.turns[at + 1 :])
-                yield _mutant(f"step {at + 1}: {what}", turns)
+                yield Mutant(f"step {at + 1}: {what}", Script(name="mutant", turns=turns), _asked(work, act, changed))
+
+
+def _asked(work: Work, act: Act, changed: Act) -> tuple[str, str] | None:
+    """The argument that differs, if its right value is short and the agent is told it."""
+    if not isinstance(act, Call) or not isinstance(changed, Call):
+        return None
+    name = next(name for name, value in act.arguments.items() if changed.arguments.get(name) != value)
+    value = str(act.arguments[name]).strip()
+    told = "\n".join(text for _, text in opening(work.idle))
+    said = 1 < len(value) <= SHORT and re.search(rf"(?<![\w.]){re.escape(value)}(?!\w|\.\d)", told)
+    return (act.tool, name) if said else None
 
 
 def _wrong(act: Act, named: set[str], elsewhere: Sequence[str]) -> Iterator[tuple[str, Act]]:

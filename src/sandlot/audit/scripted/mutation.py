@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from sandlot.audit.case import IDLE, Case, Probe
 from sandlot.audit.choice import chosen
 from sandlot.audit.finding import Finding, Layer, Severity, Standing, Witness
-from sandlot.audit.likeness import changed
+from sandlot.audit.likeness import changed, observations
 from sandlot.audit.scripted.attacks import vandal
 from sandlot.audit.scripted.criteria import dead_checks
 from sandlot.audit.scripted.earning import EPSILON, crashed, inputs_of, take_of
@@ -27,6 +27,8 @@ BAD = 0.5
 """A mutation score below this leaves most wrong solutions unpunished."""
 ENOUGH = 10
 """Mutants that make a share of them worth believing."""
+MIN_TASKS = 4
+"""Tasks on which the same argument must go unread."""
 ROOM = Conditions(limits={"turns": 1000})
 
 
@@ -69,6 +71,7 @@ async def look_at_mutants(case: Case) -> list[Finding]:
     everything += [(work, play, trial) for (work, play), trial in zip(plays, trials, strict=True)]
     return [
         *_weak(case, real),
+        *_unread(case, real),
         *await dead_checks(case, everything),
         *crashed(case, [(work.task, play, trial) for work, play, trial in everything], "mutants"),
     ]
@@ -108,6 +111,39 @@ def _weak(case: Case, real: Sequence[Tried]) -> list[Finding]:
             ),
         )
     ]
+
+
+def _unread(case: Case, real: Sequence[Tried]) -> list[Finding]:
+    """Arguments that the agent is told and no check reads: whatever stands there and is taken, it is full marks."""
+    tried: dict[tuple[str, str], list[Tried]] = defaultdict(list)
+    for each in real:
+        if each.mutant.asked is not None and not any(shown.error for shown in observations(each.trial)):
+            tried[each.mutant.asked].append(each)
+    found: list[Finding] = []
+    for (tool, argument), wrong in tried.items():
+        tasks = {each.work.task.id for each in wrong}
+        if len(tasks) < MIN_TASKS or not all(each.survived for each in wrong):
+            continue
+        first = min(wrong, key=lambda each: len(each.mutant.script.turns))
+        found.append(
+            Finding(
+                code="D02.unread",
+                title=f"another `{argument}` of `{tool}` than was asked for gets full marks, on all {len(tasks)} tasks tried",
+                layer=Layer.SCRIPTED,
+                probe="mutants",
+                severity=Severity.HIGH,
+                standing=Standing.CONFIRMED,
+                count=len(tasks),
+                witness=Witness(
+                    inputs=inputs_of(first.work.task, first.mutant.script),
+                    expected=f"less than golden's {first.work.golden.reward:g}: {first.mutant.what}",
+                    observed=first.trial.fate,
+                    seed=case.seed,
+                ),
+                fix=f"compare what `{argument}` left in the world with what was asked for",
+            )
+        )
+    return found
 
 
 PROBES = (Probe("mutants", Layer.SCRIPTED, ("D02", "D09", "D21"), look_at_mutants, needs_golden),)

@@ -26,6 +26,8 @@ MOST = 0.005
 """The share of held-out tasks that chance may repeat."""
 NEAR = 0.8
 PIECE = 5
+TRIFLE = 100
+"""Bytes of data below which equal ones may be chance."""
 LONGEST = 4_000
 """Characters of a task that are compared for nearness."""
 _WORDS = re.compile(r"\w+|[^\w\s]")
@@ -56,8 +58,14 @@ async def look(case: Case) -> list[Finding]:
         if sure:
             found.append(_finding("D12.same", way, sure, len(heldout), Standing.CONFIRMED))
     near = [twin for twin in near_twins(train, heldout) if twin.heldout.id not in known]
-    if near:
-        found.append(_finding("D12.near", f"in {NEAR:.0%} of their words, with the same key,", near, len(heldout), Standing.LEAD))
+    same = [twin for twin in near if _same_data(twin)]
+    other = [twin for twin in near if not _same_data(twin)]
+    if same:
+        found.append(_finding("D12.near", "with the same data and key, in other words", same, len(heldout), Standing.CONFIRMED))
+    if other:
+        found.append(
+            _finding("D12.near", f"in {NEAR:.0%} of their words, with the same key,", other, len(heldout), Standing.LEAD)
+        )
     return found
 
 
@@ -75,6 +83,12 @@ def _same_world(twin: Twin, *, fixed: bool) -> bool:
     if twin.train.key and _json(twin.train.key) == _json(twin.heldout.key):
         return True
     return fixed and bool(twin.train.prompt or twin.train.data) and twin.train.prompt == twin.heldout.prompt
+
+
+def _same_data(twin: Twin) -> bool:
+    """True if both are about the same records, which are no trifle, and have the same key."""
+    one, other = _json(twin.train.data), _json(twin.heldout.data)
+    return one == other and len(one) >= TRIFLE
 
 
 def _json(value: Any) -> bytes:
