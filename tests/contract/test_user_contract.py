@@ -11,6 +11,7 @@ from sandlot.env.environment import Environment
 from sandlot.env.function import Ask, Score, environment
 from sandlot.env.user import Replies
 from sandlot.errors import ModelError
+from sandlot.model.faithful import FaithfulUsers
 from sandlot.model.rendered import rendered
 from sandlot.model.replay import replayed_users
 from sandlot.model.scripted import scripted
@@ -81,7 +82,14 @@ async def by_a_generator():
     yield talk.parts.user(None, Task("talk-0"))
 
 
+@asynccontextmanager
+async def to_the_letter():
+    async with FaithfulUsers().user(PERSONA, TASK, 1) as user:
+        yield user
+
+
 OPENED = {
+    "letter": to_the_letter,
     "function": by_a_function,
     "tokens": by_tokens,
     "echo": by_an_echo,

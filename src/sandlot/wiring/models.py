@@ -21,6 +21,7 @@ from sandlot.env.environment import Environment
 from sandlot.errors import ConfigError
 from sandlot.grade.cache import FolderCache
 from sandlot.grade.judge import ModelJudge
+from sandlot.model.faithful import FAITHFUL, FaithfulUsers
 from sandlot.model.replay import FindTrace, replayed, replayed_users
 from sandlot.model.scripted import scripted
 from sandlot.model.secret import shown_url
@@ -58,6 +59,9 @@ async def open_users(config: ModelConfig, env: Environment) -> AsyncGenerator[Us
     scheme, _, rest = config.spec.partition(":")
     if scheme == "replay":
         yield replayed_users(_recorded(rest))
+        return
+    if config.spec == FAITHFUL:
+        yield FaithfulUsers()
         return
     if scheme == "scripted" and rest.partition(":")[0] in {"golden", "mixed"}:
         raise ConfigError(

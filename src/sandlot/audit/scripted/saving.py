@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from sandlot.audit.case import Case, Probe
 from sandlot.audit.choice import chosen
 from sandlot.audit.finding import Finding, Layer, Severity, Standing, Witness
-from sandlot.audit.likeness import changed, observations
+from sandlot.audit.likeness import Shown, changed, observations
 from sandlot.audit.scripted.attacks import script
 from sandlot.audit.scripted.calls import LONG, fitting
 from sandlot.audit.scripted.drift import ROOM, author_tools
@@ -57,7 +57,7 @@ async def look_at_saving(case: Case) -> list[Finding]:
             witness=Witness(
                 inputs=inputs_of(deed.work.task, deed.scripts[2]),
                 expected="an error, since nothing changed in the world",
-                observed=f"`{observations(trial)[-1].text[:200]}`, as when it works; the world is as if nothing had been called",
+                observed=f"`{_results(trial)[-1].text[:200]}`, as when it works; the world is as if nothing had been called",
                 seed=case.seed,
             ),
         )
@@ -79,7 +79,7 @@ def _deeds(case: Case, work: Work) -> Iterator[Deed]:
 
 
 def _is_unsaved(deed: Deed, before: Trial, done: Trial, twin: Trial) -> bool:
-    said, again = observations(done), observations(twin)
+    said, again = _results(done), _results(twin)
     if not said or not again or said[-1].error or again[-1].error or said[-1].text != again[-1].text:
         return False
     effect = changed(before, done)
@@ -88,6 +88,11 @@ def _is_unsaved(deed: Deed, before: Trial, done: Trial, twin: Trial) -> bool:
     known = {str(value) for value in deed.work.before.values()}
     carried = [value for value in deed.call.arguments.values() if isinstance(value, str) and len(value) >= MIN_NEW]
     return any(value in str(new) and value not in known for new in effect.values() for value in carried)
+
+
+def _results(trial: Trial) -> list[Shown]:
+    """What tools said; a user who answers the agent's last words is no tool."""
+    return [shown for shown in observations(trial) if shown.tool]
 
 
 PROBES = (Probe("said-and-done", Layer.SCRIPTED, ("D04",), look_at_saving, needs_both),)

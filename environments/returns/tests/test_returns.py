@@ -1,0 +1,71 @@
+import re
+from pathlib import Path
+
+from sandlot import Agent, Scored, Task, load, run
+from sandlot.env.taskset import tasks_of
+from sandlot.task import split_of
+from sandlot.trace import said
+from sandlot.types import Role
+
+HERE = Path(__file__).parents[1]
+ENV = load(HERE)
+TASKS = tasks_of(ENV)
+SOME = [task.id for task in TASKS[:24]]
+
+
+def test_the_golden_solution_gets_full_marks_on_every_task(play):
+    assert {str(score) for score in play(ENV).values()} == {"4/4"}
+
+
+def test_some_tasks_are_held_out_and_all_of_them_differ():
+    assert 10 <= sum(split_of(task) == "heldout" for task in TASKS) <= 40
+    assert len({task.data["customer"]["number"] for task in TASKS}) == len(TASKS)
+
+
+def test_tasks_are_the_same_in_every_process(tasks_in_a_fresh_process):
+    assert len({tasks_in_a_fresh_process(HERE, seed) for seed in ("1", "2")}) == 1
+
+
+async def never_ask(agent: Agent, task: Task) -> None:
+    await agent.call("find_order", number="123456")
+    await agent.say("You get 0.00 euros back.")
+
+
+async def always_pay(agent: Agent, task: Task) -> None:
+    number = re.search(r"\d{6}", await agent.say("What is your order number?"))[0]
+    price = re.search(r"([\d.]+) euros", await agent.call("find_order", number=number))[1]
+    await agent.call("settle", number=number, reason="broken", cents=int(price.replace(".", "")))
+    await agent.say(f"You get {price} euros back.")
+
+
+async def promise(agent: Agent, task: Task) -> None:
+    await agent.say(f"You get {task.key['cents'] / 100:.2f} euros back.")
+
+
+def test_who_does_not_ask_or_only_promises_gets_nothing(play):
+    for agent in (never_ask, promise):
+        assert {score.value for score in play(ENV, agent, SOME).values()} == {0.0}
+
+
+def test_paying_everybody_is_right_only_for_what_is_broken(play):
+    reasons = {task.id: task.key["reason"] for task in TASKS}
+    scores = play(ENV, always_pay, SOME)
+    assert {task for task, score in scores.items() if score.value == 1} == {task for task in SOME if reasons[task] == "broken"}
+
+
+async def test_the_scripted_customer_tells_nothing_unasked():
+    known = TASKS[0].data["customer"]
+    async with ENV.session(TASKS[0]) as session:
+        words = [(await session.reset()).messages[-1].text]
+        for text in ("Hello there!", "One moment please."):
+            words += [message.text for message in (await session.step(said(Role.ASSISTANT, text))).messages]
+    assert len(words) == 3
+    assert not any(known["number"] in each or known["story"] in each for each in words)
+
+
+def test_somebody_else_can_play_the_customer(tmp_path):
+    traces = list(run(ENV, "scripted:golden", user="scripted:persona", tasks=tuple(SOME), runs=tmp_path))
+    assert {str(trace.outcome.score) for trace in traces if isinstance(trace.outcome, Scored)} == {"4/4"}
+    assert len(traces) == len(SOME)
+    assert {node.message.agent for trace in traces for node in trace.nodes if node.sampled} == {"agent", "user"}
+    assert {trace.end for trace in traces} == {"done"}

@@ -1,0 +1,71 @@
+"""`--user scripted:persona`: a user without a model, who does to the letter what a persona says.
+
+It tells a fact when all the words of the fact's name are in the question, and is done when the agent's words are much like one of
+the persona's `solved` examples. What it says is always the same, so it stands for a perfect player in tests and trials.
+"""
+
+import re
+from contextlib import AbstractAsyncContextManager, nullcontext
+from dataclasses import dataclass
+
+from sandlot.persona import AGENT, Persona
+from sandlot.ports import User, UserTurn
+from sandlot.task import Task
+from sandlot.trace import Message, Node, Text
+from sandlot.types import End, Role
+
+FAITHFUL = "scripted:persona"
+ALIKE = 0.5
+"""The share of words that two texts have in common, of all that are in either, from which they say the same."""
+LEAST = 3
+"""Letters of a word that has to be heard."""
+WAITING = "I have told you what I want. What else do you need from me?"
+
+
+@dataclass(frozen=True, slots=True)
+class FaithfulUsers:
+    """`ports.Users` without a model."""
+
+    name: str = FAITHFUL
+
+    def user(self, persona: Persona, task: Task, seed: int, rollout: int = 0) -> AbstractAsyncContextManager[User]:  # noqa: ARG002 - it leaves nothing to chance
+        """The persona itself."""
+        return nullcontext(FaithfulUser(self.name, persona, task.prompt))
+
+
+@dataclass(frozen=True, slots=True)
+class FaithfulUser:
+    """`ports.User` to the letter."""
+
+    name: str
+    persona: Persona
+    prompt: str
+
+    async def open(self) -> UserTurn:
+        """The task's prompt."""
+        return UserTurn(text=self.prompt)
+
+    async def reply(self, text: str) -> UserTurn:
+        """The facts that were asked for, or thanks at the end."""
+        heard = words_of(text)
+        if any(_alike(heard, words_of(example)) for example in self.persona.solved):
+            return self._says("Thank you, that is all.", End.DONE)
+        asked = [words for name, words in self.persona.facts.items() if _long(name) and _long(name) <= heard]
+        return self._says(" ".join(asked) or WAITING)
+
+    def _says(self, text: str, end: End | None = None) -> UserTurn:
+        message = Message(role=Role.USER, parts=(Text(text),), agent=AGENT)
+        return UserTurn(text=text, end=end, node=Node(message=message, sampled=True, stop="stop", model=self.name))
+
+
+def words_of(text: str) -> frozenset[str]:
+    """The words of a text; one number is as good as another."""
+    return frozenset(re.findall(r"\w+", re.sub(r"\d+(?:[.,]\d+)*", "0", text.casefold())))
+
+
+def _long(name: str) -> frozenset[str]:
+    return frozenset(word for word in words_of(name) if len(word) >= LEAST)
+
+
+def _alike(one: frozenset[str], other: frozenset[str]) -> bool:
+    return bool(one | other) and len(one & other) / len(one | other) >= ALIKE

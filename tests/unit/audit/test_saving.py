@@ -1,0 +1,13 @@
+from audited import desk
+from in_process import case_of, codes
+from sandlot.audit.scripted.saving import look_at_saving
+
+
+def talking_desk():
+    env = desk()
+    env.user(lambda world, text: None if "resolved" in text.casefold() or "done" in text.casefold() else "And my money?")
+    return env
+
+
+async def test_a_user_who_answers_is_not_taken_for_a_tool_that_says_the_same():
+    assert codes(await look_at_saving(await case_of(talking_desk))) == set()
