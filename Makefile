@@ -7,7 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PYTHONDONTWRITEBYTECODE = 1
 
-.PHONY: install demo gallery test test-system test-vllm test-trl test-gym check format docs bench clean
+.PHONY: install demo gallery test test-system test-vllm test-trl test-trackers test-gym check format docs bench clean
 
 install: $(VENV)/installed
 
@@ -46,6 +46,10 @@ gallery: install
 # TRL and verl on our exports, and TRL's GRPO on our environments, each in a venv of its own: 10 GB and minutes the first time.
 test-trl: install
 	@sh tests/foreign/trl.sh $(BIN)
+
+# The trackers that are too large for our own tests, MLflow and wandb offline, in a venv of its own: 400 MB the first time.
+test-trackers: install
+	@sh tests/foreign/trackers.sh $(BIN)
 
 # Audits real Gymnasium environments, installed in a venv of its own outside this folder.
 test-gym: install

@@ -29,6 +29,10 @@ def train(
     curriculum: Annotated[
         Path | None, Option("--curriculum", metavar="FILE", help="Train on the tasks that `sandlot calibrate` wrote here.")
     ] = None,
+    tracker: Annotated[
+        str | None,
+        Option("--track", metavar="TRACKER", help="Also tell `tensorboard`, `mlflow` or `wandb` (offline), or an installed one."),
+    ] = None,
     require_audit: Annotated[
         bool, Option("--require-audit", help="Refuse an environment that `sandlot audit` has not called SHIP, as it is now.")
     ] = False,
@@ -46,7 +50,7 @@ def train(
     from sandlot.train.recipe import load_recipe  # noqa: PLC0415 - as above
     from sandlot.train.train import train as follow  # noqa: PLC0415 - as above
 
-    changed = {"steps": steps, "seed": seed, "curriculum": curriculum}
+    changed = {"steps": steps, "seed": seed, "curriculum": curriculum, "tracker": tracker}
     made = load_recipe(recipe).but(**{name: value for name, value in changed.items() if value is not None})
     if require_audit:
         _require_audit(made.env, runs)

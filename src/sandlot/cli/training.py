@@ -121,6 +121,12 @@ class Lines(Watcher):
         """Say that earlier weights are in place."""
         self._console.print(f"[yellow]the score fell: version {version} goes on from the weights of version {best}[/]")
 
+    def untracked(self, tracker: str, reason: str) -> None:
+        """Say that figures go to the run's folder only."""
+        self._console.print(
+            f"[yellow]tracker `{escape(tracker)}` is left out from here on: {escape(reason)}; progress.jsonl has everything[/]"
+        )
+
 
 def step_line(step: Learned, heldout: str, *, alarmed: bool = False) -> str:
     """One step in one line."""

@@ -118,3 +118,6 @@ class Watcher:
 
     def went_back(self, version: int, best: int) -> None:
         """Weights of an earlier version are in place again."""
+
+    def untracked(self, tracker: str, reason: str) -> None:
+        """A tracker failed and is left out from here on; the training goes on."""

@@ -73,6 +73,8 @@ class Recipe:
     """CPU threads for sampling and learning; None leaves it to torch."""
     seed: int = 0
     device: str = "cpu"
+    tracker: str | None = None
+    """Where figures go besides the run's folder: `tensorboard`, `mlflow`, `wandb` (offline), or one that a package brings."""
     curriculum: tuple[str, ...] | str | Path = ()
     """Train on these tasks only: ids, or the path of the `curriculum.json` that `sandlot calibrate` wrote."""
     select: Callable[[Task], bool] | None = None
@@ -106,7 +108,7 @@ class Recipe:
 
 
 FILE = "recipe.json"
-PACE = ("steps", "at_once", "threads", "device", "sandbox", "server")
+PACE = ("steps", "at_once", "threads", "device", "sandbox", "server", "tracker")
 """Fields that a run may be continued with changed: they do not change what a step learns."""
 
 

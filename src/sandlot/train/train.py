@@ -22,6 +22,7 @@ from sandlot.train.progress import Progress
 from sandlot.train.ranks import leads, open_ranks
 from sandlot.train.recipe import Recipe
 from sandlot.train.report import write_report
+from sandlot.train.tracking import tracked
 
 
 def train(recipe: Recipe, *, run: str | Path | None = None, watch: Watcher | None = None) -> Progress:
@@ -41,7 +42,8 @@ def train(recipe: Recipe, *, run: str | Path | None = None, watch: Watcher | Non
 async def train_async(recipe: Recipe, path: Path, watch: Watcher | None = None) -> Progress:
     """As `train`, in a loop that is there."""
     started_s, cpu_s = time.monotonic(), cpu_seconds()
-    progress = await learn(recipe, path, watch)
+    with tracked(recipe, path, watch or Watcher()) as watcher:
+        progress = await learn(recipe, path, watcher)
     sitting = Sitting(
         wall_s=time.monotonic() - started_s,
         cpu_s=cpu_seconds() - cpu_s,

@@ -1,0 +1,63 @@
+"""MLflow: a database file in the run's folder, or the store that `mlflow:URI` names.
+
+The plain client is used, which writes what it is told: the one that everybody calls also notes the user, the command line and the
+state of the git repository.
+"""
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from sandlot.errors import ConfigError
+from sandlot.train.trackers.package import required
+from sandlot.train.tracking import Settings, Tracker
+
+EXPERIMENT = "sandlot"
+OWN = "sandlot.run"
+"""The tag by which a run that goes on is found again."""
+
+
+def open_mlflow(rest: str, run: Path) -> Tracker:
+    """`mlflow` or `mlflow:URI`."""
+    if urlsplit(rest).password is not None:
+        raise ConfigError(
+            "tracker `mlflow:...`: the address holds a password, which would be written down with the recipe; leave it out "
+            "and set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD"
+        )
+    package = required("mlflow.tracking", "mlflow")
+    run.mkdir(parents=True, exist_ok=True)
+    return Mlflow(package.MlflowClient(tracking_uri=rest or f"sqlite:///{run.resolve() / 'mlflow.db'}"), run)
+
+
+class Mlflow:
+    """A client of one store."""
+
+    def __init__(self, client: Any, run: Path) -> None:
+        self._client, self._place = client, str(run.resolve())
+        self._run = ""
+
+    def begin(self, name: str, settings: Settings, version: int) -> None:
+        """The run of an earlier sitting goes on."""
+        found: Any = self._client.get_experiment_by_name(EXPERIMENT)
+        experiment: str = found.experiment_id if found else self._client.create_experiment(EXPERIMENT)
+        earlier: Any = self._client.search_runs([experiment], f"tags.`{OWN}` = '{self._place}'") if version else []
+        if earlier:
+            self._run = earlier[0].info.run_id
+            self._client.update_run(self._run, status="RUNNING")
+            return
+        self._run = self._client.create_run(experiment, run_name=name, tags={OWN: self._place}).info.run_id
+        for key, value in settings.items():
+            self._client.log_param(self._run, key, value)
+
+    def note(self, version: int, figures: Mapping[str, float]) -> None:
+        """A metric each."""
+        entity = required("mlflow.entities", "mlflow")
+        now = int(time.time() * 1000)
+        self._client.log_batch(self._run, metrics=[entity.Metric(name, value, now, version) for name, value in figures.items()])
+
+    def end(self) -> None:
+        """The run is marked as finished; one that goes on is opened again."""
+        if self._run:
+            self._client.set_terminated(self._run)

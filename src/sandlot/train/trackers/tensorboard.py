@@ -1,0 +1,41 @@
+"""TensorBoard: event files in the run's folder, or where `tensorboard:DIR` says."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from sandlot.train.trackers.package import required
+from sandlot.train.tracking import Settings, Tracker
+
+
+def open_tensorboard(rest: str, run: Path) -> Tracker:
+    """`tensorboard` or `tensorboard:DIR`."""
+    required("tensorboard", "tensorboard")
+    return TensorBoard(Path(rest) if rest else run / "tensorboard")
+
+
+class TensorBoard:
+    """A writer of event files."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._writer: Any = None
+
+    def begin(self, name: str, settings: Settings, version: int) -> None:
+        """Figures of later versions, from a sitting that was killed, are purged."""
+        from torch.utils.tensorboard import SummaryWriter  # noqa: PLC0415 - the package is an extra
+
+        self._writer = SummaryWriter(str(self._folder), purge_step=version + 1 if version else None)
+        table = "\n".join(f"| {key} | {value} |" for key, value in {"name": name, **settings}.items())
+        self._writer.add_text("settings", f"| | |\n|---|---|\n{table}", version)
+
+    def note(self, version: int, figures: Mapping[str, float]) -> None:
+        """A scalar each."""
+        for name, value in figures.items():
+            self._writer.add_scalar(name, value, version)
+        self._writer.flush()
+
+    def end(self) -> None:
+        """Everything is in the files."""
+        if self._writer is not None:
+            self._writer.close()

@@ -1,0 +1,55 @@
+"""Weights & Biases, offline: files in the run's folder that `wandb sync` uploads when a person decides to.
+
+Everything the package would gather by itself is off: the console, the git repository, the code, the machine.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from sandlot.errors import ConfigError
+from sandlot.train.trackers.package import required
+from sandlot.train.tracking import Settings, Tracker
+from sandlot.types import digest
+
+
+def open_wandb(rest: str, run: Path) -> Tracker:
+    """`wandb` or `wandb:PROJECT`."""
+    if rest and not rest.replace("-", "").replace("_", "").isalnum():
+        raise ConfigError(f"tracker `wandb:{rest}`: write `wandb:PROJECT`, a name of letters, digits, `-` and `_`")
+    return Wandb(required("wandb", "wandb"), rest or "sandlot", run)
+
+
+class Wandb:
+    """A run of the package."""
+
+    def __init__(self, package: Any, project: str, run: Path) -> None:
+        self._package, self._project, self._place = package, project, run
+        self._run: Any = None
+
+    def begin(self, name: str, settings: Settings, version: int) -> None:
+        """A folder for each sitting and one id for all: an upload with `--append` joins them."""
+        folder = self._place / "wandb" / f"after-{version:06d}"
+        folder.mkdir(parents=True, exist_ok=True)
+        quiet = self._package.Settings(
+            console="off", disable_git=True, disable_code=True, save_code=False, disable_job_creation=True, silent=True,
+            x_disable_stats=True, x_disable_meta=True, x_disable_machine_info=True, host="-",
+        )  # fmt: skip
+        self._run = self._package.init(
+            project=self._project,
+            name=name,
+            id=digest(str(self._place.resolve()).encode())[:16],
+            mode="offline",
+            dir=str(folder),
+            config=dict(settings),
+            settings=quiet,
+        )
+
+    def note(self, version: int, figures: Mapping[str, float]) -> None:
+        """One row for each version; what is noted of it later joins it."""
+        self._run.log(dict(figures), step=version)
+
+    def end(self) -> None:
+        """Everything is in the files."""
+        if self._run is not None:
+            self._run.finish()

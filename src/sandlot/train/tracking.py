@@ -1,0 +1,207 @@
+"""Trackers: where the figures of a training run go besides its own folder, by plug-in.
+
+A tracker is told of figures and of a few settings, and of nothing else: no prompt, no trace, no address, no variable of the
+environment. It is opened before any work is done, so that a missing package is heard of at once; from then on it works in a
+thread of its own, and one that fails or hangs is left out with a warning while the training goes on. Packages bring their own
+under the entry point group `sandlot.trackers`.
+"""
+
+import logging
+import math
+import queue
+import threading
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Protocol
+
+from sandlot.errors import HarnessError, SandlotError, boundary
+from sandlot.run.watch import Alarm
+from sandlot.trace import TraceRow
+from sandlot.train.loop import Training, Watcher
+from sandlot.train.progress import Learned, Measured, Progress
+from sandlot.train.recipe import Recipe
+from sandlot.wiring.parts import opener
+
+log = logging.getLogger(__name__)
+
+END_S = 20.0
+"""How long a tracker may take to write what it still has when the run is over."""
+BEHIND = 1000
+"""Notes that may wait for it; one further behind hangs."""
+
+Settings = Mapping[str, str | int | float]
+"""A run's settings in plain words."""
+
+
+class Tracker(Protocol):
+    """Keeps figures somewhere. Called from one thread, in this order; may raise whatever it likes."""
+
+    def begin(self, name: str, settings: Settings, version: int) -> None:
+        """A run starts, or goes on after this version: figures of later ones, from a sitting that was killed, are void."""
+        ...
+
+    def note(self, version: int, figures: Mapping[str, float]) -> None:
+        """Figures at a version: finite numbers under names such as `train/reward`."""
+        ...
+
+    def end(self) -> None:
+        """Nothing more will come in this sitting; also called when nothing came at all."""
+        ...
+
+
+def open_tracker(spec: str, path: Path) -> Tracker:
+    """The tracker that `name` or `name:rest` means for a run that lies in `path`; `ConfigError` says what is missing."""
+    from sandlot.train.trackers.mlflow import open_mlflow  # noqa: PLC0415 - they know this module's words
+    from sandlot.train.trackers.tensorboard import open_tensorboard  # noqa: PLC0415 - as above
+    from sandlot.train.trackers.wandb import open_wandb  # noqa: PLC0415 - as above
+
+    ready = {"tensorboard": open_tensorboard, "mlflow": open_mlflow, "wandb": open_wandb}
+    make, rest = opener("trackers", ready, spec)
+    return make(rest, path)
+
+
+@contextmanager
+def tracked(recipe: Recipe, path: Path, watch: Watcher) -> Generator[Watcher]:
+    """A watcher that also tells the recipe's tracker, if it names one."""
+    if recipe.tracker is None:
+        yield watch
+        return
+    tracking = Tracking(recipe.tracker, open_tracker(recipe.tracker, path), watch)
+    try:
+        yield tracking
+    finally:
+        tracking.close()
+
+
+class Tracking(Watcher):
+    """Passes everything on to a watcher, and the figures to a tracker."""
+
+    def __init__(self, spec: str, tracker: Tracker, watch: Watcher) -> None:
+        self._name, self._tracker, self._watch = spec.partition(":")[0], tracker, watch
+        self._orders: queue.Queue[Callable[[], None] | None] = queue.Queue(BEHIND)
+        self._failure: str | None = None
+        """Set by the thread, which ends with it; told by the loop's own."""
+        self._told = False
+        self._thread = threading.Thread(target=self._work, name="sandlot-tracker", daemon=True)
+        self._thread.start()
+
+    # -- what the loop says --------------------------------------------------------------------------------------------
+
+    def begin(self, run: Training, progress: Progress) -> None:
+        """Begin, and tell again what was measured before the first step."""
+        self._watch.begin(run, progress)
+        name, settings, version = run.path.name, settings_of(run.recipe), run.standing.version
+        self._order(lambda: self._tracker.begin(name, settings, version))
+
+    def rollout(self, row: TraceRow) -> None:
+        """Not its affair."""
+        self._watch.rollout(row)
+
+    def learned(self, step: Learned, alarm: Alarm | None = None) -> None:
+        """Figures of a step."""
+        self._watch.learned(step, alarm)
+        self._note(step.version, {**figures_of(step), "train/alarm": float(alarm is not None)})
+
+    def measuring(self, version: int, num_rollouts: int) -> None:
+        """Not its affair."""
+        self._watch.measuring(version, num_rollouts)
+
+    def measured(self, evaluation: Measured) -> None:
+        """Figures of held-out tasks."""
+        self._watch.measured(evaluation)
+        self._note(evaluation.version, heldout_of(evaluation))
+
+    def went_back(self, version: int, best: int) -> None:
+        """From which version it goes on."""
+        self._watch.went_back(version, best)
+        self._note(version, {"train/went_back_to": float(best)})
+
+    def close(self) -> None:
+        """Have the tracker write what it has, and wait for it, but not for ever."""
+        self._order(self._tracker.end)
+        self._order(None)
+        self._thread.join(END_S)
+        if self._thread.is_alive():
+            self._failure = f"it did not end within {END_S:.0f} s"
+        self._tell_failure()
+
+    # -- the thread ----------------------------------------------------------------------------------------------------
+
+    def _note(self, version: int, figures: Mapping[str, float]) -> None:
+        known = {name: value for name, value in figures.items() if math.isfinite(value)}
+        self._order(lambda: self._tracker.note(version, known))
+
+    def _order(self, order: Callable[[], None] | None) -> None:
+        if self._failure is None:
+            try:
+                self._orders.put_nowait(order)
+            except queue.Full:
+                self._failure = f"it is {BEHIND} notes behind"
+        self._tell_failure()
+
+    def _tell_failure(self) -> None:
+        if self._failure is not None and not self._told:
+            self._told = True
+            log.warning("tracker failed", extra={"tracker": self._name, "error": self._failure})
+            self._watch.untracked(self._name, self._failure)
+
+    def _work(self) -> None:
+        while (order := self._orders.get()) is not None and self._failure is None:
+            try:
+                with boundary(HarnessError, "it raised"):
+                    order()
+            except SandlotError as error:
+                self._failure = str(error)
+
+
+def settings_of(recipe: Recipe) -> dict[str, str | int | float]:
+    """What a tracker is told of a recipe: numbers, and names without addresses."""
+    env = recipe.env if isinstance(recipe.env, str | Path) else recipe.env.name
+    optimisation = recipe.optimisation
+    return {
+        "environment": Path(env).name,
+        "model": recipe.model.partition(":")[0] if "@" in recipe.model else Path(recipe.model).name,
+        "algorithm": type(recipe.algorithm).__name__,
+        "steps": recipe.steps,
+        "tasks": recipe.tasks,
+        "group": recipe.group,
+        "staleness": recipe.staleness,
+        "lora": recipe.lora or 0,
+        "seed": recipe.seed,
+        "learning_rate": optimisation.learning_rate,
+        "warmup": optimisation.warmup,
+        "minibatches": optimisation.minibatches,
+        "epochs": optimisation.epochs,
+        "temperature": recipe.sampling.temperature,
+    }
+
+
+def figures_of(step: Learned) -> dict[str, float]:
+    """A step as figures with names."""
+    names = (
+        "reward",
+        "passed",
+        "outcome",
+        "loss",
+        "norm",
+        "kl",
+        "entropy",
+        "clipped",
+        "staleness",
+        "tokens",
+        "seconds",
+        "failed",
+    )
+    return {
+        **{f"train/{name}": float(getattr(step, name)) for name in names},
+        "train/informative": step.informative / max(1, step.groups),
+        "train/tokens_per_s": step.tokens_per_s,
+        **{f"time/{name}": share for name, share in step.shares.items()},
+    }
+
+
+def heldout_of(evaluation: Measured) -> dict[str, float]:
+    """A measurement as figures with names."""
+    names = {"mean": "score", "low": "score_low", "high": "score_high", "passed": "passed", "failed": "failed"}
+    return {f"heldout/{name}": float(getattr(evaluation, field)) for field, name in names.items()}

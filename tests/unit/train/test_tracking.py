@@ -1,0 +1,165 @@
+"""Trackers beside a training run: told of figures only, opened before any work, and left out when they fail."""
+
+import logging
+import threading
+from pathlib import Path
+
+import pytest
+
+from command_line import refused, started
+from sandlot.env.module import load_module
+from sandlot.errors import ConfigError
+from sandlot.train import tracking
+from sandlot.train.loop import Watcher
+from sandlot.train.progress import Learned, Measured, read_lines
+from sandlot.train.tracking import Tracking, figures_of, heldout_of, open_tracker, settings_of
+from sandlot.train.train import train
+from tiny_models import write_tiny
+
+pytestmark = pytest.mark.timeout(120)
+
+WORLD = Path(__file__).parent.parent.parent / "worlds" / "letters.py"
+letters = load_module(WORLD)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    return write_tiny(tmp_path_factory.mktemp("models") / "tiny")
+
+
+class Warned(Watcher):
+    def __init__(self):
+        self.reasons = []
+
+    def untracked(self, tracker, reason):
+        self.reasons.append((tracker, reason))
+
+
+class Told:
+    """Keeps what it is told; fails at a version, if it shall."""
+
+    def __init__(self, fails: int | None = None):
+        self.lines, self.fails = [], fails
+
+    def begin(self, name, settings, version):
+        self.lines.append(("begin", name, dict(settings), version))
+
+    def note(self, version, figures):
+        if version == self.fails:
+            raise OSError("no space left on device")
+        self.lines.append(("note", version, dict(figures)))
+
+    def end(self):
+        self.lines.append(("end",))
+
+
+MEASURED = Measured(
+    version=2, mean=0.5, low=0.25, high=float("nan"), passed=0.1, passed_low=0, passed_high=1, rollouts=4, failed=1, run="x"
+)
+
+
+def step(version: int) -> Learned:
+    return Learned(
+        version=version, reward=0.5, passed=0.25, outcome=0.25, rollouts=8, failed=1, groups=4, informative=3, loss=-0.1,
+        norm=2.0, tokens=100, shared=1.5, kl=1e-9, entropy=2.5, clipped=0.0, staleness=0, sampled=120, seconds=4.0,
+        update_s=1.0, phases={"model": 2.0, "grade": 1.0},
+    )  # fmt: skip
+
+
+def test_a_run_with_a_tracker_is_on_its_board_and_goes_on_there(folder, tmp_path):
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    for steps in (1, 2):
+        progress = train(letters.recipe(folder, steps=steps, tracker="tensorboard"), run=tmp_path / "run")
+    events = EventAccumulator(str(tmp_path / "run" / "tensorboard")).Reload()
+    rewards = {event.step: event.value for event in events.Scalars("train/reward")}
+    assert rewards == pytest.approx({step.version: step.reward for step in progress.steps})
+    scores = {event.step: event.value for event in events.Scalars("heldout/score")}
+    assert scores == pytest.approx({line.version: line.mean for line in progress.evaluations})
+    assert str(folder) not in "".join(events.Tags()["tensors"])
+
+
+def test_one_that_fails_is_left_out_with_a_warning_and_everything_else_goes_on(caplog):
+    watch, tracker = Warned(), Told(fails=2)
+    tracks = Tracking("told:somewhere", tracker, watch)
+    with caplog.at_level(logging.WARNING):
+        for version in (1, 2, 3):
+            tracks.learned(step(version))
+        tracks.close()
+    assert [line[:2] for line in tracker.lines] == [("note", 1)]
+    assert watch.reasons == [("told", "it raised: OSError: no space left on device")]
+    (record,) = [record for record in caplog.records if record.message == "tracker failed"]
+    assert record.tracker == "told"
+
+
+def test_one_that_hangs_holds_nobody_up(monkeypatch):
+    monkeypatch.setattr(tracking, "END_S", 0.01)
+    never = threading.Event()
+    watch, tracker = Warned(), Told()
+    tracker.note = lambda *_: never.wait()
+    tracks = Tracking("told", tracker, watch)
+    for version in range(1, tracking.BEHIND + 3):
+        tracks.learned(step(version))
+    assert watch.reasons == [("told", "it is 1000 notes behind")]
+    tracks.close()
+    never.set()
+    assert len(watch.reasons) == 1
+
+
+def test_a_training_goes_on_without_a_tracker_that_cannot_write(folder, tmp_path):
+    (tmp_path / "file").write_text("not a folder")
+    watch = Warned()
+    progress = train(
+        letters.recipe(folder, steps=1, tracker=f"tensorboard:{tmp_path / 'file'}"), run=tmp_path / "run", watch=watch
+    )
+    assert len(progress.steps) == 1
+    assert [name for name, _ in watch.reasons] == ["tensorboard"]
+
+
+def test_figures_without_a_value_are_left_out():
+    tracker = Told()
+    tracks = Tracking("told", tracker, Watcher())
+    tracks.measured(MEASURED)
+    tracks.close()
+    assert tracker.lines == [
+        ("note", 2, {"heldout/score": 0.5, "heldout/score_low": 0.25, "heldout/passed": 0.1, "heldout/failed": 1.0}),
+        ("end",),
+    ]
+    assert set(figures_of(step(1))) >= {"train/reward", "train/informative", "time/sampling", "train/tokens_per_s"}
+    assert "heldout/score_high" in heldout_of(MEASURED)
+
+
+def test_settings_hold_no_addresses_and_no_folders(folder):
+    recipe = letters.recipe(folder, teacher="openai:m@http://user:secret@host/v1", algorithm=letters.PolicyGradient, name="n")
+    told = " ".join(f"{key}={value}" for key, value in settings_of(recipe).items())
+    assert "secret" not in told
+    assert str(folder.parent) not in told
+    assert "learning_rate=0.003" in told
+
+
+@pytest.mark.parametrize(
+    ("spec", "told"),
+    [
+        ("tensorbord", "did you mean `tensorboard`"),
+        ("nothing", "there are: `tensorboard`, `mlflow`, `wandb`"),
+        ("mlflow:http://me:secret@host", "set MLFLOW_TRACKING_USERNAME"),
+        ("wandb:a/b", "write `wandb:PROJECT`"),
+    ],
+)
+def test_a_tracker_that_cannot_be_is_told_before_anything_is_done(spec, told, tmp_path):
+    with pytest.raises(ConfigError, match=told.partition("`")[0]) as raised:
+        open_tracker(spec, tmp_path / "run")
+    assert told in str(raised.value)
+    assert "secret" not in str(raised.value)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_missing_package_is_told_before_anything_is_done(folder, tmp_path):
+    blocked = tmp_path / "blocked"
+    blocked.mkdir()
+    (blocked / "wandb.py").write_text("raise ImportError('not here')")
+    words = ("train", WORLD, "--run", tmp_path / "run", "--track", "wandb")
+    done = started(*words, cwd=tmp_path, TINY=str(folder), PYTHONPATH=str(blocked))
+    assert "pip install 'sandlot[wandb]'" in refused(done)
+    assert not (tmp_path / "run").exists()
+    assert read_lines(tmp_path / "run") == []
