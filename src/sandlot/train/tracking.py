@@ -18,7 +18,8 @@ from typing import Protocol
 from sandlot.errors import HarnessError, SandlotError, boundary
 from sandlot.run.watch import Alarm
 from sandlot.trace import TraceRow
-from sandlot.train.loop import Training, Watcher
+from sandlot.train.loop import Watcher
+from sandlot.train.opening import Training
 from sandlot.train.progress import Learned, Measured, Progress
 from sandlot.train.recipe import Recipe
 from sandlot.wiring.parts import opener
