@@ -43,6 +43,8 @@ class Walk:
     def step(self, action):
         if not self.action_space.contains(action) and self.flaw != "anything": raise ValueError(f"no action {action!r}")
         if self.flaw == "refuses" and action == 2: raise KeyError(action)
+        if self.flaw == "hangs": time.sleep(600)
+        if self.flaw == "exits": os._exit(3)
         self.kept += 1
         self.steps += 1
         if self.flaw == "shares": self.at = SHARED["at"]

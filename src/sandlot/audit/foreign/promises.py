@@ -64,7 +64,12 @@ async def played(case: Case, play: str, conditions: Conditions = PLAIN, tasks: S
 
 
 async def again(case: Case) -> tuple[list[Trial], dict[str, list[Trial]]]:
-    """Random actions on every seed, and the same when nothing that may matter is different."""
+    """Random actions on every seed, and the same when nothing that may matter is different.
+
+    Nothing of one that hangs or dies at once: another probe tells, and waiting for each of them again tells no more.
+    """
+    if (await played(case, "random", tasks=case.tasks[:1]))[0].lost is not None:
+        return [], {}
     requests = [Take(task=task.id, play=Named(name="random"), seed=case.seed) for task in case.tasks]
     both = await case.take([*requests, *requests])
     alone = await case.take(requests, Conditions(alone=True, random_seed=5))
@@ -80,7 +85,7 @@ async def steady(case: Case) -> list[Pair]:
     first, others = await again(case)
     return [
         (task, trial)
-        for place, (task, trial) in enumerate(zip(case.tasks, first, strict=True))
+        for place, (task, trial) in enumerate(zip(case.tasks, first, strict=bool(first)))
         if all(path(trials[place]) == path(trial) for trials in others.values())
     ]
 
