@@ -87,6 +87,15 @@ async def test_a_world_shows_what_happened_in_another(name, twin, bites):
     assert (await shown(env, read, task=task) != first) is bites
 
 
+@pytest.mark.parametrize(("twin", "bites"), TWINS)
+async def test_a_call_is_answered_with_what_another_task_was_told(twin, bites):
+    env = fresh("kept-by-its-words", twin)
+    first, second, *_ = tasks_of(env)
+    asked = ("stock_of", {"part": second.key["part"]})
+    await shown(env, asked, task=first)
+    assert (await shown(env, asked, task=second) != str(second.key["count"])) is bites
+
+
 # -- neighbours --------------------------------------------------------------------------------------------------------
 
 

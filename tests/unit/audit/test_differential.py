@@ -99,6 +99,39 @@ async def test_a_grade_that_changes_by_the_clock_is_found_on_many_tasks_though_i
     assert codes(await surroundings.look_at_surroundings(case)) == {"D17.clock"}
 
 
+async def test_a_result_that_is_kept_by_the_words_of_its_call_alone_is_found():
+    kept: dict[str, str] = {}
+
+    def shelf() -> Environment:
+        env = Environment("shelf")
+        kept.clear()
+
+        @env.tasks
+        def tasks(rng: random.Random):
+            for number in range(4):
+                yield Task(
+                    f"t{number}", prompt=f"How many of part {number}?", data={"count": number * 7}, key={"part": f"p{number}"}
+                )
+
+        @env.tool
+        async def count(world: World, part: str) -> str:
+            """How many there are."""
+            return kept.setdefault(part, str(world.task.data["count"]))
+
+        @env.check(points=1)
+        def right(evidence: Evidence, task: Task) -> bool:
+            return evidence.answer == str(task.data["count"])
+
+        @env.solution
+        async def solve(agent: Agent, task: Task) -> None:
+            await agent.call("count", part=task.key["part"])
+            await agent.say(str(task.data["count"]))
+
+        return env
+
+    assert codes(await resets.look_at_history(await case_of(shelf))) == {"D05.history"}
+
+
 async def test_rollouts_that_share_a_variable_disturb_each_other():
     case = await case_of(partial(basket, "neighbours"))
     assert codes(await neighbours.look_at_neighbours(case)) == {"D18.neighbours"}

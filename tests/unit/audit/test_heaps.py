@@ -93,6 +93,36 @@ def payments(*, reads_taker: bool) -> Environment:
     return env
 
 
+def counted() -> Environment:
+    """A reader that keeps what it read: reading something else is no wrong solution."""
+    env = Environment("counted", state=lambda: {"read": {}})
+
+    @env.tasks
+    def tasks(rng: Random):
+        for at, town in enumerate(TOWNS):
+            yield Task(f"t{at}", prompt=f"How many people live in {town}?", key={"town": town, "people": 1000 * (at + 1)})
+
+    @env.tool
+    async def people(world: World, town: str) -> str:
+        """How many."""
+        return world.state["read"].setdefault(town, f"{town}: some")
+
+    @env.check(points=1)
+    def right(evidence: Evidence, task: Task) -> bool:
+        return evidence.answer == str(task.key["people"])
+
+    @env.solution
+    async def solve(agent: Agent, task: Task) -> None:
+        await agent.call("people", town=task.key["town"])
+        await agent.say(str(task.key["people"]))
+
+    return env
+
+
+async def test_a_reader_that_keeps_what_it_read_makes_no_wrong_solutions():
+    assert codes(await mutation.look_at_mutants(await case_of(counted))) == set()
+
+
 @pytest.mark.parametrize(("reads_taker", "found"), [(False, {"D02.unread"}), (True, set())])
 async def test_an_argument_that_was_asked_for_and_nobody_reads_is_found(reads_taker, found):
     assert codes(await mutation.look_at_mutants(await case_of(partial(payments, reads_taker=reads_taker)))) == found

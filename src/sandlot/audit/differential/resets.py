@@ -34,7 +34,10 @@ async def look_at_history(case: Case) -> list[Finding]:
     last = [Take(task=tasks[-1].id, play=play, seed=case.seed) for play in plays[tasks[-1].id]]
     fresh = await case.take(last, Conditions(alone=True))
     leaked = [*_canaries(case, requests, after)]
+    visits = await _visits(case, tasks)
+    visited = (await case.take([*visits, *requests]))[len(visits) :] if visits else first
     found = partings(case, requests, first, after) + partings(case, last, fresh, first[-len(last) :])
+    found += partings(case, requests, first, visited)
     title = "a rollout meets what another one left behind"
     if leaked:
         expected = f"no trace of `{CANARY}`, which another rollout wrote"
@@ -62,6 +65,21 @@ async def _plays(case: Case, tasks: Sequence[Task]) -> dict[str, list[Script | N
         ]
         for task in tasks
     }
+
+
+async def _visits(case: Case, tasks: Sequence[Task]) -> list[Take]:
+    """Golden's calls of each task made in the world of another: what is kept by a call's words alone, is kept from there."""
+    golden = await case.golden()
+    if len(tasks) < 2 or not case.description.tools or case.description.image is not None:
+        return []
+    calls = {task.id: [act for act in _acts(golden[task.id]) if isinstance(act, Call)] for task in tasks if task.id in golden}
+    return [
+        Take(
+            task=tasks[place - 1].id, play=Script(name="visitor", turns=tuple((call,) for call in calls[task.id])), seed=case.seed
+        )
+        for place, task in enumerate(tasks)
+        if calls.get(task.id)
+    ]
 
 
 def tour(case: Case, golden: Trial) -> Script:

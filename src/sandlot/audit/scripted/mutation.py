@@ -16,6 +16,7 @@ from sandlot.audit.scripted.attacks import vandal
 from sandlot.audit.scripted.criteria import dead_checks
 from sandlot.audit.scripted.earning import EPSILON, crashed, inputs_of, take_of
 from sandlot.audit.scripted.floor import needs_golden
+from sandlot.audit.scripted.graded import graded_changes
 from sandlot.audit.scripted.mutants import Mutant, mutants
 from sandlot.audit.scripted.reach import Work, works
 from sandlot.audit.subject import Conditions, Named, Play, Trial
@@ -39,11 +40,13 @@ class Tried:
     work: Work
     mutant: Mutant
     trial: Trial
+    counts: frozenset[str]
+    """Places that golden changed and the grade depends on."""
 
     @property
     def differs(self) -> bool:
         """True if it left what golden changed otherwise than golden, or said something else where that is all there is."""
-        where = {*self.work.changes}
+        where = self.counts
         if not where and self.trial.trace and self.work.golden.trace:
             return self.trial.trace.answer.split() != self.work.golden.trace.answer.split()
         return bool(where & {*changed(self.work.golden, self.trial)})
@@ -61,7 +64,8 @@ async def look_at_mutants(case: Case) -> list[Finding]:
     strange: list[tuple[Work, Play]] = [(work, play) for work in found for play in _strangers(case, work)]
     plays = [(work, mutant.script) for work, mutant in planned] + strange
     trials = await case.take([take_of(case, work.task, play) for work, play in plays], ROOM)
-    tried = [Tried(work, mutant, trial) for (work, mutant), trial in zip(planned, trials, strict=False)]
+    counts = {task: frozenset(places) for task, places in (await graded_changes(case, found)).items()}
+    tried = [Tried(work, mutant, trial, counts[work.task.id]) for (work, mutant), trial in zip(planned, trials, strict=False)]
     # Doing a step twice is often harmless; it is played for the checks that should notice.
     wrong = [each for each in tried if not each.mutant.what.endswith("twice")]
     real = [each for each in wrong if each.differs and each.trial.reward is not None]

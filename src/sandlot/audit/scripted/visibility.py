@@ -4,7 +4,8 @@ A result is cut in silence if it is the beginning of a longer text that lies in 
 data) and neither says so nor offers a way to the rest.
 """
 
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from sandlot.audit.case import Case, Probe
@@ -16,11 +17,15 @@ from sandlot.audit.scripted.earning import inputs_of, take_of
 from sandlot.audit.scripted.floor import needs_tools
 from sandlot.audit.scripted.leaks import texts
 from sandlot.audit.scripted.reach import properties_of
+from sandlot.audit.static.code import Code
+from sandlot.audit.static.slices import kept_lengths
 from sandlot.audit.subject import Script, Trial
 from sandlot.ports import ToolSpec
 from sandlot.task import Task
 
 TASKS, SANDBOXED = 16, 2
+SEVERAL = 3
+"""Different results of one length, before it is no coincidence."""
 MIN_SHOWN = 100
 """Shorter beginnings are summaries, titles, chance."""
 
@@ -47,7 +52,54 @@ async def look_at_cuts(case: Case) -> list[Finding]:
     for task, play, trial in zip(tasks, plays, trials, strict=True):
         for cut in _cuts(case, task, play, trial):
             cuts.setdefault(cut.shown.tool, []).append(cut)
-    return [_finding(case, each) for each in cuts.values()]
+    return [*(_finding(case, each) for each in cuts.values()), *await _made_texts(case, tasks, trials, known=cuts)]
+
+
+async def _made_texts(case: Case, tasks: Sequence[Task], trials: Sequence[Trial], *, known: Collection[str]) -> list[Finding]:
+    """Results that tools make up, of exactly as many characters as a slice in their code keeps: what was behind is nowhere."""
+    kept = kept_lengths(Code(case.description))
+    golden = await case.golden()
+    cut: dict[str, list[tuple[Task, Shown]]] = defaultdict(list)
+    for task, trial in zip(tasks, trials, strict=True):
+        for shown in observations(trial):
+            if len(shown.text) in kept and shown.tool not in known and not shown.error and shown.whole is None:
+                cut[shown.tool].append((task, shown))
+    found: list[Finding] = []
+    for tool, each in cut.items():
+        if len({shown.text for _, shown in each}) < SEVERAL or len({len(shown.text) for _, shown in each}) > 1:
+            continue
+        seen = {task.id: _is_shown(golden[task.id]) for task, _ in each if task.id in golden and golden[task.id].passed}
+        hidden = [task for task, is_seen in seen.items() if not is_seen]
+        found.append(_cut_short(case, tool, each, hidden if any(seen.values()) else []))
+    return found
+
+
+def _is_shown(golden: Trial) -> bool:
+    """True if what golden says in the end stood in something it was shown."""
+    answer = golden.trace.answer.strip() if golden.trace else ""
+    return any(answer and answer in shown.text for shown in observations(golden))
+
+
+def _cut_short(case: Case, tool: str, cut: Sequence[tuple[Task, Shown]], hidden: Sequence[str]) -> Finding:
+    task, shown = next((pair for pair in cut if pair[0].id in hidden), cut[0])
+    title = f"`{tool}` cuts its result after {len(shown.text)} characters without a word"
+    if hidden:
+        title += f", and on {len(hidden)} of {len({task.id for task, _ in cut})} tasks the answer is in nothing that was shown"
+    return Finding(
+        code="D19.cut",
+        title=title,
+        layer=Layer.SCRIPTED,
+        probe="silent-cuts",
+        severity=Severity.HIGH if hidden else Severity.LOW,
+        standing=Standing.CONFIRMED,
+        count=len({task.id for task, _ in cut}),
+        witness=Witness(
+            inputs={"task": task.id, "call": {"tool": tool, "arguments": shown.arguments}},
+            expected="all of it, or a mark where the rest was cut and a way to it",
+            observed=f"{len(shown.text)} characters, ending {shown.text[-60:]!r}",
+            seed=case.seed,
+        ),
+    )
 
 
 def _cuts(case: Case, task: Task, play: Script, trial: Trial) -> Iterator[Cut]:
