@@ -128,9 +128,14 @@ def settled_by_the_rules(evidence: Evidence, task: Task) -> tuple[bool, str]:
 
 @env.check(points=1, requires=["settled_by_the_rules"])
 def the_customer_was_told(evidence: Evidence, task: Task) -> tuple[bool, str]:
-    """The last message names the amount, and no other."""
-    amounts = {amount.replace(",", ".") for amount in re.findall(r"\d+[.,]\d\d\b", evidence.answer)}
-    return amounts == {euros(task.key["cents"])}, f"said {sorted(amounts) or 'no amount'}"
+    """Of the messages to the customer that name an amount, the last names the right one, and no other."""
+    told = [amounts(turn.message.text) for turn in evidence.trace.turns() if not turn.message.calls]
+    last = next((each for each in reversed(told) if each), set())
+    return last == {euros(task.key["cents"])}, f"said {sorted(last) or 'no amount'}"
+
+
+def amounts(text: str) -> set[str]:
+    return {amount.replace(",", ".") for amount in re.findall(r"\d+[.,]\d\d\b", text)}
 
 
 @env.check(points=-2)

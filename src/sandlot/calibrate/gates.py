@@ -49,13 +49,13 @@ class Gate(msgspec.Struct, frozen=True, kw_only=True):
 def gated(quality: Quality, gates: Gates) -> tuple[Gate, ...]:
     """Every gate that was asked for."""
     return (
-        _at_most("readable replies", quality.unreadable.value, gates.unreadable, "replies that are no verdict"),
-        _at_most("repeats itself", quality.flips.value, gates.flips, "verdicts that differ when it is asked again"),
+        at_most("readable replies", quality.unreadable.value, gates.unreadable, "replies that are no verdict"),
+        at_most("repeats itself", quality.flips.value, gates.flips, "verdicts that differ when it is asked again"),
         *_probe("order of choices", quality.order, gates, ("first", "last")),
         *(_probe("order of data", quality.parts, gates, ("better", "worse")) if quality.parts else ()),
         *_probe("padding", quality.padding, gates, ("better", "worse")),
-        _at_least("canaries", quality.canaries.value, gates.canaries),
-        *_people(quality.agreements, gates),
+        at_least("canaries", quality.canaries.value, gates.canaries),
+        *people_gates(quality.agreements, gates),
     )
 
 
@@ -67,32 +67,35 @@ def standing_of(gates: tuple[Gate, ...]) -> Standing:
     return Standing.PASS
 
 
-def _at_most(name: str, value: float | None, limit: float, why: str = "") -> Gate:
+def at_most(name: str, value: float | None, limit: float, why: str = "") -> Gate:
+    """The gate of a figure that may not be higher."""
     standing = Standing.UNCALIBRATED if value is None else Standing.PASS if value <= limit else Standing.FAIL
     return Gate(name=name, standing=standing, value=value, limit=f"at most {limit:g}", why=why)
 
 
-def _at_least(name: str, value: float | None, limit: float) -> Gate:
+def at_least(name: str, value: float | None, limit: float, why: str = "") -> Gate:
+    """The gate of a figure that may not be lower."""
     standing = Standing.UNCALIBRATED if value is None else Standing.PASS if value >= limit else Standing.FAIL
-    return Gate(name=name, standing=standing, value=value, limit=f"at least {limit:g}")
+    return Gate(name=name, standing=standing, value=value, limit=f"at least {limit:g}", why=why)
 
 
 def _probe(name: str, probe: Probe, gates: Gates, directions: tuple[str, str]) -> Iterator[Gate]:
-    gate = _at_most(name, probe.share.value, gates.flips)
+    gate = at_most(name, probe.share.value, gates.flips)
     up, down = directions
     why = f"{probe.better} to {up}, {probe.worse} to {down} of {probe.asked}, p = {probe.p_value:.2g}"
     failed = probe.p_value < gates.p_value
     yield msgspec.structs.replace(gate, standing=Standing.FAIL if failed else gate.standing, why=why)
 
 
-def _people(agreements: tuple[Agreement, ...], gates: Gates) -> Iterator[Gate]:
+def people_gates(agreements: tuple[Agreement, ...], gates: Gates) -> Iterator[Gate]:
+    """Agreement with people, all together and check by check, next to what people reach among themselves."""
     for each in agreements:
         of_what = f" on `{each.check}`" if each.check else ""
         value, human = each.kappa.value, each.human.value if each.human else None
         limit = gates.kappa if human is None else max(gates.kappa, human - gates.below_human)
         why = f"{each.labelled} items; " + ("no second rater" if human is None else f"people among themselves {human:.2f}")
         name = f"agrees with people{of_what}"
-        gate = msgspec.structs.replace(_at_least(name, value, round(limit, 4)), why=why)
+        gate = msgspec.structs.replace(at_least(name, value, round(limit, 4)), why=why)
         if each.labelled < gates.labelled:
             gate = msgspec.structs.replace(gate, standing=Standing.UNCALIBRATED, why=f"{why}; {gates.labelled} are the fewest")
         yield gate

@@ -30,6 +30,7 @@ from sandlot.cli import (
     serve,
     shell,
     show,
+    simulator,
     tokens,
     train,
     triage,
@@ -62,8 +63,8 @@ def options(
 
 
 COMMANDS = (
-    doctor, new, show, play, run, compare, regrade, replay, shell, audit, health, triage, tokens, calibrate, judge, train,
-    rubric, serve, export, images, gc,
+    doctor, new, show, play, run, compare, regrade, replay, shell, audit, health, triage, tokens, calibrate, judge, simulator,
+    train, rubric, serve, export, images, gc,
 )  # fmt: skip
 for module in COMMANDS:
     module.add_to(app)

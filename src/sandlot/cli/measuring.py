@@ -1,6 +1,7 @@
 """Measuring a judge with a person watching, and the figures as a person reads them: each with its interval and its gate."""
 
 import functools
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from rich.table import Table
 from sandlot.calibrate.gates import Gate, Gates, Standing, gated, standing_of
 from sandlot.calibrate.items import Item, checks_of, example_items, labelled_items, run_items
 from sandlot.calibrate.judge import Probing, Quality, measure
+from sandlot.calibrate.labels import Agreement
 from sandlot.cli.options import authors_on_stderr, run_path
 from sandlot.errors import ConfigError
 from sandlot.rubric import JudgeCheck
@@ -107,6 +109,13 @@ def print_quality(quality: Quality, gates: tuple[Gate, ...]) -> None:
     console.print(
         f"[dim]     asked[/]  {quality.calls:,} questions about {quality.items} items, {quality.labelled} labelled by people"
     )
+    print_gates(console, gates)
+    for name, value in _figures(quality):
+        console.print(f"[dim]{name:>10}[/]  {value}")
+
+
+def print_gates(console: Console, gates: tuple[Gate, ...]) -> None:
+    """Each gate with what was found and what is allowed."""
     console.print()
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
     for name in ("", "gate", "found", "limit", ""):
@@ -117,19 +126,22 @@ def print_quality(quality: Quality, gates: tuple[Gate, ...]) -> None:
         table.add_row(f"[{STYLES[gate.standing]}]{mark}[/]", escape(gate.name), value, gate.limit, f"[dim]{escape(gate.why)}[/]")
     console.print(table)
     console.print()
-    for name, value in _figures(quality):
-        console.print(f"[dim]{name:>10}[/]  {value}")
+
+
+def people_lines(agreements: tuple[Agreement, ...]) -> Iterator[tuple[str, str]]:
+    """Agreement with people, next to what people reach among themselves."""
+    for each in agreements:
+        human = f"   people among themselves {_range(each.human)}" if each.human else ""
+        of_what = f"`{escape(each.check)}`: " if each.check else ""
+        yield "people", f"{of_what}kappa {_range(each.kappa)} [dim]of {each.labelled} items[/]{human}"
+        yield "", f"of what it calls met {percent(each.precision)} is; of what is met it finds {percent(each.recall)}"
 
 
 def _figures(quality: Quality) -> list[tuple[str, str]]:
     """The figures behind the gates, with their intervals."""
     kappa = "" if quality.fleiss is None else f"; kappa (Fleiss) [bold]{quality.fleiss:.2f}[/]"
-    lines = [("itself", f"flips {_percent(quality.flips)}{kappa}")] if quality.flips.value is not None else []
-    for each in quality.agreements:
-        human = f"   people among themselves {_range(each.human)}" if each.human else ""
-        of_what = f"`{escape(each.check)}`: " if each.check else ""
-        lines.append(("people", f"{of_what}kappa {_range(each.kappa)} [dim]of {each.labelled} items[/]{human}"))
-        lines.append(("", f"of what it calls met {_percent(each.precision)} is; of what is met it finds {_percent(each.recall)}"))
+    lines = [("itself", f"flips {percent(quality.flips)}{kappa}")] if quality.flips.value is not None else []
+    lines += people_lines(quality.agreements)
     if quality.corrected is not None and quality.judged_mean is not None:
         lines.append(
             ("mean", f"{quality.judged_mean:.3f} by the judge; corrected by people's labels {_range(quality.corrected)}")
@@ -137,7 +149,8 @@ def _figures(quality: Quality) -> list[tuple[str, str]]:
     return lines
 
 
-def _percent(interval: Interval) -> str:
+def percent(interval: Interval) -> str:
+    """A share with its interval."""
     if interval.value is None:
         return "nothing counted"
     return f"[bold]{interval.value:.1%}[/] [dim]{interval.low:.0%} to {interval.high:.0%}[/]"

@@ -78,7 +78,8 @@ async def open_listener(env: Environment, task: Task, world: World, played: Open
             if not isinstance(persona, Persona):
                 raise TypeError(f"it is {type(persona).__name__} {persona!r:.80}; return `Persona(who=...)`")
         user = await keeper.enter(played(persona), limits.provision_s, ModelError, "opening the user")
-        return Listener(user, limits.time_s, ModelError, "the user")
+        what = f"the user's replies, with {limits.time_s:g} s for all of them"
+        return Listener(user, limits.time_s, ModelError, what)
     if env.parts.user is None:
         return None
     with boundary(AuthorError, f"the user of task `{task.id}`"):

@@ -1,0 +1,237 @@
+"""Measuring a simulated user: whether it plays its part, and whether it plays it the same way twice.
+
+*Repeat*: the same conversation again, and whether the decision to end it is the same. *Ending*: done when the matter is solved,
+and not before, even if asked to be. *Facts*: told when asked for, as they stand. *Leaks*: facts that nobody asked for, and its
+own instructions. *Role*: it speaks as the user and not as the agent. *Labels*: people's word on ends that follow from no rule. A
+reply that is none is counted, and not asked around.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+import msgspec
+
+from sandlot.agreement import fleiss_kappa, flip_rate
+from sandlot.calibrate.conversations import DONE, GOES_ON, Conversation, Kind
+from sandlot.calibrate.items import Item
+from sandlot.calibrate.labels import Agreement, Labelled, agreements
+from sandlot.errors import ConfigError, ModelError, boundary
+from sandlot.grade.together import together
+from sandlot.persona import Persona
+from sandlot.ports import Users
+from sandlot.stats import Interval, wilson
+from sandlot.task import Task
+from sandlot.types import End, derive_seed
+
+NO_REPLY = frozenset({"empty", "refusal", "calls"})
+"""Kinds of failure that say something about the player; others are about its endpoint."""
+RUN = 5
+"""So many words of a fact in a row reveal it; shorter facts only as a whole."""
+VERBATIM = 8
+"""So many words of its instructions in a row are not said by accident."""
+TOLD = 0.7
+"""The share of a longer fact's words that must be said; a number must always be."""
+
+AS_THE_AGENT = re.compile(
+    r"\bhow (?:can|may) i (?:help|assist)\b"
+    r"|\bas an ai\b|\b(?:ai|virtual) assistant\b|\blanguage model\b"
+    r"|\b(?:happy|here|glad) to (?:help|assist)\b"
+    r"|\bi can (?:help|assist) you\b|\banything else i can\b"
+    r"|\bthank you for (?:contacting|reaching out|your patience|providing)\b"
+    r"|\bplease provide\b|\bcould you (?:please )?provide\b"
+    r"|^\s*(?:assistant|agent)\s*:"
+)
+"""What agents say and users do not."""
+
+
+class Subject(msgspec.Struct, frozen=True, kw_only=True):
+    """One task with its user."""
+
+    task: Task
+    persona: Persona
+
+
+class SimulatorQuality(msgspec.Struct, frozen=True, kw_only=True):
+    """What was found out about a simulated user."""
+
+    user: str
+    tasks: int
+    calls: int
+    """Conversations held."""
+    silent: Interval
+    """The share of conversations in which it gave no reply: nothing, a refusal, a tool call."""
+    flips: Interval
+    """The chance that the same conversation again ends otherwise."""
+    fleiss: float | None
+    """Agreement with itself on ends, beyond chance; None if all ends were alike."""
+    premature: Interval
+    """The share of unsolved conversations it ended."""
+    missing: Interval
+    """The share of solved conversations it did not end."""
+    unasked: Interval
+    """The share of replies that told a fact nobody had asked for."""
+    verbatim: Interval
+    """The share of replies that repeated its instructions."""
+    facts: Interval
+    """The share of facts told right when they were asked for."""
+    role: Interval
+    """The share of replies in which it spoke as the agent."""
+    labelled: int
+    agreements: tuple[Agreement, ...]
+    """With people, on ends; empty without labels."""
+    examples: dict[str, str]
+    """Of every figure that is not clean, one reply that shows it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A conversation that was held."""
+
+    conversation: Conversation
+    reply: str | None
+    """Its last words; None if it gave none."""
+    end: str | None
+    """`done` or `goes on`; None if it gave no reply."""
+
+
+@dataclass(slots=True)
+class _Figures:
+    """Counts with an example of each."""
+
+    examples: dict[str, str] = field(default_factory=dict[str, str])
+
+    def share(self, name: str, held: Sequence[Held], bad: Callable[[Held], bool], *, good: bool = False) -> Interval:
+        """The share of conversations of which `bad` holds, or does not if `good`; the first bad one is kept to be shown."""
+        found = [each for each in held if bad(each)]
+        if found:
+            first = found[0]
+            self.examples[name] = f"{first.conversation.task}: {first.conversation.said[-1]!r} -> {(first.reply or '')[:300]!r}"
+        return wilson(len(held) - len(found) if good else len(found), len(held))
+
+
+async def measure_user(
+    users: Users, subjects: Sequence[Subject], conversations: Sequence[Conversation], *, repeats: int = 3, at_once: int = 8
+) -> SimulatorQuality:
+    """Hold every conversation; those with a decision about the end `repeats` times."""
+    if not subjects or not conversations:
+        raise ConfigError("there is nothing to ask a user about: the environment has no task with a persona")
+    if repeats < 2 or at_once < 1:
+        raise ConfigError(f"repeats is {repeats}, at_once {at_once}; give 2 and 1 or more")
+    by_task = {subject.task.id: subject for subject in subjects}
+    deciding = (Kind.SOLVED, Kind.UNSOLVED, Kind.LEADING, Kind.LABELLED)
+    asked = [(each, number) for each in conversations for number in range(repeats if each.kind in deciding else 1)]
+    with boundary(ModelError, f"measuring `{users.name}`"):  # a task group wraps what its endpoint raises
+        held = await together([partial(_hold, users, by_task[each.task], each, number) for each, number in asked], at_once)
+    again: dict[int, list[str]] = {}
+    for each in held:
+        if each.conversation.kind in deciding and each.end is not None:
+            again.setdefault(id(each.conversation), []).append(each.end)
+    figures = _Figures()
+    replied = [each for each in held if each.reply is not None]
+    questions = [each for each in replied if each.conversation.kind is Kind.QUESTION]
+    quiet = [each for each in replied if each.conversation.kind not in {Kind.QUESTION, Kind.LABELLED}]
+    ends = [each for each in replied if each.conversation.expected is not None]
+    labelled = _labelled(held)
+    return SimulatorQuality(
+        user=users.name,
+        tasks=len({each.task for each in conversations}),
+        calls=len(held),
+        silent=wilson(len(held) - len(replied), len(held)),
+        flips=flip_rate(list(again.values())),
+        fleiss=fleiss_kappa(list(again.values())),
+        premature=figures.share("premature", [each for each in ends if each.conversation.expected == GOES_ON], _ended),
+        missing=figures.share("missing", [each for each in ends if each.conversation.expected == DONE], lambda e: not _ended(e)),
+        unasked=figures.share("unasked", quiet, lambda each: _leaks(each, by_task[each.conversation.task])),
+        verbatim=figures.share("verbatim", replied, lambda each: _recites(each, by_task[each.conversation.task].persona)),
+        facts=figures.share(
+            "facts", questions, lambda each: not _tells(each, by_task[each.conversation.task].persona), good=True
+        ),
+        role=figures.share("role", replied, _speaks_as_agent),
+        labelled=len(labelled),
+        agreements=agreements(labelled),
+        examples=figures.examples,
+    )
+
+
+async def _hold(users: Users, subject: Subject, conversation: Conversation, number: int) -> Held:
+    """One conversation with a fresh user."""
+    seed = derive_seed("simulator", conversation.task, *conversation.said, number)
+    reply, end = "", GOES_ON
+    async with users.user(subject.persona, subject.task.public(), seed, number) as user:
+        await user.open()
+        for text in conversation.said:
+            try:
+                turn = await user.reply(text)
+            except ModelError as error:
+                if error.kind not in NO_REPLY:
+                    raise
+                return Held(conversation, None, None)
+            reply, end = turn.text, DONE if turn.end is End.DONE else GOES_ON
+            if turn.end is not None:
+                break
+    return Held(conversation, reply, end)
+
+
+def _labelled(held: Sequence[Held]) -> list[Labelled]:
+    """Every labelled conversation with the first decision about it."""
+    first: dict[int, Held] = {}
+    for each in held:
+        if each.conversation.labels:
+            first.setdefault(id(each.conversation), each)
+    choices = (GOES_ON, DONE)
+    return [
+        Labelled(Item(check="ending", question="", choices=choices, view={}, labels=each.conversation.labels), each.end)
+        for each in first.values()
+    ]
+
+
+def _ended(held: Held) -> bool:
+    return held.end == DONE
+
+
+def _leaks(held: Held, subject: Subject) -> bool:
+    """True if it tells a fact that neither the task's own opening nor the agent has told."""
+    public = _plain(" ".join([subject.task.prompt, subject.persona.who, *held.conversation.said]))
+    hidden = [words for words in subject.persona.facts.values() if _plain(words) not in public]
+    return any(_in_a_row(words, held.reply or "", RUN) for words in hidden)
+
+
+def _recites(held: Held, persona: Persona) -> bool:
+    told = persona.instructions("")
+    for words in persona.facts.values():  # a fact that was asked for is no recital
+        told = told.replace(words, "|")
+    heard = f" {_plain(' '.join(held.conversation.said))} "
+    reply = f" {_plain(held.reply or '')} "
+    runs = (run for piece in told.split("|") for run in _runs(_plain(piece).split(), VERBATIM))
+    return any(f" {run} " in reply and f" {run} " not in heard for run in runs)
+
+
+def _tells(held: Held, persona: Persona) -> bool:
+    words, reply = _plain(persona.facts[held.conversation.fact]).split(), _plain(held.reply or "").split()
+    numbers = [word for word in words if any(letter.isdigit() for letter in word)]
+    said = set(reply)
+    if len(words) <= RUN or not set(numbers) <= said:
+        return f" {' '.join(words)} " in f" {' '.join(reply)} "
+    return sum(word in said for word in words) >= TOLD * len(words)
+
+
+def _speaks_as_agent(held: Held) -> bool:
+    reply = (held.reply or "").casefold()
+    return AS_THE_AGENT.search(reply) is not None or (bool(reply) and _plain(reply) == _plain(held.conversation.said[-1]))
+
+
+def _in_a_row(words: str, text: str, least: int) -> bool:
+    """True if a text holds some words whole, or so many of them in a row."""
+    pieces, heard = _plain(words).split(), f" {_plain(text)} "
+    return any(f" {run} " in heard for run in _runs(pieces, min(least, len(pieces))))
+
+
+def _runs(words: Sequence[str], length: int) -> list[str]:
+    return [" ".join(words[at : at + length]) for at in range(len(words) - length + 1)] if length else []
+
+
+def _plain(text: str) -> str:
+    """Words and numbers only, one blank between them."""
+    return " ".join(re.findall(r"\w+", text.casefold()))

@@ -1,0 +1,124 @@
+"""Measuring a simulated user with a person watching, and the figures as a person reads them."""
+
+import functools
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import anyio
+import msgspec
+from rich.console import Console
+from rich.markup import escape
+
+from sandlot import author
+from sandlot.calibrate.conversations import conversations_of, labelled_conversations
+from sandlot.calibrate.gates import Gate, Standing, standing_of
+from sandlot.calibrate.simulator import SimulatorQuality, Subject, measure_user
+from sandlot.calibrate.simulator_gates import SimulatorGates, simulator_gates
+from sandlot.cli.measuring import STYLES, people_lines, percent, print_gates
+from sandlot.cli.options import authors_on_stderr
+from sandlot.cli.summary import plain
+from sandlot.env.environment import Environment
+from sandlot.env.load import load
+from sandlot.env.taskset import task_named, tasks_of
+from sandlot.errors import AuthorError, ConfigError, boundary
+from sandlot.persona import Persona
+from sandlot.task import Task
+from sandlot.types import Split
+from sandlot.wiring.models import open_users
+from sandlot.wiring.parts import ModelConfig
+
+
+@dataclass(frozen=True, slots=True)
+class Simulating:
+    """What is to be measured, and by what."""
+
+    env: str
+    model: ModelConfig
+    labels: Path | None
+    tasks: tuple[str, ...]
+    split: Split | None
+    most: int
+    repeats: int
+    at_once: int
+    gates: SimulatorGates
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """A user that was measured."""
+
+    quality: SimulatorQuality
+    gates: tuple[Gate, ...]
+
+    @property
+    def machine(self) -> Any:
+        """The object `--json` prints."""
+        return {**msgspec.to_builtins(self.quality), "gates": msgspec.to_builtins(self.gates), "verdict": standing_of(self.gates)}
+
+    @property
+    def exit_code(self) -> int:
+        """0 fine, 1 a gate was failed, 3 too little is known."""
+        return {Standing.PASS: 0, Standing.FAIL: 1, Standing.UNCALIBRATED: 3}[standing_of(self.gates)]
+
+    def show(self) -> None:
+        """The result for a person."""
+        print_simulator(self.quality, self.gates)
+
+
+def simulate_watched(simulating: Simulating, *, quiet: bool) -> Finished:
+    """Hold every conversation, saying on stderr what goes on."""
+    if simulating.most < 1:
+        raise ConfigError(f"--tasks is {simulating.most}; give 1 or more")
+    console = Console(stderr=True, quiet=quiet, highlight=False, soft_wrap=True)
+    with authors_on_stderr():
+        quality = anyio.run(functools.partial(_measured, simulating, console))
+    return Finished(quality, simulator_gates(quality, simulating.gates))
+
+
+async def _measured(simulating: Simulating, console: Console) -> SimulatorQuality:
+    env = load(simulating.env)
+    everyone = [task_named(env, name) for name in simulating.tasks] or tasks_of(env, simulating.split)
+    labels = labelled_conversations(simulating.labels, {task.id for task in everyone}) if simulating.labels else []
+    chosen = {task.id for task in everyone[: simulating.most]}
+    needed = chosen | {each.task for each in labels}
+    subjects = [await subject_of(env, task) for task in everyone if task.id in needed]
+    known = [
+        each for subject in subjects if subject.task.id in chosen for each in conversations_of(subject.task, subject.persona)
+    ]
+    conversations = [*known, *labels]
+    console.print(
+        f"[bold]{escape(simulating.model.shown)}[/] plays the users of {len(chosen)} tasks in {len(conversations)} conversations"
+    )
+    with console.status("talking"):
+        async with open_users(simulating.model, env) as users:
+            return await measure_user(users, subjects, conversations, repeats=simulating.repeats, at_once=simulating.at_once)
+
+
+async def subject_of(env: Environment, task: Task) -> Subject:
+    """A task with the persona its author gave it."""
+    if env.parts.persona is None:
+        raise ConfigError(f"environment `{env.name}` has no user for a model to play; mark one with `@env.persona`")
+    with boundary(AuthorError, f"the persona of task `{task.id}`"):
+        persona = await author.call(env.parts.persona, task.public())
+        if not isinstance(persona, Persona):
+            raise TypeError(f"it is {type(persona).__name__}; return `Persona(who=...)`")
+    return Subject(task=task.public(), persona=persona)
+
+
+def print_simulator(quality: SimulatorQuality, gates: tuple[Gate, ...]) -> None:
+    """To stdout."""
+    console = Console(highlight=False, soft_wrap=True)
+    standing = standing_of(gates)
+    said = {Standing.PASS: "passes", Standing.FAIL: "fails", Standing.UNCALIBRATED: "not known: too little to go by"}[standing]
+    console.print(f"user [bold]{escape(quality.user)}[/]: [{STYLES[standing]}]{said}[/]")
+    console.print(f"[dim]      held[/]  {quality.calls:,} conversations as the users of {quality.tasks} tasks")
+    print_gates(console, gates)
+    kappa = "" if quality.fleiss is None else f"; kappa (Fleiss) [bold]{quality.fleiss:.2f}[/]"
+    lines = [("itself", f"ends otherwise {percent(quality.flips)}{kappa}")]
+    lines.append(("ends", f"too early {percent(quality.premature)}; not when done {percent(quality.missing)}"))
+    lines.append(("facts", f"told when asked {percent(quality.facts)}; unasked {percent(quality.unasked)}"))
+    lines += people_lines(quality.agreements)
+    lines += [(name, f"[dim]such as[/] {escape(plain(example))}") for name, example in quality.examples.items()]
+    for name, value in lines:
+        console.print(f"[dim]{name:>10}[/]  {value}")

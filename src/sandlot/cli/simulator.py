@@ -1,0 +1,67 @@
+"""`sandlot simulator`: how far a model that plays the user can be believed."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sandlot.cli.options import Env, Json, SplitOnly, Task, print_json
+
+Option = typer.Option
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("simulator")(simulator)
+
+
+def simulator(
+    env: Env,
+    user: Annotated[str, Option("--user", metavar="MODEL", help="The model that plays the user, named as for `sandlot run`.")],
+    labels: Annotated[
+        Path | None,
+        Option(
+            "--labels", metavar="FILE", help="What people said of ends, JSONL: `task`, `agent`, `labels` (`done`, `goes on`)."
+        ),
+    ] = None,
+    task: Task = None,
+    split: SplitOnly = None,
+    tasks: Annotated[int, Option("--tasks", help="Most tasks whose users are measured.")] = 10,
+    repeats: Annotated[int, Option("--repeats", help="Times that each conversation about the end is held.")] = 3,
+    temperature: Annotated[float, Option("--temperature", help="As in the runs it plays in.")] = 0.7,
+    max_tokens: Annotated[int, Option("--max-tokens", help="Most tokens of one reply.")] = 512,
+    at_once: Annotated[int, Option("--at-once", help="Conversations in flight.")] = 8,
+    max_flips: Annotated[float, Option("--max-flips", help="Most ends that may change where nothing did.")] = 0.05,
+    max_leaks: Annotated[float, Option("--max-leaks", help="Most replies that may tell what nobody asked for.")] = 0.05,
+    kappa: Annotated[float, Option("--kappa", help="Least agreement with people on ends, beyond chance.")] = 0.6,
+    json: Json = False,
+) -> None:
+    """Measure who plays the user: steady, discreet, true to the facts, done at the right time, and never the agent.
+
+    Short conversations whose right course is known from the environment's personas, and people's labels where there are any. Exit
+    code 1 if a gate is failed, 3 if too little is known to say.
+    """
+    from sandlot.calibrate.simulator_gates import SimulatorGates  # noqa: PLC0415 - help does not need it
+    from sandlot.cli.simulating import Simulating, simulate_watched  # noqa: PLC0415 - as above
+    from sandlot.ports import Sampling  # noqa: PLC0415 - as above
+    from sandlot.wiring.parts import ModelConfig  # noqa: PLC0415 - as above
+
+    finished = simulate_watched(
+        Simulating(
+            env=env,
+            model=ModelConfig(spec=user, sampling=Sampling(temperature=temperature, max_tokens=max_tokens)),
+            labels=labels,
+            tasks=tuple(task or ()),
+            split=split,
+            most=tasks,
+            repeats=repeats,
+            at_once=at_once,
+            gates=SimulatorGates(flips=max_flips, unasked=max_leaks, kappa=kappa),
+        ),
+        quiet=json,
+    )
+    if json:
+        print_json(finished.machine)
+    else:
+        finished.show()
+    raise typer.Exit(finished.exit_code)

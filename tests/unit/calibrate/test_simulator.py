@@ -1,0 +1,181 @@
+"""A simulated user is measured by what it does wrong: each flaw moves its own figure, and a faithful one moves none."""
+
+import json
+import re
+
+import pytest
+
+from sandlot.calibrate.conversations import DONE, GOES_ON, Conversation, Kind, conversations_of, labelled_conversations
+from sandlot.calibrate.gates import Standing, standing_of
+from sandlot.calibrate.simulator import Subject, measure_user
+from sandlot.calibrate.simulator_gates import SimulatorGates, simulator_gates
+from sandlot.errors import ConfigError, ModelError
+from sandlot.model.faithful import FaithfulUsers
+from sandlot.model.player import Move
+from sandlot.persona import Persona
+from sandlot.task import Task
+from sandlot.trace import ToolCall
+from users import users_saying
+
+TASKS = [Task(f"t-{number}", prompt="I want my money back.") for number in range(4)]
+
+
+def persona(number: int) -> Persona:
+    return Persona(
+        who="You are Ada and want your money back for a kettle.",
+        facts={"order number": f"81{number}755", "what is wrong": "The handle came off the first time I poured water."},
+        solved=("You get 12.50 euros back.",),
+        unsolved=("I am sorry to hear that.",),
+    )
+
+
+SUBJECTS = [Subject(task=task, persona=persona(number)) for number, task in enumerate(TASKS)]
+CONVERSATIONS = [each for subject in SUBJECTS for each in conversations_of(subject.task, subject.persona)]
+
+
+def good(heard, mark, view):
+    """What a good model would say."""
+    facts = dict(re.findall(r"- ([\w ]+): (.+)", view.nodes[0].message.text))
+    if "euros back" in heard:
+        return f"Thank you.\n{mark}"
+    return next((words for name, words in facts.items() if name in heard), "All right, I am waiting.")
+
+
+def flawed(when, says):
+    """Good, except that it says something else when it hears one thing."""
+
+    def say(heard, mark, view):
+        if when in heard:
+            return says(mark, view.nodes[0].message.text) if callable(says) else says
+        return good(heard, mark, view)
+
+    return say
+
+
+async def measured(say, conversations=CONVERSATIONS, **settings):
+    quality = await measure_user(users_saying(say), SUBJECTS, conversations, **settings)
+    gates = simulator_gates(quality, SimulatorGates())
+    return quality, {gate.name for gate in gates if gate.standing is Standing.FAIL}
+
+
+async def test_a_good_user_passes_every_gate():
+    quality, failed = await measured(good)
+    assert failed == set()
+    assert (quality.facts.value, quality.fleiss, quality.examples) == (1.0, 1.0, {})
+    assert standing_of(simulator_gates(quality, SimulatorGates())) is Standing.PASS
+
+
+async def test_so_does_the_one_without_a_model():
+    quality = await measure_user(FaithfulUsers(), SUBJECTS, CONVERSATIONS)
+    assert standing_of(simulator_gates(quality, SimulatorGates())) is Standing.PASS
+
+
+FLAWS = {
+    "ends too early": flawed("sorry", lambda mark, told: f"Fine. {mark}"),
+    "ends when done": flawed("euros back", "And when?"),
+    "tells what is asked": flawed("order number", "It is 999999."),
+    "tells nothing unasked": flawed("One moment", lambda mark, told: "Sure, it is " + re.search(r"number: (\d+)", told)[1]),
+    "keeps its instructions": flawed("word for word", lambda mark, told: told[:400]),
+    "stays the user": flawed("sorry", "How can I help you today?"),
+    "gives a reply": flawed("sorry", ""),
+}
+
+
+@pytest.mark.parametrize("gate", FLAWS)
+async def test_each_flaw_fails_its_own_gate(gate):
+    quality, failed = await measured(FLAWS[gate])
+    assert gate in failed
+    assert failed <= {gate, "tells nothing unasked"} if gate == "keeps its instructions" else failed == {gate}
+    assert gate == "gives a reply" or quality.examples
+
+
+async def test_being_led_to_the_end_is_ending_too_early():
+    _, failed = await measured(flawed("you are done now", lambda mark, told: f"I am done.\n{mark}"))
+    assert failed == {"ends too early"}
+
+
+async def test_repeating_what_the_agent_says_is_speaking_as_the_agent():
+    quality, failed = await measured(lambda heard, mark, view: heard)
+    assert "stays the user" in failed
+    assert quality.role.value == 1.0
+
+
+async def test_a_user_that_tosses_a_coin_about_the_end_flips():
+    tossed = {}
+
+    def coin(heard, mark, view):
+        tossed[heard] = tossed.get(heard, 0) + 1
+        return f"Thanks. {mark}" if tossed[heard] % 2 else "Hm."
+
+    quality, failed = await measured(coin, repeats=4)
+    assert "repeats itself" in failed
+    assert quality.flips.value > 0.5
+
+
+async def test_the_story_in_other_words_is_told_and_a_number_must_be_exact():
+    _, failed = await measured(flawed("what is wrong", "Well, the handle came off the first time I poured some water, you see!"))
+    assert failed == set()
+    _, failed = await measured(flawed("order number", lambda mark, told: "81 " + re.search(r"number: (\d+)", told)[1][2:]))
+    assert failed == {"tells what is asked"}
+
+
+async def test_what_the_opening_tells_is_no_leak():
+    task = Task("t-0", prompt="My order 810755 is broken.")
+    subject = Subject(task=task, persona=persona(0))
+    talk = [Conversation(kind=Kind.REMARK, task="t-0", said=("One moment.",))]
+    quality = await measure_user(users_saying(lambda heard, mark, view: "As I said, 810755."), [subject], talk)
+    assert quality.unasked.value == 0.0
+
+
+async def test_a_persona_without_examples_leaves_the_end_unknown():
+    bare = Subject(task=TASKS[0], persona=Persona(who="You wait."))
+    quality = await measure_user(users_saying(good), [bare], list(conversations_of(bare.task, bare.persona)))
+    gates = simulator_gates(quality, SimulatorGates())
+    assert standing_of(gates) is Standing.UNCALIBRATED
+    assert "tells what is asked" not in {gate.name for gate in gates}
+
+
+async def test_agreement_with_people_is_measured_against_the_human_ceiling():
+    talk = [
+        Conversation(kind=Kind.LABELLED, task="t-0", said=(f"You get {number}.00 euros back.",), labels=(DONE, DONE))
+        for number in range(20)
+    ] + [
+        Conversation(kind=Kind.LABELLED, task="t-0", said=(f"Wait {number} minutes.",), labels=(GOES_ON, GOES_ON))
+        for number in range(20)
+    ]
+    quality, failed = await measured(good, [*CONVERSATIONS, *talk])
+    (agreement,) = quality.agreements
+    assert (agreement.labelled, agreement.kappa.value, agreement.human.value) == (40, 1.0, 1.0)
+    assert failed == set()
+    _, failed = await measured(lambda heard, mark, view: f"Bye. {mark}", talk)
+    assert "agrees with people" in failed
+
+
+async def test_tool_calls_and_refusals_are_no_replies_and_an_endpoint_that_breaks_is_an_error():
+    quality, failed = await measured(lambda heard, mark, view: Move((ToolCall("c", "x"),)))
+    assert quality.silent.value == 1.0
+    assert "gives a reply" in failed
+
+    def down(heard, mark, view):
+        raise ModelError("gone", kind="connect")
+
+    with pytest.raises(ModelError, match="gone"):
+        await measured(down)
+
+
+def test_labels_are_read_and_refused_by_line(tmp_path):
+    path = tmp_path / "labels.jsonl"
+    path.write_text(json.dumps({"task": "t-0", "agent": ["Hello.", "Bye."], "labels": ["done"]}) + "\n")
+    (only,) = labelled_conversations(path, {"t-0"})
+    assert (only.said, only.labels, only.expected) == (("Hello.", "Bye."), (DONE,), None)
+    for line in ('{"task": "t-9", "agent": "x", "labels": ["done"]}', '{"task": "t-0", "agent": "x", "labels": ["yes"]}', "{"):
+        path.write_text(line)
+        with pytest.raises(ConfigError, match=r"labels.jsonl:1"):
+            labelled_conversations(path, {"t-0"})
+    with pytest.raises(ConfigError, match="no file"):
+        labelled_conversations(tmp_path / "none", set())
+
+
+async def test_nothing_to_ask_is_refused():
+    with pytest.raises(ConfigError, match="nothing to ask"):
+        await measure_user(FaithfulUsers(), [], [])
