@@ -144,7 +144,11 @@ def test_the_report_is_one_file_and_the_summary_has_its_numbers(whole):
     for name in ("heldout_before", "heldout_after"):
         assert found[name]["low"] <= found[name]["mean"] <= found[name]["high"]
         assert set(found[name]["pass_at"]) == {"1", "2"}
+        assert found[name]["gap"] == found[name]["pass_at"]["2"] - found[name]["pass_at"]["1"]
     assert found["paired"]["tasks"] == 3
+    assert found["diversity_after"]["groups"] == 2
+    assert 0.25 <= found["diversity_after"]["distinct"] <= 1
+    assert "Diversity within groups" in page
     assert found["skills"]["short"]["tasks"] == 3
     assert found["skills"]["short"]["before"]["mean"] == found["heldout_before"]["mean"]
 

@@ -139,6 +139,18 @@ def pictures(progress: Progress, outcome: Outcome) -> Iterable[str]:
         "Nats a token: how undecided the policy is. A fall to nothing means that it has stopped exploring.",
         line_chart([over("entropy", "--violet", (step.entropy for step in steps))], x_name="step", label="entropy by step"),
     )
+    if any(step.diversity for step in steps):
+        told = [(float(step.version), step.diversity) for step in steps if step.diversity]
+        lines = [
+            Line("different rollouts", [(version, each.distinct) for version, each in told], "--green"),
+            Line("distance of two", [(version, each.distance) for version, each in told], "--blue"),
+        ]
+        yield _card(
+            "Diversity within groups",
+            "Different rollouts as a share of a group, and how far apart two of them are. Where all act alike, nothing is left to "
+            "compare.",
+            line_chart(lines, x_name="step", y_range=(0, 1), label="diversity within groups by step"),
+        )
     clipped = [
         over("share of tokens clipped", "--amber", (step.clipped for step in steps)),
         over("groups without variance", "--dim", (1 - step.informative / max(1, step.groups) for step in steps)),
