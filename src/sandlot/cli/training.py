@@ -210,6 +210,11 @@ def _lines(path: Path, outcome: Outcome) -> list[tuple[str, str]]:
         moved = f"[bold]{paired.difference.mean:+.3f}[/]  [dim]{paired.difference.low:+.3f} to {paired.difference.high:+.3f}[/]"
         counts = f"{paired.improved} tasks better, {paired.regressed} worse"
         lines.append(("change", f"{moved} paired by task, {chance}; {apart}; {counts}"))
+    for name, each in outcome.robustness.items():
+        if each.after and each.change:
+            lines.append(
+                (f"{name}", f"{each.after.mean:.3f} held-out, put otherwise: {each.change.mean:+.3f} against the plain tasks")
+            )
     if outcome.diversity_before and outcome.diversity_after:
         first, last = outcome.diversity_before, outcome.diversity_after
         lines.append(
