@@ -19,6 +19,7 @@ from sandlot.errors import ConfigError
 from sandlot.nn.folder import load_folder
 from sandlot.nn.layout import weights_of
 from sandlot.nn.lora import load_adapter
+from sandlot.ports import Sampling
 from sandlot.run.results import Run
 from sandlot.run.token_audit import audit_run
 from sandlot.train.algorithms import Imitate, PolicyGradient
@@ -27,6 +28,7 @@ from sandlot.train.progress import Progress, read_lines
 from sandlot.train.recipe import Evaluation
 from sandlot.train.train import train, train_async
 from sandlot.train.trainer import Optimisation
+from sandlot.train.variants import polite, spaced
 from sandlot.types import Split
 from tiny_models import write_tiny
 
@@ -144,7 +146,11 @@ def test_the_report_is_one_file_and_the_summary_has_its_numbers(whole):
     for name in ("heldout_before", "heldout_after"):
         assert found[name]["low"] <= found[name]["mean"] <= found[name]["high"]
         assert set(found[name]["pass_at"]) == {"1", "2"}
+        assert found[name]["gap"] == found[name]["pass_at"]["2"] - found[name]["pass_at"]["1"]
     assert found["paired"]["tasks"] == 3
+    assert found["diversity_after"]["groups"] == 2
+    assert 0.25 <= found["diversity_after"]["distinct"] <= 1
+    assert "Diversity within groups" in page
     assert found["skills"]["short"]["tasks"] == 3
     assert found["skills"]["short"]["before"]["mean"] == found["heldout_before"]["mean"]
 
@@ -178,6 +184,41 @@ def test_what_is_not_a_recipe_is_told(tmp_path):
 def test_a_distance_to_the_first_weights_is_learned_against(folder, tmp_path):
     recipe = letters.recipe(folder, steps=2, algorithm=PolicyGradient(kl=0.1), evaluation=Evaluation(every=2, tasks=1, group=1))
     assert len(train(recipe, run=tmp_path / "run").steps) == 2
+
+
+# -- put otherwise ---------------------------------------------------------------------------------------------------------
+
+
+def test_held_out_tasks_are_measured_put_otherwise_before_and_after(folder, tmp_path):
+    variants = {"polite": polite, "spaced": spaced, "greedy": Sampling(max_tokens=8, temperature=0)}
+    recipe = letters.recipe(folder, steps=2, evaluation=Evaluation(every=1, tasks=3, group=2, variants=variants))
+    place = tmp_path / "run"
+    train(recipe, run=place)
+    assert sorted(path.name for path in (place / "evaluations").iterdir()) == [
+        "000000", "000000-greedy", "000000-polite", "000000-spaced", "000001",
+        "000002", "000002-greedy", "000002-polite", "000002-spaced",
+    ]  # fmt: skip
+    found = msgspec.json.decode((place / "summary.json").read_bytes())["robustness"]
+    for name in variants:
+        plain, varied = Run(place / "evaluations" / "000002"), Run(place / "evaluations" / f"000002-{name}")
+        assert found[name]["after"]["mean"] == varied.summary().score.value
+        assert found[name]["change"]["mean"] == pytest.approx(varied.summary().score.value - plain.summary().score.value)
+    plain, varied = (Run(place / "evaluations" / name) for name in ("000002", "000002-polite"))
+    task = next(iter(plain.rows)).task
+    before, after = (
+        next(node.message.text for node in run.trace(task, 0).nodes if "Say" in node.message.text) for run in (plain, varied)
+    )
+    assert before in after != before
+    assert "Held-out tasks, varied" in (place / "report.html").read_text()
+
+
+def test_a_variant_must_leave_a_task_its_name(folder, tmp_path):
+    variants = {"renamed": lambda task: msgspec.structs.replace(task, id="other")}
+    recipe = letters.recipe(folder, steps=1, evaluation=Evaluation(tasks=1, group=1, variants=variants))
+    with pytest.raises(ConfigError, match="changed the id of a task"):
+        train(recipe, run=tmp_path / "run")
+    with pytest.raises(ConfigError, match="becomes a folder's"):
+        Evaluation(variants={"../out": polite})
 
 
 # -- a teacher ---------------------------------------------------------------------------------------------------------

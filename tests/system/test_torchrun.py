@@ -46,6 +46,13 @@ def torchrun(recipe: Path, place: Path, *words: object, **more: str) -> subproce
     )
 
 
+def finished(process: subprocess.Popen) -> str:
+    """What it said when all was well."""
+    out, err = process.communicate()
+    assert process.returncode == 0, err
+    return out
+
+
 def figures(place: Path) -> list[tuple]:
     steps = Progress.of(place).steps
     return [value for step in steps for value in (step.version, step.loss, step.norm, step.reward, step.tokens, step.entropy)]
@@ -81,20 +88,15 @@ def test_two_processes_learn_what_one_does_and_the_same_command_goes_on_when_one
         assert f"sandlot: process {rank} of this training has ended before the others" in said
         assert "Traceback" not in said.partition("torch/distributed/elastic")[0]
     assert len(read_lines(place)) < 6, "it was over before it could be killed"
-    process = torchrun(WORLD, place, TINY=str(folder))
-    out, err = process.communicate()
-    assert process.returncode == 0, err
-    assert '"complete"' in out
+    assert '"complete"' in finished(torchrun(WORLD, place, TINY=str(folder)))
     assert figures(place) == pytest.approx(figures(alone), abs=1e-5)
 
 
 def test_one_process_goes_on_where_two_stopped_and_the_other_way_round(folder, alone, tmp_path):
     place = tmp_path / "run"
-    two = torchrun(WORLD, place, "--steps", 1, TINY=str(folder))
-    assert two.wait() == 0, two.communicate()
+    assert finished(torchrun(WORLD, place, "--steps", 1, TINY=str(folder)))
     train(letters.recipe(folder, steps=3), run=place)
-    two = torchrun(WORLD, place, TINY=str(folder))
-    assert two.wait() == 0, two.communicate()
+    assert finished(torchrun(WORLD, place, TINY=str(folder)))
     # The steps that only one sitting measured differ in what is measured, not in what is learned.
     assert figures(place) == pytest.approx(figures(alone), abs=1e-5)
 
@@ -125,10 +127,7 @@ def recipe():
                       optimisation=Optimisation(learning_rate=1e-3, tokens=512), threads=1)
 """
     )
-    process = torchrun(recipe, tmp_path / "run")
-    out, err = process.communicate()
-    assert process.returncode == 0, err
-    assert '"complete"' in out
+    assert '"complete"' in finished(torchrun(recipe, tmp_path / "run"))
     steps = Progress.of(tmp_path / "run").steps
     assert [step.version for step in steps] == [1, 2]
     assert all(step.kl < 1e-6 for step in steps), "what is sampled with is what learns"

@@ -138,6 +138,7 @@ def step_line(step: Learned, heldout: str, *, alarmed: bool = False) -> str:
         f"groups {step.informative}/{step.groups}",
         f"[red]failed {step.failed}[/]" if step.failed else "failed 0",
         f"[dim]kl {step.kl:.0e} ent {step.entropy:.2f} clip {step.clipped:.0%} stale {step.staleness}[/]",
+        f"[dim]distinct {step.diversity.distinct:.0%}[/]" if step.diversity else "",
         f"{step.tokens_per_s:.0f} tok/s",
         f"[dim]{step.seconds:.1f} s: {shares}[/]",
         "[bold red]ALARM[/]" if alarmed else "",
@@ -206,6 +207,19 @@ def _lines(path: Path, outcome: Outcome) -> list[tuple[str, str]]:
         moved = f"[bold]{paired.difference.mean:+.3f}[/]  [dim]{paired.difference.low:+.3f} to {paired.difference.high:+.3f}[/]"
         counts = f"{paired.improved} tasks better, {paired.regressed} worse"
         lines.append(("change", f"{moved} paired by task, {chance}; {apart}; {counts}"))
+    for name, each in outcome.robustness.items():
+        if each.after and each.change:
+            lines.append(
+                (f"{name}", f"{each.after.mean:.3f} held-out, put otherwise: {each.change.mean:+.3f} against the plain tasks")
+            )
+    if outcome.diversity_before and outcome.diversity_after:
+        first, last = outcome.diversity_before, outcome.diversity_after
+        lines.append(
+            (
+                "diversity",
+                f"{first.distinct:.0%} of a group's rollouts differed in the first step, {last.distinct:.0%} in the last",
+            )
+        )
     whole = sum(outcome.time.values()) or 1.0
     shares = ", ".join(f"{name} {spent / whole:.0%}" for name, spent in outcome.time.items())
     lines.append(("time", f"{outcome.seconds:.0f} s, {outcome.cpu_s:.0f} s of CPU; steps: {shares}"))

@@ -17,7 +17,7 @@ import torch
 from sandlot.engine.weights import folder_of
 from sandlot.env.environment import Environment
 from sandlot.env.load import load
-from sandlot.errors import ConfigError
+from sandlot.errors import ConfigError, boundary
 from sandlot.model.demonstrated import DemonstratedPolicies, Writer
 from sandlot.model.rendered import rendered
 from sandlot.nn.decoder import Decoder
@@ -38,6 +38,7 @@ from sandlot.trace import Trace, TraceRow
 from sandlot.train.checkpoint import Checkpoints, Standing
 from sandlot.train.leading import Learner, leading
 from sandlot.train.learner import copied, trainer_of
+from sandlot.train.outcome import variant_place
 from sandlot.train.progress import Measured
 from sandlot.train.publish import Publisher, open_publisher, require_agreement
 from sandlot.train.ranks import open_ranks
@@ -112,17 +113,28 @@ class Training:
         return trace
 
     async def evaluate(self, version: int) -> Run:
-        """Held-out tasks with the published weights, as a run of its own; read if it is there."""
+        """Held-out tasks with the published weights, as a run of its own; read if it is there.
+
+        Before the first step and after the last, their variants too, beside it.
+        """
         place = self.path / "evaluations" / f"{version:06d}"
-        if (place / "manifest.json").is_file() and len(RunReader(place)) == self.heldout.num_rollouts:
+        usual = self.recipe.evaluation.sampling or self.recipe.sampling
+        measured = await self._measure(place, self.heldout, usual)
+        for name, variant in self.recipe.evaluation.variants.items() if version in {0, self.recipe.steps} else ():
+            plan, sampling = (self.heldout, variant) if isinstance(variant, Sampling) else (_varied(self.heldout, variant), usual)
+            await self._measure(variant_place(place, name), plan, sampling)
+        return measured
+
+    async def _measure(self, place: Path, plan: Plan, sampling: Sampling) -> Run:
+        if (place / "manifest.json").is_file() and len(RunReader(place)) == plan.num_rollouts:
             return Run(place)
         config = _config(self.recipe, self.env, Selection(split=Split.HELDOUT, group=self.recipe.evaluation.group))
-        manifest = await manifest_of(place, self.env, config, self.heldout)
+        manifest = await manifest_of(place, self.env, config, plan)
         measuring = Collection()
         async with open_run(place, manifest=manifest) as store:
             await collect(
-                self.heldout,
-                self.parts(self.policies(self.recipe.evaluation.sampling or self.recipe.sampling)),
+                plan,
+                self.parts(self.policies(sampling)),
                 store,
                 collection=measuring,
                 run=f"{self.name}/evaluation",  # the same seeds at every version: differences are the weights'
@@ -250,10 +262,27 @@ def _config(recipe: Recipe, env: Environment, select: Selection) -> RunConfig:
 def _heldout(env: Environment, recipe: Recipe) -> Plan:
     """The held-out tasks that are measured: the same ones every time."""
     evaluation = recipe.evaluation
+    worded = [name for name, variant in evaluation.variants.items() if not isinstance(variant, Sampling)]
+    if worded and env.parts.user is not None:
+        raise ConfigError(
+            f"recipe `{recipe.name}`: variant `{worded[0]}` changes prompts, and `{env.name}` speaks for itself: its tasks' "
+            "prompts are not what the agent reads; vary the sampling instead (`Sampling(temperature=0)`)"
+        )
     config = _config(recipe, env, Selection(split=Split.HELDOUT, group=evaluation.group))
     plan = _selected(plan_run(env, config), recipe)
     chosen = sorted(plan.tasks, key=lambda task: derive_seed("heldout", recipe.seed, task.id))[: evaluation.tasks]
     return Plan(tuple(chosen), (evaluation.group,) * len(chosen))
+
+
+def _varied(plan: Plan, variant: Callable[[Task], Task]) -> Plan:
+    """The same tasks put otherwise."""
+    with boundary(ConfigError, f"variant `{getattr(variant, '__qualname__', variant)}`"):
+        tasks = tuple(variant(task) for task in plan.tasks)
+    if [task.id for task in tasks] != [task.id for task in plan.tasks]:
+        raise ConfigError(
+            f"variant `{getattr(variant, '__qualname__', variant)}` changed the id of a task; change its prompt only"
+        )
+    return Plan(tasks, plan.counts)
 
 
 def _selected(plan: Plan, recipe: Recipe) -> Plan:

@@ -10,6 +10,7 @@ from sandlot.run.results import Run
 from sandlot.run.summary import Summary
 from sandlot.stats import Interval
 from sandlot.train.checkpoint import ADAPTER, MODEL
+from sandlot.train.diversity import Diversity
 from sandlot.train.progress import Measured, Progress
 from sandlot.train.recipe import Recipe
 
@@ -32,6 +33,8 @@ class Heldout(Level, frozen=True, kw_only=True):
     """The share of full marks."""
     pass_at: dict[str, float]
     """The chance that one of k rollouts gets full marks, by k."""
+    gap: float | None = None
+    """That chance at the largest k, less that of one rollout: what trying again still finds, and learning could."""
     tasks: int
     rollouts: int
     failed: int
@@ -53,6 +56,16 @@ class Skill(msgspec.Struct, frozen=True, kw_only=True):
     tasks: int
     before: Level
     after: Level
+
+
+class Robustness(msgspec.Struct, frozen=True, kw_only=True):
+    """The held-out tasks put otherwise."""
+
+    before: Level | None
+    after: Level | None
+    change: Level | None
+    """Against the plain tasks after the last step, task by task: below 0, it depended on how they were put."""
+    p_value: float | None
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -94,6 +107,12 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds of the steps by what they went into."""
     alarms: tuple[str, ...]
     rollbacks: int
+    robustness: dict[str, Robustness] = {}
+    """By variant."""
+    diversity_before: Diversity | None = None
+    """How differently the members of groups acted in the first step."""
+    diversity_after: Diversity | None = None
+    """In the last one."""
 
 
 def outcome_of(progress: Progress, recipe: Recipe, sandbox: str) -> Outcome:
@@ -133,7 +152,31 @@ def outcome_of(progress: Progress, recipe: Recipe, sandbox: str) -> Outcome:
         time=time_spent(progress),
         alarms=tuple(alarm.sentence for alarm in progress.alarms),
         rollbacks=len(progress.rollbacks),
+        robustness=dict(_robustness(recipe, first[1], last[1])) if first and last else {},
+        diversity_before=progress.steps[0].diversity if progress.steps else None,
+        diversity_after=progress.steps[-1].diversity if progress.steps else None,
     )
+
+
+def variant_place(plain: Path, name: str) -> Path:
+    """Where a variant of a measurement lies."""
+    return plain.with_name(f"{plain.name}-{name}")
+
+
+def _robustness(recipe: Recipe, first: Run, last: Run) -> Iterable[tuple[str, Robustness]]:
+    for name in recipe.evaluation.variants:
+        places = [variant_place(plain.path, name) for plain in (first, last)]
+        before, after = (Run(place) if (place / "manifest.json").is_file() else None for place in places)
+        paired = last.compare(after, despite_setting=True) if after else None
+        yield (
+            name,
+            Robustness(
+                before=_level(before.summary().score) if before else None,
+                after=_level(after.summary().score) if after else None,
+                change=_level(paired.score) if paired else None,
+                p_value=paired.p_value if paired else None,
+            ),
+        )
 
 
 def _below(path: Path, kept: Path | None, name: str) -> str | None:
@@ -160,13 +203,15 @@ def write_outcome(path: Path, outcome: Outcome) -> Path:
 
 def _heldout(line: Measured, run: Run) -> Heldout:
     summary = run.summary()
+    pass_at = dict(_pass_at(summary))
     return Heldout(
         version=line.version,
         mean=line.mean,
         low=line.low,
         high=line.high,
         passed=Level(mean=line.passed, low=line.passed_low, high=line.passed_high),
-        pass_at=dict(_pass_at(summary)),
+        pass_at=pass_at,
+        gap=pass_at[max(pass_at, key=int)] - pass_at["1"] if len(pass_at) > 1 else None,
         tasks=summary.tasks,
         rollouts=line.rollouts,
         failed=line.failed,

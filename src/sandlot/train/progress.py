@@ -12,6 +12,7 @@ from sandlot.run.watch import Alarm, alarm
 from sandlot.stats import Interval, Sums, spread_of
 from sandlot.trace import Scored, Trace
 from sandlot.train.algorithms import teaches
+from sandlot.train.diversity import Diversity, diversity_of
 from sandlot.train.recipe import Recipe
 from sandlot.train.rows import Group
 from sandlot.train.tally import Update
@@ -60,6 +61,8 @@ class Learned(msgspec.Struct, frozen=True, kw_only=True, tag="step", tag_field="
     update_s: float
     phases: dict[str, float]
     """Seconds of rollouts by phase, all of them added up."""
+    diversity: Diversity | None = None
+    """How differently the members of its groups acted; None where no group has two."""
 
     @property
     def tokens_per_s(self) -> float:
@@ -221,6 +224,7 @@ def learned(
         seconds=seconds,
         update_s=update.seconds,
         phases=dict(phases),
+        diversity=diversity_of(traces),
     )
 
 

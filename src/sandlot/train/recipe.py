@@ -1,6 +1,6 @@
 """A recipe: everything a training run is, in one frozen record that a short Python function returns."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, cast
@@ -15,6 +15,7 @@ from sandlot.task import Task
 from sandlot.trace import Trace
 from sandlot.train.algorithms import Algorithm, PolicyGradient, Ppo
 from sandlot.train.trainer import Optimisation
+from sandlot.train.variants import Variant
 from sandlot.wiring.parts import AgentConfig
 
 
@@ -32,6 +33,14 @@ class Evaluation:
     """None: as in training."""
     rollback: float | None = None
     """Go back to the best weights when the score falls this far below theirs."""
+    variants: Mapping[str, Variant] = field(default_factory=dict[str, Variant])
+    """The same tasks put otherwise (`variants.py`), or with other sampling settings: measured before the first step and after
+    the last."""
+
+    def __post_init__(self) -> None:
+        for name in self.variants:
+            if not name.replace("-", "").isalnum():
+                raise ConfigError(f"variant `{name}`: a name of letters, digits and `-` is wanted: it becomes a folder's")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,11 +151,12 @@ def described(value: Any) -> Any:
     if is_dataclass(value) and not isinstance(value, type):
         named = {entry.name: described(getattr(value, entry.name)) for entry in fields(value)}
         return named if isinstance(value, Recipe | Evaluation | Optimisation) else {"is": type(value).__name__, **named}
+    if isinstance(value, Mapping):
+        return {str(name): described(each) for name, each in cast("Mapping[Any, Any]", value).items()}
     if isinstance(value, tuple | list):
         return [described(each) for each in cast("list[Any]", value)]
-    if callable(value):
-        return f"{getattr(value, '__qualname__', type(value).__name__)}()"
-    return str(value) if isinstance(value, Path) else value
+    plain = str(value) if isinstance(value, Path) else value
+    return f"{getattr(value, '__qualname__', type(value).__name__)}()" if callable(value) else plain
 
 
 def require_same(recipe: Recipe, path: Path) -> None:

@@ -10,7 +10,7 @@ from sandlot.observe.page import page
 from sandlot.run.results import Run
 from sandlot.stats import Interval
 from sandlot.trace import Scored, Trace, TraceRow
-from sandlot.train.outcome import Heldout, Outcome, outcome_of, write_outcome
+from sandlot.train.outcome import Heldout, Level, Outcome, outcome_of, write_outcome
 from sandlot.train.picture import Line, line_chart, share_bar
 from sandlot.train.progress import Progress
 from sandlot.train.recipe import Recipe
@@ -33,6 +33,7 @@ def write_report(progress: Progress, recipe: Recipe) -> Outcome:
         headline(outcome),
         *(f'<p class="alarm">{escape(sentence)}</p>' for sentence in outcome.alarms),
         f'<section class="pictures">{"".join(pictures(progress, outcome))}</section>',
+        robustness(outcome),
         skills(runs),
         examples(runs),
         settings(progress.path),
@@ -139,6 +140,18 @@ def pictures(progress: Progress, outcome: Outcome) -> Iterable[str]:
         "Nats a token: how undecided the policy is. A fall to nothing means that it has stopped exploring.",
         line_chart([over("entropy", "--violet", (step.entropy for step in steps))], x_name="step", label="entropy by step"),
     )
+    if any(step.diversity for step in steps):
+        told = [(float(step.version), step.diversity) for step in steps if step.diversity]
+        lines = [
+            Line("different rollouts", [(version, each.distinct) for version, each in told], "--green"),
+            Line("distance of two", [(version, each.distance) for version, each in told], "--blue"),
+        ]
+        yield _card(
+            "Diversity within groups",
+            "Different rollouts as a share of a group, and how far apart two of them are: where all act alike, nothing is left "
+            "to compare.",
+            line_chart(lines, x_name="step", y_range=(0, 1), label="diversity within groups by step"),
+        )
     clipped = [
         over("share of tokens clipped", "--amber", (step.clipped for step in steps)),
         over("groups without variance", "--dim", (1 - step.informative / max(1, step.groups) for step in steps)),
@@ -160,6 +173,25 @@ def pictures(progress: Progress, outcome: Outcome) -> Iterable[str]:
 
 def _card(title: str, told: str, body: str) -> str:
     return f"<figure><h2>{escape(title)}</h2><p>{escape(told)}</p>{body}</figure>"
+
+
+# -- in other words ----------------------------------------------------------------------------------------------------
+
+
+def robustness(outcome: Outcome) -> str:
+    """Each variant of the held-out tasks before and after."""
+    if not outcome.robustness:
+        return ""
+    rows = "".join(
+        f"<tr><td>{escape(name)}</td><td>{_spread(each.before)}</td><td>{_spread(each.after)}</td><td>{_spread(each.change)}</td></tr>"
+        for name, each in outcome.robustness.items()
+    )
+    head = "<tr><th>variant</th><th>before</th><th>after</th><th>against the plain tasks, after</th></tr>"
+    return f'<h2>Held-out tasks, varied</h2><div class="wide"><table>{head}{rows}</table></div>'
+
+
+def _spread(level: Level | None) -> str:
+    return f"{level.mean:.2f} <small>{level.low:.2f} to {level.high:.2f}</small>" if level else "-"
 
 
 # -- by skill ----------------------------------------------------------------------------------------------------------

@@ -31,6 +31,8 @@ END_S = 20.0
 BEHIND = 1000
 """Notes that may wait for it; one further behind hangs."""
 
+DIVERSITY = ("distinct", "distance", "first_entropy")
+
 Settings = Mapping[str, str | int | float]
 """A run's settings in plain words."""
 
@@ -198,6 +200,7 @@ def figures_of(step: Learned) -> dict[str, float]:
         **{f"train/{name}": float(getattr(step, name)) for name in names},
         "train/informative": step.informative / max(1, step.groups),
         "train/tokens_per_s": step.tokens_per_s,
+        **({f"diversity/{name}": getattr(step.diversity, name) for name in DIVERSITY} if step.diversity else {}),
         **{f"time/{name}": share for name, share in step.shares.items()},
     }
 
