@@ -2,6 +2,7 @@
 
     make bench NAME=forest                              a small decoder on the CPU: does it work, is it exact?
     make bench NAME=forest ARGS="--device cuda"         the Qwen3-0.6B shape on a GPU (needs torch, numpy and msgspec)
+    make bench NAME=forest ARGS="--device cuda --deep"  forests over the token budget: depth first next to whole and cut
 
 Baselines: (a) a row for each model call (`calls`), (b) merged rows (`rows`). A forest shares prompts and everything else that is
 alike; where a group has one turn that is (c), merged rows that share their prompts. The formula counts 6 P FLOP a token,
@@ -11,6 +12,7 @@ alike; where a group has one turn that is (c), merged rows that share their prom
 import argparse
 import json
 import statistics
+import sys
 import time
 from dataclasses import replace
 
@@ -24,7 +26,8 @@ from sandlot.train import forward
 from sandlot.train.algorithms import Example, Stream
 from sandlot.train.attention import forest_attention
 from sandlot.train.components import Clip, Value
-from sandlot.train.forest import Forest, forest_of
+from sandlot.train.depth_first import pieces_of
+from sandlot.train.forest import Forest, cuts, forest_of
 from sandlot.train.rows import Row
 from sandlot.train.trainer import Optimisation, Tally, Trainer
 
@@ -156,10 +159,123 @@ def exactness(device):
     }
 
 
+def most_alive(device, work):
+    """What `work` gives, and the most bytes of the GPU it took beyond what was there; None on the CPU."""
+    if device.type != "cuda":
+        return work(), None
+    torch.cuda.synchronize()
+    before = torch.cuda.memory_allocated()
+    torch.cuda.reset_peak_memory_stats()
+    result = work()
+    torch.cuda.synchronize()
+    return result, torch.cuda.max_memory_allocated() - before
+
+
+def update(trainer, rows, tokens):
+    """One update but for the optimiser's step, as `Trainer` does it, whole or in pieces: loss, and gradients."""
+    trainer.optimisation = replace(trainer.optimisation, tokens=tokens)
+    trainer.optimiser.zero_grad(set_to_none=True)
+    loss = trainer._loss(examples(rows), [len(rows)], {"old": None, "reference": None}, Tally())  # noqa: SLF001 - as above
+    loss.backward()
+    if trainer.device.type == "cuda":
+        torch.cuda.synchronize()
+    return float(loss.detach())
+
+
+def cut_update(trainer, rows, tokens):
+    """The same with the rows cut into forests that fit, shared prefixes computed again in each."""
+    whole = examples(rows)
+    trainer.optimisation = replace(trainer.optimisation, tokens=sys.maxsize)
+    trainer.optimiser.zero_grad(set_to_none=True)
+    total = 0.0
+    for cut in cuts([r.ids for r in rows], tokens):
+        chosen = [whole[number] for number in cut.rows]
+        loss = trainer._loss(chosen, [len(chosen)], {"old": None, "reference": None}, Tally())  # noqa: SLF001 - as above
+        loss.backward()
+        total += float(loss.detach())
+    if trainer.device.type == "cuda":
+        torch.cuda.synchronize()
+    return total
+
+
+def deep_exactness(device):
+    """How far gradients in pieces are from the whole's, as a share of their norm: in fp32, and as the trainer computes them.
+
+    On a GPU the trainer multiplies in bf16, so that two orders of one sum are some thousandths apart.
+    """
+    torch.manual_seed(0)
+    trainer = Trainer(Decoder(SMALL).to(device), Optimisation())
+    rows = agents(2048, 300, 6, 16, 40, 6)["rows"]
+
+    def plain(tokens):
+        trainer.optimiser.zero_grad(set_to_none=True)
+        result = forward.seen(trainer.decoder, rows, tokens=tokens)
+        (result.logprobs.sin().sum() / len(result.logprobs)).backward()
+        return [p.grad.clone() for p in trainer.parameters]
+
+    def learned(tokens):
+        update(trainer, rows, tokens)
+        return [p.grad.clone() for p in trainer.parameters]
+
+    found = {}
+    for way, gradients in {"fp32": plain, "trainer": learned}.items():
+        whole, pieces = gradients(sys.maxsize), gradients(512)
+        norm = sum(float(g.square().sum()) for g in whole) ** 0.5
+        found[way] = sum(float((a - b).square().sum()) for a, b in zip(whole, pieces, strict=True)) ** 0.5 / norm
+    return found
+
+
+def deep(trainer, big, repeats):
+    """Seconds, most memory alive and how far gradients are apart: whole forest, cut, and depth first."""
+    scale = 1 if big else 32
+    vocabulary = trainer.decoder.shape.vocabulary
+    work = {
+        "prompt 8192, answer 512, group of 64": (single_turn(vocabulary, 8192 // scale, 512 // scale, 64), 10240 // scale),
+        "agents: system 2048, 20 turns of 128 + 256, group of 4": (
+            agents(vocabulary, 2048 // scale, 20, 128 // scale, 256 // scale, 4), 8192 // scale,
+        ),
+    }  # fmt: skip
+    results = {"exact": deep_exactness(trainer.device)}
+    print(json.dumps(results), flush=True)
+    for name, (ways, tokens) in work.items():
+        rows = ways["forest"]
+        forest = forest_of([r.ids for r in rows])
+        entry = {"tokens": len(forest), "budget": tokens, "pieces": len(pieces_of(forest, tokens))}
+        kept = None
+        for way, once in {
+            "whole": lambda rows=rows: update(trainer, rows, sys.maxsize),
+            "cut": lambda rows=rows, tokens=tokens: cut_update(trainer, rows, tokens),
+            "depth first": lambda rows=rows, tokens=tokens: update(trainer, rows, tokens),
+        }.items():
+            loss, peak = most_alive(trainer.device, once)
+            gradients = [None if p.grad is None else p.grad.float().clone() for p in trainer.parameters]
+            kept = kept or (loss, gradients)
+            norm = sum(float(g.square().sum()) for g in kept[1] if g is not None) ** 0.5
+            apart = sum(float((a - b).square().sum()) for a, b in zip(gradients, kept[1], strict=True) if a is not None) ** 0.5
+            del gradients
+            trainer.optimiser.zero_grad(set_to_none=True)
+            _, peak = most_alive(trainer.device, once)  # once more: the first time compiles
+            seconds = []
+            for _ in range(repeats):
+                started = time.perf_counter()
+                once()
+                seconds.append(time.perf_counter() - started)
+            entry[way] = {
+                "seconds": statistics.median(seconds),
+                "peak_gib": None if peak is None else peak / 2**30,
+                "loss_apart": abs(loss - kept[0]),
+                "gradients_apart": apart / norm,
+            }
+        results[name] = entry
+        print(name, json.dumps(entry, indent=1), flush=True)
+    return results
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--deep", action="store_true", help="forests over the token budget, depth first")
     options = parser.parse_args()
     device = torch.device(options.device)
     big = device.type == "cuda"
@@ -168,7 +284,10 @@ def main():
     with device:
         decoder = Decoder(shape)
     decoder = decoder.to(torch.bfloat16 if big else torch.float32)
-    trainer = Trainer(decoder, Optimisation(recompute=True))
+    trainer = Trainer(decoder, Optimisation(recompute=True, tokens=sys.maxsize))
+    if options.deep:
+        print(json.dumps({"name": NAME, "device": options.device, "deep": deep(trainer, big, options.repeats)}))
+        return
     parameters = sum(p.numel() for p in decoder.parameters()) - shape.vocabulary * shape.hidden
     scale = 1 if big else 16
     work = {

@@ -1,7 +1,8 @@
 """The trainer: examples in, one step of the weights out. It sums weighted losses and is blind to the algorithm.
 
-A batch is packed group by group into forests that fit the token budget; a group that does not fit is cut. Weights of tokens were
-fixed over the whole batch, so that neither packing nor cutting changes the loss. What must survive a crash is in `state`.
+A batch is packed group by group into forests that fit the token budget; a group that does not fit is cut, or computed depth first
+if that is less work. Weights of tokens were fixed over the whole batch, so that none of it changes the loss. What must survive a
+crash is in `state`.
 """
 
 import sys
@@ -18,7 +19,7 @@ from torch import Tensor, nn
 from sandlot.nn.decoder import Decoder
 from sandlot.train.algorithms import Example
 from sandlot.train.components import Bounded, Columns, Component
-from sandlot.train.forest import Cut, cuts, packs
+from sandlot.train.forest import Cut, fitted, packs
 from sandlot.train.forward import Seen, placed, seen
 from sandlot.train.rows import Floats, Row
 
@@ -35,7 +36,7 @@ class Optimisation:
     max_norm: float = 1.0
     """Gradients are scaled down to this norm."""
     tokens: int = 16384
-    """Tokens of one forest: what memory allows."""
+    """Tokens computed at once: what memory allows."""
     recompute: bool = False
     """Layers are computed again in the backward pass instead of being kept."""
     minibatches: int = 1
@@ -118,7 +119,7 @@ class Trainer:
 
     def _seen(self, rows: Sequence[Row], *, decoder: Decoder | None = None, **asked: Any) -> Seen:
         with self._precision():
-            return seen(decoder or self.decoder, rows, temperature=self.temperature, **asked)
+            return seen(decoder or self.decoder, rows, temperature=self.temperature, tokens=self.optimisation.tokens, **asked)
 
     @contextmanager
     def _precision(self) -> Generator[None]:
@@ -152,9 +153,9 @@ class Trainer:
         return placed(np.concatenate([settled[number][row] for number, row in places]), self.device) if settled else None
 
     def _cuts(self, group: Sequence[Example]) -> list[Cut]:
-        """A group as it fits the budget. Pairs are compared within a forest, so a group that has some stays whole."""
+        """A group as it fits the budget, or whole. Pairs are compared within a forest, so a group that has some stays whole."""
         paired = any(example.partner is not None for example in group)
-        return cuts([example.row.ids for example in group], sys.maxsize if paired else self.optimisation.tokens)
+        return fitted([example.row.ids for example in group], sys.maxsize if paired else self.optimisation.tokens)
 
     def _step(
         self,
