@@ -10,6 +10,7 @@ Baselines: (a) a row for each model call (`calls`), (b) merged rows (`rows`), (c
 
 import argparse
 import statistics
+import sys
 import time
 from contextlib import contextmanager
 from dataclasses import replace
@@ -244,7 +245,7 @@ def main():
     torch.manual_seed(0)
     with device:
         decoder = Decoder(shape)
-    trainer = Trainer(decoder.to(torch.bfloat16 if big else torch.float32), Optimisation(recompute=True))
+    trainer = Trainer(decoder.to(torch.bfloat16 if big else torch.float32), Optimisation(recompute=True, tokens=sys.maxsize))
     exact, work = exactness(device), {}
     for name, (ways, prompt) in shapes(shape.vocabulary, 1 if big else 16).items():
         work[name] = compared(trainer, shape, ways, prompt, options.repeats)

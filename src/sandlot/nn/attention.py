@@ -17,7 +17,7 @@ def causal() -> Attend:
     """All tokens are one sequence."""
 
     def attend(_layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        return _attention(q, k, v, None)
+        return masked(q, k, v, None)
 
     return attend
 
@@ -34,12 +34,13 @@ def forest(last: Tensor) -> Attend:
     mask = (index[None, :] <= index[:, None]) & (index[:, None] < last[None, :])
 
     def attend(_layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        return _attention(q, k, v, mask)
+        return masked(q, k, v, mask)
 
     return attend
 
 
-def _attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
+def masked(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
+    """Attention where query i sees key j if `mask[i, j]`; with no mask, if `j <= i`."""
     q, k, v = (x.transpose(0, 1)[None] for x in (q, k, v))
     out = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=mask is None, enable_gqa=True)
     return out[0].transpose(0, 1)

@@ -1,9 +1,11 @@
 """Attention over a forest: FlexAttention on a GPU, a dense mask on the CPU.
 
-The block mask is built from the intervals of blocks, never from an N x N mask: key block j matters to query block i if one of its
-tokens' subtrees reaches into i, and needs no looking at single tokens if it lies before i and all of its subtrees reach past i.
+Every key is seen by an interval of queries: from itself on to the end of its subtree. The block mask is built from the intervals
+of blocks, never from an N x N mask: a key block matters to a query block if one of its intervals may reach into that, and needs
+no looking at single tokens if all of them cover it.
 """
 
+from collections.abc import Callable
 from functools import cache
 from typing import Any, cast
 
@@ -11,12 +13,17 @@ import torch
 from torch import Tensor
 from torch.nn.attention.flex_attention import BlockMask, flex_attention
 
-from sandlot.nn.attention import forest
+from sandlot.nn.attention import forest, masked
 from sandlot.nn.decoder import Attend
 
 BLOCK = 128
-SIZES = 64
-"""Kernels are compiled for each number of tokens, of which `padded` leaves fewer than this; torch would give up after eight."""
+SIZES = 256
+"""Kernels are compiled for each number of queries and keys, of which `padded` leaves fewer; torch would give up at 8."""
+
+Attention = Callable[[Tensor, Tensor, Tensor], Tensor]
+"""(queries `[tokens, heads, width]`, keys and values `[others, kv_heads, width]`) -> `[tokens, heads, width]`."""
+Sees = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
+"""(batch, head, query, key) -> whether it does."""
 
 
 def padded(count: int) -> int:
@@ -34,33 +41,48 @@ def forest_attention(last: Tensor) -> Attend:
     """Who sees whom in a forest, by the device its tokens are on. On a GPU their number must be a multiple of `BLOCK`."""
     if last.device.type != "cuda":
         return forest(last)
-    mask = block_mask(last)
-    flex = _flex()
-
-    def attend(_layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        q, k, v = (x.transpose(0, 1)[None] for x in (q, k, v))
-        return flex(q, k, v, block_mask=mask, enable_gqa=True)[0].transpose(0, 1)
-
-    return attend
-
-
-def block_mask(last: Tensor) -> BlockMask:
-    """The mask of `k <= q < last[k]`, for any number of tokens that is a multiple of `BLOCK`."""
-    ends = last.view(-1, BLOCK)
-    nearest, furthest = ends.amin(1), ends.amax(1)
-    number = torch.arange(len(ends), device=last.device)
-    query, key = number[:, None], number[None, :]
-    whole = (key < query) & (nearest[None, :] >= (query + 1) * BLOCK)
-    some = (key <= query) & (furthest[None, :] > query * BLOCK) & ~whole
 
     def sees(_batch: Tensor, _head: Tensor, q: Tensor, k: Tensor) -> Tensor:
         return (k <= q) & (q < last[k])
 
+    attention = _blockwise(block_mask(torch.arange(len(last), device=last.device), last, len(last), sees))
+    return lambda _layer, q, k, v: attention(q, k, v)
+
+
+def interval_attention(first: Tensor, last: Tensor, queries: int) -> Attention:
+    """Query q sees key k exactly if `first[k] <= q < last[k]`. On a GPU there are multiples of `BLOCK` of both."""
+    if last.device.type != "cuda":
+        number = torch.arange(queries, device=last.device)[:, None]
+        mask = (first <= number) & (number < last)
+        return lambda q, k, v: masked(q, k, v, mask)
+
+    def sees(_batch: Tensor, _head: Tensor, q: Tensor, k: Tensor) -> Tensor:
+        return (first[k] <= q) & (q < last[k])
+
+    return _blockwise(block_mask(first, last, queries, sees))
+
+
+def block_mask(first: Tensor, last: Tensor, queries: int, sees: Sees) -> BlockMask:
+    """The mask of `first[k] <= q < last[k]`, which is what `sees` computes."""
+    begins, ends = first.view(-1, BLOCK), last.view(-1, BLOCK)
+    query = torch.arange(queries // BLOCK, device=last.device)[:, None] * BLOCK
+    whole = (begins.amax(1)[None, :] <= query) & (ends.amin(1)[None, :] >= query + BLOCK)
+    some = (begins.amin(1)[None, :] < query + BLOCK) & (ends.amax(1)[None, :] > query) & ~whole
     some_count, some_index = _ordered(some)
     whole_count, whole_index = _ordered(whole)
     return BlockMask.from_kv_blocks(
-        some_count, some_index, whole_count, whole_index, BLOCK_SIZE=BLOCK, mask_mod=sees, seq_lengths=(len(last), len(last))
+        some_count, some_index, whole_count, whole_index, BLOCK_SIZE=BLOCK, mask_mod=sees, seq_lengths=(queries, len(last))
     )
+
+
+def _blockwise(blocks: BlockMask) -> Attention:
+    flex = _flex()
+
+    def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        q, k, v = (x.transpose(0, 1)[None] for x in (q, k, v))
+        return flex(q, k, v, block_mask=blocks, enable_gqa=True)[0].transpose(0, 1)
+
+    return attend
 
 
 def _ordered(wanted: Tensor) -> tuple[Tensor, Tensor]:

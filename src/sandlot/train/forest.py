@@ -6,6 +6,7 @@ computed on the rows: a token's log-probability is gathered from the forest into
 what flows back.
 """
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -13,6 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 Ints = NDArray[np.int64]
+
+FORWARD_AND_BACK = 3
+"""What a token costs that is learned from, where one that is looked at costs 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +97,17 @@ def cuts(rows: Sequence[NDArray[np.int32]], budget: int) -> list[Cut]:
         sizes[-1] += added
         before = rows[row]
     return [Cut(tuple(sorted(chosen)), size) for chosen, size in zip(found, sizes, strict=True)]
+
+
+def fitted(rows: Sequence[NDArray[np.int32]], budget: int) -> list[Cut]:
+    """A group's rows cut as they fit the budget; or whole, where that is less work for all that it is computed depth first.
+
+    A cut computes shared tokens again, forward and back. Depth first, every token is looked at once more, and some a third time.
+    """
+    found = cuts(rows, budget)
+    (whole,) = cuts(rows, sys.maxsize) or [Cut((), 0)]
+    again = sum(cut.size for cut in found) - whole.size
+    return [whole] if FORWARD_AND_BACK * again > 2 * whole.size else found
 
 
 def _sorted(rows: Sequence[NDArray[np.int32]]) -> list[int]:

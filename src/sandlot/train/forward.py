@@ -4,23 +4,22 @@ Logits exist only for the tokens that lead to a trained one, and only a chunk of
 held. Layers may be recomputed in the backward pass instead of kept.
 """
 
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint  # pyright: ignore[reportUnknownVariableType]
 
 from sandlot.nn.decoder import Attend, Block, Decoder
 from sandlot.train.attention import forest_attention, padded
+from sandlot.train.depth_first import Looks, looked_at
 from sandlot.train.forest import Forest, forest_of
 from sandlot.train.rows import Row
-
-CHUNK = 2048
-"""Rows of logits at a time."""
+from sandlot.train.scores import exact, placed, scores
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,16 +33,6 @@ class Seen:
     """Tokens of the forest."""
 
 
-def placed(array: NDArray[Any], device: torch.device) -> Tensor:
-    """An array as a tensor on a device."""
-    return cast("Any", torch).from_numpy(array).to(device)
-
-
-def exact(x: Tensor) -> Tensor:
-    """In fp32 at least."""
-    return x if x.dtype == torch.float64 else x.float()
-
-
 def seen(
     decoder: Decoder,
     rows: Sequence[Row],
@@ -52,8 +41,12 @@ def seen(
     entropy: bool = False,
     critic: nn.Linear | None = None,
     recompute: bool = False,
+    tokens: int = sys.maxsize,
 ) -> Seen:
-    """Log-probabilities, at the temperature they were sampled with, and what else is asked for."""
+    """Log-probabilities, at the temperature they were sampled with, and what else is asked for.
+
+    A forest of more than `tokens` is computed depth first, in pieces of that many. Its gradients come by `backward` only.
+    """
     forest = forest_of([row.ids for row in rows])
     device = decoder.embedding.weight.device
     wanted = [path[row.trained] for path, row in zip(forest.paths, rows, strict=True)]
@@ -62,15 +55,19 @@ def seen(
     joined = np.concatenate(wanted) if wanted else np.empty(0, np.int64)
     # Several rows may run through one token: it is looked at once and gathered by all of them.
     distinct, back = np.unique(joined, return_inverse=True)
-    hidden = _hidden(decoder, forest, device, recompute=recompute)
-    before = hidden[placed(forest.parent[distinct], device)]
-    targets = placed(forest.ids[distinct], device)
     gather = placed(back.astype(np.int64), device)
-    logprobs, spread = _scores(decoder, before, targets, temperature, entropy=entropy)
+    if len(forest) > tokens:
+        looks = Looks(decoder, temperature, entropy=entropy, critic=critic, recompute=recompute)
+        logprobs, spread, values = looked_at(looks, forest, distinct, tokens)
+    else:
+        hidden = _hidden(decoder, forest, device, recompute=recompute)
+        before = hidden[placed(forest.parent[distinct], device)]
+        logprobs, spread = scores(decoder, before, placed(forest.ids[distinct], device), temperature, entropy=entropy)
+        values = exact(critic(before))[:, 0] if critic is not None else None
     return Seen(
         logprobs=logprobs[gather],
         entropy=spread[gather] if entropy else None,
-        values=exact(critic(before))[:, 0][gather] if critic is not None else None,
+        values=values[gather] if values is not None and critic is not None else None,
         computed=len(forest),
     )
 
@@ -93,24 +90,3 @@ def _hidden(decoder: Decoder, forest: Forest, device: torch.device, *, recompute
 
 def _layer(block: Block, layer: int, attend: Attend, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     return block.outputs(x, attend(layer, *block.inputs(x, cos, sin)))
-
-
-def _scores(decoder: Decoder, hidden: Tensor, targets: Tensor, temperature: float, *, entropy: bool) -> tuple[Tensor, Tensor]:
-    """Log-probabilities of the targets, and the entropies of what they were drawn from, a chunk at a time."""
-
-    def chunk(hidden: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-        logits = decoder.logits(hidden)
-        logits = exact(logits) / temperature
-        whole = torch.logsumexp(logits, -1)
-        chosen = logits.gather(1, targets[:, None])[:, 0] - whole
-        spread = whole - (torch.softmax(logits, -1) * logits).sum(-1) if entropy else chosen.detach()
-        return chosen, spread
-
-    parts: list[Any] = [
-        checkpoint(chunk, hidden[at : at + CHUNK], targets[at : at + CHUNK], use_reentrant=False)
-        for at in range(0, len(targets), CHUNK)
-    ]
-    if not parts:
-        empty = hidden.new_zeros(0, dtype=torch.float32)
-        return empty, empty
-    return torch.cat([chosen for chosen, _ in parts]), torch.cat([spread for _, spread in parts])

@@ -1,8 +1,9 @@
 """The trainer: examples in, one step of the weights out. It sums weighted losses and is blind to the algorithm.
 
-A batch is packed group by group into forests that fit the token budget; a group that does not fit is cut. Weights of tokens were
-fixed over the whole batch, so that neither packing nor cutting nor dividing it over processes changes the loss. What must survive
-a crash is in `state`. With several processes, all call the same methods with the same batch at the same moment.
+A batch is packed group by group into forests that fit the token budget; a group that does not fit is cut, or computed depth first
+if that is less work. Weights of tokens were fixed over the whole batch, so that none of it, nor dividing it over processes, changes
+the loss. What must survive a crash is in `state`. With several processes, all call the same methods with the same batch at the same
+moment.
 """
 
 import sys
@@ -20,7 +21,7 @@ from sandlot.nn.decoder import Decoder
 from sandlot.train.algorithms import Example
 from sandlot.train.components import Bounded, Columns, Component
 from sandlot.train.division import cost_of, divided
-from sandlot.train.forest import Cut, cuts, forest_of, packs
+from sandlot.train.forest import Cut, cuts, fitted, forest_of, packs
 from sandlot.train.forward import Seen, placed
 from sandlot.train.ranks import ALONE, Ranks
 from sandlot.train.rows import Floats, Row
@@ -43,7 +44,7 @@ class Optimisation:
     max_norm: float = 1.0
     """Gradients are scaled down to this norm."""
     tokens: int = 16384
-    """Tokens of one forest: what memory allows."""
+    """Tokens computed at once: what memory allows."""
     recompute: bool = False
     """Layers are computed again in the backward pass instead of being kept."""
     minibatches: int = 1
@@ -133,10 +134,15 @@ class Trainer:
 
     def _seen(self, rows: Sequence[Row], sight: Sight | None = None, **asked: Any) -> Seen:
         with self._precision():
-            found = (sight or self._sight).look(rows, temperature=self.temperature, **asked)
+            found = (sight or self._sight).look(rows, temperature=self.temperature, tokens=self._deep, **asked)
         if self._shards is not None and not torch.is_grad_enabled():
             self._shards.let_go(sight or self._sight)
         return found
+
+    @property
+    def _deep(self) -> int:
+        """Forests of more tokens are computed depth first. Not yet over several processes, nor on a GPU, where nobody has run it."""
+        return self.optimisation.tokens if self.ranks.count == 1 and self.device.type == "cpu" else sys.maxsize
 
     @contextmanager
     def _precision(self) -> Generator[None]:
@@ -167,9 +173,11 @@ class Trainer:
         return placed(np.concatenate([settled[number][row] for number, row in places]), self.device) if settled else None
 
     def _cuts(self, group: Sequence[Example]) -> list[Cut]:
-        """A group as it fits the budget. Pairs are compared within a forest, so a group that has some stays whole."""
+        """A group as it fits the budget, or whole. Pairs are compared within a forest, so a group that has some stays whole."""
         paired = any(example.partner is not None for example in group)
-        found = cuts([example.row.ids for example in group], sys.maxsize if paired else self.optimisation.tokens)
+        rows = [example.row.ids for example in group]
+        fit = fitted if self._deep < sys.maxsize else cuts
+        found = fit(rows, sys.maxsize if paired else self.optimisation.tokens)
         return [cut for cut in found if any(group[row].row.trained.any() for row in cut.rows)]
 
     def _shares(self, groups: Sequence[Sequence[Example]], pieces: Sequence[tuple[int, Cut]]) -> list[list[list[int]]]:
