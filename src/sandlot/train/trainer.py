@@ -1,9 +1,8 @@
 """The trainer: examples in, one step of the weights out. It sums weighted losses and is blind to the algorithm.
 
 A batch is packed group by group into forests that fit the token budget; a group that does not fit is cut, or computed depth first
-if that is less work. Weights of tokens were fixed over the whole batch, so that none of it, nor dividing it over processes, changes
-the loss. What must survive a crash is in `state`. With several processes, all call the same methods with the same batch at the same
-moment.
+if that is less work. Weights of tokens were fixed over the whole batch, so that none of it changes the loss, nor does dividing it
+over processes: then all call the same methods with the same batch at the same moment. What must survive a crash is in `state`.
 """
 
 import sys
@@ -22,9 +21,10 @@ from sandlot.train.algorithms import Example
 from sandlot.train.components import Bounded, Columns, Component
 from sandlot.train.division import cost_of, divided
 from sandlot.train.forest import Cut, cuts, fitted, forest_of, packs
-from sandlot.train.forward import Seen, placed
+from sandlot.train.forward import Seen
 from sandlot.train.ranks import ALONE, Ranks
 from sandlot.train.rows import Floats, Row
+from sandlot.train.scores import placed
 from sandlot.train.sight import Sight
 from sandlot.train.tally import Tally, Update
 
@@ -141,7 +141,7 @@ class Trainer:
 
     @property
     def _deep(self) -> int:
-        """Forests of more tokens are computed depth first. Not yet over several processes, nor on a GPU, where nobody has run it."""
+        """Forests of more tokens are computed depth first; not yet over several processes, nor on a GPU: untried there."""
         return self.optimisation.tokens if self.ranks.count == 1 and self.device.type == "cpu" else sys.maxsize
 
     @contextmanager
