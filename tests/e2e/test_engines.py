@@ -27,7 +27,7 @@ from sandlot.trace import Node, Trace, said
 from sandlot.types import Role
 from sandlot.wiring import engines
 from sandlot.wiring.engines import open_engine, open_engine_tokens
-from sandlot.wiring.models import open_judge, open_policies
+from sandlot.wiring.models import open_judge, open_policies, require_used
 from sandlot.wiring.parts import AgentConfig, ModelConfig
 from tiny_models import write_tiny
 
@@ -151,6 +151,33 @@ def test_an_engine_does_not_outlive_a_parent_that_was_killed(folder):
     wait_until_gone(engine)
 
 
+async def test_the_folder_of_a_killed_parent_is_removed_by_the_next_one_and_those_in_use_are_not(folder, tmp_path, monkeypatch):
+    command = [sys.executable, "-c", PARENT, f"hf:{folder}"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environ(TMPDIR=str(tmp_path))) as parent:  # noqa: ASYNC220 - a test
+        engine = int(parent.stdout.readline())
+        parent.kill()
+    wait_until_gone(engine)
+    (left,) = tmp_path.glob("sandlot-engine-*")
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr(engines, "NEW_S", -1.0)
+    async with open_engine(f"hf:{folder}") as one:
+        assert not left.exists()
+        async with open_engine(f"hf:{folder}", ["--kv-gib", "0.5"]) as other:
+            assert one.folder.is_dir()
+            assert other.folder.is_dir()
+    assert list(tmp_path.glob("sandlot-engine-*")) == []
+
+
+def test_a_tokenizer_is_for_engines_of_others():
+    for spec in ("rookie", "openai:m@http://127.0.0.1:9", "scripted:golden"):
+        with pytest.raises(ConfigError, match="--tokenizer is for"):
+            require_used(ModelConfig(spec=spec, tokenizer="/x"))
+    with pytest.raises(ConfigError, match="--kv-gib is for"):
+        require_used(ModelConfig(spec="vllm:m@http://127.0.0.1:9", kv_gib=1.0))
+    require_used(ModelConfig(spec="sglang:m@http://127.0.0.1:9", tokenizer="/x"))
+    require_used(ModelConfig(spec="rookie", kv_gib=1.0))
+
+
 def test_the_served_model_answers_drains_and_ends_well(folder, tmp_path):
     command = [sys.executable, "-m", "sandlot", "serve", "--model", f"hf:{folder}", "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=tmp_path, env=environ()) as server:
@@ -167,6 +194,7 @@ def test_the_served_model_answers_drains_and_ends_well(folder, tmp_path):
         metrics = urllib.request.urlopen(f"{address}/metrics", timeout=20).read().decode()
         server.send_signal(signal.SIGTERM)
         assert server.wait(30) == 0
+        assert server.stderr.read().decode().startswith(f"loading hf:{folder} ...")
     watched = {"prefix_hit_rate", "engine_kv_blocks_running", "engine_kv_blocks", "engine_occupancy", "engine_queue_p99_s"}
     assert {f"sandlot_{name}" for name in watched} <= {line.split(" ")[0] for line in metrics.splitlines()}
     assert len(chat["choices"][0]["token_ids"]) <= 4
@@ -181,6 +209,15 @@ def test_the_served_model_answers_drains_and_ends_well(folder, tmp_path):
         (["serve", "--model", "hf:/nowhere"], "no folder"),
         (["run", ENVIRONMENTS / "arithmetic", "--model", "vllm:m@http://127.0.0.1:9"], "--tokenizer FOLDER"),
         (["run", ENVIRONMENTS / "arithmetic", "--model", "hf:/nowhere"], "no folder"),
+        (["serve", "--model", "rookie", "--task", "t"], "--task means nothing where a model is served"),
+        (
+            ["serve", ENVIRONMENTS / "arithmetic", "--mcp", "--kv-gib", "2"],
+            "--kv-gib means nothing where an environment is served",
+        ),
+        (
+            ["run", ENVIRONMENTS / "arithmetic", "--model", "scripted:golden", "--kv-gib", "2"],
+            "--kv-gib is for models served here",
+        ),
     ],
 )
 def test_wrong_use_is_told_with_the_fix(words, said_so, tmp_path):

@@ -59,6 +59,8 @@ async def serve_model(spec: str, place: ModelPlace, kv_gib: float, max_batch: in
         raise ConfigError(f"serving a model needs the torch extra ({error}); install it: pip install 'sandlot[torch]'") from error
     if kv_gib <= 0 or max_batch < 1:
         raise ConfigError(f"--kv-gib is {kv_gib:g} and --max-batch {max_batch}; both must be positive")
+    if not place.until_eof:  # whoever started us to serve them alone knows that they wait
+        print(f"loading {spec} ...", file=sys.stderr, flush=True)
     folder = await anyio.to_thread.run_sync(folder_of, spec)
     renderer = await anyio.to_thread.run_sync(open_renderer, folder)
     config = LocalConfig(kv_bytes=int(kv_gib * 2**30), max_batch=max_batch)

@@ -5,15 +5,18 @@ this process uses it, and ends when its standard input does, so it cannot outliv
 name the same model share one. What an engine wrote before it died is in the error of everybody who waited for it.
 """
 
+import fcntl
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import BinaryIO
 
 import anyio
 import anyio.abc
@@ -31,6 +34,9 @@ PATIENCE_S = 5.0
 AT_ONCE = 32
 """Requests an engine runs at once. Who comes later waits here, where waiting is not the agent's time, and not in its queue."""
 SHOWN_CHARS = 2000
+PREFIX = "sandlot-engine-"
+NEW_S = 60.0
+"""A folder this young may belong to somebody who has made its lock and does not hold it yet."""
 
 
 @dataclass(slots=True)
@@ -41,6 +47,8 @@ class Engine:
     folder: Path
     """Its socket and its log lie here."""
     process: anyio.abc.Process
+    lock: BinaryIO
+    """Held for as long as we live: by this others know the folder of a process that died."""
     num_users: int = 0
     ready: anyio.Event = field(default_factory=anyio.Event)
 
@@ -92,7 +100,7 @@ async def open_engine(spec: str, options: Sequence[str] = ()) -> AsyncGenerator[
 
 
 async def _started(spec: str, options: Sequence[str]) -> Engine:
-    folder = Path(tempfile.mkdtemp(prefix="sandlot-engine-"))
+    folder, lock = await anyio.to_thread.run_sync(_own_folder)
     command = [sys.executable, "-m", "sandlot", "serve", "--model", spec, "--unix", str(folder / "engine.sock"), "--until-eof"]
     command += ["--max-batch", str(AT_ONCE), *options]
     with (folder / "engine.log").open("wb") as log:
@@ -103,7 +111,29 @@ async def _started(spec: str, options: Sequence[str]) -> Engine:
             stderr=log,
             start_new_session=True,  # Ctrl-C is told to the run, which ends its engines itself
         )
-    return Engine(spec, folder, process)
+    return Engine(spec, folder, process, lock)
+
+
+def _own_folder() -> tuple[Path, BinaryIO]:
+    """A new folder and its lock; folders of processes that were killed are removed."""
+    for old in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
+        with suppress(OSError):
+            if time.time() - old.stat().st_mtime > NEW_S and _abandoned(old):
+                shutil.rmtree(old)
+    folder = Path(tempfile.mkdtemp(prefix=PREFIX))
+    lock = (folder / "lock").open("wb")
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    return folder, lock
+
+
+def _abandoned(folder: Path) -> bool:
+    """True if it has a lock that nobody holds."""
+    with (folder / "lock").open("rb") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+    return True
 
 
 async def _require_ready(engine: Engine) -> None:
@@ -142,6 +172,7 @@ async def _stopped(engine: Engine) -> None:
         await process.wait()
     await process.aclose()
     await anyio.to_thread.run_sync(lambda: shutil.rmtree(engine.folder, ignore_errors=True))
+    engine.lock.close()
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,6 +49,7 @@ async def open_policies(
 ) -> AsyncGenerator[Policies]:
     """The policies a spec names, open for as long as a run lasts; `spent` is what earlier sittings of the run have cost."""
     open_scheme, rest = opener("models", SCHEMES, model.spec)
+    require_used(model)
     async with open_scheme(rest, model, agent, env, Spend(_caps(model), spent)) as policies:
         yield policies
 
@@ -222,7 +223,7 @@ def renderer_of(model: ModelConfig) -> Renderer | None:
         from sandlot.engine.weights import folder_of  # noqa: PLC0415 - as below
 
         return _renderer_at(folder_of(model.spec))
-    if scheme not in {"vllm", "sglang"}:
+    if scheme not in REMOTE:
         return None
     if model.tokenizer is None:
         raise ConfigError(f"model `{model.shown}`: name the folder of its tokenizer.json and chat template: `--tokenizer FOLDER`")
@@ -241,6 +242,8 @@ def _renderer_at(folder: Path) -> Renderer:
 
 ENGINES = ("smollm2", "rookie", "hf")
 """Schemes that an engine of our own serves."""
+REMOTE = ("vllm", "sglang")
+"""Schemes of engines that somebody else runs."""
 SCHEMES: dict[str, Opener] = {
     **dict.fromkeys(ENGINES, _engine),
     "vllm": _remote("vllm"),
@@ -249,6 +252,18 @@ SCHEMES: dict[str, Opener] = {
     "scripted": _scripted,
     "replay": _replay,
 }
+
+
+def require_used(model: ModelConfig) -> None:
+    """Refuse settings that mean nothing for the model they are given with: whoever gave them expects that they do."""
+    scheme = model.spec.partition(":")[0]
+    if scheme not in SCHEMES:
+        return  # an installed one knows what it uses
+    if model.tokenizer is not None and scheme not in REMOTE:
+        own = "has its tokenizer in its folder" if scheme in ENGINES else "is not asked for tokens"
+        raise ConfigError(f"--tokenizer is for `vllm:` and `sglang:`; model `{model.shown}` {own}: leave it out")
+    if model.kv_gib is not None and scheme not in ENGINES:
+        raise ConfigError(f"--kv-gib is for models served here ({', '.join(ENGINES)}), and `{model.shown}` is not: leave it out")
 
 
 def prices(text: str | None) -> tuple[float, float]:
