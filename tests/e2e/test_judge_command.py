@@ -1,6 +1,7 @@
 """`sandlot judge` against a real endpoint: a good judge passes, a bad one does not, and both are told in exit codes."""
 
 import json
+import re
 
 import anyio
 import pytest
@@ -17,6 +18,10 @@ KNOWN = dict([*CANARIES, *MORE_CANARIES])
 def good(request):
     """Answers from what stands in the data."""
     prompt = request.body["messages"][-1]["content"]
+    if "Criterion 1: " in prompt:
+        asked = [part.split("\n")[0] for part in re.split(r"Criterion \d+: ", prompt)[1:]]
+        verdicts = [KNOWN.get(each, "yes" if "truly" in prompt else "no") for each in asked]
+        return says(json.dumps({"verdicts": [{"reason": "seen", "verdict": verdict} for verdict in verdicts]}))
     criterion = prompt.split("Criterion: ")[1].split("\n")[0]
     verdict = KNOWN.get(criterion, "yes" if "truly" in prompt else "no")
     return says(json.dumps({"reason": "seen", "verdict": verdict}))
@@ -43,8 +48,14 @@ async def test_a_judge_is_measured_over_its_endpoint(tmp_path, labels, judge, co
         words = ("judge", labels, "--judge", f"openai:fake@{endpoint.url}", "--repeats", "2", "--json")
         done = await anyio.to_thread.run_sync(lambda: started(*words, cwd=tmp_path))
     assert (done.code, done.json["verdict"]) == (code, verdict), done
-    assert done.json["calls"] == len(endpoint.requests) == 30 * (2 + 1 + 1 + 2)
-    assert {gate["name"] for gate in done.json["gates"]} >= {"canaries", "padding", "agrees with people"}
+    assert done.json["calls"] == len(endpoint.requests) == 30 * (2 + 1 + 1 + 2 + 2)
+    assert {gate["name"] for gate in done.json["gates"]} >= {
+        "canaries",
+        "padding",
+        "several at once",
+        "order of criteria",
+        "agrees with people",
+    }
 
 
 def test_a_rubric_without_examples_gives_nothing_to_ask(sandlot, tmp_path):

@@ -22,6 +22,8 @@ class Gates(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     flips: float = 0.05
     """Most verdicts that may differ when asked again, in another order, or padded."""
+    batched: float = 0.02
+    """Most verdicts that may differ when several criteria are put in one call."""
     p_value: float = 0.01
     """Below it a change that should not matter does, in one direction."""
     unreadable: float = 0.02
@@ -54,6 +56,8 @@ def gated(quality: Quality, gates: Gates) -> tuple[Gate, ...]:
         *_probe("order of choices", quality.order, gates, ("first", "last")),
         *(_probe("order of data", quality.parts, gates, ("better", "worse")) if quality.parts else ()),
         *_probe("padding", quality.padding, gates, ("better", "worse")),
+        *(_probe("several at once", quality.batched, gates, ("better", "worse"), gates.batched) if quality.batched else ()),
+        *(_probe("order of criteria", quality.shuffled, gates, ("better", "worse")) if quality.shuffled else ()),
         at_least("canaries", quality.canaries.value, gates.canaries),
         *people_gates(quality.agreements, gates),
     )
@@ -79,8 +83,8 @@ def at_least(name: str, value: float | None, limit: float, why: str = "") -> Gat
     return Gate(name=name, standing=standing, value=value, limit=f"at least {limit:g}", why=why)
 
 
-def _probe(name: str, probe: Probe, gates: Gates, directions: tuple[str, str]) -> Iterator[Gate]:
-    gate = at_most(name, probe.share.value, gates.flips)
+def _probe(name: str, probe: Probe, gates: Gates, directions: tuple[str, str], most: float | None = None) -> Iterator[Gate]:
+    gate = at_most(name, probe.share.value, gates.flips if most is None else most)
     up, down = directions
     why = f"{probe.better} to {up}, {probe.worse} to {down} of {probe.asked}, p = {probe.p_value:.2g}"
     failed = probe.p_value < gates.p_value

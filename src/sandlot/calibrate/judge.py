@@ -1,12 +1,13 @@
 """Measuring a judge: whether it says the same twice, whether what should not matter moves it, whether it agrees with people.
 
 Every probe asks about the same items. *Repeat*: the same question again. *Order*: the choices read out the other way round, and
-where there are several parts of data, those too. *Padding*: the same text with words added that say nothing. *Canaries*: what is
-always true, and what never is. *Labels*: people's verdicts, against which agreement beyond chance is measured, with the
-agreement of two people as the ceiling. A reply that cannot be read is no verdict: it is counted, and not asked around.
+where there are several parts of data, those too. *Padding*: the same text with words added that say nothing. *Batching*: several
+criteria in one call, as against one, and then the other way round. *Canaries*: what is always true, and what never is. *Labels*:
+people's verdicts, against which agreement beyond chance is measured, with the agreement of two people as the ceiling. A reply
+that cannot be read is no verdict: it is counted, and not asked around.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import cycle
@@ -20,9 +21,11 @@ from sandlot.calibrate.items import Item
 from sandlot.calibrate.labels import Agreement, Labelled, agreements, corrected_mean
 from sandlot.errors import ConfigError, GradeError
 from sandlot.grade.judge import CANARIES
+from sandlot.grade.several import Criterion
 from sandlot.grade.together import together
 from sandlot.ports import Judge
 from sandlot.stats import Interval, wilson
+from sandlot.types import derive_seed
 
 PADDING = (
     "To put it in other words, everything that had to be said about this has been said above, and it has been said in full. "
@@ -51,11 +54,13 @@ class Probing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """Items that are probed; all labelled ones are asked once in any case."""
     at_once: int = 16
     """Questions under way at the same time."""
+    batch: int = 5
+    """Criteria in one call, where that is compared with one at a time; 1 leaves it out."""
     seed: int = 0
     """Which items are probed, if there are more."""
 
     def __post_init__(self) -> None:
-        for name, least in {"repeats": 2, "most": 1, "at_once": 1}.items():
+        for name, least in {"repeats": 2, "most": 1, "at_once": 1, "batch": 1}.items():
             if getattr(self, name) < least:
                 raise ConfigError(f"{name} is {getattr(self, name)}; give {least} or more")
 
@@ -92,6 +97,11 @@ class Quality(msgspec.Struct, frozen=True, kw_only=True):
     parts: Probe | None
     """Several parts of data the other way round; None if no item has several."""
     padding: Probe
+    """Words added that say nothing."""
+    batched: Probe | None
+    """Several criteria in one call, as against one; None if that was not asked."""
+    shuffled: Probe | None
+    """The same criteria in one call the other way round."""
     canaries: Interval
     """The share of right answers to what is always true or never."""
     agreements: tuple[Agreement, ...]
@@ -100,6 +110,24 @@ class Quality(msgspec.Struct, frozen=True, kw_only=True):
     """The mean people would have given, from the judge's and the labels; None without labels."""
     judged_mean: float | None
     """The judge's own, of the same items."""
+
+
+AskSeveral = Callable[[Sequence[Criterion], Mapping[str, str]], Awaitable[Sequence[str]]]
+"""Puts several criteria about one view in one call; one verdict each, in their order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """An item among other criteria about the same view."""
+
+    criteria: tuple[Criterion, ...]
+    place: int
+    """Where its own criterion stands."""
+    view: Mapping[str, str]
+
+    def turned(self) -> "Batch":
+        """The other way round."""
+        return Batch(self.criteria[::-1], len(self.criteria) - 1 - self.place, self.view)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +142,21 @@ class _Asker:
     async def each(self, questions: Sequence[tuple[int, Item]]) -> list[str | None]:
         """The verdict of the panel's member of that number on each item; None where the reply could not be read."""
         return await self._together([partial(self._one, member, item) for member, item in questions])
+
+    async def batches(self, several: "AskSeveral | None", batches: Sequence["Batch"]) -> list[str | None]:
+        """The verdict on each batch's own item, given among others; None where the reply could not be read."""
+        return await self._together([partial(self._several, several, batch) for batch in batches]) if several else []
+
+    async def _several(self, several: "AskSeveral", batch: "Batch") -> str | None:
+        try:
+            verdicts = await several(batch.criteria, batch.view)
+        except GradeError as error:
+            if error.kind != "unparsable":
+                raise
+            self.replies.append(False)
+            return None
+        self.replies.append(True)
+        return verdicts[batch.place]
 
     async def _one(self, member: int, item: Item) -> str | None:
         try:
@@ -130,8 +173,13 @@ class _Asker:
         return await together(asked, self.at_once) if asked else []
 
 
-async def measure(panel: Sequence[Judge], items: Sequence[Item], probing: Probing | None = None) -> Quality:
-    """Ask a judge everything; `panel` is the judge as often as there are ways to be asked the same again."""
+async def measure(
+    panel: Sequence[Judge], items: Sequence[Item], probing: Probing | None = None, ask_several: AskSeveral | None = None
+) -> Quality:
+    """Ask a judge everything; `panel` is the judge as often as there are ways to be asked the same again.
+
+    `ask_several` puts many criteria to it in one call; None for a judge that cannot be asked so.
+    """
     probing = probing or Probing()
     if not items:
         raise ConfigError("there is nothing to ask a judge about: give items with `--labels`, examples in the rubric, or a run")
@@ -144,6 +192,9 @@ async def measure(panel: Sequence[Judge], items: Sequence[Item], probing: Probin
     order = await asker.each([(0, _reordered(item)) for item in probed])
     padded = await asker.each([(0, _padded(item)) for item in probed])
     turned = await asker.each([(0, _turned(item)) for item, _ in several])
+    batches = [_batch(place, probed, probing) for place in range(len(probed))] if ask_several and probing.batch > 1 else []
+    batched = await asker.batches(ask_several, batches)
+    shuffled = await asker.batches(ask_several, [batch.turned() for batch in batches])
     right = await _canaries(asker, probed)
     everyone = await _labelled(asker, items, dict(zip(map(id, probed), first, strict=True)))
     readable = [[verdict for verdict in verdicts if verdict is not None] for verdicts in by_item]
@@ -158,6 +209,8 @@ async def measure(panel: Sequence[Judge], items: Sequence[Item], probing: Probin
         order=_probe(probed, first, order),
         parts=_probe([item for item, _ in several], [verdict for _, verdict in several], turned) if several else None,
         padding=_probe(probed, first, padded),
+        batched=_probe(probed, first, batched) if batches else None,
+        shuffled=_probe(probed, batched, shuffled) if batches else None,
         canaries=wilson(right.count(True), len(right)),
         agreements=agreements(everyone),
         corrected=corrected_mean(everyone),
@@ -189,6 +242,19 @@ async def _labelled(asker: _Asker, items: Sequence[Item], known: dict[int, str |
     missing = [item for item in items if id(item) not in known]
     verdicts = known | dict(zip(map(id, missing), await asker.each([(0, item) for item in missing]), strict=True))
     return [Labelled(item, verdicts[id(item)]) for item in items]
+
+
+def _batch(place: int, items: Sequence[Item], probing: Probing) -> Batch:
+    """An item's criterion among others: those of other items, and what is always true or never where there are too few."""
+    item = items[place]
+    rng = Random(derive_seed("batch", probing.seed, place))  # noqa: S311 - a draw that can be repeated
+    known = {other.question: Criterion(question=other.question, choices=other.choices) for other in items}
+    canaries = [Criterion(question=text, choices=("no", "yes")) for text, _ in (*CANARIES, *MORE_CANARIES)]
+    own = known.pop(item.question)
+    others = rng.sample(list(known.values()), min(probing.batch - 1, len(known)))
+    others += rng.sample(canaries, min(probing.batch - 1 - len(others), len(canaries)))
+    at = rng.randrange(len(others) + 1)
+    return Batch((*others[:at], own, *others[at:]), at, item.view)
 
 
 def _reordered(item: Item) -> Item:

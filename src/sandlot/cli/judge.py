@@ -31,6 +31,9 @@ def judge(
     ] = None,
     repeats: Annotated[int, Option("--repeats", help="Times that each item is asked as it is.")] = 5,
     items: Annotated[int, Option("--items", help="Most items that are probed; labelled ones are all asked once.")] = 50,
+    batch: Annotated[
+        int, Option("--batch", help="Criteria in one call, where that is compared with one at a time; 1 leaves it out.")
+    ] = 5,
     temperature: Annotated[float, Option("--temperature", help="As in the runs it judges.")] = 0.0,
     max_tokens: Annotated[int | None, Option("--max-tokens", help="Most tokens of one reply.")] = None,
     at_once: Annotated[int, Option("--at-once", help="Questions in flight.")] = 16,
@@ -41,8 +44,9 @@ def judge(
 ) -> None:
     """Measure a judge: whether it is steady, what sways it, and whether it agrees with people.
 
-    The same questions again, with the choices turned round, with padded answers, with canaries whose answer is known, and against
-    people's labels. Exit code 1 if a gate is failed, 3 if too little is labelled to say.
+    The same questions again, with the choices turned round, with padded answers, several in one call and in another order, with
+    canaries whose answer is known, and against people's labels. Exit code 1 if a gate is failed, 3 if too little is labelled to
+    say.
     """
     from sandlot.calibrate.gates import Gates  # noqa: PLC0415 - help does not need it
     from sandlot.calibrate.judge import Probing  # noqa: PLC0415 - as above
@@ -55,7 +59,7 @@ def judge(
             what=what,
             labels=labels,
             model=ModelConfig(spec=judge, sampling=Sampling(temperature=temperature, max_tokens=max_tokens)),
-            probing=Probing(repeats=repeats, most=items, at_once=at_once),
+            probing=Probing(repeats=repeats, most=items, at_once=at_once, batch=batch),
             gates=Gates(flips=max_flips, kappa=kappa),
         ),
         runs=runs,

@@ -77,7 +77,7 @@ async def _measured(judging: Judging, runs: Path, console: Console) -> Quality:
     )
     with console.status("asking"):
         async with open_panel(judging.model, judging.probing.repeats) as panel:
-            return await measure(panel, items, judging.probing)
+            return await measure(panel, items, judging.probing, panel[0].ask_several)
 
 
 async def items_of(what: str, labels: Path | None, runs: Path) -> list[Item]:

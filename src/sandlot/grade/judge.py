@@ -20,10 +20,11 @@ from sandlot.errors import GradeError, ModelError, boundary
 from sandlot.grade.cache import Cache
 from sandlot.grade.prompt import TEMPLATE, VIEW_CHARS, messages, shown
 from sandlot.grade.reply import Opinion, opinion_of, spoken
+from sandlot.grade.several import Criterion, opinions_of, several_messages
 from sandlot.grade.state import readable
 from sandlot.grade.together import together
 from sandlot.ports import ChatModel, Judgement, Sampling
-from sandlot.trace import Usage
+from sandlot.trace import Message, Usage
 from sandlot.types import derive_seed, digest
 
 CANARY_EVERY = 50
@@ -95,6 +96,11 @@ class ModelJudge:
             retries=sum(vote.retries for vote in given),
         )
 
+    async def ask_several(self, criteria: Sequence[Criterion], view: Mapping[str, str]) -> tuple[str, ...]:
+        """One verdict for each of several criteria, in one call: to measure whether that changes them. None is remembered."""
+        prompt = several_messages(criteria, shown(view, self._view_chars), self._nonce())
+        return tuple(opinion.verdict for opinion in opinions_of(await self._spoken(prompt, self._sampling), criteria))
+
     async def _vote(self, asked: "_Question", sampling: Sampling, vote: int) -> "_Vote":
         seed = derive_seed("judge", sampling.seed or 0, asked.digest, vote) % 2**31
         sampling = msgspec.structs.replace(sampling, seed=seed)
@@ -128,15 +134,19 @@ class ModelJudge:
         return _Vote(await self._call(asked, again), retries=1)
 
     async def _call(self, asked: "_Question", sampling: Sampling) -> Opinion:
-        self.count.calls += 1
         prompt = messages(asked.text, asked.choices, asked.view, self._nonce())
+        return opinion_of(await self._spoken(prompt, sampling), asked.choices)
+
+    async def _spoken(self, prompt: Sequence[Message], sampling: Sampling) -> str:
+        """One call to the model."""
+        self.count.calls += 1
         with boundary(GradeError, f"judge `{self.name}`"):
             try:
                 reply = await self._chat.chat(prompt, (), sampling)
             except ModelError as error:
                 raise GradeError(f"judge `{self.name}`: {error}", kind=error.kind) from error
         self.count.usage += reply.usage
-        return opinion_of(spoken(reply), asked.choices)
+        return spoken(reply)
 
     async def _prove(self, view: Sequence[tuple[str, str]]) -> None:
         """Ask the canaries when they are due. Until the first pair has come back right, everyone waits."""

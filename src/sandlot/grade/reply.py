@@ -42,10 +42,8 @@ def opinion_of(text: str, choices: Sequence[str]) -> Opinion:
         raise GradeError(
             f"the judge's reply has {len(text):,} characters; a verdict has at most {MAX_REPLY_CHARS:,}", kind="unparsable"
         )
-    body = text.strip(" \t\r\n")
-    fenced = _FENCED.fullmatch(body)
     try:
-        found: Any = json.loads(fenced.group(1) if fenced else body, object_pairs_hook=_object)
+        found: Any = json.loads(unfenced(text), object_pairs_hook=_object)
     except (ValueError, RecursionError) as error:
         raise GradeError(f"the judge's reply is not one JSON object: {_short(text)} ({error})", kind="unparsable") from error
     if not isinstance(found, dict) or set(cast("dict[str, Any]", found)) != {"reason", "verdict"}:
@@ -54,6 +52,13 @@ def opinion_of(text: str, choices: Sequence[str]) -> Opinion:
     if not isinstance(reason, str) or not isinstance(verdict, str) or verdict not in choices:
         raise GradeError(f"the judge's verdict is {_short(repr(verdict))}; the choices are {list(choices)}", kind="unparsable")
     return Opinion(reason=readable(reason), verdict=verdict)
+
+
+def unfenced(text: str) -> str:
+    """A reply without the fence that models like to put around JSON."""
+    body = text.strip(" \t\r\n")
+    fenced = _FENCED.fullmatch(body)
+    return fenced.group(1) if fenced else body
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -80,7 +80,7 @@ async def open_judge(config: ModelConfig, cache: Path | None = None) -> AsyncGen
 
 
 @asynccontextmanager
-async def open_panel(config: ModelConfig, size: int) -> AsyncGenerator[list[Judge]]:
+async def open_panel(config: ModelConfig, size: int) -> AsyncGenerator[list[ModelJudge]]:
     """The same judge several times, each with sampling seeds of its own; nothing is remembered, no canaries: to be measured."""
     async with _judge_chat(config) as chat:
         seeded = [msgspec.structs.replace(config.sampling, seed=(config.sampling.seed or 0) + number) for number in range(size)]

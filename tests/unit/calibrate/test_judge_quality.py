@@ -25,8 +25,9 @@ class Told:
 
     name = "told"
 
-    def __init__(self, vice=None):
+    def __init__(self, vice=None, batch_vice=None):
         self.vice = vice
+        self.batch_vice = batch_vice
         self.asked = 0
 
     async def ask(self, question, choices, view, votes):
@@ -34,6 +35,10 @@ class Told:
         right = KNOWN.get(question, "yes" if "truly" in " ".join(view.values()) else "no")
         said = self.vice(question, tuple(choices), dict(view), right, self.asked) if self.vice else right
         return Judgement(verdicts=(said,) * votes)
+
+    async def ask_several(self, criteria, view):
+        said = [(await self.ask(each.question, each.choices, view, 1)).verdicts[0] for each in criteria]
+        return self.batch_vice(criteria, said) if self.batch_vice else said
 
 
 def items(count=60, raters=2, noise=0.0) -> list[Item]:
@@ -57,6 +62,45 @@ async def measured(vice=None, asked=None, **probing):
     judge = Told(vice)
     quality = await measure([judge] * 3, items() if asked is None else asked, Probing(repeats=3, **probing))
     return quality, {gate.name: gate.standing for gate in gated(quality, Gates())}
+
+
+async def batched(batch_vice=None, **probing):
+    judge = Told(None, batch_vice)
+    quality = await measure([judge], items(), Probing(repeats=2, **probing), judge.ask_several)
+    return quality, failed({gate.name: gate.standing for gate in gated(quality, Gates())})
+
+
+async def test_several_criteria_in_one_call_change_nothing_for_a_good_judge():
+    quality, bad = await batched()
+    assert bad == set()
+    assert (quality.batched.asked, quality.batched.better, quality.batched.worse) == (50, 0, 0)
+    assert (quality.shuffled.asked, quality.shuffled.share.value) == (50, 0.0)
+
+
+async def test_one_who_is_kinder_to_many_criteria_than_to_one_is_found_out():
+    quality, bad = await batched(lambda criteria, said: [each.choices[-1] for each in criteria])
+    assert bad == {"several at once"}
+    assert (quality.batched.better, quality.batched.worse) == (16, 0)
+
+
+async def test_one_who_says_yes_to_whatever_stands_first_is_swayed_by_the_order_of_criteria():
+    quality, bad = await batched(lambda criteria, said: ["yes", *["no"] * (len(criteria) - 1)])
+    assert {"several at once", "order of criteria"} <= bad
+    assert quality.shuffled.share.value > 0.2
+
+
+async def test_a_batch_nobody_can_read_is_counted_as_unreadable():
+    def torn(criteria, said):
+        raise GradeError("half a reply", kind="unparsable")
+
+    quality, bad = await batched(torn)
+    assert "readable replies" in bad
+    assert quality.batched.asked == 0
+
+
+async def test_batches_of_one_are_left_out():
+    quality, bad = await batched(lambda criteria, said: ["yes"] * len(criteria), batch=1)
+    assert (quality.batched, quality.shuffled, bad) == (None, None, set())
 
 
 def failed(gates) -> set[str]:
