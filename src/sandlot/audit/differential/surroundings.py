@@ -14,7 +14,7 @@ from sandlot.audit.differential.comparing import Parting, finding_of, partings
 from sandlot.audit.differential.resets import tour
 from sandlot.audit.finding import Finding, Layer
 from sandlot.audit.likeness import Difference
-from sandlot.audit.subject import Conditions, Named, Play, Regrade, Request, Take, Trial
+from sandlot.audit.subject import PLAIN, Conditions, Named, Play, Regrade, Request, Take, Trial
 from sandlot.clock import SYSTEM_CLOCK
 
 TASKS, SANDBOXED = 30, 4
@@ -107,6 +107,8 @@ async def _attributed(case: Case, requests: Sequence[Take], now_s: float) -> lis
     plain, again = await case.take(requests), await case.take(requests)
     if by_chance := partings(case, requests, plain, again):
         return [await _chance(case, requests, by_chance)]
+    if partings(case, requests, plain, await _taken(case, requests, plain, PLAIN)):
+        return []  # grading the same once more is enough for another score: `graded-again` tells
     found: list[Finding] = []
     clock_is_read = False
     for name, conditions in surroundings(now_s).items():
