@@ -40,7 +40,7 @@ def _gates(quality: SimulatorQuality, gates: SimulatorGates) -> Iterator[Gate]:
     yield at_most("gives a reply", quality.silent.value, gates.silent, "conversations without one")
     yield at_most("repeats itself", quality.flips.value, gates.flips, "ends that differ when the same is said again")
     yield at_most("ends too early", quality.premature.value, gates.premature, "unsolved conversations it ended")
-    why = "solved conversations it did not end" if quality.missing.value is not None else "no persona has `solved` examples"
+    why = "solved conversations it did not end" if quality.missing.value is not None else "no `solved` example was answered"
     yield at_most("ends when done", quality.missing.value, gates.missing, why)
     if quality.facts.value is not None:
         yield at_least("tells what is asked", quality.facts.value, gates.facts, "facts told right")
