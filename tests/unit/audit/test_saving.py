@@ -10,4 +10,6 @@ def talking_desk():
 
 
 async def test_a_user_who_answers_is_not_taken_for_a_tool_that_says_the_same():
-    assert codes(await look_at_saving(await case_of(talking_desk))) == set()
+    case = await case_of(talking_desk)
+    case.tasks = case.tasks[:1]
+    assert codes(await look_at_saving(case)) == set()
