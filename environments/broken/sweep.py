@@ -119,9 +119,9 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as copy, serving() as judges:
         place = HERE
         if flags.renamed is not None:
-            command = [sys.executable, HERE / "rename.py", copy, "--seed", str(flags.renamed)]
+            place = Path(copy) / "renamed"
+            command = [sys.executable, HERE / "rename.py", place, "--seed", str(flags.renamed)]
             subprocess.run(command, check=True)  # noqa: S603 - our own file
-            place = Path(copy)
         folders = sorted(path.parent for path in place.glob("*/defect.toml"))
         chosen = [folder for folder in folders if not flags.names or folder.name in flags.names]
         done = anyio.run(sweep, chosen, judges)
