@@ -5,6 +5,7 @@ came out is written into README.md. `--renamed SEED` does the same on a copy in 
 """
 
 import argparse
+import json
 import subprocess
 import sys
 import tempfile
@@ -28,7 +29,7 @@ AT_ONCE = 2
 
 @dataclass(frozen=True, slots=True)
 class Swept:
-    """One folder, both twins audited."""
+    """One pair, both twins audited."""
 
     name: str
     code: str
@@ -63,23 +64,50 @@ def _confirmed(finding: Finding) -> bool:
     return finding.standing is Standing.CONFIRMED
 
 
-async def swept(folder: Path, judges: str | None = None) -> Swept:
-    """Both twins of a folder, with what its `defect.toml` says the auditor is given."""
-    said: dict[str, Any] = tomllib.loads((folder / "defect.toml").read_text(encoding="utf-8"))
-    judge = f"openai:{said['judge']}@{judges}" if "judge" in said and judges else None
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two twins, what is planted in the broken one, and what the auditor is given besides."""
+
+    name: str
+    folder: Path
+    code: str
+    broken: str = "broken.py"
+    clean: str = "clean.py"
+    judge: str | None = None
+    reference: str | None = None
+    manifest: str | None = None
+
+
+def pairs_in(place: Path) -> list[Pair]:
+    """Of the gallery, or of a copy that `rename.py` made, under the names they have in the gallery."""
+    index = place / "index.json"
+    if index.is_file():
+        return [_pair(said["of"], place / said["folder"], said) for said in json.loads(index.read_text(encoding="utf-8"))]
+    files = sorted(place.glob("*/defect.toml"))
+    return [_pair(file.parent.name, file.parent, tomllib.loads(file.read_text(encoding="utf-8"))) for file in files]
+
+
+def _pair(name: str, folder: Path, said: dict[str, Any]) -> Pair:
+    given = ("code", "broken", "clean", "judge", "reference", "manifest")
+    return Pair(name=name, folder=folder, **{key: said[key] for key in given if key in said})
+
+
+async def swept(pair: Pair, judges: str | None = None) -> Swept:
+    """Both twins of a pair."""
+    judge = f"openai:{pair.judge}@{judges}" if pair.judge and judges else None
     audits = [
         await audit(
-            EnvironmentSubject(str(folder / f"{twin}.py"), judge=judge, patience_s=30.0),
+            EnvironmentSubject(str(pair.folder / twin), judge=judge, patience_s=30.0),
             Given(
-                named=str(folder / f"{twin}.py"),
+                named=str(pair.folder / twin),
                 judge=judge,
-                reference=folder / said["reference"] if "reference" in said else None,
-                manifest=folder / said["manifest"] if "manifest" in said else None,
+                reference=pair.folder / pair.reference if pair.reference else None,
+                manifest=pair.folder / pair.manifest if pair.manifest else None,
             ),
         )
-        for twin in ("broken", "clean")
+        for twin in (pair.broken, pair.clean)
     ]
-    return Swept(folder.name, said["code"], *audits)
+    return Swept(pair.name, pair.code, *audits)
 
 
 @contextmanager
@@ -94,26 +122,26 @@ def serving() -> Generator[str]:
             server.kill()
 
 
-async def sweep(folders: list[Path], judges: str) -> list[Swept]:
-    """Every folder, two at a time."""
+async def sweep(pairs: list[Pair], judges: str) -> list[Swept]:
+    """Every pair, two at a time."""
     done: list[Swept] = []
     places = anyio.CapacityLimiter(AT_ONCE)
 
-    async def one(folder: Path) -> None:
+    async def one(pair: Pair) -> None:
         async with places:
-            done.append(await swept(folder, judges))
+            done.append(await swept(pair, judges))
             print(done[-1].line(), flush=True)  # noqa: T201 - a script
 
     async with anyio.create_task_group() as group:
-        for folder in folders:
-            group.start_soon(one, folder)
+        for pair in pairs:
+            group.start_soon(one, pair)
     return sorted(done, key=lambda each: (each.code, each.name))
 
 
 def main() -> int:
     """Sweep, tell, and write the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("names", nargs="*", help="only these folders")
+    parser.add_argument("names", nargs="*", help="only these pairs")
     parser.add_argument("--renamed", type=int, metavar="SEED", help="on a copy with other names")
     flags = parser.parse_args()
     with tempfile.TemporaryDirectory() as copy, serving() as judges:
@@ -122,8 +150,7 @@ def main() -> int:
             place = Path(copy) / "renamed"
             command = [sys.executable, HERE / "rename.py", place, "--seed", str(flags.renamed)]
             subprocess.run(command, check=True)  # noqa: S603 - our own file
-        folders = sorted(path.parent for path in place.glob("*/defect.toml"))
-        chosen = [folder for folder in folders if not flags.names or folder.name in flags.names]
+        chosen = [pair for pair in pairs_in(place) if not flags.names or pair.name in flags.names]
         done = anyio.run(sweep, chosen, judges)
     wrong = [each for each in done if not each.right]
     print(f"{len(done) - len(wrong)} of {len(done)} pairs as they should be")  # noqa: T201 - a script
