@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.request
 from pathlib import Path
@@ -151,21 +152,28 @@ def test_an_engine_does_not_outlive_a_parent_that_was_killed(folder):
     wait_until_gone(engine)
 
 
-async def test_the_folder_of_a_killed_parent_is_removed_by_the_next_one_and_those_in_use_are_not(folder, tmp_path, monkeypatch):
+@pytest.fixture
+def place():
+    """A folder with a short path: sockets have no more than 107 characters."""
+    with tempfile.TemporaryDirectory(prefix="sl-") as made:
+        yield Path(made)
+
+
+async def test_the_folder_of_a_killed_parent_is_removed_by_the_next_one_and_those_in_use_are_not(folder, place, monkeypatch):
     command = [sys.executable, "-c", PARENT, f"hf:{folder}"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environ(TMPDIR=str(tmp_path))) as parent:  # noqa: ASYNC220 - a test
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environ(TMPDIR=str(place))) as parent:  # noqa: ASYNC220 - a test
         engine = int(parent.stdout.readline())
         parent.kill()
     wait_until_gone(engine)
-    (left,) = tmp_path.glob("sandlot-engine-*")
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    (left,) = place.glob("sandlot-engine-*")
+    monkeypatch.setattr("tempfile.tempdir", str(place))
     monkeypatch.setattr(engines, "NEW_S", -1.0)
     async with open_engine(f"hf:{folder}") as one:
         assert not left.exists()
         async with open_engine(f"hf:{folder}", ["--kv-gib", "0.5"]) as other:
             assert one.folder.is_dir()
             assert other.folder.is_dir()
-    assert list(tmp_path.glob("sandlot-engine-*")) == []
+    assert list(place.glob("sandlot-engine-*")) == []
 
 
 def test_a_tokenizer_is_for_engines_of_others():
