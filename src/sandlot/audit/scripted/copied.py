@@ -33,7 +33,8 @@ SEVERAL = 3
 """Different answers among them: one answer for all is guessed, not read."""
 BESIDE = 2
 """Other values in the result that differ from task to task: what the answer could be worked out from."""
-LINE = re.compile(r"^\s*[-*]?\s*([A-Za-z][\w ./-]{0,40}?)\s*[:=]\s*(\S.{0,80}?)\s*$", re.MULTILINE)
+LINE = re.compile(r"^[ \t]*(?:[-*][ \t]*)?([A-Za-z][\w ./-]{0,40}?)[ \t]*[:=][ \t]*(\S.{0,80}?)[ \t\r]*$", re.MULTILINE)
+"""A name and a value on one line. No gap reaches over a line's end: a subject could make that search take hours."""
 
 Place = tuple[str, str]
 """A tool, and the path of a field in its result."""
