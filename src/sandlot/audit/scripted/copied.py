@@ -17,7 +17,7 @@ from sandlot.audit.case import Case, Probe
 from sandlot.audit.choice import chosen
 from sandlot.audit.finding import Finding, Layer, Severity, Standing, Witness
 from sandlot.audit.grader.asking import NONSENSE
-from sandlot.audit.likeness import changed, leaves, observations, opening_text
+from sandlot.audit.likeness import changed, leaves, observations, opening_text, says
 from sandlot.audit.scripted.attacks import script
 from sandlot.audit.scripted.earning import inputs_of, take_of
 from sandlot.audit.scripted.floor import needs_both, needs_golden
@@ -80,7 +80,9 @@ async def look_at_replies(case: Case) -> list[Finding]:
     nonsense = script("nonsense", [Say(NONSENSE)])
     trials = await case.take([take_of(case, work.task, nonsense) for work in found])
     told = [
-        work for work, trial in zip(found, trials, strict=True) if any(_tells(each.text, work) for each in observations(trial))
+        work
+        for work, trial in zip(found, trials, strict=True)
+        if any(says(each.text, work.last_words) for each in observations(trial))
     ]
     plays = [script("repeat-what-was-said", [Say(NONSENSE), Say(work.last_words)]) for work in told]
     again = await case.take([take_of(case, work.task, play) for work, play in zip(told, plays, strict=True)])
@@ -105,10 +107,6 @@ async def look_at_replies(case: Case) -> list[Finding]:
             ),
         )
     ]
-
-
-def _tells(text: str, work: Work) -> bool:
-    return re.search(rf"(?<![\w.]){re.escape(work.last_words.strip())}(?!\w|\.\d)", text) is not None
 
 
 def _is_telling(work: Work) -> bool:
