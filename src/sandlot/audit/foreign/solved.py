@@ -59,7 +59,11 @@ async def look_at_solution(case: Case) -> list[Finding]:
 
 
 async def _rollouts(case: Case, play: str) -> tuple[Noted, ...]:
-    return tuple(noted(trial) for trial in await played(case, play))
+    trials = await played(case, play)
+    for task, trial in zip(case.tasks, trials, strict=True):
+        if trial.untried:
+            raise ConfigError(f"`{play}` was not played on `{task.id}`: {trial.fate}; give more time, or fewer `--steps`")
+    return tuple(noted(trial) for trial in trials)
 
 
 def _through(case: Case, trials: Sequence[Trial]) -> tuple[Noted, ...]:
