@@ -18,6 +18,7 @@ class Discrete:
     def contains(self, value): return isinstance(value, int) and 0 <= value < self.n
 
 
+ONE = Discrete(3)
 COUNT = [0]
 SHARED = {"at": 0}
 
@@ -27,6 +28,7 @@ class Walk:
     def __init__(self, flaw=""):
         self.flaw, self.kept = flaw, 0
         self.action_space, self.observation_space = Discrete(3), Discrete(60)
+        if flaw == "one space": self.action_space = ONE
         if flaw == "old": self.reset = lambda: 0
     def reset(self, seed=None, options=None):
         self.rng = random if self.flaw == "unseeded" else random.Random(seed)

@@ -50,6 +50,7 @@ async def audited(config: GymConfig) -> Audit:
     ("flaw", "code"),
     [
         ("", None),
+        ("one space", None),
         ("unseeded", "D05.reset"),
         ("counts", "D05.reset"),
         ("keeps", "D05.leak"),
