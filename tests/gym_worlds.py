@@ -54,7 +54,8 @@ class Walk:
         right = move == self.at % 3
         self.at = min(49, self.at + 1 + move % 2)
         SHARED["at"] = self.at
-        paid = {"nan": float("nan"), "large": 7.0, "pays": 1.0, "backwards": -1.0 if right else 0.5}
+        leaning = float(move == 1)
+        paid = {"leans": leaning, "nan": float("nan"), "large": 7.0, "pays": 1.0, "backwards": -1.0 if right else 0.5}
         reward = paid.get(self.flaw, float(right))
         done = self.steps == 10
         if self.flaw == "outside": self.at += 100
@@ -70,6 +71,10 @@ def walk_on(env):
 def stumble(env):
     def choose(observation): raise ValueError("lost the way")
     return choose
+
+
+def lean(env):
+    return lambda observation: 1
 
 
 def leave(env):

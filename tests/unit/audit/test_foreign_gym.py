@@ -123,7 +123,10 @@ async def test_without_a_solution_it_is_incomplete_and_says_what_is_missing(tmp_
     [
         ("pays", {"solution": "walks:walk_on"}, "D14.constant", ""),
         ("backwards", {"solution": "walks:walk_on"}, "D14.random", ""),
-        ("pays", {"solution": "walks:walk_on", "declared": Declared(guessable=True)}, None, ""),
+        ("leans", {"solution": "walks:lean"}, "D14.constant", ""),
+        ("leans", {"solution": "walks:lean", "declared": Declared(guessable=True)}, None, ""),
+        ("pays", {"solution": "walks:walk_on", "declared": Declared(guessable=True)}, "D14.random", ""),
+        ("", {"solution": "walks:stumble", "declared": Declared(guessable=True)}, None, "does not come through on `seed-0`"),
         ("", {"solution": "walks:walk_on", "seeds": 2}, None, "give more `--seeds`"),
         ("pays", {"solution": "walks:walk_on", "steps": 2}, None, "give more `--steps`"),
         ("", {"solution": "walks:stumble"}, None, "does not come through on `seed-0`: ValueError: lost the way"),
