@@ -188,4 +188,9 @@ def _byline(report: Report) -> str:
     day = datetime.now(tz=UTC).strftime("%Y-%m-%d %H:%M UTC")
     hardware = f"{where['cores']} cores ({where['cpu']}), {where['ram_gb']} GB"
     system = f"Linux {where['kernel']}, Python {where['python']}, load average {where['load'][0]} at the start"
-    return f"{day}, `make bench NAME={report.name}`, {hardware}, {system}."
+    return f"{day}, `{_command()}`, {hardware}, {system}."
+
+
+def _command() -> str:
+    """What was run; one benchmark may write several tables, by its arguments."""
+    return shlex.join(["python", f"benchmarks/{Path(sys.argv[0]).name}", *sys.argv[1:]])

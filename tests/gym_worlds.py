@@ -18,6 +18,7 @@ class Discrete:
     def contains(self, value): return isinstance(value, int) and 0 <= value < self.n
 
 
+ONE = Discrete(3)
 COUNT = [0]
 SHARED = {"at": 0}
 
@@ -27,6 +28,7 @@ class Walk:
     def __init__(self, flaw=""):
         self.flaw, self.kept = flaw, 0
         self.action_space, self.observation_space = Discrete(3), Discrete(60)
+        if flaw == "one space": self.action_space = ONE
         if flaw == "old": self.reset = lambda: 0
     def reset(self, seed=None, options=None):
         self.rng = random if self.flaw == "unseeded" else random.Random(seed)
@@ -52,7 +54,8 @@ class Walk:
         right = move == self.at % 3
         self.at = min(49, self.at + 1 + move % 2)
         SHARED["at"] = self.at
-        paid = {"nan": float("nan"), "large": 7.0, "pays": 1.0, "backwards": -1.0 if right else 0.5}
+        leaning = float(move == 1)
+        paid = {"leans": leaning, "nan": float("nan"), "large": 7.0, "pays": 1.0, "backwards": -1.0 if right else 0.5}
         reward = paid.get(self.flaw, float(right))
         done = self.steps == 10
         if self.flaw == "outside": self.at += 100
@@ -68,6 +71,10 @@ def walk_on(env):
 def stumble(env):
     def choose(observation): raise ValueError("lost the way")
     return choose
+
+
+def lean(env):
+    return lambda observation: 1
 
 
 def leave(env):

@@ -53,6 +53,13 @@ def test_a_flaw_is_told_with_a_command_that_shows_it_and_a_waiver_answers_for_it
     assert [each["finding"]["code"] for each in waived.json["waived"]] == ["D05.leak"]
 
 
+def test_an_audit_is_kept_when_a_report_of_it_cannot_be_written(sandlot, place):
+    (place / "full.md").symlink_to("/dev/full")
+    done = sandlot(*of("", "--seeds", "1", "--report", "full.md"), cwd=place)
+    assert (done.code, "report `full.md` cannot be written" in done.err) == (2, True)
+    assert (place / "runs" / "audits" / "walks-Walk" / "audit.json").is_file()
+
+
 def test_a_gym_toml_may_say_all_of_it(sandlot, place):
     (place / "below").mkdir()
     (place / "below" / "gym.toml").write_text(
@@ -76,6 +83,7 @@ def test_a_gym_toml_may_say_all_of_it(sandlot, place):
         (("--gym", "walks:Walk", "--model", "rookie"), "--model plays in environments of Sandlot"),
         (("--gym", "walks:Walk", "--waivers", "no.toml"), "no file `no.toml` with waivers"),
         (("--gym", "walks:Walk", "--report", "audit.pdf"), "the ending says how it is written"),
+        (("--gym", "walks:Walk", "--report", "walks.py/audit.md"), "report `walks.py/audit.md` cannot be written"),
         (("--gym", "walks:Walk", "--python", "no-python"), "no Python at `no-python`"),
         (("--gym", "nowhere:make"), "no module `nowhere` in "),
     ],

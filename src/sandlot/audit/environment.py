@@ -65,7 +65,8 @@ class EnvironmentSubject:
             await working.run(self._nursery)
         if working.description is None:
             raise ConfigError(f"environment `{self.env}` could not be loaded: {working.why()}")
-        return working.description
+        # A hostile module can say anything of itself; what kind it is and which layers it can have is not its to say.
+        return msgspec.structs.replace(working.description, kind="environment", inapplicable={})
 
     async def take(self, requests: Sequence[Request], conditions: Conditions = PLAIN) -> list[Trial]:
         """One trial for each request, in the order asked."""

@@ -1,5 +1,6 @@
 """Every face an audit has, by the ending of a file's name."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -29,6 +30,17 @@ def face_for(path: Path) -> Face:
     if found is None:
         raise ConfigError(f"report `{path}`: the ending says how it is written; there are: {', '.join(FACES)} (.xml is JUnit)")
     return found
+
+
+def require_face(path: Path) -> None:
+    """Make its folder, and refuse what could not be written when all is done."""
+    face_for(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"report `{path}` cannot be written: {error}") from error
+    if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise ConfigError(f"report `{path}` cannot be written: {'it is a folder' if path.is_dir() else 'permission denied'}")
 
 
 def write_face(audit: Audit, path: Path) -> None:

@@ -185,6 +185,12 @@ def _below(where: str, name: object) -> str:
     return f"{where}.{name}" if where else str(name)
 
 
+def says(text: str, value: str) -> bool:
+    """True if a text has the value as a word or number of its own: not in a longer word, nor as a part of a decimal."""
+    value = value.strip()
+    return bool(value) and re.search(rf"(?<![\w.]){re.escape(value)}(?!\w|\.\d)", text) is not None
+
+
 # -- what was changed --------------------------------------------------------------------------------------------------
 
 

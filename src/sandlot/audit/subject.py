@@ -121,6 +121,11 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
         return self.scores[0] if self.scores and isinstance(self.scores[0], Failed) else None
 
     @property
+    def untried(self) -> bool:
+        """Nothing was done: too many others had been lost, or were too slow. It says nothing about the subject."""
+        return self.lost is not None and self.lost.kind == "skipped"
+
+    @property
     def fate(self) -> str:
         """How it came out, in a few words for a witness."""
         if self.lost is not None:

@@ -14,7 +14,7 @@ from sandlot.audit.audit import Audit, ProbeReport, State, Verdict, Wanted, Watc
 from sandlot.audit.auditing import ALL_PROBES, Given
 from sandlot.audit.auditing import audit as run_audit
 from sandlot.audit.case import Probe
-from sandlot.audit.faces import face_for, write_face
+from sandlot.audit.faces import require_face, write_face
 from sandlot.audit.finding import MANDATORY, Finding, Layer, Severity, Standing
 from sandlot.audit.markdown import as_markdown
 from sandlot.audit.played.rollouts import take_rollouts
@@ -65,7 +65,7 @@ def audited(asked: Asked, *, quiet: bool) -> tuple[Audit, Path | None]:
     if asked.waivers is not None and not asked.waivers.is_file():
         raise ConfigError(f"no file `{asked.waivers}` with waivers")
     for file in asked.reports:
-        face_for(file)  # a wrong name is told before anything runs
+        require_face(file)  # told before anything runs
     what = named(asked.words, judge=asked.judge, sandbox=asked.sandbox, patience_s=asked.patience_s)
     given = Given(
         named=what.spoken,
@@ -80,10 +80,11 @@ def audited(asked: Asked, *, quiet: bool) -> tuple[Audit, Path | None]:
         wanted=_wanted(asked),
     )
     result = anyio.run(_go, what, asked, given, _silent if quiet else Progress().note)
-    for file in asked.reports:
-        write_face(result, file)
     whole = not (asked.tasks or asked.layers or asked.probes)
-    return result, write_audit(result, asked.runs, report=as_markdown(result), page=as_page(result)) if whole else None
+    folder = write_audit(result, asked.runs, report=as_markdown(result), page=as_page(result)) if whole else None
+    for file in asked.reports:  # whatever becomes of them, the audit is kept
+        write_face(result, file)
+    return result, folder
 
 
 def _wanted(asked: Asked) -> Wanted:

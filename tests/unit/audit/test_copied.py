@@ -9,7 +9,7 @@ import pytest
 from in_process import case_of, codes
 from sandlot import Agent, Environment, Evidence, Task, World
 from sandlot.audit.finding import Standing
-from sandlot.audit.scripted.copied import look_at_copies, look_at_replies
+from sandlot.audit.scripted.copied import LINE, look_at_copies, look_at_replies
 
 CLAIMS = """
 from sandlot import Environment, Task
@@ -106,3 +106,8 @@ def guessing(*, tells: bool) -> Environment:
 @pytest.mark.parametrize(("tells", "found"), [(True, {"D11.reply"}), (False, set())])
 async def test_a_reply_to_nonsense_that_holds_the_answer_is_a_leak(tells, found):
     assert codes(await look_at_replies(await case_of(partial(guessing, tells=tells)))) == found
+
+
+@pytest.mark.parametrize("gap", ["\n", " ", "\n - ", "a ", "\r\n"])
+def test_a_long_gap_in_what_a_tool_says_is_read_in_one_go(gap):
+    assert LINE.findall(gap * 16_000 + "\n  - paid : 40 \r\n\nexcess=7") == [("paid", "40"), ("excess", "7")]

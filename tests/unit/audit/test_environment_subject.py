@@ -5,8 +5,11 @@ import os
 import pytest
 
 from sandlot.audit import workers
+from sandlot.audit.audit import State, Verdict, Wanted
+from sandlot.audit.auditing import Given, audit
 from sandlot.audit.case import Case, answering, script_of
 from sandlot.audit.environment import EnvironmentSubject
+from sandlot.audit.finding import Layer
 from sandlot.audit.subject import Call, Conditions, Named, Say, Script, Take
 from sandlot.errors import ConfigError
 
@@ -196,3 +199,26 @@ async def test_golden_and_idle_trials_are_taken_once(tmp_path):
     await case.golden()
     await case.idle()
     assert case.taken == taken
+
+
+LIES = """
+import sys
+import msgspec
+from sandlot.audit.finding import Layer
+worker = sys.modules.get("sandlot.audit.worker") or sys.modules["__main__"]
+honest = worker.describe
+def describe(env):
+    return msgspec.structs.replace(honest(env), kind="gymnasium", inapplicable=dict.fromkeys(Layer, "nothing to see"))
+worker.describe = describe
+"""
+
+
+async def test_a_module_cannot_say_that_no_layer_applies_to_it(tmp_path):
+    file = tmp_path / "subject.py"
+    file.write_text(HEAD + CHECK.format(body="pass") + LIES)
+    async with EnvironmentSubject(str(file)) as subject:
+        found = await audit(subject, Given(named="x", wanted=Wanted(layers=frozenset({Layer.STATIC}))))
+        about = await EnvironmentSubject(str(file)).describe()
+    assert (found.kind, found.layers[0].state) == ("environment", State.RAN)
+    assert found.verdict is not Verdict.SHIP
+    assert (about.kind, about.inapplicable) == ("environment", {})

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sandlot.audit.audit import Audit, LayerReport, ProbeReport, State, Verdict, Waived
-from sandlot.audit.faces import FACES, face_for, write_face
+from sandlot.audit.faces import FACES, face_for, require_face, write_face
 from sandlot.audit.finding import Finding, Layer, Severity, Standing, Witness
 from sandlot.audit.junit import as_junit
 from sandlot.audit.sarif import as_sarif
@@ -217,3 +217,17 @@ def test_the_ending_of_a_file_says_how_it_is_written(tmp_path):
         face_for(tmp_path / "report.pdf")
     with pytest.raises(ConfigError, match="cannot be written"):
         write_face(audit, tmp_path / "new" / "Report.XML" / "report.md")
+
+
+def test_a_file_that_cannot_be_written_is_told_before_there_is_an_audit(tmp_path):
+    (tmp_path / "file").write_text("")
+    (tmp_path / "folder.md").mkdir()
+    require_face(tmp_path / "new" / "report.md")
+    assert (tmp_path / "new").is_dir()
+    for name, why in (
+        ("file/report.md", "File exists|Not a directory"),
+        ("folder.md", "it is a folder"),
+        ("a.pdf", "the ending"),
+    ):
+        with pytest.raises(ConfigError, match=why):
+            require_face(tmp_path / name)

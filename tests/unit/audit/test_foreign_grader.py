@@ -7,9 +7,11 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import anyio
+import msgspec
 import pytest
 
 from sandlot.audit.case import answering
+from sandlot.audit.foreign import worker as workshop
 from sandlot.audit.foreign.grader import GraderConfig, open_grader, read_config
 from sandlot.audit.foreign.worker import Budget
 from sandlot.audit.subject import Conditions, Named, Say, Script, Take
@@ -303,3 +305,26 @@ def test_a_configuration_file_has_the_same_fields_and_its_own_place(tmp_path):
     path.write_text('grader = "x"\ntask = "y"\n')
     with pytest.raises(ConfigError, match="unknown field `task`"):
         read_config(path)
+
+
+# -- slow is not broken --------------------------------------------------------------------------------------------------------
+
+
+async def losses(tmp_path: Path, *takes: list[str]) -> list[list[str]]:
+    """Of answers that say how many seconds they take; half a second is all they have."""
+    code = "import time\ndef grade(answer, golden):\n    time.sleep(float(answer))\n    return 1\n"
+    given = msgspec.structs.replace(write(tmp_path, code), budget=Budget(trial_s=0.5))
+    async with open_grader(given) as subject:
+        taken = [await subject.take([say(answer) for answer in answers]) for answers in takes]
+    return [[trial.lost.kind if trial.lost else "scored" for trial in trials] for trials in taken]
+
+
+async def test_a_grader_that_is_only_slow_never_hangs_however_many_answers_are_too_slow(tmp_path):
+    first, second = await losses(tmp_path, ["0.8"] * 8, ["0.8"])
+    assert first == ["scored"] * 3 + ["skipped"] * 3 + ["scored"] * 2
+    assert second == ["scored"]
+
+
+async def test_a_grader_that_hangs_is_given_little_time_and_slow_answers_after_it_their_own(tmp_path, monkeypatch):
+    monkeypatch.setattr(workshop, "QUICK_S", 0.05)
+    assert await losses(tmp_path, ["600"] * 8, ["600"], ["0.1"]) == [["hung"] * 8, ["hung"], ["scored"]]

@@ -3,6 +3,7 @@
 import py_compile
 import sys
 import textwrap
+from dataclasses import dataclass
 
 import msgspec
 import pytest
@@ -14,9 +15,10 @@ from sandlot.audit.case import Case
 from sandlot.audit.finding import Finding, Layer
 from sandlot.audit.foreign.gym import GymConfig, open_gym, read_gym
 from sandlot.audit.foreign.noted import Facts, Noted, noted
-from sandlot.audit.foreign.promises import PROBES
+from sandlot.audit.foreign.promises import PROBES, look_at_steps
+from sandlot.audit.foreign.solved import _rollouts, look_at_solution
 from sandlot.audit.foreign.worker import Budget
-from sandlot.audit.subject import Call, Declared, Description, Script, Take, Trial
+from sandlot.audit.subject import PLAIN, Call, Declared, Description, Lost, Script, Subject, Take, Trial
 from sandlot.errors import ConfigError
 
 
@@ -48,6 +50,7 @@ async def audited(config: GymConfig) -> Audit:
     ("flaw", "code"),
     [
         ("", None),
+        ("one space", None),
         ("unseeded", "D05.reset"),
         ("counts", "D05.reset"),
         ("keeps", "D05.leak"),
@@ -120,7 +123,10 @@ async def test_without_a_solution_it_is_incomplete_and_says_what_is_missing(tmp_
     [
         ("pays", {"solution": "walks:walk_on"}, "D14.constant", ""),
         ("backwards", {"solution": "walks:walk_on"}, "D14.random", ""),
-        ("pays", {"solution": "walks:walk_on", "declared": Declared(guessable=True)}, None, ""),
+        ("leans", {"solution": "walks:lean"}, "D14.constant", ""),
+        ("leans", {"solution": "walks:lean", "declared": Declared(guessable=True)}, None, ""),
+        ("pays", {"solution": "walks:walk_on", "declared": Declared(guessable=True)}, "D14.random", ""),
+        ("", {"solution": "walks:stumble", "declared": Declared(guessable=True)}, None, "does not come through on `seed-0`"),
         ("", {"solution": "walks:walk_on", "seeds": 2}, None, "give more `--seeds`"),
         ("pays", {"solution": "walks:walk_on", "steps": 2}, None, "give more `--steps`"),
         ("", {"solution": "walks:stumble"}, None, "does not come through on `seed-0`: ValueError: lost the way"),
@@ -213,3 +219,40 @@ def test_records_of_what_was_noted_are_read_strictly():
     assert noted(Trial()) == Noted(error="cancelled")
     with pytest.raises(msgspec.ValidationError):
         msgspec.convert({"actions": 3, "observations": ""}, Facts)
+
+
+@dataclass
+class Losing:
+    """A subject that plays the first so many of a take and never tries the others."""
+
+    subject: Subject
+    tried: int
+
+    async def describe(self) -> Description:
+        return await self.subject.describe()
+
+    async def take(self, requests, conditions=PLAIN) -> list[Trial]:
+        trials = await self.subject.take(requests, conditions)
+        skipped = Trial(lost=Lost(kind="skipped", message="as slow as others"))
+        return [trial if place < self.tried else skipped for place, trial in enumerate(trials)]
+
+
+async def test_seeds_that_were_never_played_break_no_promise(tmp_path):
+    async with open_gym(config(tmp_path)) as subject:
+        about = await subject.describe()
+        case = Case(subject=Losing(subject, 2), description=about, tasks=about.tasks)
+        found = [finding for probe in PROBES for finding in await probe.look(case)]
+        none = Case(subject=Losing(subject, 0), description=about, tasks=about.tasks)
+        with pytest.raises(ConfigError, match=r"no seed was played: lost \(skipped\)"):
+            await look_at_steps(none)
+    assert found == []
+
+
+async def test_a_rival_that_was_not_played_is_not_worse_than_the_solution(tmp_path):
+    async with open_gym(config(tmp_path, solution="walks:walk_on", seeds=8)) as subject:
+        about = await subject.describe()
+        case = Case(subject=Losing(subject, 7), description=about, tasks=about.tasks)
+        with pytest.raises(ConfigError, match=r"on `seed-7`: lost \(skipped\)"):
+            await look_at_solution(case)
+        with pytest.raises(ConfigError, match=r"`random` was not played on `seed-7`: lost \(skipped\)"):
+            await _rollouts(case, "random")

@@ -10,6 +10,9 @@ import pytest
 
 from sandlot.audit.finding import Standing
 from sandlot.audit.grader.panel import PROBES
+from sandlot.audit.scripted.drift import _broke
+from sandlot.audit.subject import Lost, Trial
+from sandlot.errors import ConfigError
 from sandlot.task import Task
 from sandlot.trace import EvidenceRecord
 from toy_subjects import ToySubject, case_of, number_in, sums
@@ -255,3 +258,26 @@ async def test_a_form_that_the_prompt_offers_counts_even_if_it_is_strict():
     case = await case_of(ToySubject(halved, answers("0.375", "0.15", "0.28", "0.12"), system=system))
     probe = next(probe for probe in PROBES if probe.name == "spellings")
     assert [(each.code, each.standing) for each in await probe.look(case)] == [("D15.form", Standing.CONFIRMED)]
+
+
+class Halfway(ToySubject):
+    """Takes the first half of what it is asked."""
+
+    async def take(self, requests, *conditions) -> list[Trial]:
+        skipped = Trial(lost=Lost(kind="skipped", message="as slow as others"))
+        half = len(requests) // 2
+        return [*await super().take(requests[:half], *conditions), *[skipped] * (len(requests) - half)]
+
+
+async def test_a_golden_answer_that_was_never_graded_is_not_wrong():
+    probe = next(probe for probe in PROBES if probe.name == "golden-passes")
+    right = await case_of(Halfway(lambda e, t: float(e.answer.strip() == t.key["golden"]), sums()))
+    with pytest.raises(ConfigError, match=r"graded on 6 of 12 tasks only: lost \(skipped\)"):
+        await probe.look(right)
+    (finding,) = await probe.look(await case_of(Halfway(lambda e, t: 0.0, sums())))
+    assert (finding.code, finding.count) == ("D13.golden", 6)
+
+
+@pytest.mark.parametrize(("kind", "broke"), [("hung", True), ("died", True), ("skipped", False)])
+def test_a_call_that_was_never_made_broke_nothing(kind, broke):
+    assert _broke(Trial(lost=Lost(kind=kind, message=""))) is broke

@@ -4,6 +4,7 @@ import json
 import sys
 
 import pytest
+import report
 from report import ChildFailedError, Report, Row, best_of, machine, measure, publish, table_of, with_section
 
 BURN = "import time; end = time.process_time() + 0.3\nwhile time.process_time() < end: pass"
@@ -59,6 +60,15 @@ def test_the_last_line_of_stdout_is_the_result(capsys):
     whole = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert list(whole) == ["name", "machine", "ours", "peers", "ratios"]
     assert whole["ratios"] == {"p_a": 0.5}
+
+
+def test_a_table_says_what_was_run_whatever_its_own_name_is(monkeypatch, tmp_path, capsys):
+    table = tmp_path / "README.md"
+    table.write_text("<!-- forest-cuda -->\n<!-- /forest-cuda -->\n")
+    monkeypatch.setattr(report, "TABLE", table)
+    monkeypatch.setattr(sys, "argv", ["/x/benchmarks/forest.py", "--device", "cuda", "--table", "forest-cuda"])
+    publish(Report("forest-cuda", {}, {}, {}, [Row("a", 1)]), write_table=True)
+    assert "`python benchmarks/forest.py --device cuda --table forest-cuda`" in table.read_text()
 
 
 def test_the_machine_is_described():

@@ -14,6 +14,7 @@ from sandlot.audit.case import Case, Probe
 from sandlot.audit.finding import Finding, Layer, Severity, Standing, Witness
 from sandlot.audit.foreign.noted import Noted, Step, noted
 from sandlot.audit.subject import PLAIN, Conditions, Named, Take, Trial
+from sandlot.errors import ConfigError
 from sandlot.task import Task
 from sandlot.types import Json
 
@@ -86,7 +87,7 @@ async def steady(case: Case) -> list[Pair]:
     return [
         (task, trial)
         for place, (task, trial) in enumerate(zip(case.tasks, first, strict=bool(first)))
-        if all(path(trials[place]) == path(trial) for trials in others.values())
+        if not trial.untried and all(path(trials[place]) == path(trial) for trials in others.values())
     ]
 
 
@@ -94,7 +95,7 @@ async def look_at_resets(case: Case) -> list[Finding]:
     """The same seed opens the same world, and the same actions lead to the same."""
     first, others = await again(case)
     for how, trials in others.items():
-        part = [each for each in zip(case.tasks, first, trials, strict=True) if path(each[1]) != path(each[2])]
+        part = _differing(list(zip(case.tasks, first, strict=True)), trials)
         if part:  # one cause: the first way to see it is the plainest
             return [_parting("D05.reset", "gym-resets", part, how)]
     return []
@@ -145,7 +146,12 @@ async def look_at_leaks(case: Case) -> list[Finding]:
 async def look_at_steps(case: Case) -> list[Finding]:
     """Steps are of the agreed shape, observations in their space, rewards finite and in range, sampled actions taken."""
     seen: dict[str, list[tuple[Task, str]]] = {}
-    for task, trial in zip(case.tasks, await played(case, "random"), strict=True):
+    trials = await played(case, "random")
+    if all(trial.untried for trial in trials):
+        raise ConfigError(f"no seed was played: {trials[0].fate}" if trials else "there is no seed to play")
+    for task, trial in zip(case.tasks, trials, strict=True):
+        if trial.untried:
+            continue
         for code, what in _breaches(noted(trial), task):
             seen.setdefault(code, []).append((task, what))
     found: list[Finding] = []
@@ -180,7 +186,9 @@ def path(trial: Trial) -> tuple[object, ...]:
 
 
 def _differing(still: Sequence[Pair], trials: Sequence[Trial]) -> list[tuple[Task, Trial, Trial]]:
-    return [(task, one, two) for (task, one), two in zip(still, trials, strict=True) if path(one) != path(two)]
+    """Where two trials part; one that was never tried says nothing."""
+    pairs = [(task, one, two) for (task, one), two in zip(still, trials, strict=True) if not (one.untried or two.untried)]
+    return [each for each in pairs if path(each[1]) != path(each[2])]
 
 
 def _leaks(seen: Noted) -> bool:

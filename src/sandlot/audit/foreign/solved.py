@@ -41,10 +41,9 @@ async def look_at_solution(case: Case) -> list[Finding]:
     """The solution comes through, and earns more than flailing does."""
     if not case.description.has_golden:
         raise ConfigError("nothing shows that it can be solved; name a policy that does with `--solution MODULE:FUNCTION`")
-    if case.description.declared.guessable:
-        return []
     golden = _through(case, await played(case, "golden"))
-    constant = cast("Sequence[str]", case.tasks[0].data.get("constant") or ())
+    may_guess = case.description.declared.guessable  # one action, again and again, may be all it takes
+    constant = () if may_guess else cast("Sequence[str]", case.tasks[0].data.get("constant") or ())
     plays = {f"constant-{number}": f"always doing {action}" for number, action in enumerate(constant)}
     plays["random"] = "acting at random"
     rivals = [Rival(play, words, await _rollouts(case, play)) for play, words in plays.items()]
@@ -59,7 +58,11 @@ async def look_at_solution(case: Case) -> list[Finding]:
 
 
 async def _rollouts(case: Case, play: str) -> tuple[Noted, ...]:
-    return tuple(noted(trial) for trial in await played(case, play))
+    trials = await played(case, play)
+    for task, trial in zip(case.tasks, trials, strict=True):
+        if trial.untried:
+            raise ConfigError(f"`{play}` was not played on `{task.id}`: {trial.fate}; give more time, or fewer `--steps`")
+    return tuple(noted(trial) for trial in trials)
 
 
 def _through(case: Case, trials: Sequence[Trial]) -> tuple[Noted, ...]:

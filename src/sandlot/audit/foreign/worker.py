@@ -33,7 +33,8 @@ CHANCES = 3
 PATIENCE = 4
 """So many times as long has a request that hung, when it is asked again."""
 MANY_HUNG = 6
-"""After so many requests have hung, each has only a little time: the flaw is known, and time is not."""
+"""So many that hang end a batch, and the first few are given more time at once. If one hangs again the flaw is known and time is
+not: the rest of the call has only a little, and so has every later one when so many have hung for sure."""
 MAX_HUNG = 60
 """After so many, the first of a batch that hangs ends it."""
 QUICK_S = 1.0
@@ -134,6 +135,36 @@ class _Worker:
             await self.stack.aclose()
 
 
+@dataclass(slots=True)
+class _Call:
+    """Requests under way."""
+
+    requests: Sequence[Json]
+    conditions: Conditions
+    most: int
+    """Calls that any of them stands for."""
+    answers: dict[int, Answer] = field(default_factory=dict[int, Answer])
+    num_hung: int = 0
+    """At the first try."""
+    asked_again: bool = False
+    hangs: bool = False
+    """One of them did so when it was given more time, too."""
+
+    @property
+    def left(self) -> list[int]:
+        """Those without an answer."""
+        return [index for index in range(len(self.requests)) if index not in self.answers]
+
+    @property
+    def hung(self) -> list[int]:
+        """Those whose answer is that they hung."""
+        return [index for index, answer in self.answers.items() if answer.lost is not None and answer.lost.kind == "hung"]
+
+    def give_up(self, lost: Lost) -> None:
+        """Answer everything that is left with this."""
+        self.answers |= dict.fromkeys(self.left, Answer(lost=lost))
+
+
 class Workshop:
     """Takes requests to foreign code; get one from `open_workshop`."""
 
@@ -144,65 +175,60 @@ class Workshop:
         self._budget = budget
         self._workers: dict[str, _Worker] = {}
         self._calling = anyio.Lock()
-        self._num_hung = 0
+        self._num_hung = 0  # in calls where one hung for sure
 
     async def call(self, requests: Sequence[Json], conditions: Conditions, calls: Sequence[int] = ()) -> list[Answer]:
         """One answer for each request, in order. `calls` says how many calls each stands for, one if it is not given."""
         async with self._calling:  # a worker hears one batch at a time
-            return await self._called(requests, conditions, calls)
+            return await self._called(_Call(requests, conditions, max(calls, default=1)))
 
-    async def _called(self, requests: Sequence[Json], conditions: Conditions, calls: Sequence[int]) -> list[Answer]:
-        answers: dict[int, Answer] = {}
-        most = max(calls, default=1)
+    async def _called(self, call: _Call) -> list[Answer]:
         deaths, careful = 0, False
-        while left := [index for index in range(len(requests)) if index not in answers]:
+        while left := call.left:
             places = left[:1] if careful else left
-            batch = [requests[index] for index in places]
             try:
-                await self._batch(await self._worker(conditions), batch, conditions, most, places, answers)
+                await self._batch(call, places, call.answers)
             except _Enough:
-                await self._drop(conditions)
-                if self._num_hung >= MAX_HUNG:
-                    skipped = Lost(kind="skipped", message=f"not tried, after {self._num_hung} others hung")
-                    answers |= {index: Answer(lost=skipped) for index in left if index not in answers}
+                await self._drop(call.conditions)
+                if not call.asked_again:
+                    await self._given_more_time(call)
+                if self._num_hung + call.num_hung >= MAX_HUNG:
+                    call.give_up(Lost(kind="skipped", message=f"not tried, after {call.num_hung} others hung"))
             except _Gone as gone:
-                await self._drop(conditions)
+                await self._drop(call.conditions)
                 deaths += 1
                 if careful or len(places) == 1:  # now it is known which of them it was
-                    answers[places[0]] = Answer(lost=Lost(kind="died", message=str(gone)))
+                    call.answers[places[0]] = Answer(lost=Lost(kind="died", message=str(gone)))
                 careful = not careful
                 if deaths == MAX_DEATHS:
-                    rest = Answer(
-                        lost=Lost(kind="died", message=f"given up after {deaths} dead workers, the last because {gone}")
-                    )
-                    answers |= {index: rest for index in left if index not in answers}
-        if self._num_hung < MANY_HUNG:
-            await self._given_more_time(requests, conditions, most, answers)
-        return [answers[index] for index in range(len(requests))]
+                    message = f"given up after {deaths} dead workers, the last because {gone}"
+                    call.give_up(Lost(kind="died", message=message))
+        if not call.hangs:
+            await self._given_more_time(call)
+        self._num_hung += len(call.hung)
+        return [call.answers[index] for index in range(len(call.requests))]
 
-    async def _given_more_time(
-        self, requests: Sequence[Json], conditions: Conditions, most: int, answers: dict[int, Answer]
-    ) -> None:
+    async def _given_more_time(self, call: _Call) -> None:
         """Ask what hung once more, each alone and with more time: a busy machine is slow, and that is nobody's flaw.
 
         The first that hangs again ends it: there is no need to wait for all of them. After a few that were only slow, the
         others are counted as not tried.
         """
-        hung = [index for index, answer in answers.items() if answer.lost is not None and answer.lost.kind == "hung"]
+        call.asked_again = True
         slow = Lost(kind="skipped", message="as slow as others that came back when they were given more time")
-        for place, index in enumerate(hung):
+        for place, index in enumerate(call.hung):
             if place == CHANCES:
-                answers |= dict.fromkeys(hung[place:], Answer(lost=slow))
+                call.answers |= dict.fromkeys(call.hung, Answer(lost=slow))
                 return
             second: dict[int, Answer] = {}
             try:
-                worker = await self._worker(conditions)
-                await self._batch(worker, [requests[index]], conditions, most, [index], second, PATIENCE)
+                await self._batch(call, [index], second, again=True)
             except _Gone:
-                await self._drop(conditions)
+                await self._drop(call.conditions)
             if index not in second or second[index].lost is not None:
+                call.hangs = True
                 return
-            answers[index] = second[index]
+            call.answers[index] = second[index]
 
     async def facts(self, conditions: Conditions) -> Json:
         """Load it once; `ConfigError` with what it said if it cannot be loaded."""
@@ -214,24 +240,15 @@ class Workshop:
         while self._workers:
             await self._workers.pop(next(iter(self._workers))).close()
 
-    async def _batch(
-        self,
-        worker: _Worker,
-        requests: list[Json],
-        conditions: Conditions,
-        most: int,
-        places: list[int],
-        answers: dict[int, Answer],
-        patience: float = 1,
-    ) -> None:
-        quick = self._num_hung >= MANY_HUNG and patience == 1
-        trial_s = (min(QUICK_S, self._budget.trial_s) if quick else self._budget.trial_s) * max(1.0, most / CALLS) * patience
+    async def _batch(self, call: _Call, places: list[int], answers: dict[int, Answer], *, again: bool = False) -> None:
+        worker = await self._worker(call.conditions)
+        trial_s = self._trial_s(call, again=again)
         await worker.send(
             {
-                "requests": requests,
-                "alone": conditions.alone,
-                "at_once": conditions.at_once,
-                "random_seed": conditions.random_seed,
+                "requests": [call.requests[index] for index in places],
+                "alone": call.conditions.alone,
+                "at_once": call.conditions.at_once,
+                "random_seed": call.conditions.random_seed,
                 "trial_s": trial_s,
                 "memory_bytes": self._budget.memory_bytes,
             }
@@ -243,10 +260,24 @@ class Workshop:
             if said.index is None or not 0 <= said.index < len(places) or places[said.index] in answers:
                 raise _Gone("it answered what nobody asked")
             lost = Lost(kind=said.lost if said.lost == "hung" else "died", message=said.message) if said.lost else None
-            self._num_hung += said.lost == "hung"
             answers[places[said.index]] = Answer(results=said.results, lost=lost, seconds=said.seconds, peak_bytes=said.peak)
-            if said.lost == "hung" and self._num_hung >= (MAX_HUNG if quick else MANY_HUNG) and patience == 1:
-                raise _Enough
+            if said.lost == "hung" and not again:
+                call.num_hung += 1
+                if self._has_enough(call):
+                    raise _Enough
+
+    def _trial_s(self, call: _Call, *, again: bool) -> float:
+        """What one request may take."""
+        known, whole = self._num_hung >= MANY_HUNG, self._budget.trial_s
+        if again:
+            whole *= 1 if known else PATIENCE
+        elif known or call.hangs:
+            whole = min(QUICK_S, whole)
+        return whole * max(1.0, call.most / CALLS)
+
+    def _has_enough(self, call: _Call) -> bool:
+        unsure = not call.asked_again and self._num_hung < MANY_HUNG
+        return self._num_hung + call.num_hung >= MAX_HUNG or (unsure and call.num_hung >= MANY_HUNG)
 
     async def _worker(self, conditions: Conditions) -> _Worker:
         key = _key(conditions)

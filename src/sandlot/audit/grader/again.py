@@ -13,6 +13,7 @@ from sandlot.audit.finding import Finding, Layer, Severity, Standing, Witness
 from sandlot.audit.grader.asking import NONSENSE, Field, affordable, fields, needs_golden
 from sandlot.audit.grader.rungs import rungs
 from sandlot.audit.subject import Conditions, Regrade, Trial
+from sandlot.errors import ConfigError
 from sandlot.stats import wilson
 from sandlot.trace import Scored
 
@@ -23,7 +24,11 @@ FEW = 20
 async def look_at_golden(case: Case) -> list[Finding]:
     """The golden solution gets full marks."""
     golden = await case.golden()
-    short = {task: trial for task, trial in golden.items() if (trial.scores and not trial.passed) or trial.lost is not None}
+    tried = {task: trial for task, trial in golden.items() if not trial.untried}
+    short = {task: trial for task, trial in tried.items() if (trial.scores and not trial.passed) or trial.lost is not None}
+    if not short and len(tried) < len(golden):
+        why = next(trial.fate for trial in golden.values() if trial.untried)
+        raise ConfigError(f"the golden solution was graded on {len(tried)} of {len(golden)} tasks only: {why}; give it more time")
     if not short:
         return []
     task, trial = min(short.items(), key=lambda item: (item[1].reward is None, item[0]))
@@ -31,7 +36,7 @@ async def look_at_golden(case: Case) -> list[Finding]:
     return [
         Finding(
             code="D13.golden",
-            title=f"the golden solution does not get full marks on {len(short)} of {len(golden)} tasks",
+            title=f"the golden solution does not get full marks on {len(short)} of {len(tried)} tasks",
             layer=Layer.GRADER,
             probe="golden-passes",
             severity=Severity.HIGH,

@@ -17,7 +17,7 @@ from sandlot.audit.case import Case, Probe
 from sandlot.audit.choice import chosen
 from sandlot.audit.finding import Finding, Layer, Severity, Standing, Witness
 from sandlot.audit.grader.asking import NONSENSE
-from sandlot.audit.likeness import changed, leaves, observations, opening_text
+from sandlot.audit.likeness import changed, leaves, observations, opening_text, says
 from sandlot.audit.scripted.attacks import script
 from sandlot.audit.scripted.earning import inputs_of, take_of
 from sandlot.audit.scripted.floor import needs_both, needs_golden
@@ -33,7 +33,8 @@ SEVERAL = 3
 """Different answers among them: one answer for all is guessed, not read."""
 BESIDE = 2
 """Other values in the result that differ from task to task: what the answer could be worked out from."""
-LINE = re.compile(r"^\s*[-*]?\s*([A-Za-z][\w ./-]{0,40}?)\s*[:=]\s*(\S.{0,80}?)\s*$", re.MULTILINE)
+LINE = re.compile(r"^[ \t]*(?:[-*][ \t]*)?([A-Za-z][\w ./-]{0,40}?)[ \t]*[:=][ \t]*(\S.{0,80}?)[ \t\r]*$", re.MULTILINE)
+"""A name and a value on one line. No gap reaches over a line's end: a subject could make that search take hours."""
 
 Place = tuple[str, str]
 """A tool, and the path of a field in its result."""
@@ -79,7 +80,9 @@ async def look_at_replies(case: Case) -> list[Finding]:
     nonsense = script("nonsense", [Say(NONSENSE)])
     trials = await case.take([take_of(case, work.task, nonsense) for work in found])
     told = [
-        work for work, trial in zip(found, trials, strict=True) if any(_tells(each.text, work) for each in observations(trial))
+        work
+        for work, trial in zip(found, trials, strict=True)
+        if any(says(each.text, work.last_words) for each in observations(trial))
     ]
     plays = [script("repeat-what-was-said", [Say(NONSENSE), Say(work.last_words)]) for work in told]
     again = await case.take([take_of(case, work.task, play) for work, play in zip(told, plays, strict=True)])
@@ -104,10 +107,6 @@ async def look_at_replies(case: Case) -> list[Finding]:
             ),
         )
     ]
-
-
-def _tells(text: str, work: Work) -> bool:
-    return re.search(rf"(?<![\w.]){re.escape(work.last_words.strip())}(?!\w|\.\d)", text) is not None
 
 
 def _is_telling(work: Work) -> bool:

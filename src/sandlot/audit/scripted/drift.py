@@ -84,7 +84,7 @@ async def look_at_allowed(case: Case) -> list[Finding]:
 
 def _broke(trial: Trial) -> bool:
     """True if a tool call ended the rollout, or its process."""
-    return trial.lost is not None or (trial.failed is not None and trial.failed.side is not Side.GRADER)
+    return (trial.lost is not None and not trial.untried) or (trial.failed is not None and trial.failed.side is not Side.GRADER)
 
 
 def _crash(case: Case, crashed: Sequence[Played]) -> Finding | None:

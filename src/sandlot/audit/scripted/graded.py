@@ -4,7 +4,8 @@ A tool that only reads may keep a log or a memo in the state. Whoever reads some
 nothing wrong.
 """
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Collection, Sequence
 from typing import Any, cast
 
 import msgspec
@@ -19,47 +20,59 @@ MOST = 12
 """Parts of one task that are looked at; of the rest it is taken that they count."""
 
 
+Part = tuple[str, str | None]
+"""`files` or `state`, and which file or key; None for the whole state, where it has no keys."""
+
+
 async def graded_changes(case: Case, found: Sequence[Work]) -> dict[str, set[str]]:
     """For each task the places golden changed that count: put back as they were, they cost points."""
     changes = {work.task.id: set(work.changes) for work in found}
-    asked = [(work, part, request) for work in found for part, request in _without_each(work, changes[work.task.id])]
+    asked = [(work, places, request) for work in found for places, request in _without_each(work)]
     trials = await case.take([request for _, _, request in asked])
-    for (work, part, _), trial in zip(asked, trials, strict=True):
+    for (work, places, _), trial in zip(asked, trials, strict=True):
         if trial.passed:
-            changes[work.task.id] -= {place for place in changes[work.task.id] if _is_below(place, part)}
+            changes[work.task.id] -= places
     return changes
 
 
-def _without_each(work: Work, changes: set[str]) -> list[tuple[str, Regrade]]:
-    """Golden's evidence with one part of the state, or one file, as it was at the start."""
+def _without_each(work: Work) -> list[tuple[set[str], Regrade]]:
+    """Golden's evidence with one part of the state, or one file, as it was at the start; each with what that undoes."""
     trace = work.golden.trace
     before = work.idle.trace.evidence if work.idle.trace else None
     if trace is None or trace.evidence is None or before is None:
         return []
-    found: list[tuple[str, Regrade]] = []
-    for part in sorted({_part(place) for place in changes})[:MOST]:
+    parts: dict[Part, set[str]] = defaultdict(set)
+    keys = {*_keys(before.state), *_keys(trace.evidence.state)}
+    for place in sorted(work.changes):
+        parts[_part(place, keys)].add(place)
+    found: list[tuple[set[str], Regrade]] = []
+    for part, places in list(parts.items())[:MOST]:
         record = _put_back(trace.evidence, before, part)
-        files = work.idle.files | work.golden.files
-        found.append((part, Regrade(trace=msgspec.structs.replace(trace, evidence=record), files=files)))
+        if record != trace.evidence:  # else nothing was undone, and full marks say nothing
+            files = work.idle.files | work.golden.files
+            found.append((places, Regrade(trace=msgspec.structs.replace(trace, evidence=record), files=files)))
     return found
 
 
-def _part(place: str) -> str:
-    """`state.orders` of `state.orders.3.units`; a file is one part."""
-    return place if place.startswith("files.") else ".".join(place.split(".")[:2])
+def _keys(state: Any) -> list[str]:
+    return list(cast("Json", state)) if isinstance(state, dict) else []
 
 
-def _is_below(place: str, part: str) -> bool:
-    return place == part or place.startswith(f"{part}.")
+def _part(place: str, keys: Collection[str]) -> Part:
+    """State `orders` of `state.orders.3.units`; a key may have dots itself, so the longest that fits. A file is one part."""
+    kind, _, rest = place.partition(".")
+    if kind == "files":
+        return kind, rest
+    return kind, max((key for key in keys if rest == key or rest.startswith(f"{key}.")), key=len, default=None)
 
 
-def _put_back(evidence: EvidenceRecord, before: EvidenceRecord, part: str) -> EvidenceRecord:
-    kind, _, name = part.partition(".")
+def _put_back(evidence: EvidenceRecord, before: EvidenceRecord, part: Part) -> EvidenceRecord:
+    kind, name = part
     if kind == "files":
         rest = {path: file for path, file in evidence.files.items() if path != name}
-        return msgspec.structs.replace(evidence, files=rest | ({name: before.files[name]} if name in before.files else {}))
+        return msgspec.structs.replace(evidence, files=rest | {path: file for path, file in before.files.items() if path == name})
     state: Any = before.state
-    if name and isinstance(evidence.state, dict) and isinstance(before.state, dict):
+    if name is not None and isinstance(evidence.state, dict) and isinstance(before.state, dict):
         old = cast("Json", before.state)
         state = {each: value for each, value in cast("Json", evidence.state).items() if each != name}
         state |= {name: old[name]} if name in old else {}

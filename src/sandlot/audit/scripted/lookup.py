@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from sandlot.audit.case import Case, Probe
 from sandlot.audit.choice import chosen
 from sandlot.audit.finding import Finding, Layer, Severity, Standing, Witness
-from sandlot.audit.likeness import observations, opening_text
+from sandlot.audit.likeness import observations, opening_text, says
 from sandlot.audit.scripted.attacks import NEUTRAL, script
 from sandlot.audit.scripted.earning import Earned, finding_of, inputs_of, take_of
 from sandlot.audit.scripted.floor import needs_both, over
@@ -65,7 +65,7 @@ async def _aside(case: Case, found: Sequence[Work]) -> list[Finding]:
     trials = await case.take([take_of(case, work.task, play) for work, _, play in plans])
     shown: dict[str, tuple[Work, str, Script]] = {}
     for (work, path, play), trial in zip(plans, trials, strict=True):
-        if any(not each.error and _says(each.text, work.last_words) for each in observations(trial)):
+        if any(not each.error and says(each.text, work.last_words) for each in observations(trial)):
             shown.setdefault(work.task.id, (work, path, play))
     if not shown:
         return []
@@ -76,12 +76,12 @@ async def _aside(case: Case, found: Sequence[Work]) -> list[Finding]:
 
 def _holders(work: Work) -> Iterator[str]:
     answer = work.last_words.strip()
-    if len(answer) < 2 or _says(opening_text(work.idle), answer):
+    if len(answer) < 2 or says(opening_text(work.idle), answer):
         return
     files = work.files
     own = "\n".join(text for path, text in files.items() if not is_aside(path))
-    if not _says(own, answer):
-        yield from [path for path, text in files.items() if is_aside(path) and _says(text, answer)][:2]
+    if not says(own, answer):
+        yield from [path for path, text in files.items() if is_aside(path) and says(text, answer)][:2]
 
 
 def _ways(case: Case, work: Work, path: str) -> Iterator[Script]:
@@ -92,10 +92,6 @@ def _ways(case: Case, work: Work, path: str) -> Iterator[Script]:
     for spec in case.description.tools:
         if (name := only_text(spec)) is not None:
             yield script("read-aside", [Call(spec.name, {name: path})])
-
-
-def _says(text: str, answer: str) -> bool:
-    return bool(answer.strip()) and re.search(rf"(?<![\w.]){re.escape(answer.strip())}(?![\w]|\.\d)", text) is not None
 
 
 # -- finished work that lies about -------------------------------------------------------------------------------------

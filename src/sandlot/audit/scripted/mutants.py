@@ -11,7 +11,7 @@ from itertools import pairwise
 from random import Random
 from typing import Any, cast
 
-from sandlot.audit.likeness import opening
+from sandlot.audit.likeness import opening, says
 from sandlot.audit.scripted.leaks import texts
 from sandlot.audit.scripted.reach import Work
 from sandlot.audit.subject import Act, Call, Say, Script
@@ -96,7 +96,7 @@ def _asked(work: Work, act: Act, changed: Act) -> tuple[str, str] | None:
     name = next(name for name, value in act.arguments.items() if changed.arguments.get(name) != value)
     value = str(act.arguments[name]).strip()
     told = "\n".join(text for _, text in opening(work.idle))
-    said = 1 < len(value) <= SHORT and re.search(rf"(?<![\w.]){re.escape(value)}(?!\w|\.\d)", told)
+    said = 1 < len(value) <= SHORT and says(told, value)
     return (act.tool, name) if said else None
 
 

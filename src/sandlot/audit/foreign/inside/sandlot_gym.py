@@ -9,6 +9,8 @@ methods every environment has are used, so Gymnasium itself is imported only to 
 
 from __future__ import annotations
 
+import contextlib
+import copy
 import hashlib
 import json
 import math
@@ -165,7 +167,9 @@ def player(env: Any, solution: Callable[[Any], Any] | None, request: dict[str, A
 
 
 def seeded(space: Any, number: int) -> Any:
-    """The space, with draws that come again."""
+    """The space, with draws that come again, and are nobody else's: environments may share one."""
+    with contextlib.suppress(Exception):  # one that cannot be copied is drawn from as it is
+        space = copy.deepcopy(space)
     if hasattr(space, "seed"):
         space.seed(number)
     return space
