@@ -122,10 +122,9 @@ class Tracking(Watcher):
 
     def close(self) -> None:
         """Have the tracker write what it has, and wait for it, but not for ever."""
-        self._order(self._tracker.end)
         self._order(None)
         self._thread.join(END_S)
-        if self._thread.is_alive():
+        if self._thread.is_alive() and self._failure is None:
             self._failure = f"it did not end within {END_S:.0f} s"
         self._tell_failure()
 
@@ -150,12 +149,17 @@ class Tracking(Watcher):
             self._watch.untracked(self._name, self._failure)
 
     def _work(self) -> None:
-        while (order := self._orders.get()) is not None and self._failure is None:
-            try:
-                with boundary(HarnessError, "it raised"):
-                    order()
-            except SandlotError as error:
-                self._failure = str(error)
+        """Until the last order or the first failure; either way the tracker is ended, to let go of what it holds."""
+        while self._failure is None and (order := self._orders.get()) is not None:
+            self._attempt(order)
+        self._attempt(self._tracker.end)
+
+    def _attempt(self, order: Callable[[], None]) -> None:
+        try:
+            with boundary(HarnessError, "it raised"):
+                order()
+        except SandlotError as error:
+            self._failure = self._failure or str(error)
 
 
 def settings_of(recipe: Recipe) -> dict[str, str | int | float]:
