@@ -191,7 +191,9 @@ def test_a_distance_to_the_first_weights_is_learned_against(folder, tmp_path):
 
 def test_held_out_tasks_are_measured_put_otherwise_before_and_after(folder, tmp_path):
     variants = {"polite": polite, "spaced": spaced, "greedy": Sampling(max_tokens=8, temperature=0)}
-    recipe = letters.recipe(folder, steps=2, evaluation=Evaluation(every=1, tasks=3, group=2, variants=variants))
+    usual = Sampling(max_tokens=6)
+    evaluation = Evaluation(every=1, tasks=3, group=2, sampling=usual, variants=variants)
+    recipe = letters.recipe(folder, steps=2, evaluation=evaluation)
     place = tmp_path / "run"
     train(recipe, run=place)
     assert sorted(path.name for path in (place / "evaluations").iterdir()) == [
@@ -209,6 +211,12 @@ def test_held_out_tasks_are_measured_put_otherwise_before_and_after(folder, tmp_
         next(node.message.text for node in run.trace(task, 0).nodes if "Say" in node.message.text) for run in (plain, varied)
     )
     assert before in after != before
+    used = {run.name: Run(run).manifest.config.model.sampling for run in (place / "evaluations").iterdir()}
+    assert used == {name: variants["greedy"] if "greedy" in name else usual for name in used}
+    assert Run(place).manifest.config.model.sampling == recipe.sampling
+    for name in ("", *(f"-{name}" for name in variants)):
+        first, last = (Run(place / "evaluations" / f"{version}{name}") for version in ("000000", "000002"))
+        assert first.compare(last).like_with_like
     assert "Held-out tasks, varied" in (place / "report.html").read_text()
 
 

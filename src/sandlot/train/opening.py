@@ -128,7 +128,8 @@ class Training:
     async def _measure(self, place: Path, plan: Plan, sampling: Sampling) -> Run:
         if (place / "manifest.json").is_file() and len(RunReader(place)) == plan.num_rollouts:
             return Run(place)
-        config = _config(self.recipe, self.env, Selection(split=Split.HELDOUT, group=self.recipe.evaluation.group))
+        select = Selection(split=Split.HELDOUT, group=self.recipe.evaluation.group)
+        config = _config(self.recipe, self.env, select, sampling)
         manifest = await manifest_of(place, self.env, config, plan)
         measuring = Collection()
         async with open_run(place, manifest=manifest) as store:
@@ -182,7 +183,8 @@ async def open_training(
     require_same(recipe, path)
     env = load(recipe.env) if not isinstance(recipe.env, Environment) else recipe.env
     tasks = curriculum_tasks(recipe.curriculum, env)
-    config = _config(recipe, env, Selection(tasks=tasks, split=Split.TRAIN, group=recipe.group, training=True))
+    select = Selection(tasks=tasks, split=Split.TRAIN, group=recipe.group, training=True)
+    config = _config(recipe, env, select, recipe.sampling)
     plan = _selected(plan_run(env, config), recipe)
     folder = await off_loop("folder_of", lambda: folder_of(recipe.model))
     if recipe.threads is not None:
@@ -248,10 +250,10 @@ async def _open_teacher(recipe: Recipe, env: Environment) -> AsyncGenerator[Poli
         yield players
 
 
-def _config(recipe: Recipe, env: Environment, select: Selection) -> RunConfig:
+def _config(recipe: Recipe, env: Environment, select: Selection, sampling: Sampling) -> RunConfig:
     return RunConfig(
         env=str(env.source or env.name),
-        model=ModelConfig(spec=recipe.model, sampling=recipe.sampling),
+        model=ModelConfig(spec=recipe.model, sampling=sampling),
         select=select,
         agent=recipe.agent,
         sandbox=recipe.sandbox,
@@ -268,7 +270,7 @@ def _heldout(env: Environment, recipe: Recipe) -> Plan:
             f"recipe `{recipe.name}`: variant `{worded[0]}` changes prompts, and `{env.name}` speaks for itself: its tasks' "
             "prompts are not what the agent reads; vary the sampling instead (`Sampling(temperature=0)`)"
         )
-    config = _config(recipe, env, Selection(split=Split.HELDOUT, group=evaluation.group))
+    config = _config(recipe, env, Selection(split=Split.HELDOUT, group=evaluation.group), recipe.sampling)
     plan = _selected(plan_run(env, config), recipe)
     chosen = sorted(plan.tasks, key=lambda task: derive_seed("heldout", recipe.seed, task.id))[: evaluation.tasks]
     return Plan(tuple(chosen), (evaluation.group,) * len(chosen))
