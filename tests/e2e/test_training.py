@@ -13,6 +13,7 @@ import pytest
 import torch
 
 from command_line import environ, refused, started
+from sandlot import Ask, Environment, Limits, Score, environment
 from sandlot.env.module import load_module
 from sandlot.env.taskset import tasks_of
 from sandlot.errors import ConfigError
@@ -227,6 +228,25 @@ def test_a_variant_must_leave_a_task_its_name(folder, tmp_path):
         train(recipe, run=tmp_path / "run")
     with pytest.raises(ConfigError, match="becomes a folder's"):
         Evaluation(variants={"../out": polite})
+
+
+def test_an_environment_that_answers_is_varied_too_and_one_that_asks_for_itself_is_refused(folder, tmp_path):
+    answers = Environment("answers", limits=Limits(turns=1, tokens=400))
+    answers.tasks(letters.tasks)
+    answers.check(points=1)(letters.are_letters)
+    answers.user(lambda world, text: None)
+
+    @environment("asks", tasks=20)
+    def asks(rng):
+        yield Score((yield Ask("Say a.")) == "a")
+
+    recipe = letters.recipe(folder, steps=1, evaluation=Evaluation(tasks=1, group=1, variants={"polite": polite}))
+    train(recipe.but(env=answers), run=tmp_path / "answers")
+    varied = Run(tmp_path / "answers" / "evaluations" / "000001-polite")
+    row = next(iter(varied.rows))
+    assert any("Hello! I would like" in node.message.text for node in varied.trace(row.task, row.rollout).nodes)
+    with pytest.raises(ConfigError, match="`asks` is one function"):
+        train(recipe.but(env=asks), run=tmp_path / "asks")
 
 
 # -- a teacher ---------------------------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ import torch
 
 from sandlot.engine.weights import folder_of
 from sandlot.env.environment import Environment
+from sandlot.env.function import dialogue_of
 from sandlot.env.load import load
 from sandlot.errors import ConfigError, boundary
 from sandlot.model.demonstrated import DemonstratedPolicies, Writer
@@ -265,10 +266,10 @@ def _heldout(env: Environment, recipe: Recipe) -> Plan:
     """The held-out tasks that are measured: the same ones every time."""
     evaluation = recipe.evaluation
     worded = [name for name, variant in evaluation.variants.items() if not isinstance(variant, Sampling)]
-    if worded and env.parts.user is not None:
+    if worded and dialogue_of(env) is not None:
         raise ConfigError(
-            f"recipe `{recipe.name}`: variant `{worded[0]}` changes prompts, and `{env.name}` speaks for itself: its tasks' "
-            "prompts are not what the agent reads; vary the sampling instead (`Sampling(temperature=0)`)"
+            f"recipe `{recipe.name}`: variant `{worded[0]}` changes prompts, and `{env.name}` is one function: what it "
+            "asks is not in its tasks' prompts; vary the sampling instead (`Sampling(temperature=0)`)"
         )
     config = _config(recipe, env, Selection(split=Split.HELDOUT, group=evaluation.group), recipe.sampling)
     plan = _selected(plan_run(env, config), recipe)
