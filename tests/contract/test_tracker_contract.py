@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from sandlot.train.tracking import Tracker, open_tracker
+from sandlot.train.tracker import Tracker
+from sandlot.train.tracking import open_tracker
 
 pytestmark = pytest.mark.timeout(120)  # the packages are large
 

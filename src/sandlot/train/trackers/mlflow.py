@@ -11,8 +11,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from sandlot.errors import ConfigError
+from sandlot.train.tracker import Settings, Tracker
 from sandlot.train.trackers.package import required
-from sandlot.train.tracking import Settings, Tracker
 
 EXPERIMENT = "sandlot"
 OWN = "sandlot.run"
