@@ -72,7 +72,7 @@ class Tracking(Watcher):
     # -- what the loop says --------------------------------------------------------------------------------------------
 
     def begin(self, run: Training, progress: Progress) -> None:
-        """Begin, and tell again what was measured before the first step."""
+        """Begin, or go on after the version that was kept."""
         self._watch.begin(run, progress)
         name, settings, version = run.path.name, settings_of(run.recipe), run.standing.version
         self._order(lambda: self._tracker.begin(name, settings, version))
