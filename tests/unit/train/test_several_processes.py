@@ -90,7 +90,7 @@ def test_two_processes_learn_what_one_does(found, name):
 @pytest.mark.parametrize("name", CONTINUED)
 def test_what_one_process_kept_two_go_on_with_and_the_other_way_round(found, name):
     whole = work(CASES[name])
-    whole["updates"] = whole["updates"][2:]
+    whole["updates"] = whole["updates"][-1:]
     same(whole, found[f"{name}, continued"])
     same(whole, continued(CASES[name], found[f"{name}, begun"]))
 
