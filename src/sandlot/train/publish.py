@@ -116,8 +116,8 @@ def served_config(recipe: Recipe, request_s: float) -> RemoteConfig:
     """The server a recipe names."""
     scheme, _, rest = (recipe.server or "").partition(":")
     if scheme != "vllm":
-        named = shown(recipe.server or "")
-        raise ConfigError(f"recipe `{recipe.name}`: server `{named}`: weights are published to `vllm:NAME@URL` only")
+        told = shown(recipe.server or "")
+        raise ConfigError(f"recipe `{recipe.name}`: server `{told}`: weights are published to `vllm:NAME@URL` only")
     named = remote_config("vllm", rest)
     return RemoteConfig(model=named.model, url=named.url, dialect="vllm", at_once=recipe.at_once, request_s=request_s)
 
