@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from sandlot.train.tracking import Tracker, open_tracker
+from sandlot.train.tracker import Tracker
+from sandlot.train.tracking import open_tracker
 
 pytestmark = pytest.mark.timeout(120)  # the packages are large
 
@@ -125,14 +126,15 @@ def test_figures_are_kept_under_their_names_at_their_versions(kind, tmp_path):
     assert found["heldout/score"] == {0: 0.25, 3: 0.5}
 
 
-def test_a_run_that_goes_on_keeps_what_it_had(kind, tmp_path):
+@pytest.mark.parametrize("folder", ["run", "Ann's `run`"])
+def test_a_run_that_goes_on_keeps_what_it_had(kind, tmp_path, folder):
     for version in (0, 2):
-        tracker = opened(kind, tmp_path / "run")
+        tracker = opened(kind, tmp_path / folder)
         tracker.begin("run", SETTINGS, version)
         for step in (version + 1, version + 2):
             tracker.note(step, {"train/reward": step / 8})
         tracker.end()
-    assert kind.read(tmp_path / "run")["train/reward"] == {1: 0.125, 2: 0.25, 3: 0.375, 4: 0.5}
+    assert kind.read(tmp_path / folder)["train/reward"] == {1: 0.125, 2: 0.25, 3: 0.375, 4: 0.5}
 
 
 def test_a_step_that_is_learned_again_has_its_last_figures(kind, tmp_path):

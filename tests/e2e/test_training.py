@@ -13,6 +13,7 @@ import pytest
 import torch
 
 from command_line import environ, refused, started
+from sandlot import Ask, Environment, Limits, Score, environment
 from sandlot.env.module import load_module
 from sandlot.env.taskset import tasks_of
 from sandlot.errors import ConfigError
@@ -191,7 +192,9 @@ def test_a_distance_to_the_first_weights_is_learned_against(folder, tmp_path):
 
 def test_held_out_tasks_are_measured_put_otherwise_before_and_after(folder, tmp_path):
     variants = {"polite": polite, "spaced": spaced, "greedy": Sampling(max_tokens=8, temperature=0)}
-    recipe = letters.recipe(folder, steps=2, evaluation=Evaluation(every=1, tasks=3, group=2, variants=variants))
+    usual = Sampling(max_tokens=6)
+    evaluation = Evaluation(every=1, tasks=3, group=2, sampling=usual, variants=variants)
+    recipe = letters.recipe(folder, steps=2, evaluation=evaluation)
     place = tmp_path / "run"
     train(recipe, run=place)
     assert sorted(path.name for path in (place / "evaluations").iterdir()) == [
@@ -209,6 +212,12 @@ def test_held_out_tasks_are_measured_put_otherwise_before_and_after(folder, tmp_
         next(node.message.text for node in run.trace(task, 0).nodes if "Say" in node.message.text) for run in (plain, varied)
     )
     assert before in after != before
+    used = {run.name: Run(run).manifest.config.model.sampling for run in (place / "evaluations").iterdir()}
+    assert used == {name: variants["greedy"] if "greedy" in name else usual for name in used}
+    assert Run(place).manifest.config.model.sampling == recipe.sampling
+    for name in ("", *(f"-{name}" for name in variants)):
+        first, last = (Run(place / "evaluations" / f"{version}{name}") for version in ("000000", "000002"))
+        assert first.compare(last).like_with_like
     assert "Held-out tasks, varied" in (place / "report.html").read_text()
 
 
@@ -219,6 +228,25 @@ def test_a_variant_must_leave_a_task_its_name(folder, tmp_path):
         train(recipe, run=tmp_path / "run")
     with pytest.raises(ConfigError, match="becomes a folder's"):
         Evaluation(variants={"../out": polite})
+
+
+def test_an_environment_that_answers_is_varied_too_and_one_that_asks_for_itself_is_refused(folder, tmp_path):
+    answers = Environment("answers", limits=Limits(turns=1, tokens=400))
+    answers.tasks(letters.tasks)
+    answers.check(points=1)(letters.are_letters)
+    answers.user(lambda world, text: None)
+
+    @environment("asks", tasks=20)
+    def asks(rng):
+        yield Score((yield Ask("Say a.")) == "a")
+
+    recipe = letters.recipe(folder, steps=1, evaluation=Evaluation(tasks=1, group=1, variants={"polite": polite}))
+    train(recipe.but(env=answers), run=tmp_path / "answers")
+    varied = Run(tmp_path / "answers" / "evaluations" / "000001-polite")
+    row = next(iter(varied.rows))
+    assert any("Hello! I would like" in node.message.text for node in varied.trace(row.task, row.rollout).nodes)
+    with pytest.raises(ConfigError, match="`asks` is one function"):
+        train(recipe.but(env=asks), run=tmp_path / "asks")
 
 
 # -- a teacher ---------------------------------------------------------------------------------------------------------

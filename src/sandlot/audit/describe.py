@@ -9,7 +9,7 @@ import msgspec
 from sandlot.audit.subject import Declared, Description
 from sandlot.env.environment import Environment
 from sandlot.env.fingerprint import environment_fingerprint, files_of
-from sandlot.env.function import Dialogue
+from sandlot.env.function import dialogue_of
 from sandlot.env.grading import needs_judge, rubric_for
 from sandlot.env.taskset import tasks_of
 from sandlot.errors import ConfigError
@@ -47,9 +47,8 @@ def describe(env: Environment) -> Description:
 
 def _asked(env: Environment, task: Task) -> Task:
     """A task of a one-function environment is only a seed: what it asks, and what is right, its first `Ask` says."""
-    grade: Any = env.parts.grade
-    dialogue = getattr(grade, "__self__", None)
-    if not isinstance(dialogue, Dialogue):
+    dialogue = dialogue_of(env)
+    if dialogue is None:
         return task
     first: Any = next(dialogue.start(task), None)
     prompt, golden = getattr(first, "prompt", ""), getattr(first, "golden", None)

@@ -193,6 +193,12 @@ class Dialogue:
         return _graded(scores, where(self.function))
 
 
+def dialogue_of(env: Environment) -> Dialogue | None:
+    """The dialogue of an environment that is one function: what it asks is not in its tasks. None for any other."""
+    dialogue = getattr(env.parts.grade, "__self__", None)
+    return dialogue if isinstance(dialogue, Dialogue) else None
+
+
 class LiveDialogue:
     """One rollout's run of the function: to the first `Ask`, then from answer to answer."""
 

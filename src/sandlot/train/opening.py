@@ -16,6 +16,7 @@ import torch
 
 from sandlot.engine.weights import folder_of
 from sandlot.env.environment import Environment
+from sandlot.env.function import dialogue_of
 from sandlot.env.load import load
 from sandlot.errors import ConfigError, boundary
 from sandlot.model.demonstrated import DemonstratedPolicies, Writer
@@ -128,7 +129,8 @@ class Training:
     async def _measure(self, place: Path, plan: Plan, sampling: Sampling) -> Run:
         if (place / "manifest.json").is_file() and len(RunReader(place)) == plan.num_rollouts:
             return Run(place)
-        config = _config(self.recipe, self.env, Selection(split=Split.HELDOUT, group=self.recipe.evaluation.group))
+        select = Selection(split=Split.HELDOUT, group=self.recipe.evaluation.group)
+        config = _config(self.recipe, self.env, select, sampling)
         manifest = await manifest_of(place, self.env, config, plan)
         measuring = Collection()
         async with open_run(place, manifest=manifest) as store:
@@ -182,7 +184,8 @@ async def open_training(
     require_same(recipe, path)
     env = load(recipe.env) if not isinstance(recipe.env, Environment) else recipe.env
     tasks = curriculum_tasks(recipe.curriculum, env)
-    config = _config(recipe, env, Selection(tasks=tasks, split=Split.TRAIN, group=recipe.group, training=True))
+    select = Selection(tasks=tasks, split=Split.TRAIN, group=recipe.group, training=True)
+    config = _config(recipe, env, select, recipe.sampling)
     plan = _selected(plan_run(env, config), recipe)
     folder = await off_loop("folder_of", lambda: folder_of(recipe.model))
     if recipe.threads is not None:
@@ -248,10 +251,10 @@ async def _open_teacher(recipe: Recipe, env: Environment) -> AsyncGenerator[Poli
         yield players
 
 
-def _config(recipe: Recipe, env: Environment, select: Selection) -> RunConfig:
+def _config(recipe: Recipe, env: Environment, select: Selection, sampling: Sampling) -> RunConfig:
     return RunConfig(
         env=str(env.source or env.name),
-        model=ModelConfig(spec=recipe.model, sampling=recipe.sampling),
+        model=ModelConfig(spec=recipe.model, sampling=sampling),
         select=select,
         agent=recipe.agent,
         sandbox=recipe.sandbox,
@@ -263,12 +266,12 @@ def _heldout(env: Environment, recipe: Recipe) -> Plan:
     """The held-out tasks that are measured: the same ones every time."""
     evaluation = recipe.evaluation
     worded = [name for name, variant in evaluation.variants.items() if not isinstance(variant, Sampling)]
-    if worded and env.parts.user is not None:
+    if worded and dialogue_of(env) is not None:
         raise ConfigError(
-            f"recipe `{recipe.name}`: variant `{worded[0]}` changes prompts, and `{env.name}` speaks for itself: its tasks' "
-            "prompts are not what the agent reads; vary the sampling instead (`Sampling(temperature=0)`)"
+            f"recipe `{recipe.name}`: variant `{worded[0]}` changes prompts, and `{env.name}` is one function: what it "
+            "asks is not in its tasks' prompts; vary the sampling instead (`Sampling(temperature=0)`)"
         )
-    config = _config(recipe, env, Selection(split=Split.HELDOUT, group=evaluation.group))
+    config = _config(recipe, env, Selection(split=Split.HELDOUT, group=evaluation.group), recipe.sampling)
     plan = _selected(plan_run(env, config), recipe)
     chosen = sorted(plan.tasks, key=lambda task: derive_seed("heldout", recipe.seed, task.id))[: evaluation.tasks]
     return Plan(tuple(chosen), (evaluation.group,) * len(chosen))

@@ -25,7 +25,7 @@ from sandlot.ports import Renderer, Sampling, TokenModel
 from sandlot.threads import off_loop
 from sandlot.trace import said
 from sandlot.train.leading import Learner
-from sandlot.train.recipe import Recipe
+from sandlot.train.recipe import Recipe, shown
 from sandlot.train.rows import Row
 from sandlot.types import Role
 from sandlot.wiring.models import require_listener
@@ -116,7 +116,8 @@ def served_config(recipe: Recipe, request_s: float) -> RemoteConfig:
     """The server a recipe names."""
     scheme, _, rest = (recipe.server or "").partition(":")
     if scheme != "vllm":
-        raise ConfigError(f"recipe `{recipe.name}`: server `{recipe.server}`: weights are published to `vllm:NAME@URL` only")
+        told = shown(recipe.server or "")
+        raise ConfigError(f"recipe `{recipe.name}`: server `{told}`: weights are published to `vllm:NAME@URL` only")
     named = remote_config("vllm", rest)
     return RemoteConfig(model=named.model, url=named.url, dialect="vllm", at_once=recipe.at_once, request_s=request_s)
 

@@ -16,7 +16,7 @@ from sandlot.trace import Trace
 from sandlot.train.algorithms import Algorithm, PolicyGradient, Ppo
 from sandlot.train.trainer import Optimisation
 from sandlot.train.variants import Variant
-from sandlot.wiring.parts import AgentConfig
+from sandlot.wiring.parts import AgentConfig, ModelConfig
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,13 +97,13 @@ class Recipe:
             raise ConfigError(f"recipe `{self.name}`: lora is {self.lora!r}; give the rank of the adapters, 1 or more, or None")
         if self.server is not None and self.lora is None:
             raise ConfigError(
-                f"recipe `{self.name}`: a running server such as `{self.server}` gets adapters only; give `lora` a rank, or "
-                "leave `server` out"
+                f"recipe `{self.name}`: a running server such as `{shown(self.server)}` gets adapters only; give `lora` a "
+                "rank, or leave `server` out"
             )
         if self.teacher is not None and isinstance(self.algorithm, PolicyGradient | Ppo):
             raise ConfigError(
-                f"recipe `{self.name}`: `{self.teacher}` is not the policy that learns, so its turns have no policy gradient; "
-                "imitate them (`algorithm=Imitate()`) or leave `teacher` out"
+                f"recipe `{self.name}`: `{shown(self.teacher)}` is not the policy that learns, so its turns have no policy "
+                "gradient; imitate them (`algorithm=Imitate()`) or leave `teacher` out"
             )
         if self.sampling.top_p != 1.0 or self.sampling.top_k:
             raise ConfigError(
@@ -119,6 +119,13 @@ class Recipe:
 FILE = "recipe.json"
 PACE = ("steps", "at_once", "threads", "device", "sandbox", "server", "tracker")
 """Fields that a run may be continued with changed: they do not change what a step learns."""
+ADDRESSES = ("server", "teacher")
+"""Fields whose URL may hold a password."""
+
+
+def shown(spec: str) -> str:
+    """A server or a teacher as it may be written down: without what is secret in its URL."""
+    return ModelConfig(spec=spec).shown
 
 
 def load_recipe(what: str) -> Recipe:
@@ -143,13 +150,14 @@ def load_recipe(what: str) -> Recipe:
 
 
 def described(value: Any) -> Any:
-    """A recipe, or anything in it, as plain data to be written down: functions and environments by their names."""
+    """A recipe, or anything in it, as plain data to be written down: functions by name, addresses without their secrets."""
     if isinstance(value, Environment):
         return str(value.source or value.name)
     if isinstance(value, msgspec.Struct):
         return msgspec.to_builtins(value)
     if is_dataclass(value) and not isinstance(value, type):
         named = {entry.name: described(getattr(value, entry.name)) for entry in fields(value)}
+        named = _public(named) if isinstance(value, Recipe) else named
         return named if isinstance(value, Recipe | Evaluation | Optimisation) else {"is": type(value).__name__, **named}
     if isinstance(value, Mapping):
         return {str(name): described(each) for name, each in cast("Mapping[Any, Any]", value).items()}
@@ -163,7 +171,7 @@ def require_same(recipe: Recipe, path: Path) -> None:
     """Refuse to go on in a folder with another recipe: half a run of each would be neither."""
     file = path / FILE
     if file.is_file():
-        begun: dict[str, Any] = msgspec.json.decode(file.read_bytes())
+        begun = _public(msgspec.json.decode(file.read_bytes()))
         wanted: dict[str, Any] = msgspec.json.decode(_written(recipe))
         changed = [name for name, value in wanted.items() if name not in PACE and begun.get(name) != value]
         if changed:
@@ -175,6 +183,10 @@ def require_same(recipe: Recipe, path: Path) -> None:
 def write_recipe(recipe: Recipe, path: Path) -> None:
     """Put it beside what it makes."""
     (path / FILE).write_bytes(_written(recipe))
+
+
+def _public(named: dict[str, Any]) -> dict[str, Any]:
+    return named | {name: shown(named[name]) for name in ADDRESSES if named.get(name)}
 
 
 def _written(recipe: Recipe) -> bytes:

@@ -1,4 +1,4 @@
-"""Trackers: where the figures of a training run go besides its own folder, by plug-in.
+"""Tracking: the figures of a training run told to a tracker besides, by plug-in.
 
 A tracker is told of figures and of a few settings, and of nothing else: no prompt, no trace, no address, no variable of the
 environment. It is opened before any work is done, so that a missing package is heard of at once; from then on it works in a
@@ -13,7 +13,6 @@ import threading
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Protocol
 
 from sandlot.errors import HarnessError, SandlotError, boundary
 from sandlot.run.watch import Alarm
@@ -22,6 +21,10 @@ from sandlot.train.loop import Watcher
 from sandlot.train.opening import Training
 from sandlot.train.progress import Learned, Measured, Progress
 from sandlot.train.recipe import Recipe
+from sandlot.train.tracker import Tracker
+from sandlot.train.trackers.mlflow import open_mlflow
+from sandlot.train.trackers.tensorboard import open_tensorboard
+from sandlot.train.trackers.wandb import open_wandb
 from sandlot.wiring.parts import opener
 
 log = logging.getLogger(__name__)
@@ -33,32 +36,9 @@ BEHIND = 1000
 
 DIVERSITY = ("distinct", "distance", "first_entropy")
 
-Settings = Mapping[str, str | int | float]
-"""A run's settings in plain words."""
-
-
-class Tracker(Protocol):
-    """Keeps figures somewhere. Called from one thread, in this order; may raise whatever it likes."""
-
-    def begin(self, name: str, settings: Settings, version: int) -> None:
-        """A run starts, or goes on after this version: figures of later ones, from a sitting that was killed, are void."""
-        ...
-
-    def note(self, version: int, figures: Mapping[str, float]) -> None:
-        """Figures at a version: finite numbers under names such as `train/reward`."""
-        ...
-
-    def end(self) -> None:
-        """Nothing more will come in this sitting; also called when nothing came at all."""
-        ...
-
 
 def open_tracker(spec: str, path: Path) -> Tracker:
     """The tracker that `name` or `name:rest` means for a run that lies in `path`; `ConfigError` says what is missing."""
-    from sandlot.train.trackers.mlflow import open_mlflow  # noqa: PLC0415 - they know this module's words
-    from sandlot.train.trackers.tensorboard import open_tensorboard  # noqa: PLC0415 - as above
-    from sandlot.train.trackers.wandb import open_wandb  # noqa: PLC0415 - as above
-
     ready = {"tensorboard": open_tensorboard, "mlflow": open_mlflow, "wandb": open_wandb}
     make, rest = opener("trackers", ready, spec)
     return make(rest, path)
@@ -92,7 +72,7 @@ class Tracking(Watcher):
     # -- what the loop says --------------------------------------------------------------------------------------------
 
     def begin(self, run: Training, progress: Progress) -> None:
-        """Begin, and tell again what was measured before the first step."""
+        """Begin, or go on after the version that was kept."""
         self._watch.begin(run, progress)
         name, settings, version = run.path.name, settings_of(run.recipe), run.standing.version
         self._order(lambda: self._tracker.begin(name, settings, version))
@@ -122,10 +102,9 @@ class Tracking(Watcher):
 
     def close(self) -> None:
         """Have the tracker write what it has, and wait for it, but not for ever."""
-        self._order(self._tracker.end)
         self._order(None)
         self._thread.join(END_S)
-        if self._thread.is_alive():
+        if self._thread.is_alive() and self._failure is None:
             self._failure = f"it did not end within {END_S:.0f} s"
         self._tell_failure()
 
@@ -150,12 +129,17 @@ class Tracking(Watcher):
             self._watch.untracked(self._name, self._failure)
 
     def _work(self) -> None:
-        while (order := self._orders.get()) is not None and self._failure is None:
-            try:
-                with boundary(HarnessError, "it raised"):
-                    order()
-            except SandlotError as error:
-                self._failure = str(error)
+        """Until the last order or the first failure; either way the tracker is ended, to let go of what it holds."""
+        while self._failure is None and (order := self._orders.get()) is not None:
+            self._attempt(order)
+        self._attempt(self._tracker.end)
+
+    def _attempt(self, order: Callable[[], None]) -> None:
+        try:
+            with boundary(HarnessError, "it raised"):
+                order()
+        except SandlotError as error:
+            self._failure = self._failure or str(error)
 
 
 def settings_of(recipe: Recipe) -> dict[str, str | int | float]:

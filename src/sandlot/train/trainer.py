@@ -18,13 +18,13 @@ from torch import Tensor, nn
 
 from sandlot.nn.decoder import Decoder
 from sandlot.train.algorithms import Example
-from sandlot.train.components import Bounded, Columns, Component
+from sandlot.train.columns import common_columns, settled_at, stream_columns
+from sandlot.train.components import Bounded, Columns
 from sandlot.train.division import cost_of, divided
 from sandlot.train.forest import Cut, cuts, fitted, forest_of, packs
 from sandlot.train.forward import Seen
 from sandlot.train.ranks import ALONE, Ranks
 from sandlot.train.rows import Floats, Row
-from sandlot.train.scores import placed
 from sandlot.train.sight import Sight
 from sandlot.train.tally import Tally, Update
 
@@ -169,9 +169,6 @@ class Trainer:
                     self._step(groups, list(chosen), old, reference, tally)
         return tally.update(groups, time.perf_counter() - started, self.ranks)
 
-    def _joined(self, settled: list[list[Floats]] | None, places: Sequence[tuple[int, int]]) -> Tensor | None:
-        return placed(np.concatenate([settled[number][row] for number, row in places]), self.device) if settled else None
-
     def _cuts(self, group: Sequence[Example]) -> list[Cut]:
         """A group as it fits the budget, or whole. Pairs are compared within a forest, so a group that has some stays whole."""
         paired = any(example.partner is not None for example in group)
@@ -212,7 +209,7 @@ class Trainer:
         for pack in shares[self.ranks.number]:
             together = [pieces[piece] for piece in pack]
             places = [(number, row) for number, cut in together for row in cut.rows]
-            columns = {"old": self._joined(old, places), "reference": self._joined(reference, places)}
+            columns = {"old": settled_at(old, places, self.device), "reference": settled_at(reference, places, self.device)}
             examples = [groups[number][row] for number, row in places]
             loss = self._loss(examples, [len(cut.rows) for _, cut in together], columns, tally, entropy=entropy) * share
             cast("Any", loss).backward()
@@ -249,51 +246,16 @@ class Trainer:
             critic=self.critic is not None,
             recompute=self.optimisation.recompute,
         )
-        common = self._columns(examples, sizes, result, settled)
+        common = common_columns(examples, sizes, result, settled)
         tally.see(common, result.computed)
         loss = _nothing(result)
         for component in dict.fromkeys(stream.component for example in examples for stream in example.streams):
-            signal, weight = self._along(examples, component)
+            signal, weight = stream_columns(examples, component, self.device)
             columns = Columns(**common, signal=signal)
             if isinstance(component, Bounded):
                 tally.clipped += float(component.held_back(columns).sum())
             loss = loss + (component(columns) * weight).sum()
         return loss
-
-    def _columns(
-        self, examples: Sequence[Example], sizes: Sequence[int], result: Seen, settled: Mapping[str, Tensor | None]
-    ) -> dict[str, Any]:
-        counts = [int(example.row.trained.sum()) for example in examples]
-        starts = np.repeat(np.cumsum([0, *sizes[:-1]]), sizes)
-        partners = [
-            -1 if example.partner is None else int(start) + example.partner
-            for start, example in zip(starts, examples, strict=True)
-        ]
-        behaviour = np.concatenate([example.row.logprobs[example.row.trained] for example in examples])
-        old = settled["old"]
-        return {
-            "logprobs": result.logprobs,
-            "old": result.logprobs.detach() if old is None else old,
-            "behaviour": placed(behaviour, self.device),
-            "row": placed(np.repeat(np.arange(len(examples)), counts), self.device),
-            "rows": len(examples),
-            "partner": torch.tensor(partners, device=self.device),
-            "reference": settled["reference"],
-            "entropy": result.entropy,
-            "values": result.values,
-        }
-
-    def _along(self, examples: Sequence[Example], component: Component) -> tuple[Tensor, Tensor]:
-        """The signal and the weight of one component on every trained token; weight 0 where a row does not have it."""
-        signals: list[Floats] = []
-        weights: list[Floats] = []
-        for example in examples:
-            trained = example.row.trained
-            stream = next((stream for stream in example.streams if stream.component == component), None)
-            blank = np.zeros(int(trained.sum()), np.float32)
-            signals.append(stream.signal[trained] if stream else blank)
-            weights.append(stream.weight[trained] if stream else blank)
-        return placed(np.concatenate(signals), self.device), placed(np.concatenate(weights), self.device)
 
     # -- keeping -------------------------------------------------------------------------------------------------------
 

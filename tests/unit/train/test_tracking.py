@@ -86,10 +86,47 @@ def test_one_that_fails_is_left_out_with_a_warning_and_everything_else_goes_on(c
         for version in (1, 2, 3):
             tracks.learned(step(version))
         tracks.close()
-    assert [line[:2] for line in tracker.lines] == [("note", 1)]
+    assert [line[:2] for line in tracker.lines] == [("note", 1), ("end",)]
     assert watch.reasons == [("told", "it raised: OSError: no space left on device")]
     (record,) = [record for record in caplog.records if record.message == "tracker failed"]
     assert record.tracker == "told"
+
+
+def test_one_that_failed_is_not_waited_for(monkeypatch):
+    monkeypatch.setattr(tracking, "END_S", 3600)  # whoever waits for it runs into this test's limit
+    watch = Warned()
+    tracks = Tracking("told", Told(fails=1), watch)
+    tracks.learned(step(1))
+    tracks.close()
+    assert watch.reasons == [("told", "it raised: OSError: no space left on device")]
+
+
+@pytest.mark.parametrize("ends", ["late", "badly"])
+def test_the_first_reason_is_the_one_that_is_told(ends, monkeypatch):
+    monkeypatch.setattr(tracking, "END_S", 0.01 if ends == "late" else 3600)
+    never, ending = threading.Event(), threading.Event()
+    watch, tracker = Warned(), Told(fails=1)
+
+    def end():
+        ending.set()
+        if ends == "badly":
+            raise RuntimeError("nothing was open")
+        never.wait()
+
+    tracker.end = end
+    tracks = Tracking("told", tracker, watch)
+    tracks.learned(step(1))
+    ending.wait()
+    tracks.close()
+    never.set()
+    assert watch.reasons == [("told", "it raised: OSError: no space left on device")]
+
+
+def test_one_that_cannot_end_is_told():
+    watch, tracker = Warned(), Told()
+    tracker.end = lambda: int("")
+    Tracking("told", tracker, watch).close()
+    assert watch.reasons == [("told", "it raised: ValueError: invalid literal for int() with base 10: ''")]
 
 
 def test_one_that_hangs_holds_nobody_up(monkeypatch):

@@ -11,12 +11,13 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from sandlot.errors import ConfigError
+from sandlot.train.tracker import Settings, Tracker
 from sandlot.train.trackers.package import required
-from sandlot.train.tracking import Settings, Tracker
+from sandlot.types import digest
 
 EXPERIMENT = "sandlot"
 OWN = "sandlot.run"
-"""The tag by which a run that goes on is found again."""
+"""The tag by which a run that goes on is found again: a digest of where it lies, for a path may hold any character."""
 
 
 def open_mlflow(rest: str, run: Path) -> Tracker:
@@ -35,19 +36,19 @@ class Mlflow:
     """A client of one store."""
 
     def __init__(self, client: Any, run: Path) -> None:
-        self._client, self._place = client, str(run.resolve())
+        self._client, self._own = client, digest(str(run.resolve()).encode())[:16]
         self._run = ""
 
     def begin(self, name: str, settings: Settings, version: int) -> None:
         """The run of an earlier sitting goes on."""
         found: Any = self._client.get_experiment_by_name(EXPERIMENT)
         experiment: str = found.experiment_id if found else self._client.create_experiment(EXPERIMENT)
-        earlier: Any = self._client.search_runs([experiment], f"tags.`{OWN}` = '{self._place}'") if version else []
+        earlier: Any = self._client.search_runs([experiment], f"tags.`{OWN}` = '{self._own}'") if version else []
         if earlier:
             self._run = earlier[0].info.run_id
             self._client.update_run(self._run, status="RUNNING")
             return
-        self._run = self._client.create_run(experiment, run_name=name, tags={OWN: self._place}).info.run_id
+        self._run = self._client.create_run(experiment, run_name=name, tags={OWN: self._own}).info.run_id
         for key, value in settings.items():
             self._client.log_param(self._run, key, value)
 

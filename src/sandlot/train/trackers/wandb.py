@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from sandlot.errors import ConfigError
+from sandlot.train.tracker import Settings, Tracker
 from sandlot.train.trackers.package import required
-from sandlot.train.tracking import Settings, Tracker
 from sandlot.types import digest
 
 

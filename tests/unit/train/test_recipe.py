@@ -1,0 +1,53 @@
+"""A recipe written down: enough to know it again, and nothing that opens a door."""
+
+import msgspec
+import pytest
+
+from sandlot.errors import ConfigError
+from sandlot.train.algorithms import Imitate
+from sandlot.train.publish import served_config
+from sandlot.train.recipe import FILE, Recipe, described, require_same, write_recipe
+
+SERVER = "vllm:m@http://user:secret@host:8000"
+TEACHER = "openai:t@https://user:secret@host/v1?key=secret"
+
+
+def recipe(**changed) -> Recipe:
+    plain = Recipe(name="n", env="sums.py", lora=2, server=SERVER, teacher=TEACHER, algorithm=Imitate())
+    return plain.but(**changed)
+
+
+def test_passwords_in_addresses_are_not_written_down(tmp_path):
+    write_recipe(recipe(), tmp_path)
+    written = (tmp_path / FILE).read_text()
+    assert "secret" not in written
+    told = described(recipe())
+    assert (told["server"], told["teacher"]) == ("vllm:m@http://host:8000", "openai:t@https://host/v1")
+    assert described(recipe(server=None, teacher="scripted:golden"))["teacher"] == "scripted:golden"
+
+
+def test_a_run_goes_on_with_its_addresses_or_with_another_password_but_not_with_another_teacher(tmp_path):
+    write_recipe(recipe(), tmp_path)
+    require_same(recipe(), tmp_path)
+    require_same(recipe(teacher=TEACHER.replace("secret", "other")), tmp_path)
+    with pytest.raises(ConfigError, match="another teacher"):
+        require_same(recipe(teacher=TEACHER.replace("host", "elsewhere")), tmp_path)
+
+
+def test_a_run_that_was_begun_when_passwords_were_written_down_goes_on(tmp_path):
+    (tmp_path / FILE).write_bytes(msgspec.json.encode({**described(recipe()), "teacher": TEACHER, "server": SERVER}))
+    require_same(recipe(), tmp_path)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda: recipe(lora=None),
+        lambda: Recipe(name="n", env="sums.py", teacher=TEACHER),
+        lambda: served_config(recipe(server=SERVER.replace("vllm", "sglang")), 1.0),
+    ],
+)
+def test_a_refusal_does_not_tell_a_password(wrong):
+    with pytest.raises(ConfigError, match=r"@https?://host") as raised:
+        wrong()
+    assert "secret" not in str(raised.value)
