@@ -193,8 +193,8 @@ def _ended(held: Held) -> bool:
 
 def _leaks(held: Held, subject: Subject) -> bool:
     """True if it tells a fact that neither the task's own opening nor the agent has told."""
-    public = _plain(" ".join([subject.task.prompt, subject.persona.who, *held.conversation.said]))
-    hidden = [words for words in subject.persona.facts.values() if _plain(words) not in public]
+    public = f" {_plain(' '.join([subject.task.prompt, *held.conversation.said]))} "
+    hidden = [words for words in subject.persona.facts.values() if f" {_plain(words)} " not in public]
     return any(_in_a_row(words, held.reply or "", RUN) for words in hidden)
 
 
