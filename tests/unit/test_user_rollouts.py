@@ -1,11 +1,13 @@
 """Rollouts with a user that a model plays: one trace, two agents, and only one of them is graded, limited and trained."""
 
+import anyio
 import msgspec
 import pytest
 
 from model_folders import FAMILIES
 from sandlot.env.environment import Environment
-from sandlot.errors import ConfigError, ModelError
+from sandlot.env.user import persona_of
+from sandlot.errors import AuthorError, ConfigError, ModelError
 from sandlot.grade.view import transcript
 from sandlot.harness.tool_loop import ToolLoop
 from sandlot.limits import Limits
@@ -171,6 +173,17 @@ async def test_a_persona_that_is_none_is_refused_with_the_fix():
     trace = await rolled(env)
     assert trace.outcome.side is Side.ENVIRONMENT
     assert "return `Persona(who=...)`" in trace.outcome.message
+
+
+async def test_a_persona_that_hangs_is_the_authors_failure():
+    env = desk(limits=Limits(setup_s=0.05))
+
+    async def nobody(task):
+        await anyio.sleep_forever()
+
+    env.parts.persona = nobody
+    with pytest.raises(AuthorError, match="the persona of task `refund`: took longer"):
+        await persona_of(env, TASK)
 
 
 async def test_a_persona_is_given_no_key():

@@ -69,14 +69,22 @@ def require_user(env: Environment, *, named: bool) -> None:
         raise ConfigError(f"environment `{env.name}` has a user for a model to play; name the model with `--user MODEL`")
 
 
+async def persona_of(env: Environment, task: Task) -> Persona:
+    """Who the user of a task is, from its author, who is given no key to tell."""
+    if env.parts.persona is None:
+        raise ConfigError(f"environment `{env.name}` has no user for a model to play; mark one with `@env.persona`")
+    with deadline(env.limits.but(task.limits).setup_s, AuthorError, f"the persona of task `{task.id}`"):
+        persona = await author.call(env.parts.persona, task.public())
+        if not isinstance(persona, Persona):
+            raise TypeError(f"it is {type(persona).__name__} {persona!r:.80}; return `Persona(who=...)`")
+    return persona
+
+
 async def open_listener(env: Environment, task: Task, world: World, played: OpenUser | None, keeper: Keeper) -> Listener | None:
     """Who hears the agent's plain messages; None if nobody does."""
     limits = env.limits.but(task.limits)
     if played is not None and env.parts.persona is not None:
-        with deadline(limits.setup_s, AuthorError, f"the persona of task `{task.id}`"):
-            persona = await author.call(env.parts.persona, task.public())
-            if not isinstance(persona, Persona):
-                raise TypeError(f"it is {type(persona).__name__} {persona!r:.80}; return `Persona(who=...)`")
+        persona = await persona_of(env, task)
         user = await keeper.enter(played(persona), limits.provision_s, ModelError, "opening the user")
         what = f"the user's replies, with {limits.time_s:g} s for all of them"
         return Listener(user, limits.time_s, ModelError, what)
