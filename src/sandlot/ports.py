@@ -330,7 +330,7 @@ class UserTurn(msgspec.Struct, frozen=True, kw_only=True):
     text: str = ""
     """Empty if it ends the conversation without a word."""
     end: End | None = None
-    """None: it waits for an answer. `done`: it has nothing more to say. `token_limit`: it can take in no more."""
+    """None: it waits for an answer. `done`: it has nothing more to say. `token_limit`, `time_limit`: it can take in no more."""
     node: Node | None = None
     """How the text came about, if a model said it: sampled, in the role of the user."""
     events: tuple[Event, ...] = ()
