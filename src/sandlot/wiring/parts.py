@@ -59,9 +59,9 @@ class ModelConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     patience_s: float = 300.0
     """How long one turn may be retried before it is the model's failure."""
     max_total_tokens: int | None = None
-    """Prompt and completion tokens the whole run may use; None for no cap."""
+    """Prompt and completion tokens this model may use in the whole run; None for no cap."""
     max_usd: float | None = None
-    """What the whole run may cost; needs the prices."""
+    """What this model may cost in the whole run; needs the prices."""
     usd_per_million_prompt: float = 0.0
     """The price of prompt tokens; there is no built-in price list."""
     usd_per_million_completion: float = 0.0
