@@ -22,7 +22,8 @@ from sandlot.env.user import OpenUser
 from sandlot.errors import ConfigError, boundary
 from sandlot.harness.tool_loop import ToolLoop
 from sandlot.model.secret import shown_url
-from sandlot.ports import Backend, Harness, Hook, Judge, Policies, Sampling, Users
+from sandlot.ports import Harness, Hook, Judge, Policies, Sampling, Users
+from sandlot.sandboxes import Backend
 from sandlot.task import Task
 from sandlot.trace import Usage
 from sandlot.types import derive_seed
