@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import typer
 
-from sandlot import errors, limits, ports, rubric, task, trace
+from sandlot import errors, limits, ports, rubric, sandboxes, task, trace
 from sandlot.audit import audit, finding, waivers
 from sandlot.audit.auditing import ALL_PROBES
 from sandlot.audit.defects import DEFECTS
@@ -132,8 +132,9 @@ def _fields(record: type[msgspec.Struct]) -> list[tuple[str, str, str, str]]:
 def protocols() -> str:
     """The seams: what a part of your own must offer."""
     lines = ["# Ports", "", inspect.cleandoc(ports.__doc__ or ""), ""]
-    for name, value in vars(ports).items():
-        if inspect.isclass(value) and getattr(value, "_is_protocol", False) and value.__module__ == ports.__name__:
+    own = {name: value for part in (sandboxes, ports) for name, value in vars(part).items() if _is_of(value, part.__name__)}
+    for name, value in own.items():
+        if getattr(value, "_is_protocol", False):
             lines += [f"## {name}", "", inspect.cleandoc(value.__doc__ or ""), "", "```python"]
             for member, function in vars(value).items():
                 if isinstance(function, property):
@@ -143,6 +144,10 @@ def protocols() -> str:
                     lines += [f"{prefix} {member}{_signature(function)}", f'    """{inspect.cleandoc(function.__doc__ or "")}"""']
             lines += ["```", ""]
     return "\n".join(lines)
+
+
+def _is_of(value: object, module: str) -> bool:
+    return inspect.isclass(value) and value.__module__ == module
 
 
 def _annotation(member: property) -> str:
@@ -156,6 +161,7 @@ def _signature(function: Any) -> str:
 def _plain(text: str) -> str:
     for noise in (
         "sandlot.ports.",
+        "sandlot.sandboxes.",
         "sandlot.persona.",
         "sandlot.trace.",
         "sandlot.types.",

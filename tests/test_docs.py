@@ -62,7 +62,7 @@ def test_generated_pages_are_fresh():
 
 
 def test_every_command_and_port_is_in_the_reference():
-    from sandlot import ports
+    from sandlot import ports, sandboxes
     from sandlot.cli.main import app
 
     commands = (ROOT / "docs" / "reference" / "commands.md").read_text()
@@ -70,8 +70,9 @@ def test_every_command_and_port_is_in_the_reference():
     pages = (ROOT / "docs" / "reference" / "ports.md").read_text()
     protocols = [
         name
-        for name, value in vars(ports).items()
-        if getattr(value, "_is_protocol", False) and value.__module__ == ports.__name__
+        for module in (ports, sandboxes)
+        for name, value in vars(module).items()
+        if getattr(value, "_is_protocol", False) and value.__module__ == module.__name__
     ]
     assert [name for name in protocols if f"## {name}\n" not in pages] == []
 

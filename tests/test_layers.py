@@ -22,7 +22,7 @@ FLOORS = [
         ["differences"],
     ],
     [["limits"], ["persona"], ["rubric"], ["task"], ["trace"], ["tokens"], ["drift"], ["token_faults"]],
-    [["ports"], ["calls"]],
+    [["sandboxes"], ["ports"], ["calls"]],
     [["sandbox", "tools", "grade", "model", "render", "harness", "capture", "store", "observe", "engine"]],
     [["env"]],
     [["wiring"], ["rollout"]],

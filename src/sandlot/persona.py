@@ -14,6 +14,9 @@ from sandlot.errors import ConfigError
 AGENT = "user"
 """The name under which a user's words stand in a trace; nobody trains on them."""
 
+NO_REPLY = frozenset({"user_said_nothing", "user_refused", "user_called"})
+"""Events at a reply that was none. The agent hears it as it is; `sandlot simulator` counts it."""
+
 _RULES = """\
 You play the user in a conversation with an assistant. Write only what the user says, in the first person, one short message \
 at a time. You are not the assistant: you do not help, offer or look anything up, you are the one who is helped.

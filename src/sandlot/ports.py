@@ -13,147 +13,12 @@ import msgspec
 
 from sandlot.limits import Limits
 from sandlot.persona import Persona
+from sandlot.sandboxes import Command, Completed, Process, Sandbox, Stream
 from sandlot.task import Task
 from sandlot.trace import Event, EvidenceRecord, FileRecord, Message, Node, Part, ToolCall, ToolResult, Trace, TraceRow, Usage
 from sandlot.types import End, Json
 
 # -- worlds ------------------------------------------------------------------------------------------------------------
-
-
-class Command(msgspec.Struct, frozen=True, kw_only=True):
-    """What to start in a sandbox."""
-
-    argv: tuple[str, ...]
-    env: dict[str, str] = {}
-    cwd: str | None = None
-    """None: where the image says, else `/`."""
-    user: str | None = None
-    """None: whom the image says, else `root`."""
-    stdin: bytes | None = None
-    """Given whole and closed; None leaves the stream open for `Process.send`."""
-    pty: bool = False
-    output_bytes: int | None = None
-    """Bytes of output wanted, both streams together; what comes after is counted and thrown away inside the sandbox."""
-
-
-class Process(Protocol):
-    """A running command: output as it comes, then an exit code."""
-
-    @property
-    def dropped(self) -> int:
-        """Bytes of output beyond `Command.output_bytes`, known when it has ended."""
-        ...
-
-    def output(self) -> AsyncIterator[tuple[str, bytes]]:
-        """Pieces of (`stdout` or `stderr`, bytes) until it has ended; what it left in the background is not waited for."""
-        ...
-
-    async def send(self, data: bytes) -> None:
-        """Write to its standard input; empty bytes close it."""
-        ...
-
-    async def wait(self) -> int:
-        """Its exit code; negative for the signal that ended it."""
-        ...
-
-    async def kill(self) -> None:
-        """End it and everything it started."""
-        ...
-
-
-class Stream(Protocol):
-    """A connection into a sandbox."""
-
-    async def send(self, data: bytes) -> None:
-        """Write all of it."""
-        ...
-
-    async def receive(self, max_bytes: int = 65536) -> bytes:
-        """What is there; empty at the end."""
-        ...
-
-    async def aclose(self) -> None:
-        """Close both ways."""
-        ...
-
-
-class Snapshot(Protocol):
-    """Files frozen at one moment. What the agent does later does not show."""
-
-    async def list(self) -> Mapping[str, int]:
-        """Every file that is not the image's, by absolute path: size in bytes. What an image brings can be read, not listed."""
-        ...
-
-    async def read(self, path: str) -> bytes:
-        """One file; `FileNotFoundError` if it is not there."""
-        ...
-
-
-class Files(Protocol):
-    """What every world has, with a sandbox or without: files by absolute path."""
-
-    async def read(self, path: str) -> bytes:
-        """One file; `FileNotFoundError` if it is not there."""
-        ...
-
-    async def write(self, path: str, data: bytes) -> None:
-        """Put one file, with the folders above it."""
-        ...
-
-    async def list(self, folder: str = "/") -> Sequence[str]:
-        """Absolute paths of all files below a folder, sorted."""
-        ...
-
-    async def freeze(self) -> Snapshot:
-        """The files as they are now. In a sandbox the agent's processes are dead before this returns."""
-        ...
-
-
-@runtime_checkable
-class Sandbox(Files, Protocol):
-    """A machine for one rollout: own files, processes, network."""
-
-    async def spawn(self, command: Command) -> Process:
-        """Start a command."""
-        ...
-
-    async def connect(self, where: int | str) -> Stream:
-        """Reach a port (number) or unix socket (path) inside, without opening the network."""
-        ...
-
-    def listen(self, port: int) -> AbstractAsyncContextManager[AsyncIterator[Stream]]:
-        """Stand behind a port of its loopback: every connection a program inside makes to 127.0.0.1:`port` comes out here.
-
-        Close each when it is done: some hundreds are open at once, the next wait inside. Leaving the context closes the port and
-        its connections; a port taken inside is an `OSError`. A freeze ends the iteration: nobody is left to connect.
-        """
-        ...
-
-    async def changed(self) -> Mapping[str, int]:
-        """Every file that is not the image's, by absolute path: size in bytes, as it is now. Nothing is stopped for it."""
-        ...
-
-
-class Backend(Protocol):
-    """Makes sandboxes, and says what they isolate."""
-
-    def open(self, image: str, network: str, limits: Limits) -> AbstractAsyncContextManager[Files]:
-        """A fresh sandbox, gone without a trace when the context ends."""
-        ...
-
-    async def probe(self) -> Mapping[str, str]:
-        """What this backend isolates on this machine, capability by capability; `no: why` where it does not."""
-        ...
-
-
-class Completed(msgspec.Struct, frozen=True, kw_only=True):
-    """A command that has ended."""
-
-    code: int
-    stdout: str
-    stderr: str
-    dropped: int = 0
-    """Bytes of output beyond the limit, thrown away."""
 
 
 class World(Protocol):
@@ -330,7 +195,7 @@ class UserTurn(msgspec.Struct, frozen=True, kw_only=True):
     text: str = ""
     """Empty if it ends the conversation without a word."""
     end: End | None = None
-    """None: it waits for an answer. `done`: it has nothing more to say. `token_limit`: it can take in no more."""
+    """None: it waits for an answer. `done`: it has nothing more to say. `token_limit`, `time_limit`: it can take in no more."""
     node: Node | None = None
     """How the text came about, if a model said it: sampled, in the role of the user."""
     events: tuple[Event, ...] = ()

@@ -232,3 +232,18 @@ def test_wrong_use_is_told_with_the_fix(words, said_so, tmp_path):
     done = started(*words, cwd=tmp_path)
     assert done.code == 2, done.err
     assert said_so in done.err
+
+
+def test_what_others_put_into_a_shared_folder_is_neither_waited_for_nor_removed(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    trap = tmp_path / f"{engines.PREFIX}x"
+    trap.mkdir()
+    os.mkfifo(trap / "lock")
+    os.utime(trap, (0, 0))
+    with monkeypatch.context() as other:
+        other.setattr(os, "getuid", lambda: trap.stat().st_uid + 1)
+        engines._own_folder()[1].close()  # pyright: ignore[reportPrivateUsage] - who opens an engine waits for nothing else
+    assert trap.exists()
+    os.utime(trap, (0, 0))
+    engines._own_folder()[1].close()  # pyright: ignore[reportPrivateUsage] - as above; its own it does not wait for either
+    assert not trap.exists()

@@ -7,6 +7,7 @@ import pytest
 
 from command_line import ENVIRONMENTS, refused, started
 from fake_endpoint import FakeEndpoint, says
+from sandlot.model.faithful import WAITING
 
 pytestmark = pytest.mark.timeout(120)
 RETURNS = ENVIRONMENTS / "returns"
@@ -47,6 +48,15 @@ def test_a_rollout_with_a_user_is_replayed_with_what_the_user_said(sandlot, talk
     assert again.json["outcome"]["score"]["value"] == 1.0
     health = sandlot("health", "runs/made", "--json", cwd=talked)
     assert health.code in {0, 3}, health
+
+
+def test_another_agent_that_goes_on_is_answered_and_not_talked_past(sandlot, talked):
+    words = ("replay", "runs/made/return-001/0", "--until", 1, "--model", "scripted:constant:Nice weather.", "--json")
+    again = sandlot(*words, cwd=talked)
+    said = [node["message"]["parts"][0]["text"] for node in again.json["nodes"] if node["message"].get("agent") == "user"]
+    assert len(said) > 3
+    assert set(said[1:]) == {WAITING}
+    assert again.json["outcome"]["score"]["value"] < 1.0
 
 
 def test_another_environments_persona_cannot_be_played(sandlot, tmp_path):

@@ -20,7 +20,7 @@ ENTER = (
 )
 USERS = """
 import anyio
-from sandlot.ports import Command
+from sandlot.sandboxes import Command
 from sandlot.sandbox.command import run_command
 from sandlot.sandbox.native import open_native
 

@@ -12,7 +12,7 @@ import pytest
 REPOSITORY = Path(__file__).parents[2]
 WORKS = """
 import anyio
-from sandlot.ports import Command
+from sandlot.sandboxes import Command
 from sandlot.sandbox.command import run_command
 from sandlot.sandbox.native import open_native
 from sandlot.sandbox.program import program

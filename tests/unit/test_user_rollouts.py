@@ -1,11 +1,13 @@
 """Rollouts with a user that a model plays: one trace, two agents, and only one of them is graded, limited and trained."""
 
+import anyio
 import msgspec
 import pytest
 
 from model_folders import FAMILIES
 from sandlot.env.environment import Environment
-from sandlot.errors import ConfigError, ModelError
+from sandlot.env.user import Listener, persona_of
+from sandlot.errors import AuthorError, ConfigError, ModelError
 from sandlot.grade.view import transcript
 from sandlot.harness.tool_loop import ToolLoop
 from sandlot.limits import Limits
@@ -13,7 +15,7 @@ from sandlot.model.rendered import rendered
 from sandlot.model.replay import replayed, replayed_users
 from sandlot.model.scripted import scripted
 from sandlot.model.user import played_users
-from sandlot.persona import AGENT, Persona
+from sandlot.persona import AGENT, NO_REPLY, Persona
 from sandlot.ports import Sampling
 from sandlot.render.opening import open_renderer
 from sandlot.rollout import run_rollout
@@ -130,8 +132,6 @@ async def test_limits_end_a_user_who_never_does():
     ("users", "kind"),
     [
         (played_users(scripted("crash")), "crash"),
-        (played_users(scripted("noop")), "empty"),
-        (played_users(scripted("refuse")), "refusal"),
         (users_saying(lambda heard, mark, view: str(1 // 0)), "crash"),
     ],
 )
@@ -146,6 +146,24 @@ async def test_a_user_that_hangs_is_the_models_failure_and_not_the_agents_time()
     trace = await rolled(desk(limits=Limits(time_s=0.1)), played_users(scripted("hang")))
     assert isinstance(trace.outcome, Failed)
     assert (trace.outcome.side, trace.outcome.kind) == (Side.MODEL, "timeout")
+    assert trace.outcome.message == "the user's reply: took longer than 0.1 s"
+
+
+@pytest.mark.parametrize("spec", ["noop", "refuse"])
+async def test_a_user_brought_to_give_no_reply_does_not_spare_the_agent_its_score(spec):
+    trace = await rolled(desk(limits=Limits(turns=3)), played_users(scripted(spec)), scripted("constant:Say <tool_call>."))
+    assert (trace.end, trace.reward) == (End.TURN_LIMIT, 0.0)
+    assert sum(event.kind in NO_REPLY for event in trace.events) == 3
+
+
+async def test_replies_that_together_take_too_long_end_the_rollout_and_not_the_score():
+    persona = Persona(who="You are Ada.")
+    async with users_saying(lambda heard, mark, view: "And?").user(persona, TASK, 1) as user:
+        turn = await Listener(user, 60.0, ModelError, "its reply", all_s=1e-9).reply("No.")
+    assert (turn.text, turn.end, turn.events[-1].kind) == ("And?", End.TIME_LIMIT, "user_time_limit")
+    async with users_saying(lambda heard, mark, view: f"Bye. {mark}").user(persona, TASK, 1) as user:
+        turn = await Listener(user, 60.0, ModelError, "its reply", all_s=1e-9).reply("No.")
+    assert (turn.text, turn.end) == ("Bye.", End.DONE)
 
 
 async def test_a_user_who_can_take_in_no_more_ends_it_and_it_is_graded():
@@ -171,6 +189,17 @@ async def test_a_persona_that_is_none_is_refused_with_the_fix():
     trace = await rolled(env)
     assert trace.outcome.side is Side.ENVIRONMENT
     assert "return `Persona(who=...)`" in trace.outcome.message
+
+
+async def test_a_persona_that_hangs_is_the_authors_failure():
+    env = desk(limits=Limits(setup_s=0.05))
+
+    async def nobody(task):
+        await anyio.sleep_forever()
+
+    env.parts.persona = nobody
+    with pytest.raises(AuthorError, match="the persona of task `refund`: took longer"):
+        await persona_of(env, TASK)
 
 
 async def test_a_persona_is_given_no_key():

@@ -22,7 +22,8 @@ from sandlot.env.environment import Environment
 from sandlot.env.world import LiveWorld
 from sandlot.errors import GradeError
 from sandlot.grade.evidence import StoredEvidence
-from sandlot.ports import Completed, Judge, Judgement, Tool, World
+from sandlot.ports import Judge, Judgement, Tool, World
+from sandlot.sandboxes import Completed
 from sandlot.trace import ToolCall, ToolResult
 
 STRETCH = 100.0

@@ -250,7 +250,8 @@ def _batch(place: int, items: Sequence[Item], probing: Probing) -> Batch:
     rng = Random(derive_seed("batch", probing.seed, place))  # noqa: S311 - a draw that can be repeated
     known = {other.question: Criterion(question=other.question, choices=other.choices) for other in items}
     canaries = [Criterion(question=text, choices=("no", "yes")) for text, _ in (*CANARIES, *MORE_CANARIES)]
-    own = known.pop(item.question)
+    own = Criterion(question=item.question, choices=item.choices)  # another item may ask the same with other choices
+    known.pop(item.question, None)
     others = rng.sample(list(known.values()), min(probing.batch - 1, len(known)))
     others += rng.sample(canaries, min(probing.batch - 1 - len(others), len(canaries)))
     at = rng.randrange(len(others) + 1)

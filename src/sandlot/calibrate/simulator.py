@@ -19,14 +19,12 @@ from sandlot.calibrate.items import Item
 from sandlot.calibrate.labels import Agreement, Labelled, agreements
 from sandlot.errors import ConfigError, ModelError, boundary
 from sandlot.grade.together import together
-from sandlot.persona import Persona
+from sandlot.persona import NO_REPLY, Persona
 from sandlot.ports import Users
 from sandlot.stats import Interval, wilson
 from sandlot.task import Task
 from sandlot.types import End, derive_seed
 
-NO_REPLY = frozenset({"empty", "refusal", "calls"})
-"""Kinds of failure that say something about the player; others are about its endpoint."""
 RUN = 5
 """So many words of a fact in a row reveal it; shorter facts only as a whole."""
 VERBATIM = 8
@@ -162,11 +160,8 @@ async def _hold(users: Users, subject: Subject, conversation: Conversation, numb
     async with users.user(subject.persona, subject.task.public(), seed, number) as user:
         await user.open()
         for text in conversation.said:
-            try:
-                turn = await user.reply(text)
-            except ModelError as error:
-                if error.kind not in NO_REPLY:
-                    raise
+            turn = await user.reply(text)
+            if any(event.kind in NO_REPLY for event in turn.events):
                 return Held(conversation, None, None)
             reply, end = turn.text, DONE if turn.end is End.DONE else GOES_ON
             if turn.end is not None:
@@ -193,8 +188,8 @@ def _ended(held: Held) -> bool:
 
 def _leaks(held: Held, subject: Subject) -> bool:
     """True if it tells a fact that neither the task's own opening nor the agent has told."""
-    public = _plain(" ".join([subject.task.prompt, subject.persona.who, *held.conversation.said]))
-    hidden = [words for words in subject.persona.facts.values() if _plain(words) not in public]
+    public = f" {_plain(' '.join([subject.task.prompt, *held.conversation.said]))} "
+    hidden = [words for words in subject.persona.facts.values() if f" {_plain(words)} " not in public]
     return any(_in_a_row(words, held.reply or "", RUN) for words in hidden)
 
 

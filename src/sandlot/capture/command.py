@@ -17,7 +17,8 @@ from sandlot.capture.door import MODEL, Conversation, capture_app
 from sandlot.capture.listening import listening
 from sandlot.clock import SYSTEM_CLOCK
 from sandlot.errors import ConfigError, HarnessError, boundary, unwrapped
-from sandlot.ports import Command, Policy, Process, Sandbox, Session, Stream, Workplace
+from sandlot.ports import Policy, Session, Workplace
+from sandlot.sandboxes import Command, Process, Sandbox, Stream
 from sandlot.trace import Event, Trace
 from sandlot.types import End, Json, Role
 

@@ -58,7 +58,9 @@ Sandbox = Annotated[
 AtOnce = Annotated[int, typer.Option("--at-once", help="Rollouts in flight.")]
 Temperature = Annotated[float, typer.Option("--temperature")]
 MaxTokens = Annotated[int | None, typer.Option("--max-tokens", help="Most tokens of one turn.")]
-MaxTotalTokens = Annotated[int | None, typer.Option("--max-total-tokens", help="Stop when the run has used this many tokens.")]
+MaxTotalTokens = Annotated[
+    int | None, typer.Option("--max-total-tokens", help="Stop when the run's agent has used this many tokens.")
+]
 Harness = Annotated[
     str | None, typer.Option("--harness", help="`tool-loop`, or your own as `module:attribute`. [default: tool-loop]")
 ]

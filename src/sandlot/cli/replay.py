@@ -23,7 +23,8 @@ def replay(
 ) -> None:
     """Play a trace again in a fresh world, tools and all.
 
-    With `--until N --model M`, another model goes on from there. Exit code 1 if it comes to no score.
+    With `--until N --model M`, another model goes on from there, and the run's `--user`, if it has one, plays again from the
+    beginning. Exit code 1 if it comes to no score.
     """
     import anyio  # noqa: PLC0415 - help does not need it
 

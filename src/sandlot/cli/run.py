@@ -58,7 +58,9 @@ def run(
     temperature: Temperature = 1.0,
     max_tokens: MaxTokens = None,
     max_total_tokens: MaxTotalTokens = None,
-    max_usd: Annotated[float | None, Option("--max-usd", help="Stop when the run has cost this much; needs --price.")] = None,
+    max_usd: Annotated[
+        float | None, Option("--max-usd", help="Stop when the run's agent has cost this much; needs --price.")
+    ] = None,
     price: Annotated[
         str | None, Option("--price", metavar="IN/OUT", help="USD per million prompt/completion tokens, `0.5/1.5`.")
     ] = None,

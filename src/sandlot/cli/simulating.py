@@ -10,7 +10,6 @@ import msgspec
 from rich.console import Console
 from rich.markup import escape
 
-from sandlot import author
 from sandlot.calibrate.conversations import conversations_of, labelled_conversations
 from sandlot.calibrate.gates import Gate, Standing, standing_of
 from sandlot.calibrate.simulator import SimulatorQuality, Subject, measure_user
@@ -18,12 +17,10 @@ from sandlot.calibrate.simulator_gates import SimulatorGates, simulator_gates
 from sandlot.cli.measuring import STYLES, people_lines, percent, print_gates
 from sandlot.cli.options import authors_on_stderr
 from sandlot.cli.summary import plain
-from sandlot.env.environment import Environment
 from sandlot.env.load import load
 from sandlot.env.taskset import task_named, tasks_of
-from sandlot.errors import AuthorError, ConfigError, boundary
-from sandlot.persona import Persona
-from sandlot.task import Task
+from sandlot.env.user import persona_of
+from sandlot.errors import ConfigError
 from sandlot.types import Split
 from sandlot.wiring.models import open_users
 from sandlot.wiring.parts import ModelConfig
@@ -82,7 +79,7 @@ async def _measured(simulating: Simulating, console: Console) -> SimulatorQualit
     labels = labelled_conversations(simulating.labels, {task.id for task in everyone}) if simulating.labels else []
     chosen = {task.id for task in everyone[: simulating.most]}
     needed = chosen | {each.task for each in labels}
-    subjects = [await subject_of(env, task) for task in everyone if task.id in needed]
+    subjects = [Subject(task=task.public(), persona=await persona_of(env, task)) for task in everyone if task.id in needed]
     known = [
         each for subject in subjects if subject.task.id in chosen for each in conversations_of(subject.task, subject.persona)
     ]
@@ -93,17 +90,6 @@ async def _measured(simulating: Simulating, console: Console) -> SimulatorQualit
     with console.status("talking"):
         async with open_users(simulating.model, env) as users:
             return await measure_user(users, subjects, conversations, repeats=simulating.repeats, at_once=simulating.at_once)
-
-
-async def subject_of(env: Environment, task: Task) -> Subject:
-    """A task with the persona its author gave it."""
-    if env.parts.persona is None:
-        raise ConfigError(f"environment `{env.name}` has no user for a model to play; mark one with `@env.persona`")
-    with boundary(AuthorError, f"the persona of task `{task.id}`"):
-        persona = await author.call(env.parts.persona, task.public())
-        if not isinstance(persona, Persona):
-            raise TypeError(f"it is {type(persona).__name__}; return `Persona(who=...)`")
-    return Subject(task=task.public(), persona=persona)
 
 
 def print_simulator(quality: SimulatorQuality, gates: tuple[Gate, ...]) -> None:

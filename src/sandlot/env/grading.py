@@ -15,8 +15,9 @@ from sandlot.errors import ConfigError, GradeError
 from sandlot.grade import lint
 from sandlot.grade.evidence import StoredEvidence
 from sandlot.grade.grading import grade as grade_rubric
-from sandlot.ports import Backend, Blobs, Evidence, Judge, World
+from sandlot.ports import Blobs, Evidence, Judge, World
 from sandlot.rubric import Rubric, Score
+from sandlot.sandboxes import Backend
 from sandlot.task import Task
 from sandlot.trace import Trace
 

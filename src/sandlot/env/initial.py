@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from sandlot.errors import SandboxError, boundary
 from sandlot.grade.evidence import PER_FILE_SHARE, in_batches
-from sandlot.ports import Sandbox
+from sandlot.sandboxes import Sandbox
 from sandlot.trace import FileRecord
 from sandlot.types import digest
 

@@ -26,8 +26,9 @@ from sandlot.env.world import LiveWorld, sandbox_of
 from sandlot.errors import AuthorError, ConfigError, HarnessError, SandboxError, boundary
 from sandlot.grade.evidence import gather
 from sandlot.limits import Constraint, OnBreach
-from sandlot.ports import Backend, Blobs, Files, Sandbox, Snapshot, Step, Tool, ToolSpec, UserTurn
+from sandlot.ports import Blobs, Step, Tool, ToolSpec, UserTurn
 from sandlot.sandbox.memory import MemoryFiles
+from sandlot.sandboxes import Backend, Files, Sandbox, Snapshot
 from sandlot.store.blobs import MemoryBlobs
 from sandlot.task import Task
 from sandlot.trace import Event, EvidenceRecord, FileRecord, Message, Node, ToolCall, ToolResult, said

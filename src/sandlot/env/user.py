@@ -4,18 +4,23 @@ Either the author's own replies (`@env.user`), which are code and part of the en
 model plays. Both are heard under a deadline; whose failure it is when they break is the difference.
 """
 
+import math
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
+import anyio
+import msgspec
+
 from sandlot import author
-from sandlot.clock import SYSTEM_CLOCK, deadline
+from sandlot.clock import deadline
 from sandlot.env.environment import Environment
 from sandlot.env.opening import Keeper
 from sandlot.errors import AuthorError, ConfigError, ModelError, SandlotError, boundary
 from sandlot.persona import Persona
 from sandlot.ports import User, UserTurn, World
 from sandlot.task import Task
+from sandlot.trace import Event
 from sandlot.types import End
 
 OpenUser = Callable[[Persona], AbstractAsyncContextManager[User]]
@@ -23,22 +28,28 @@ OpenUser = Callable[[Persona], AbstractAsyncContextManager[User]]
 
 
 class Listener:
-    """A user under a deadline: of every reply, or of all of them together where a model plays it."""
+    """A user under a deadline of every reply, which is the user's own to keep, and a limit on all of them together.
 
-    def __init__(self, user: User, seconds: float, kind: type[SandlotError], what: str, *, each: bool = False) -> None:
+    How often it is asked is the agent's doing: replies that only together take too long end the rollout, and it is graded.
+    """
+
+    def __init__(self, user: User, each_s: float, kind: type[SandlotError], what: str, *, all_s: float = math.inf) -> None:
         self.user = user
-        self._left_s = seconds
+        self._each_s = each_s
         self._kind = kind
         self._what = what
-        self._each = each
+        self._all_s = all_s
+        self._used_s = 0.0
 
     async def reply(self, text: str) -> UserTurn:
-        """What it says within its time."""
-        started = SYSTEM_CLOCK.monotonic()
-        with deadline(max(self._left_s, 0.0), self._kind, self._what):
+        """What it says within its time; `time_limit` with the words that used it up."""
+        with deadline(self._each_s, self._kind, self._what) as scope:
             turn = await self.user.reply(text)
-        self._left_s -= 0.0 if self._each else SYSTEM_CLOCK.monotonic() - started
-        return turn
+            self._used_s += self._each_s - (scope.deadline - anyio.current_time())  # less queueing and retries
+        if self._used_s < self._all_s or turn.end is not None:
+            return turn
+        limit = Event(kind="user_time_limit", turn=0, detail={"limit_s": self._all_s, "used_s": round(self._used_s, 3)})
+        return msgspec.structs.replace(turn, end=End.TIME_LIMIT, events=(*turn.events, limit))
 
 
 class Replies:
@@ -69,18 +80,25 @@ def require_user(env: Environment, *, named: bool) -> None:
         raise ConfigError(f"environment `{env.name}` has a user for a model to play; name the model with `--user MODEL`")
 
 
+async def persona_of(env: Environment, task: Task) -> Persona:
+    """Who the user of a task is, from its author, who is given no key to tell."""
+    if env.parts.persona is None:
+        raise ConfigError(f"environment `{env.name}` has no user for a model to play; mark one with `@env.persona`")
+    with deadline(env.limits.but(task.limits).setup_s, AuthorError, f"the persona of task `{task.id}`"):
+        persona = await author.call(env.parts.persona, task.public())
+        if not isinstance(persona, Persona):
+            raise TypeError(f"it is {type(persona).__name__} {persona!r:.80}; return `Persona(who=...)`")
+    return persona
+
+
 async def open_listener(env: Environment, task: Task, world: World, played: OpenUser | None, keeper: Keeper) -> Listener | None:
     """Who hears the agent's plain messages; None if nobody does."""
     limits = env.limits.but(task.limits)
     if played is not None and env.parts.persona is not None:
-        with deadline(limits.setup_s, AuthorError, f"the persona of task `{task.id}`"):
-            persona = await author.call(env.parts.persona, task.public())
-            if not isinstance(persona, Persona):
-                raise TypeError(f"it is {type(persona).__name__} {persona!r:.80}; return `Persona(who=...)`")
+        persona = await persona_of(env, task)
         user = await keeper.enter(played(persona), limits.provision_s, ModelError, "opening the user")
-        what = f"the user's replies, with {limits.time_s:g} s for all of them"
-        return Listener(user, limits.time_s, ModelError, what)
+        return Listener(user, limits.time_s, ModelError, "the user's reply", all_s=limits.time_s)
     if env.parts.user is None:
         return None
     with boundary(AuthorError, f"the user of task `{task.id}`"):
-        return Listener(env.parts.user(world, task), limits.tool_s, AuthorError, "the environment's reply", each=True)
+        return Listener(env.parts.user(world, task), limits.tool_s, AuthorError, "the environment's reply")

@@ -9,9 +9,9 @@ from random import Random
 from typing import Any, cast
 
 from sandlot.errors import AuthorError
-from sandlot.ports import Command, Completed, Files, Process, Sandbox, Stream
 from sandlot.sandbox.command import run_command
 from sandlot.sandbox.service import start_service
+from sandlot.sandboxes import Command, Completed, Files, Process, Sandbox, Stream
 from sandlot.task import Task
 from sandlot.trace import FileRecord
 from sandlot.types import digest

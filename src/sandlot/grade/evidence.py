@@ -18,7 +18,8 @@ import msgspec
 from sandlot.errors import GradeError, NotInEvidence, SandboxError, boundary
 from sandlot.grade.state import plain, readable
 from sandlot.limits import Limits
-from sandlot.ports import Blobs, Snapshot, World
+from sandlot.ports import Blobs, World
+from sandlot.sandboxes import Snapshot
 from sandlot.trace import EvidenceRecord, FileRecord, Trace
 from sandlot.types import digest
 

@@ -43,7 +43,7 @@ def opinion_of(text: str, choices: Sequence[str]) -> Opinion:
             f"the judge's reply has {len(text):,} characters; a verdict has at most {MAX_REPLY_CHARS:,}", kind="unparsable"
         )
     try:
-        found: Any = json.loads(unfenced(text), object_pairs_hook=_object)
+        found: Any = json.loads(unfenced(text), object_pairs_hook=object_of)
     except (ValueError, RecursionError) as error:
         raise GradeError(f"the judge's reply is not one JSON object: {_short(text)} ({error})", kind="unparsable") from error
     if not isinstance(found, dict) or set(cast("dict[str, Any]", found)) != {"reason", "verdict"}:
@@ -61,7 +61,8 @@ def unfenced(text: str) -> str:
     return fenced.group(1) if fenced else body
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def object_of(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object, refused if it says one thing twice: which of them was meant nobody knows."""
     if len({name for name, _ in pairs}) != len(pairs):
         raise ValueError("a key appears twice")
     return dict(pairs)

@@ -12,7 +12,7 @@ import msgspec
 
 from sandlot.errors import GradeError
 from sandlot.grade.prompt import blocks_of, system_of
-from sandlot.grade.reply import MAX_REPLY_CHARS, Opinion, opinion_of, unfenced
+from sandlot.grade.reply import MAX_REPLY_CHARS, Opinion, object_of, opinion_of, unfenced
 from sandlot.trace import Message, said
 from sandlot.types import Role
 
@@ -40,7 +40,7 @@ def several_messages(criteria: Sequence[Criterion], view: Sequence[tuple[str, st
         for number, each in enumerate(criteria, 1)
     )
     asked = _QUESTIONS.format(blocks=blocks_of(view, nonce), criteria=listed, count=len(criteria), reply=_REPLY)
-    return said(Role.SYSTEM, system_of(nonce, _REPLY)), said(Role.USER, asked)
+    return said(Role.SYSTEM, system_of(nonce, len(criteria), _REPLY)), said(Role.USER, asked)
 
 
 def opinions_of(text: str, criteria: Sequence[Criterion]) -> tuple[Opinion, ...]:
@@ -48,7 +48,7 @@ def opinions_of(text: str, criteria: Sequence[Criterion]) -> tuple[Opinion, ...]
     if len(text) > MAX_REPLY_CHARS:
         raise GradeError(f"the judge's reply has {len(text):,} characters", kind="unparsable")
     try:
-        found: Any = json.loads(unfenced(text))
+        found: Any = json.loads(unfenced(text), object_pairs_hook=object_of)
     except (ValueError, RecursionError) as error:
         raise GradeError(f"the judge's reply is not one JSON object ({error})", kind="unparsable") from error
     given: Any = cast("dict[str, Any]", found).get("verdicts") if isinstance(found, dict) and set(found) == {"verdicts"} else None  # pyright: ignore[reportUnknownArgumentType] - whatever a judge wrote

@@ -125,7 +125,7 @@ class ReplayedUser:
         self._prompt = prompt
         self._task = recorded.task
         self._left = [node for node in recorded.nodes if node.sampled and node.message.agent == AGENT]
-        self._ended = recorded.end if recorded.end in {End.DONE, End.TOKEN_LIMIT} else None
+        self._ended = recorded.end if recorded.end in {End.DONE, End.TOKEN_LIMIT, End.TIME_LIMIT} else None
         self._last_word = bool(recorded.nodes) and recorded.nodes[-1].message.agent == AGENT
 
     async def open(self) -> UserTurn:

@@ -5,7 +5,8 @@ result, no key. It ends the conversation with a mark made for this one rollout, 
 mouth: the mark is taken out of whatever the agent says, and counts only at the very end of the user's own words.
 
 What it says goes into the rollout's trace as a sampled node without tokens: they belong to another conversation than the agent's,
-and nobody trains on them. A reply that is none is the model's failure; a conversation too long for it is the end of the rollout.
+and nobody trains on them. What an agent can bring about must not spare it its score: a reply that is none is heard as it is, with
+an event, and a conversation too long for the model is the end of the rollout. A model that breaks is the model's failure.
 """
 
 from collections.abc import AsyncGenerator
@@ -14,6 +15,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from sandlot.calls.text import as_text
 from sandlot.errors import ModelError, boundary
 from sandlot.persona import AGENT, Persona, read_reply, without_mark
 from sandlot.ports import Policies, Policy, User, Users, UserTurn
@@ -24,6 +26,7 @@ from sandlot.types import End, Role, derive_seed
 CONNECTED = "(You are connected to the assistant. Write your first message.)"
 """Stands before the user's first words: most chat templates have the other side begin."""
 SILENCE = "(The assistant says nothing.)"
+SILENT = "(The user says nothing.)"
 SPOKEN_CHARS = 16_000
 """What either side hears of one message; the middle is cut, with a marker and an event."""
 
@@ -94,17 +97,19 @@ class PlayedUser:
             # The agent made the conversation as long as it is: that must not spare it its score.
             events.append(Event(kind="user_context_overflow", turn=0, detail={"message": str(error)[:500]}))
             return UserTurn(end=End.TOKEN_LIMIT, events=tuple(events))
+        node = msgspec.structs.replace(node, message=spoken_by(node, events))
         self._leaf = self._view.append(node)
         events += (msgspec.structs.replace(event, detail={**event.detail, "agent": AGENT}) for event in self._view.events[known:])
         return self._read(node, events)
 
     def _read(self, node: Node, events: list[Event]) -> UserTurn:
-        reading = read_reply(spoken_by(node, self._name), self._mark)
+        reading = read_reply(node.message.text, self._mark)
         if node.stop == "length":
             events.append(Event(kind="user_turn_cut", turn=0, detail={"chars": len(reading.text)}))
-        if not reading.text and not reading.done:
-            raise ModelError(f"the user, played by `{self._name}`, said nothing at all", kind="empty")
         shown = cut(reading.text, "user_said_cut", events)
+        if not shown and not reading.done:  # its mark, out of place, and nothing else
+            shown = SILENT
+            events.append(Event(kind="user_said_nothing", turn=0, detail={"stop": node.stop}))
         end = End.DONE if reading.done else None
         if not shown:
             return UserTurn(end=end, events=tuple(events))
@@ -114,13 +119,17 @@ class PlayedUser:
         return UserTurn(text=shown, end=end, node=uttered, events=tuple(events))
 
 
-def spoken_by(node: Node, name: str) -> str:
-    """What a model said as the user; one that refuses or calls tools has not said anything in its role."""
+def spoken_by(node: Node, events: list[Event]) -> Message:
+    """A model's turn as words: a user has no tools, so a call it writes is only text; what is no reply is told."""
+    (spoken,) = as_text([node.message], ())
     if node.stop == "refusal":
-        raise ModelError(f"`{name}` refuses to play the user: {node.message.text[:200]!r}", kind="refusal")
+        events.append(Event(kind="user_refused", turn=0, detail={"text": spoken.text[:200]}))
     if node.message.calls:
-        raise ModelError(f"the user, played by `{name}`, called a tool, and has none; name another model", kind="calls")
-    return node.message.text
+        events.append(Event(kind="user_called", turn=0, detail={"tools": [call.name for call in node.message.calls]}))
+    if spoken.text.strip():
+        return spoken
+    events.append(Event(kind="user_said_nothing", turn=0, detail={"stop": node.stop}))
+    return said(Role.ASSISTANT, SILENT)
 
 
 def cut(text: str, kind: str, events: list[Event]) -> str:

@@ -15,8 +15,8 @@ from sandlot.env.session import WorldSession, open_session
 from sandlot.env.taskset import task_named
 from sandlot.errors import ConfigError
 from sandlot.model.replay import replayed_users
-from sandlot.ports import Sandbox
 from sandlot.run.results import Run
+from sandlot.sandboxes import Sandbox
 from sandlot.trace import Message, Trace
 from sandlot.types import Role
 from sandlot.wiring.parts import open_backend

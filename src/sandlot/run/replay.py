@@ -1,4 +1,8 @@
-"""Playing a trace again: the recorded turns in a fresh world, then, if asked, another model from there on."""
+"""Playing a trace again: the recorded turns in a fresh world, then, if asked, another model from there on.
+
+A user that a model played says its recorded words again, unless another model goes on: words that were said to somebody else
+would answer nothing it says, so whoever played the user plays it again from the beginning.
+"""
 
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -10,7 +14,7 @@ from sandlot.rollout import run_rollout
 from sandlot.run.results import Run
 from sandlot.store.blobs import MemoryBlobs
 from sandlot.trace import Trace
-from sandlot.wiring.models import open_policies
+from sandlot.wiring.models import open_policies, open_users
 from sandlot.wiring.parts import ModelConfig, Parts, judge_config, open_grading, open_harness
 
 
@@ -31,11 +35,14 @@ async def replay_trace(
     async with AsyncExitStack() as stack:
         then = await stack.enter_async_context(open_policies(ModelConfig(spec=model), agent, environment)) if model else None
         asked = run.manifest.config
+        users = replayed_users(lambda _task, _rollout: recorded) if asked.user else None
+        if asked.user and then is not None:
+            users = await stack.enter_async_context(open_users(asked.user, environment))
         opening = open_grading(environment, judge=judge_config(judge), rubric=asked.rubric, sandbox=asked.sandbox)
         parts = Parts(
             grading=await stack.enter_async_context(opening),
             policies=replayed(lambda _task, _rollout: recorded, until=until, then=then),
             harness=open_harness(agent),
-            users=replayed_users(lambda _task, _rollout: recorded) if asked.user else None,
+            users=users,
         )
         return await run_rollout(parts, task_named(environment, task), run=recorded.run, rollout=rollout, blobs=MemoryBlobs())

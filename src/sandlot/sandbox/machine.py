@@ -14,7 +14,6 @@ import anyio.to_thread
 from anyio.abc import TaskGroup
 
 from sandlot.errors import SandboxError
-from sandlot.ports import Command
 from sandlot.sandbox.link import Link
 from sandlot.sandbox.process import NativeProcess, spawn
 from sandlot.sandbox.quota import Quota
@@ -22,6 +21,7 @@ from sandlot.sandbox.stream import NativeStream, connect, listen
 from sandlot.sandbox.surroundings import Surroundings
 from sandlot.sandbox.wire import Entry, Kind, Listing, take_entries, text
 from sandlot.sandbox.zygote import Layer, Tree, Zygote
+from sandlot.sandboxes import Command
 
 _CHUNK = 512 << 10
 _LISTING_BYTES = 256 << 20

@@ -18,7 +18,6 @@ from anyio.abc import TaskGroup
 
 from sandlot.errors import ConfigError, SandboxError, unwrapped
 from sandlot.limits import Limits
-from sandlot.ports import Command
 from sandlot.sandbox.cgroup import CONTROLLERS, Cgroups, find_cgroups
 from sandlot.sandbox.images.image import Image
 from sandlot.sandbox.images.spec import find_image, image_digest
@@ -32,6 +31,7 @@ from sandlot.sandbox.stream import NativeStream
 from sandlot.sandbox.surroundings import Surroundings
 from sandlot.sandbox.wire import Entry, Listing
 from sandlot.sandbox.zygote import Tree, Zygote, open_zygote
+from sandlot.sandboxes import Command
 
 log = logging.getLogger(__name__)
 

@@ -3,7 +3,7 @@
 import anyio
 
 from sandlot.errors import AuthorError
-from sandlot.ports import Command, Process, Sandbox
+from sandlot.sandboxes import Command, Process, Sandbox
 
 OUTPUT_BYTES = 64 << 10
 """Kept of what a service says, for the message if it fails; the rest is dropped inside, so that it never waits for a reader."""

@@ -1,6 +1,7 @@
 """The one tool every sandbox has: a shell command, as the agent would type it."""
 
-from sandlot.ports import Completed, World
+from sandlot.ports import World
+from sandlot.sandboxes import Completed
 from sandlot.tools.function import FunctionTool
 
 

@@ -15,7 +15,8 @@ from anyio.abc import ObjectReceiveStream, ObjectSendStream, SocketAttribute, So
 from mcp.shared.message import SessionMessage
 
 from sandlot.errors import SandboxError
-from sandlot.ports import Command, Process, Stream, World
+from sandlot.ports import World
+from sandlot.sandboxes import Command, Process, Stream
 from sandlot.tools.stdio import CLOSE_S, TAIL_BYTES, LineSplitter, ServerNotes, fate, line_of, message_in
 
 AT_ONCE = 64

@@ -22,7 +22,8 @@ import anyio.to_thread
 import msgspec
 
 from sandlot.errors import AuthorError, ConfigError, boundary, unwrapped
-from sandlot.ports import Command, Tool, World
+from sandlot.ports import Tool, World
+from sandlot.sandboxes import Command
 from sandlot.types import Json
 
 if TYPE_CHECKING:

@@ -118,7 +118,8 @@ def _own_folder() -> tuple[Path, BinaryIO]:
     """A new folder and its lock; folders of processes that were killed are removed."""
     for old in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
         with suppress(OSError):
-            if time.time() - old.stat().st_mtime > NEW_S and _abandoned(old):
+            known = old.lstat()  # others may put anything of this name into a shared folder
+            if known.st_uid == os.getuid() and time.time() - known.st_mtime > NEW_S and _abandoned(old):
                 shutil.rmtree(old)
     folder = Path(tempfile.mkdtemp(prefix=PREFIX))
     lock = (folder / "lock").open("wb")
@@ -128,7 +129,7 @@ def _own_folder() -> tuple[Path, BinaryIO]:
 
 def _abandoned(folder: Path) -> bool:
     """True if it has a lock that nobody holds."""
-    with (folder / "lock").open("rb") as lock:
+    with os.fdopen(os.open(folder / "lock", os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW), "rb") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -22,7 +22,8 @@ from sandlot.env.user import OpenUser
 from sandlot.errors import ConfigError, boundary
 from sandlot.harness.tool_loop import ToolLoop
 from sandlot.model.secret import shown_url
-from sandlot.ports import Backend, Harness, Hook, Judge, Policies, Sampling, Users
+from sandlot.ports import Harness, Hook, Judge, Policies, Sampling, Users
+from sandlot.sandboxes import Backend
 from sandlot.task import Task
 from sandlot.trace import Usage
 from sandlot.types import derive_seed
@@ -59,9 +60,9 @@ class ModelConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     patience_s: float = 300.0
     """How long one turn may be retried before it is the model's failure."""
     max_total_tokens: int | None = None
-    """Prompt and completion tokens the whole run may use; None for no cap."""
+    """Prompt and completion tokens this model may use in the whole run; None for no cap."""
     max_usd: float | None = None
-    """What the whole run may cost; needs the prices."""
+    """What this model may cost in the whole run; needs the prices."""
     usd_per_million_prompt: float = 0.0
     """The price of prompt tokens; there is no built-in price list."""
     usd_per_million_completion: float = 0.0

@@ -98,6 +98,24 @@ async def test_a_batch_nobody_can_read_is_counted_as_unreadable():
     assert quality.batched.asked == 0
 
 
+async def test_items_that_share_a_question_keep_their_own_choices_in_a_batch():
+    class Best:
+        name = "best"
+
+        async def ask(self, question, choices, view, votes):
+            return Judgement(verdicts=(choices[-1],) * votes)
+
+        async def ask_several(self, criteria, view):
+            return [each.choices[-1] for each in criteria]
+
+    graded = [
+        Item(check="it", question="Is it so?", choices=choices, view={"answer": str(choices)}, labels=())
+        for choices in (("no", "yes"), ("wrong", "fair", "right"))
+    ]
+    quality = await measure([Best()], graded, Probing(repeats=2), Best().ask_several)
+    assert (quality.batched.asked, quality.batched.better, quality.batched.worse) == (2, 0, 0)
+
+
 async def test_batches_of_one_are_left_out():
     quality, bad = await batched(lambda criteria, said: ["yes"] * len(criteria), batch=1)
     assert (quality.batched, quality.shuffled, bad) == (None, None, set())

@@ -127,6 +127,16 @@ async def test_what_the_opening_tells_is_no_leak():
     assert quality.unasked.value == 0.0
 
 
+@pytest.mark.parametrize(
+    ("prompt", "who"), [("Order 1420 is broken.", "You are Ada."), ("It is broken.", "You are Ada, and your pin is 42.")]
+)
+async def test_a_fact_is_hidden_unless_the_agent_could_read_just_it(prompt, who):
+    subject = Subject(task=Task("t-0", prompt=prompt), persona=Persona(who=who, facts={"pin": "42"}))
+    talk = [Conversation(kind=Kind.REMARK, task="t-0", said=("One moment.",))]
+    quality = await measure_user(users_saying(lambda heard, mark, view: "My pin is 42."), [subject], talk)
+    assert quality.unasked.value == 1.0
+
+
 async def test_a_persona_without_examples_leaves_the_end_unknown():
     bare = Subject(task=TASKS[0], persona=Persona(who="You wait."))
     quality = await measure_user(users_saying(good), [bare], list(conversations_of(bare.task, bare.persona)))

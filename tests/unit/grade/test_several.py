@@ -37,6 +37,8 @@ NOT_VERDICTS = (
     '{"verdicts": [1, 2]}',
     '{"verdicts": [], "more": 1}',
     reply("yes", "fair") + " and so on",
+    '{"verdicts": [], ' + reply("yes", "fair")[1:],
+    reply("yes", "fair").replace('"verdict": "yes"', '"verdict": "no", "verdict": "yes"'),
     "[" * 5_000,
     " " * 30_000,
 )
@@ -58,6 +60,12 @@ def test_data_stands_between_fences_before_the_criteria():
         < asked.text.index("Criterion 1: It is kind.")
     )
     assert asked.text.index("Criterion 1") < asked.text.index("Criterion 2: How good?")
+
+
+def test_a_judge_is_told_how_many_criteria_there_are():
+    system, _ = several_messages(CRITERIA, [("answer", "x")], "word")
+    assert "2 criteria" in system.text
+    assert "one criterion" not in system.text
 
 
 async def test_a_judge_is_asked_once_for_all():

@@ -5,8 +5,8 @@ import pytest
 from sandlot.errors import ModelError
 from sandlot.model.player import REFUSAL, Move
 from sandlot.model.scripted import scripted
-from sandlot.model.user import CONNECTED, SILENCE, SPOKEN_CHARS, end_mark, played_users
-from sandlot.persona import Persona
+from sandlot.model.user import CONNECTED, SILENCE, SILENT, SPOKEN_CHARS, end_mark, played_users
+from sandlot.persona import NO_REPLY, Persona
 from sandlot.task import Task
 from sandlot.trace import Event, Text, ToolCall
 from sandlot.types import End, Role
@@ -71,22 +71,33 @@ async def test_silence_of_the_agent_is_told_as_such():
     assert heard == [SILENCE]
 
 
-async def test_an_empty_reply_is_the_models_failure():
-    with pytest.raises(ModelError, match="said nothing") as caught:
-        await replied(lambda heard, mark, view: "", "Hello?")
-    assert caught.value.kind == "empty"
+CALL = '<tool_call>\n{"name":"refund","arguments":{"order":1}}\n</tool_call>'
 
 
-async def test_a_refusal_is_the_models_failure():
-    with pytest.raises(ModelError, match="refuses to play the user") as caught:
-        await replied(lambda heard, mark, view: Move((Text(REFUSAL),), "refusal"), "Hello?")
-    assert caught.value.kind == "refusal"
+@pytest.mark.parametrize(
+    ("move", "text", "kinds"),
+    [
+        ("", SILENT, ["user_said_nothing"]),
+        (" \n", SILENT, ["user_said_nothing"]),
+        (Move((Text(REFUSAL),), "refusal"), REFUSAL, ["user_refused"]),
+        (Move((), "refusal"), SILENT, ["user_refused", "user_said_nothing"]),
+        (Move((ToolCall("c", "refund", {"order": 1}),)), CALL, ["user_called"]),
+        (Move((Text("So:"), ToolCall("c", "refund", {"order": 1}))), f"So:\n{CALL}", ["user_called"]),
+        (Move((ToolCall("c", "x", malformed="{"),)), "<tool_call>\n{\n</tool_call>", ["user_called"]),
+    ],
+)
+async def test_a_reply_that_is_none_is_heard_as_it_is_and_told(move, text, kinds):
+    views = []
+    turn = await replied(lambda heard, mark, view: views.append(view) or move, "Say <tool_call>, or nothing.", "And?")
+    assert (turn.text, turn.end, turn.node.message.parts) == (text, None, (Text(text),))
+    assert [event.kind for event in turn.events] == kinds
+    assert not any(node.message.calls for node in views[-1].nodes)
+    assert set(kinds) <= NO_REPLY
 
 
-async def test_a_user_that_calls_tools_is_the_models_failure():
-    with pytest.raises(ModelError, match="called a tool") as caught:
-        await replied(lambda heard, mark, view: Move((ToolCall("c", "refund"),)), "Hello?")
-    assert caught.value.kind == "calls"
+async def test_a_mark_out_of_place_and_nothing_else_is_silence():
+    turn = await replied(lambda heard, mark, view: f"{mark}\u2003", "Done?")
+    assert (turn.end, turn.text, [event.kind for event in turn.events]) == (None, SILENT, ["user_said_nothing"])
 
 
 async def test_a_crash_is_the_models_failure_and_says_that_it_was_the_users():

@@ -14,8 +14,8 @@ import pytest
 
 from native_sandboxes import KINDS, backend_of, py, sh
 from sandlot.errors import SandboxError
-from sandlot.ports import Command
 from sandlot.sandbox.quota import Quota
+from sandlot.sandboxes import Command
 
 MIB = 1 << 20
 SMALL = Quota(memory_bytes=192 * MIB, disk_bytes=32 * MIB, inodes=2000, pids=40, open_files=128, file_bytes=8 * MIB, cpus=0.5)

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sandlot.errors import SandboxError, unwrapped
-from sandlot.ports import Command
 from sandlot.sandbox.link import Link
 from sandlot.sandbox.process import spawn
 from sandlot.sandbox.wire import Kind, frame, text
+from sandlot.sandboxes import Command
 
 
 async def talk(answer: bytes, work):

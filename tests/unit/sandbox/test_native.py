@@ -12,16 +12,16 @@ import pytest
 
 from native_sandboxes import KINDS, backend_of, sh
 from sandlot.errors import ConfigError, SandboxError
-from sandlot.ports import Command
 from sandlot.sandbox import compile as compile_module
 from sandlot.sandbox.native import open_native
 from sandlot.sandbox.program import program
 from sandlot.sandbox.quota import Quota
+from sandlot.sandboxes import Command
 
 MANY = """
 import anyio, sys
 from contextlib import AsyncExitStack
-from sandlot.ports import Command
+from sandlot.sandboxes import Command
 from sandlot.sandbox.command import run_command
 from sandlot.sandbox.native import open_native
 

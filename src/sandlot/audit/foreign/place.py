@@ -21,7 +21,7 @@ from anyio.abc import Process as AnyioProcess
 from sandlot.audit.foreign.python import Interpreter
 from sandlot.errors import ConfigError, SandboxError
 from sandlot.limits import Limits
-from sandlot.ports import Backend, Command, Process, Sandbox
+from sandlot.sandboxes import Backend, Command, Process, Sandbox
 from sandlot.wiring.parts import open_backend
 
 INSIDE = Path(__file__).parent / "inside"
