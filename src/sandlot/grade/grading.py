@@ -33,7 +33,7 @@ from sandlot.types import digest
 
 AT_ONCE = 8
 """Async checks, and questions to the judge, in flight for one rollout."""
-MARGIN_S = 0.05
+MARGIN_S = 0.5
 """How long before the caller's deadline grading gives up by itself, to say which check it was."""
 
 Functions = Callable[[str], Function]
