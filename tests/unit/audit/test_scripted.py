@@ -1,9 +1,11 @@
 from functools import partial
+from random import Random
 
 import pytest
 
 from audited import desk, files
 from in_process import case_of, codes
+from sandlot import Agent, Environment, Evidence, Task, World
 from sandlot.audit.likeness import changed
 from sandlot.audit.scripted import controls, drift, mutation, panel, staleness, visibility
 from sandlot.audit.scripted.calls import allowed, forbidden
@@ -82,3 +84,38 @@ def test_stored_answers_are_copied_from_visible_tests():
     assert space["price"](2, 3) == 6
     assert space["price"](1, 1) == 1
     assert space["price"](2, 4) == "garbage"
+
+
+def free_desk():
+    """A desk whose golden solution passes a 0."""
+    env = Environment("free", state=dict)
+
+    @env.tasks
+    def tasks(_rng: Random):
+        for name in ("ann", "bob", "cid"):
+            yield Task(name, prompt=f"Close the case of {name} for 0 cents.", key={"name": name})
+
+    @env.tool
+    def close(world: World, name: str, cents: int) -> str:
+        """Close a case."""
+        world.state[name] = cents
+        return "closed"
+
+    @env.check(points=1)
+    def closed(evidence: Evidence, task: Task) -> bool:
+        """It is closed, for nothing."""
+        return evidence.state == {task.key["name"]: 0}
+
+    @env.solution
+    async def solve(agent: Agent, task: Task) -> None:
+        await agent.call("close", name=task.key["name"], cents=0)
+        await agent.say("done")
+
+    return env
+
+
+async def test_a_zero_has_no_other_sign():
+    case = await case_of(free_desk)
+    (work, *others) = await works(case, case.tasks)
+    assert not any("cents` with the other sign" in mutant.what for mutant in mutants(work, others, 1))
+    assert codes(await mutation.look_at_mutants(case)) == set()

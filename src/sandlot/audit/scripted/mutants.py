@@ -93,7 +93,9 @@ def _asked(work: Work, act: Act, changed: Act) -> tuple[str, str] | None:
     """The argument that differs, if its right value is short and the agent is told it."""
     if not isinstance(act, Call) or not isinstance(changed, Call):
         return None
-    name = next(name for name, value in act.arguments.items() if changed.arguments.get(name) != value)
+    name = next((name for name, value in act.arguments.items() if changed.arguments.get(name) != value), None)
+    if name is None:
+        return None
     value = str(act.arguments[name]).strip()
     told = "\n".join(text for _, text in opening(work.idle))
     said = 1 < len(value) <= SHORT and says(told, value)
@@ -116,7 +118,8 @@ def _values(value: Any, named: set[str], elsewhere: Sequence[str]) -> Iterator[t
         return
     if isinstance(value, int | float):
         yield "one more", value + 1
-        yield "with the other sign", -value
+        if value:
+            yield "with the other sign", -value
     elif isinstance(value, str):
         yield from _texts(value, named, elsewhere)
     elif isinstance(value, dict):
