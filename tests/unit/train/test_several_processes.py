@@ -16,7 +16,7 @@ import shared_batches
 from sandlot.train.division import divided
 from shared_batches import CASES, begun, continued, work
 
-pytestmark = pytest.mark.timeout(180)  # three times half of torch is imported
+pytestmark = [pytest.mark.timeout(180), pytest.mark.system]  # three times half of torch is imported
 
 CONTINUED = ("a critic in some groups", "adapters")
 
