@@ -11,6 +11,7 @@ from pathlib import Path
 
 import msgspec
 
+from sandlot.calibrate.label_file import read_labelled
 from sandlot.errors import ConfigError
 from sandlot.persona import Persona
 from sandlot.task import Task
@@ -80,20 +81,7 @@ def conversations_of(task: Task, persona: Persona) -> Iterator[Conversation]:
 
 def labelled_conversations(path: Path, tasks: set[str]) -> list[Conversation]:
     """The conversations of a JSONL file, with what people said of their ends."""
-    found: list[Conversation] = []
-    try:
-        lines = path.read_bytes().splitlines()
-    except OSError as error:
-        raise ConfigError(f"no file of labels `{path}`: {error.strerror or error}") from error
-    for number, text in enumerate(lines, 1):
-        if text.strip():
-            try:
-                found.append(_labelled(msgspec.json.decode(text, type=_Line), tasks))
-            except (msgspec.MsgspecError, UnicodeDecodeError, ConfigError) as error:
-                raise ConfigError(f"{path}:{number}: {error}; a line has {', '.join(_Line.__struct_fields__)}") from error
-    if not found:
-        raise ConfigError(f"`{path}` has no lines; each is one JSON object with a task, what the agent says, and labels")
-    return found
+    return read_labelled(path, _Line, lambda line: _labelled(line, tasks), with_what="a task, what the agent says, and labels")
 
 
 def _labelled(line: _Line, tasks: set[str]) -> Conversation:

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from sandlot.calibrate.label_file import read_labelled
 from sandlot.env.environment import Environment
 from sandlot.env.grading import load_evidence, rubric_for
 from sandlot.env.load import load
@@ -46,20 +47,7 @@ class _Line(msgspec.Struct, forbid_unknown_fields=True):
 
 def labelled_items(path: Path, checks: dict[str, JudgeCheck]) -> list[Item]:
     """The items of a JSONL file; a line that brings no question of its own names one of `checks`."""
-    items: list[Item] = []
-    try:
-        lines = path.read_bytes().splitlines()
-    except OSError as error:
-        raise ConfigError(f"no file of labels `{path}`: {error.strerror or error}") from error
-    for number, line in enumerate(lines, 1):
-        if line.strip():
-            try:
-                items.append(_item(msgspec.json.decode(line, type=_Line), checks))
-            except (msgspec.MsgspecError, UnicodeDecodeError, ConfigError) as error:
-                raise ConfigError(f"{path}:{number}: {error}; a line has {', '.join(_Line.__struct_fields__)}") from error
-    if not items:
-        raise ConfigError(f"`{path}` has no lines; each is one JSON object with a view, a question or check, and labels")
-    return items
+    return read_labelled(path, _Line, lambda line: _item(line, checks), with_what="a view, a question or check, and labels")
 
 
 def _item(line: _Line, checks: dict[str, JudgeCheck]) -> Item:

@@ -1,7 +1,7 @@
 """Measuring a judge with a person watching, and the figures as a person reads them: each with its interval and its gate."""
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -41,10 +41,12 @@ class Judging:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """A judge that was measured."""
+    """Something that was measured and held to gates: a judge, or who plays a user."""
 
-    quality: Quality
+    quality: msgspec.Struct
     gates: tuple[Gate, ...]
+    show: Callable[[], None]
+    """Prints the result for a person."""
 
     @property
     def machine(self) -> Any:
@@ -53,12 +55,8 @@ class Finished:
 
     @property
     def exit_code(self) -> int:
-        """0 fine, 1 a gate was failed, 3 too little was labelled."""
+        """0 fine, 1 a gate was failed, 3 too little is known."""
         return {Standing.PASS: 0, Standing.FAIL: 1, Standing.UNCALIBRATED: 3}[standing_of(self.gates)]
-
-    def show(self) -> None:
-        """The result for a person."""
-        print_quality(self.quality, self.gates)
 
 
 def judge_watched(judging: Judging, *, runs: Path, quiet: bool) -> Finished:
@@ -66,7 +64,8 @@ def judge_watched(judging: Judging, *, runs: Path, quiet: bool) -> Finished:
     console = Console(stderr=True, quiet=quiet, highlight=False, soft_wrap=True)
     with authors_on_stderr():
         quality = anyio.run(functools.partial(_measured, judging, runs, console))
-    return Finished(quality, gated(quality, judging.gates))
+    gates = gated(quality, judging.gates)
+    return Finished(quality, gates, functools.partial(print_quality, quality, gates))
 
 
 async def _measured(judging: Judging, runs: Path, console: Console) -> Quality:

@@ -3,10 +3,8 @@
 import functools
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import anyio
-import msgspec
 from rich.console import Console
 from rich.markup import escape
 
@@ -14,7 +12,7 @@ from sandlot.calibrate.conversations import conversations_of, labelled_conversat
 from sandlot.calibrate.gates import Gate, Standing, standing_of
 from sandlot.calibrate.simulator import SimulatorQuality, Subject, measure_user
 from sandlot.calibrate.simulator_gates import SimulatorGates, simulator_gates
-from sandlot.cli.measuring import STYLES, people_lines, percent, print_gates
+from sandlot.cli.measuring import STYLES, Finished, people_lines, percent, print_gates
 from sandlot.cli.options import authors_on_stderr
 from sandlot.cli.summary import plain
 from sandlot.env.load import load
@@ -41,28 +39,6 @@ class Simulating:
     gates: SimulatorGates
 
 
-@dataclass(frozen=True, slots=True)
-class Finished:
-    """A user that was measured."""
-
-    quality: SimulatorQuality
-    gates: tuple[Gate, ...]
-
-    @property
-    def machine(self) -> Any:
-        """The object `--json` prints."""
-        return {**msgspec.to_builtins(self.quality), "gates": msgspec.to_builtins(self.gates), "verdict": standing_of(self.gates)}
-
-    @property
-    def exit_code(self) -> int:
-        """0 fine, 1 a gate was failed, 3 too little is known."""
-        return {Standing.PASS: 0, Standing.FAIL: 1, Standing.UNCALIBRATED: 3}[standing_of(self.gates)]
-
-    def show(self) -> None:
-        """The result for a person."""
-        print_simulator(self.quality, self.gates)
-
-
 def simulate_watched(simulating: Simulating, *, quiet: bool) -> Finished:
     """Hold every conversation, saying on stderr what goes on."""
     if simulating.most < 1:
@@ -70,7 +46,8 @@ def simulate_watched(simulating: Simulating, *, quiet: bool) -> Finished:
     console = Console(stderr=True, quiet=quiet, highlight=False, soft_wrap=True)
     with authors_on_stderr():
         quality = anyio.run(functools.partial(_measured, simulating, console))
-    return Finished(quality, simulator_gates(quality, simulating.gates))
+    gates = simulator_gates(quality, simulating.gates)
+    return Finished(quality, gates, functools.partial(print_simulator, quality, gates))
 
 
 async def _measured(simulating: Simulating, console: Console) -> SimulatorQuality:

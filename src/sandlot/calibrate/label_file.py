@@ -1,0 +1,30 @@
+"""A file of labels: a JSON object a line, each read into one thing that people said something of."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from sandlot.errors import ConfigError
+
+Line = TypeVar("Line", bound=msgspec.Struct)
+Made = TypeVar("Made")
+
+
+def read_labelled(path: Path, kind: type[Line], make: Callable[[Line], Made], *, with_what: str) -> list[Made]:
+    """What `make` makes of every line; a line it refuses is named, and a file without any is refused."""
+    found: list[Made] = []
+    try:
+        lines = path.read_bytes().splitlines()
+    except OSError as error:
+        raise ConfigError(f"no file of labels `{path}`: {error.strerror or error}") from error
+    for number, text in enumerate(lines, 1):
+        if text.strip():
+            try:
+                found.append(make(msgspec.json.decode(text, type=kind)))
+            except (msgspec.MsgspecError, UnicodeDecodeError, ConfigError) as error:
+                raise ConfigError(f"{path}:{number}: {error}; a line has {', '.join(kind.__struct_fields__)}") from error
+    if not found:
+        raise ConfigError(f"`{path}` has no lines; each is one JSON object with {with_what}")
+    return found
