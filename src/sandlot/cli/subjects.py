@@ -1,9 +1,10 @@
 """What `sandlot audit` is to judge: an environment, a plain grader, or a Gymnasium environment, as the command line names it."""
 
 import shlex
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -63,7 +64,7 @@ class Words:
 
 
 class Named(Protocol):
-    """One of the three."""
+    """An environment, or what others wrote."""
 
     @property
     def spoken(self) -> str:
@@ -110,35 +111,12 @@ class NamedEnvironment:
 
 
 @dataclass(frozen=True, slots=True)
-class NamedGrader:
-    """A plain Python grader."""
+class NamedForeign:
+    """What others wrote, a plain grader or a Gymnasium environment, in its sandbox."""
 
-    config: GraderConfig
     spoken: str
-    without_sandbox: bool
+    opened: Callable[[], AbstractAsyncContextManager[Subject]]
     declarations: Path | None = None
-
-    @asynccontextmanager
-    async def opened(self) -> AsyncGenerator[Subject]:
-        """In its sandbox."""
-        async with open_grader(self.config, without_sandbox=self.without_sandbox) as subject:
-            yield subject
-
-
-@dataclass(frozen=True, slots=True)
-class NamedGym:
-    """A Gymnasium environment."""
-
-    config: GymConfig
-    spoken: str
-    without_sandbox: bool
-    declarations: Path | None = None
-
-    @asynccontextmanager
-    async def opened(self) -> AsyncGenerator[Subject]:
-        """In its sandbox."""
-        async with open_gym(self.config, without_sandbox=self.without_sandbox) as subject:
-            yield subject
 
 
 def named(words: Words, *, judge: str | None = None, sandbox: str = "native", patience_s: float = 60.0) -> Named:
@@ -151,12 +129,15 @@ def named(words: Words, *, judge: str | None = None, sandbox: str = "native", pa
     if words.env is not None:
         _only((), words, f"`{words.env}` is an environment")
         return NamedEnvironment(words.env, judge, sandbox, patience_s)
+    trusted = words.without_sandbox
     if words.grader is not None:
         _only(GRADER, words, f"`{words.grader}` is a grader")
-        return NamedGrader(_grader(words.grader, words), words.spoken("--grader", words.grader), words.without_sandbox)
+        grader = _grader(words.grader, words)
+        return NamedForeign(words.spoken("--grader", words.grader), partial(open_grader, grader, without_sandbox=trusted))
     assert words.gym is not None
     _only(GYM, words, f"`{words.gym}` is a Gymnasium environment")
-    return NamedGym(_gym(words.gym, words), words.spoken("--gym", words.gym), words.without_sandbox)
+    gym = _gym(words.gym, words)
+    return NamedForeign(words.spoken("--gym", words.gym), partial(open_gym, gym, without_sandbox=trusted))
 
 
 def _only(allowed: tuple[str, ...], words: Words, what: str) -> None:
