@@ -53,9 +53,9 @@ def reseed(conditions: Conditions, place: int) -> None:
     if conditions.random_seed is None:
         return
     random.seed(conditions.random_seed + place)
-    numpy = sys.modules.get("numpy")
-    if numpy is not None:
-        numpy.random.seed((conditions.random_seed + place) % 2**32)
+    seed = getattr(sys.modules.get("numpy.random"), "seed", None)  # absent while another thread is still importing numpy
+    if seed is not None:
+        seed((conditions.random_seed + place) % 2**32)
 
 
 def _move_clock(shift_s: float) -> None:
