@@ -323,6 +323,8 @@ class Sampled(msgspec.Struct, frozen=True, kw_only=True):
     """`stop` (a stop token or text) or `length`."""
     cached: int = 0
     """Tokens of the prompt that were found in the prefix tree."""
+    dtype: str | None = None
+    """The number type the model computed in, such as `float32`; None where the engine does not tell."""
 
 
 class TokenModel(Protocol):

@@ -156,6 +156,8 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     stop: str | None = None
     """Why sampling stopped: `stop`, `length`, `calls`, `refusal`."""
     model: str | None = None
+    dtype: str | None = None
+    """The number type the model computed in, such as `float32`; None where its engine does not tell."""
     start_s: float = 0.0
     """Seconds after the rollout began."""
     seconds: float = 0.0

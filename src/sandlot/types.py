@@ -50,6 +50,14 @@ class Role(StrEnum):
     TOOL = "tool"
 
 
+class Dtype(StrEnum):
+    """Number types that a model of ours computes in."""
+
+    FLOAT32 = "float32"
+    BFLOAT16 = "bfloat16"
+    FLOAT16 = "float16"
+
+
 def digest(data: bytes) -> str:
     """The name of some bytes: SHA-256 in hex. Equal digests mean equal bytes, everywhere in a run."""
     return hashlib.sha256(data).hexdigest()

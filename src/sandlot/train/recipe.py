@@ -16,6 +16,7 @@ from sandlot.trace import Trace
 from sandlot.train.algorithms import Algorithm, PolicyGradient, Ppo
 from sandlot.train.trainer import Optimisation
 from sandlot.train.variants import Variant
+from sandlot.types import Dtype
 from sandlot.wiring.parts import AgentConfig, ModelConfig
 
 
@@ -82,6 +83,9 @@ class Recipe:
     """CPU threads for sampling and learning; None leaves it to torch."""
     seed: int = 0
     device: str = "cpu"
+    dtype: Dtype = Dtype.FLOAT32
+    """The number type of the weights that sample here; those that learn are always float32. In another type the two differ by
+    rounding, which the KL shows."""
     tracker: str | None = None
     """Where figures go besides the run's folder: `tensorboard`, `mlflow`, `wandb` (offline), or one that a package brings."""
     curriculum: tuple[str, ...] | str | Path = ()
