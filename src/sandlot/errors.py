@@ -5,6 +5,7 @@
       AuthorError     the environment author's code raised         Failed(environment)
       ToolError       shown to the agent as an observation         never past the session
       SandboxError    infrastructure: retry elsewhere              Failed(sandbox)
+        SandboxOutOfMemory  process 1 was killed for memory        what the agent did: its end, not infrastructure
       ModelError      provider or engine: retry by status          Failed(model)
       GradeError      a check or judge broke: no reward            Failed(grader)
       HarnessError    the loop itself broke                        Failed(harness)
@@ -53,6 +54,17 @@ class SandboxError(SandlotError):
     """The sandbox could not be opened, reached or closed."""
 
     side = Side.SANDBOX
+
+
+class SandboxOutOfMemory(SandboxError):  # noqa: N818 - names what happened
+    """The sandbox reached its memory limit and the kernel killed process 1, so every process in it has ended.
+
+    What runs inside filled the memory, so this is not a fault of the infrastructure. `Files.freeze` still works afterwards on a
+    backend that keeps the files (`native` does): the snapshot holds what was written before.
+    """
+
+    def __init__(self, message: str, *, kind: str = "memory") -> None:
+        super().__init__(message, kind=kind)
 
 
 class ModelError(SandlotError):
