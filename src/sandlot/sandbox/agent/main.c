@@ -22,6 +22,9 @@ static const char *give_up_power(void)
         return "give up new privileges";
     if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0))
         return "close its memory to others";
+    const char *failed = guard_core_limit();
+    if (failed)
+        return failed;
     filter_prepare();
     return filter_install();
 }

@@ -97,6 +97,7 @@ static const char *open_view(const struct spec *spec, struct root_view *view)
 {
     view->num_trees = spec->num_trees;
     view->open_files = spec->open_files;
+    view->count_sockets = spec->data_bytes != 0;
     for (int i = 0; i < spec->num_trees; i++) {
         const struct tree *tree = &spec->trees[i];
         char upper[16];
@@ -130,7 +131,7 @@ static const char *mount_devices(const struct identity *identity)
 }
 
 /* Most of these are already out of reach, because the sandbox's root is nobody to them. Hiding them also holds where that fails. */
-static const char *mount_proc(void)
+static const char *mount_proc(struct root_view *view)
 {
     if (!is_folder("/m/proc"))
         return "find a real /proc in the image";
@@ -146,6 +147,9 @@ static const char *mount_proc(void)
     int fd = open("/m/proc/sys/kernel/shm_rmid_forced", O_WRONLY | O_CLOEXEC);
     if (fd < 0 || write(fd, "1", 1) != 1 || close(fd))
         return "tie shared memory to its processes";
+    view->settings = (int)syscall(SYS_open_tree, AT_FDCWD, "/m/proc/sys", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+    if (view->settings < 0)
+        return "hold /proc/sys";
     for (size_t i = 0; i < sizeof READ_ONLY / sizeof *READ_ONLY; i++)
         if (remount_read_only(READ_ONLY[i]))
             return "make /proc/sys read-only";
@@ -162,7 +166,7 @@ const char *root_enter(const struct spec *spec, const struct identity *identity,
     if (!failed)
         failed = open_view(spec, view);
     if (!failed)
-        failed = mount_proc();
+        failed = mount_proc(view);
     if (!failed)
         failed = mount_devices(identity);
     if (failed)

@@ -187,12 +187,13 @@ static void become_sandbox(const struct spec *spec, int slot, int socket)
     if (!failed)
         failed = root_enter(spec, &zygote.identity, &view);
     if (!failed)
-        failed = confine(spec, 4);
+        failed = confine(spec, &view, 4);
     if (failed) {
         send_failed(3, failed);
         _exit(1);
     }
     close(4);
+    close(view.settings);
     agent_run(3, 3, &view, true);
 }
 
@@ -341,6 +342,8 @@ int zygote_run(int control)
         files.rlim_cur = files.rlim_max;
         setrlimit(RLIMIT_NOFILE, &files);
     }
+    struct rlimit core = {1, 1}; /* see confine.c; here it can still be raised from 0 */
+    setrlimit(RLIMIT_CORE, &core);
     zygote.signals = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
     struct pollfd wanted[2] = {{.fd = control, .events = POLLIN}, {.fd = zygote.signals, .events = POLLIN}};
     for (;;) {
