@@ -3,10 +3,13 @@
 Each is sized so that a sandbox without the limit would take too much, but nothing the machine notices.
 """
 
+from contextlib import AsyncExitStack, suppress
+
 import anyio
 import pytest
 
 from native_sandboxes import KINDS, backend_of, py, sh
+from sandlot.errors import SandboxOutOfMemory
 from sandlot.sandbox.quota import Quota
 
 MIB = 1 << 20
@@ -84,3 +87,80 @@ async def test_a_crash_inside_starts_no_core_handler_of_the_host(backend):
         assert (await py(sandbox, script)).stdout == "(1, 1)\n"
         done = await sh(sandbox, "ulimit -c 0; prlimit --pid $$ --core=0; grep core /proc/self/limits")
         assert done.stdout.split() == ["Max", "core", "file", "size", "1", "1", "bytes"]
+
+
+# -- memory ------------------------------------------------------------------------------------------------------------
+
+TINY = """
+import os, signal, subprocess
+open("/tmp/tiny.c", "w").write("void _start(void) { for (;;); }")
+subprocess.run(["cc", "-nostdlib", "-static", "-o", "/tmp/tiny", "/tmp/tiny.c"], check=True)
+while True:
+    fd = os.memfd_create("held", 0)
+    for _ in range(64):
+        os.write(fd, bytes(128 << 10))
+    os.kill(subprocess.Popen(["/tmp/tiny"], pass_fds=[fd]).pid, signal.SIGSTOP)
+    os.close(fd)
+"""
+
+FILES = """
+import os
+os.mkdir("/many")
+os.chdir("/many")
+open("first", "w").write("kept")
+name = "x" * 240
+while True:
+    os.close(os.open(name + os.urandom(5).hex(), os.O_CREAT))
+"""
+
+
+async def test_memory_held_by_tiny_processes_does_not_end_process_1():
+    """Each holds 8 MiB that no size of a process shows, so process 1 is by far the largest."""
+    async with backend_of("root", quota=QUOTA) as backend, backend.open("host") as sandbox:
+        assert (await py(sandbox, TINY)).code == -9
+        await sandbox.write("/large", bytes(16 * MIB))
+        assert (await sh(sandbox, "echo alive")).stdout == "alive\n"
+
+
+async def test_a_process_cannot_ask_to_be_killed_later_than_others(backend):
+    script = "cd /proc/self; echo -1 > oom_score_adj; echo 0 > oom_score_adj; cat oom_score_adj /proc/1/oom_score_adj"
+    async with backend.open("host") as sandbox:
+        own, first = map(int, (await sh(sandbox, script)).stdout.split())
+        assert own >= min(first + 200, 1000)
+
+
+async def test_files_that_fill_the_memory_end_the_sandbox_and_are_still_read():
+    quota = Quota(memory_bytes=48 * MIB, disk_bytes=8 * MIB)
+    async with backend_of("root", quota=quota) as backend, backend.open("host") as sandbox:
+        with suppress(SandboxOutOfMemory):
+            while (await py(sandbox, FILES)).code:
+                await sandbox.list("/many")
+        with pytest.raises(SandboxOutOfMemory, match="used up its memory"):
+            await sandbox.read("/etc/hosts")
+        snapshot = await sandbox.freeze()
+        assert len(await snapshot.list()) > 1000
+        assert await snapshot.read("/many/first") == b"kept"
+
+
+async def test_the_next_sandbox_has_all_of_its_memory():
+    """What the first one wrote stays charged to its cgroup while a fork stands on it."""
+    quota = Quota(memory_bytes=128 * MIB, disk_bytes=64 * MIB)
+    async with backend_of("root", quota=quota) as backend, AsyncExitStack() as stack:
+        async with backend.open("host") as first:
+            await first.write("/large", bytes(60 * MIB))
+            await stack.enter_async_context((await first.freeze()).fork())
+        await backend.settle(1)
+        async with backend.open("host") as second:
+            done = await py(second, "x = bytearray(90 << 20); print(len(x))")
+            assert (done.code, done.stdout) == (0, f"{90 * MIB}\n")
+
+
+async def test_semaphores_and_messages_do_not_fill_the_memory(backend):
+    script = (
+        "import ctypes\nlibc = ctypes.CDLL(None)\nmade = [0, 0]\n"
+        "while made[0] < 1000 and libc.semget(0, 250, 0o1600) >= 0: made[0] += 1\n"
+        "while made[1] < 1000 and libc.msgget(0, 0o1600) >= 0: made[1] += 1\n"
+        "print(*made, libc.semget(0, 32000, 0o1600))"
+    )
+    async with backend.open("host") as sandbox:
+        assert (await py(sandbox, script)).stdout == "128 128 -1\n"

@@ -182,6 +182,30 @@ static void refuse(uint32_t id, const char *what, const char *name)
     frame_end(&agent.out, mark);
 }
 
+#define OOM_COMMAND 200 /* a fifth of the memory limit, which process 1 never has */
+
+/* When memory runs out the kernel kills the process with the highest score: its size and this number. Commands get a higher one
+ * than process 1, so they are killed first, however small they are. A command inherits what process 1 has at the fork; it cannot
+ * lower it, because /proc is read-only. */
+static void set_oom_score(int value)
+{
+    char text[16];
+    int length = snprintf(text, sizeof text, "%d", value > 1000 ? 1000 : value);
+    if (agent.view->oom_score >= 0 && pwrite(agent.view->oom_score, text, (size_t)length, 0) != length)
+        _exit(73);
+}
+
+static pid_t fork_command(void)
+{
+    set_oom_score(agent.view->oom_base + OOM_COMMAND);
+    pid_t pid = fork();
+    int error = errno;
+    if (pid)
+        set_oom_score(agent.view->oom_base);
+    errno = error;
+    return pid;
+}
+
 static void take_guard(const int pair[2], bool started)
 {
     if (pair[0] < 0)
@@ -202,7 +226,7 @@ static void start(uint32_t id, const struct command *command)
     int guard[2] = {-1, -1};
     bool ready = !agent.view->count_sockets || !socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, guard);
     if (ready && open_streams(channel, command->flags & WITH_TERMINAL, child))
-        pid = fork();
+        pid = fork_command();
     if (pid == 0)
         become_command(command, child, guard[1]);
     int error = errno;

@@ -32,6 +32,7 @@ struct cgroup_write {
 
 /* Everything about one sandbox that the host decides. */
 struct spec {
+    uint64_t number; /* by which the host asks about it later */
     char *hostname;
     uint64_t disk_bytes, inodes, data_bytes;
     uint32_t open_files, pids;
@@ -59,6 +60,8 @@ struct root_view {
     uint32_t open_files; /* what a command may open; the agent itself needs more to walk deep folders. 0: as it is */
     int upper_mount; /* a detached mount of the uppers, handed to the host so that others can be stacked on it */
     int settings;    /* a detached, writable mount of /proc/sys; closed before the first command */
+    int oom_score;   /* this process's own oom_score_adj, to be written; -1: none */
+    int oom_base;    /* what it holds */
     bool count_sockets; /* no memory cgroup: the sockets of all commands are counted instead (guard.c) */
 };
 
