@@ -16,7 +16,7 @@ import anyio
 import anyio.to_thread
 from anyio.abc import TaskGroup
 
-from sandlot.errors import ConfigError, SandboxError, unwrapped
+from sandlot.errors import ConfigError, SandboxError, SandboxOutOfMemory, unwrapped
 from sandlot.limits import Limits
 from sandlot.sandbox.cgroup import CONTROLLERS, Cgroups, find_cgroups
 from sandlot.sandbox.images.image import Image
@@ -96,9 +96,11 @@ class NativeSandbox:
         async with self._changing:
             if self._machine is None:
                 return NativeSnapshot(self._frozen[-1], self._backend.fork)
-            machine = self._machine
-            await machine.kill_all(freeze=True)
-            frozen = Frozen(machine, self._trees, self._backend.zygote)
+            frozen = Frozen(self._machine, self._trees, self._backend.zygote, self._backend.start)
+            try:
+                await self._machine.kill_all(freeze=True)
+            except SandboxOutOfMemory:  # every process has ended, and the files are still there
+                await frozen.replace_reader()
             self._frozen.append(frozen)
             self._own.append(frozen)
             self._machine = None
