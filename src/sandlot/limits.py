@@ -26,6 +26,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """One tool call. Overrunning it is told to the agent."""
     tool_output_chars: int = 16_000
     """What the agent sees of one result; the middle is cut with a marker, the whole is kept as an artifact."""
+    rollout_output_bytes: int = 64 * 2**20
+    """All tool results of a rollout together, as far as they are kept. What is beyond is cut, and the agent is notified."""
     provision_s: float = 60.0
     """Opening the sandbox and the tools."""
     setup_s: float = 60.0
@@ -36,6 +38,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Closing everything again."""
     evidence_bytes: int = 64 * 2**20
     """What is stored of the files the agent left, in all."""
+    evidence_files: int = 20_000
+    """Paths recorded of what the agent left, beside those that setup left. Those nearest to the root come first."""
 
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:

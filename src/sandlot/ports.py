@@ -399,11 +399,15 @@ class Evidence(Protocol):
         ...
 
     def list(self, folder: str = "/") -> Sequence[str]:
-        """Paths below a folder."""
+        """Paths of the files below a folder."""
         ...
 
     def exists(self, path: str) -> bool:
-        """True if the file is there, kept or not."""
+        """True if there is a regular file, kept or not. A folder or a link is none."""
+        ...
+
+    def kind(self, path: str) -> str | None:
+        """What is at a path: `file`, `folder`, `link`, `other`, or None for nothing. Below a link there is `link` too."""
         ...
 
     def diff(self) -> Mapping[str, tuple[FileRecord | None, FileRecord | None]]:

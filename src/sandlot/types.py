@@ -19,6 +19,7 @@ class End(StrEnum):
     TURN_LIMIT = "turn_limit"  # the task's own budgets: what was left behind is graded like any other end
     TOKEN_LIMIT = "token_limit"  # noqa: S105 - a limit, not a secret
     TIME_LIMIT = "time_limit"
+    MEMORY_LIMIT = "memory_limit"  # the agent filled its sandbox's memory until every process in it was killed
     BREACH = "breach"  # a declared constraint was broken whose consequence is to end
     REFUSED = "refused"
     CUT = "cut"  # something failed: the outcome says what, and there is no reward
