@@ -155,10 +155,21 @@ class Backend(Protocol):
 
 
 class Completed(msgspec.Struct, frozen=True, kw_only=True):
-    """A command that has ended."""
+    """What `world.exec` returns: a command that has ended.
+
+    ```python
+    from sandlot.sandboxes import Completed
+
+    done = Completed(code=0, stdout="42", stderr="")
+    assert done.code == 0
+    ```
+    """
 
     code: int
+    """The exit code; 0 for success."""
     stdout: str
+    """What it printed."""
     stderr: str
+    """What it printed to stderr."""
     dropped: int = 0
-    """Bytes of output beyond the limit, thrown away."""
+    """Bytes of output above the limit that were not kept."""

@@ -24,6 +24,8 @@ FORMAT = 1
 PROBES_AT_ONCE = 2
 ALONE = frozenset({Layer.DIFFERENTIAL})
 """Layers whose probes take turns: rollouts of another probe, in another process, would be a condition nobody asked for."""
+PLAYED = frozenset({Layer.GRADER, Layer.SCRIPTED, Layer.DIFFERENTIAL})
+"""Layers that take trials."""
 PROBE_S = 900.0
 """A probe that takes longer has failed."""
 
@@ -120,6 +122,7 @@ async def examine(case: Case, probes: Sequence[Probe], wanted: Wanted, watch: Wa
     """Every wanted probe, a few at a time, layer by layer."""
     layers: list[LayerReport] = []
     findings: list[Finding] = []
+    unplayable: str | None = None
     for layer in Layer:
         if layer in wanted.layers and layer in case.description.inapplicable:
             why = case.description.inapplicable[layer]
@@ -131,6 +134,9 @@ async def examine(case: Case, probes: Sequence[Probe], wanted: Wanted, watch: Wa
             layers.append(LayerReport(layer=layer, state=State.NOT_ASKED, why=why))
             continue
         obstacle = _obstacle(case, layer)
+        if not obstacle and layer in PLAYED:
+            unplayable = await case.obstacle() or "" if unplayable is None else unplayable
+            obstacle = unplayable
         if obstacle:
             layers.append(LayerReport(layer=layer, state=State.COULD_NOT_RUN, why=obstacle))
             continue
@@ -184,8 +190,10 @@ def _obstacle(case: Case, layer: Layer) -> str:
     about = case.description
     if layer is Layer.STATIC:
         return "" if about.kind == "environment" or about.sources else "its text lies nowhere that modules are looked for"
+    if about.needs_user and case.user is None:
+        return "a model has to play its user (`@env.persona`); name one with `--user MODEL`, such as `--user scripted:persona`"
     if about.needs_judge and case.judge is None:
-        return "its rubric has judge checks, and without a judge nothing is graded; give one with `--judge`"
+        return "its rubric has judge checks, and without a judge nothing is graded; give one with `--judge MODEL`"
     if layer in MANDATORY and not about.has_golden and about.kind != "gymnasium":  # whose probes need none, but for one
         return "it has no golden solution, so nothing shows that it can be solved; write one with `@env.solution`"
     return ""

@@ -42,6 +42,8 @@ class Given:
     tasks: tuple[str, ...] = ()
     """Only these, by id."""
     judge: str | None = None
+    user: str | None = None
+    """The model that plays the user."""
     reference: Path | None = None
     manifest: Path | None = None
     rollouts: Path | None = None
@@ -64,12 +66,15 @@ async def _audited(subject: Subject, given: Given, watch: Watch) -> Audit:
     waivers = read_waivers(given.declarations)
     started, begun = time.time(), time.monotonic()
     about = await subject.describe()
+    if given.user is not None and not about.has_persona:
+        raise ConfigError(f"`{about.name}` has no user for a model to play; leave `--user` out, or mark one with `@env.persona`")
     case = Case(
         subject=subject,
         description=about,
         tasks=_tasks(about, given),
         seed=given.seed,
         judge=given.judge,
+        user=given.user,
         reference=given.reference,
         manifest=given.manifest,
         rollouts=given.rollouts,

@@ -19,7 +19,7 @@ from sandlot.audit.subject import PLAIN, Conditions, Description, Lost, Request,
 from sandlot.audit.worker import HEADER, Begun, Described, Done, Job, Note, Refused
 from sandlot.audit.workers import Nursery, Worker, new_worker, open_nursery
 from sandlot.clock import SYSTEM_CLOCK
-from sandlot.errors import ConfigError, SandlotError
+from sandlot.errors import ConfigError
 
 PATIENCE_S = 60.0
 """A trial that shows no sign of life for this long is lost."""
@@ -43,6 +43,8 @@ class EnvironmentSubject:
 
     env: str
     judge: str | None = None
+    user: str | None = None
+    """The model that plays the user; None for the author's replies."""
     sandbox: str = "native"
     patience_s: float = PATIENCE_S
     processes: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(os.cpu_count() or 2))
@@ -61,7 +63,7 @@ class EnvironmentSubject:
     async def describe(self) -> Description:
         """Load it in a worker, and be told what it is."""
         async with self.processes:
-            working = _Working(Job(env=self.env, judge=self.judge, sandbox=self.sandbox), self.patience_s)
+            working = _Working(Job(env=self.env, judge=self.judge, user=self.user, sandbox=self.sandbox), self.patience_s)
             await working.run(self._nursery)
         if working.description is None:
             raise ConfigError(f"environment `{self.env}` could not be loaded: {working.why()}")
@@ -85,6 +87,7 @@ class EnvironmentSubject:
                 requests=tuple(requests[place] for place in left),
                 conditions=conditions,
                 judge=self.judge,
+                user=self.user,
                 sandbox=self.sandbox,
             )
             async with self.processes:
@@ -146,7 +149,7 @@ class _Working:
                 await self._converse(worker)
                 group.cancel_scope.cancel()
         if self._refused is not None:
-            raise refusal(self._refused)
+            raise ConfigError(self._refused.message)
 
     async def _converse(self, worker: Worker) -> None:
         try:
@@ -196,8 +199,3 @@ class _Working:
         if self.fate == "hung":
             return f"nothing came back for {self._patience_s:g} s" + (f"; it said: {said}" if said else "")
         return said or "its process ended"
-
-
-def refusal(refused: Refused) -> SandlotError:
-    """What a worker refused, as the error it was there."""
-    return ConfigError(refused.message)

@@ -153,6 +153,8 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True):
     """Take them in an order drawn from this seed."""
     alone: bool = False
     """A process of its own for every trial."""
+    user: str | None = None
+    """The model that plays the user, instead of the one the audit was given."""
     limits: Json = {}
     """Overrides of every task's limits."""
     fault: str | None = None
@@ -200,7 +202,11 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
     limits: Limits = Limits()
     has_golden: bool = False
     has_user: bool = False
-    """The environment answers plain messages."""
+    """Plain messages are answered: by the author's replies, or by a persona that a model plays."""
+    has_persona: bool = False
+    """A model can play the user."""
+    needs_user: bool = False
+    """Only a model can: there is a persona, and no reply function of the author's."""
     adversaries: tuple[str, ...] = ()
     """The author's own, who must stay at the floor."""
     controls: tuple[str, ...] = ()

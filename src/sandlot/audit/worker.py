@@ -11,6 +11,8 @@ import struct
 import sys
 import time
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from dataclasses import dataclass
 from typing import BinaryIO
 
 import anyio
@@ -22,18 +24,20 @@ from sandlot.audit.subject import Conditions, Description, Play, Regrade, Reques
 from sandlot.env.environment import Environment
 from sandlot.env.load import load
 from sandlot.env.taskset import tasks_of
-from sandlot.errors import ConfigError, SandlotError
+from sandlot.errors import ConfigError, SandlotError, unwrapped
 from sandlot.harness.tool_loop import ToolLoop
 from sandlot.model.agent import Solution
 from sandlot.model.player import Moment, Move, Player
 from sandlot.model.scripted import PLAYS, ScriptedPolicies
-from sandlot.ports import Policy
+from sandlot.persona import Persona
+from sandlot.ports import Policy, User, Users
 from sandlot.rollout import grade_trace, recorded, run_rollout
 from sandlot.store.blobs import MemoryBlobs
 from sandlot.task import Task
 from sandlot.trace import Failed, Scored, Text, ToolCall, Trace
-from sandlot.types import Side
-from sandlot.wiring.parts import Grading, Parts, judge_config, open_grading
+from sandlot.types import Side, derive_seed
+from sandlot.wiring.models import open_users
+from sandlot.wiring.parts import Grading, ModelConfig, Parts, judge_config, open_grading, user_config
 
 MEMORY_BYTES = 8 * 2**30
 """Address space of a worker: a grader that allocates without end meets this, not the machine's last page."""
@@ -53,6 +57,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     """None: only describe it."""
     conditions: Conditions = Conditions()
     judge: str | None = None
+    user: str | None = None
     sandbox: str = "native"
 
 
@@ -79,7 +84,6 @@ class Refused(msgspec.Struct, frozen=True, tag="refused"):
     """The environment cannot be loaded, or its parts not opened."""
 
     message: str
-    kind: str = "config"
 
 
 Note = Begun | Done | Described | Refused
@@ -97,14 +101,17 @@ def main() -> None:
         _write(out, what)
 
     try:
-        surround(job.conditions, job.judge)
+        surround(job.conditions, [spec for spec in (job.judge, job.user) if spec])
         env = load(job.env)
         if not job.requests:
             note(Described(describe(env)))
         else:
             anyio.run(_take_all, env, job, note)
-    except SandlotError as error:
-        note(Refused(str(error), error.kind))
+    except (SandlotError, ExceptionGroup) as error:
+        cause = unwrapped(error)
+        if not isinstance(cause, SandlotError):
+            raise
+        note(Refused(str(cause)))
     out.flush()
     os._exit(0)  # no thread that author code left behind may keep it alive
 
@@ -125,15 +132,18 @@ async def _take_all(env: Environment, job: Job, note: Callable[[Note], None]) ->
     places = anyio.CapacityLimiter(conditions.at_once)
     async with (
         open_grading(env, judge=judge_config(job.judge), sandbox=job.sandbox, pool=min(conditions.at_once, SANDBOXES)) as opened,
+        AsyncExitStack() as stack,
         anyio.create_task_group() as group,
     ):
         grading = Grading(env=env, judge=broken_judge(opened.judge, conditions.fault), backend=opened.backend)
+        user = conditions.user or job.user
+        users = await stack.enter_async_context(open_users(_calm(user), env)) if user else None
 
         async def take(place: int) -> None:
             async with places:
                 reseed(conditions, place)
                 note(Begun(place))
-                note(Done(place, await taken(grading, tasks, job.requests[place], place)))
+                note(Done(place, await taken(grading, tasks, job.requests[place], place, users)))
 
         for place in order:
             if conditions.at_once == 1:
@@ -146,7 +156,29 @@ def _limited(task: Task, conditions: Conditions) -> Task:
     return msgspec.structs.replace(task, limits={**task.limits, **conditions.limits})
 
 
-async def taken(grading: Grading, tasks: dict[str, Task], request: Request, place: int) -> Trial:
+def _calm(spec: str) -> ModelConfig:
+    """The user's model at temperature 0: probes compare trials, and the same conversation must get the same replies."""
+    config = user_config(spec)
+    assert config is not None
+    return msgspec.structs.replace(config, sampling=msgspec.structs.replace(config.sampling, temperature=0.0))
+
+
+@dataclass(frozen=True, slots=True)
+class _SteadyUsers:
+    """`ports.Users` with one seed per task and trial seed: a trial's place in its batch must not change what the user says."""
+
+    users: Users
+    trial_seed: int
+
+    @property
+    def name(self) -> str:
+        return self.users.name
+
+    def user(self, persona: Persona, task: Task, seed: int, rollout: int = 0) -> AbstractAsyncContextManager[User]:  # noqa: ARG002 - both depend on the place
+        return self.users.user(persona, task, derive_seed("user", "audit", task.id, self.trial_seed))
+
+
+async def taken(grading: Grading, tasks: dict[str, Task], request: Request, place: int, users: Users | None = None) -> Trial:
     """One trial, whatever comes of it."""
     name = request.task if isinstance(request, Take) else request.trace.task
     if name not in tasks:
@@ -164,7 +196,8 @@ async def taken(grading: Grading, tasks: dict[str, Task], request: Request, plac
         )
     blobs = MemoryBlobs()
     policies = ScriptedPolicies(request.play.name, lambda _task, _seed: policy_for(grading.env, request.play, request.seed))
-    parts = Parts(grading=grading, policies=policies, harness=ToolLoop())
+    steady = _SteadyUsers(users, request.seed) if users is not None else None
+    parts = Parts(grading=grading, policies=policies, harness=ToolLoop(), users=steady)
     trace = await run_rollout(parts, tasks[name], run="audit", rollout=place, blobs=blobs)
     return Trial(
         trace=trace,
@@ -215,7 +248,7 @@ def policy_for(env: Environment, play: Play, seed: int) -> Solution | Policy:
     if env.parts.solution is not None:
         solutions["golden"] = env.parts.solution
     if play.name not in solutions:
-        raise ConfigError(f"nobody called `{play.name}` plays in `{env.name}`; there are: {', '.join(solutions)}")
+        raise ConfigError(f"unknown agent `{play.name}` in `{env.name}`; known: {', '.join(solutions)}")
     return solutions[play.name]
 
 

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from sandlot.audit.finding import Layer
-from sandlot.cli.options import RUNS, Json, Judge, Runs, run_path
+from sandlot.cli.options import RUNS, Json, Judge, Runs, User, run_path
 
 Option = typer.Option
 
@@ -117,6 +117,7 @@ def audit(
     probe: Probes = None,
     seed: Seed = 0,
     judge: Judge = None,
+    user: User = None,
     reference: Reference = None,
     manifest: Manifest = None,
     model: Model = None,
@@ -144,7 +145,7 @@ def audit(
     words = Words(env, grader, tasks, mapping, gym, tuple(gym_argument or ()), solution, seeds, steps, python, without_sandbox)
     asked = Asked(
         words=words, limit=limit, tasks=tuple(task or ()), layers=tuple(layer or ()), probes=tuple(probe or ()), seed=seed,
-        judge=judge, reference=reference, manifest=manifest, model=model,
+        judge=judge, user=user, reference=reference, manifest=manifest, model=model,
         reviewed=run_path(reviewed, runs) if reviewed else None, waivers=waivers, reports=tuple(report or ()),
         sandbox=sandbox, patience_s=patience, runs=runs,
     )  # fmt: skip

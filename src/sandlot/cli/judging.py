@@ -44,6 +44,7 @@ class Asked:
     probes: tuple[str, ...]
     seed: int
     judge: str | None
+    user: str | None
     reference: Path | None
     manifest: Path | None
     model: str | None
@@ -62,17 +63,20 @@ def audited(asked: Asked, *, quiet: bool) -> tuple[Audit, Path | None]:
         raise ConfigError(f"--limit is {asked.limit}; give 1 or more")
     if asked.model is not None and asked.words.env is None:
         raise ConfigError("--model plays in environments of Sandlot; what others wrote has none")
+    if asked.user is not None and asked.words.env is None:
+        raise ConfigError("--user plays the user of a Sandlot environment; a grader or a Gymnasium environment has none")
     if asked.waivers is not None and not asked.waivers.is_file():
         raise ConfigError(f"no file `{asked.waivers}` with waivers")
     for file in asked.reports:
         require_face(file)  # told before anything runs
-    what = named(asked.words, judge=asked.judge, sandbox=asked.sandbox, patience_s=asked.patience_s)
+    what = named(asked.words, judge=asked.judge, user=asked.user, sandbox=asked.sandbox, patience_s=asked.patience_s)
     given = Given(
         named=what.spoken,
         seed=asked.seed,
         most_tasks=asked.limit,
         tasks=asked.tasks,
         judge=asked.judge,
+        user=asked.user,
         reference=asked.reference,
         manifest=asked.manifest,
         reviewed=asked.reviewed,
@@ -99,8 +103,11 @@ async def _go(what: Named, asked: Asked, given: Given, watch: Watch) -> Audit:
     async with what.opened() as subject:
         if asked.model is not None and asked.words.env is not None:
             fingerprint = (await subject.describe()).fingerprint
-            place = asked.runs / FOLDER / "rollouts" / run_name(asked.words.env, asked.model, fingerprint)
-            taken = await take_rollouts(asked.words.env, asked.model, place, judge=asked.judge, sandbox=asked.sandbox)
+            player = f"{asked.model} {asked.user or ''}".strip()
+            place = asked.runs / FOLDER / "rollouts" / run_name(asked.words.env, player, fingerprint)
+            taken = await take_rollouts(
+                asked.words.env, asked.model, place, judge=asked.judge, user=asked.user, sandbox=asked.sandbox
+            )
             given = replace(given, rollouts=taken)
         return await run_audit(subject, given, watch)
 

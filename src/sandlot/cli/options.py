@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from sandlot.errors import ConfigError
-from sandlot.types import Split
+from sandlot.types import Dtype, Split
 
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON on stdout.")]
 Env = Annotated[
@@ -74,6 +74,10 @@ Tokenizer = Annotated[
     str | None, typer.Option("--tokenizer", metavar="FOLDER", help="Tokenizer and template of a `vllm:` or `sglang:` model.")
 ]
 KvGib = Annotated[float | None, typer.Option("--kv-gib", help="Memory for keys and values of a model served here.")]
+NumberType = Annotated[
+    Dtype | None,
+    typer.Option("--dtype", help="Number type of a model served here. [default: as stored, or float32 where that is faster]"),
+]
 Place = Annotated[Path | None, typer.Option("--run", help="The run directory. [default: found by what is run, below --runs]")]
 
 

@@ -17,6 +17,7 @@ from sandlot.audit.foreign.gym import GymConfig, open_gym, read_gym
 from sandlot.audit.subject import Subject
 from sandlot.errors import ConfigError
 from sandlot.types import Json
+from sandlot.wiring.parts import judge_config, user_config
 
 FOREIGN = ("--python", "--without-sandbox")
 GRADER = ("--tasks", "--map", *FOREIGN)
@@ -87,13 +88,16 @@ class NamedEnvironment:
 
     env: str
     judge: str | None
+    user: str | None
     sandbox: str
     patience_s: float
 
     @property
     def spoken(self) -> str:
-        """The path or name."""
-        return shlex.quote(self.env)
+        """The path or name, with the models that graded and answered; what is secret in their addresses is left out."""
+        models = {"--judge": judge_config(self.judge), "--user": user_config(self.user)}
+        options = [word for option, model in models.items() if model for word in (option, model.shown)]
+        return shlex.join([self.env, *options, *(["--sandbox", self.sandbox] if self.sandbox != "native" else [])])
 
     @property
     def declarations(self) -> Path | None:
@@ -107,7 +111,7 @@ class NamedEnvironment:
     @asynccontextmanager
     async def opened(self) -> AsyncGenerator[Subject]:
         """It starts a process for every batch of trials, and holds nothing meanwhile."""
-        yield EnvironmentSubject(self.env, judge=self.judge, sandbox=self.sandbox, patience_s=self.patience_s)
+        yield EnvironmentSubject(self.env, judge=self.judge, user=self.user, sandbox=self.sandbox, patience_s=self.patience_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +123,9 @@ class NamedForeign:
     declarations: Path | None = None
 
 
-def named(words: Words, *, judge: str | None = None, sandbox: str = "native", patience_s: float = 60.0) -> Named:
+def named(
+    words: Words, *, judge: str | None = None, user: str | None = None, sandbox: str = "native", patience_s: float = 60.0
+) -> Named:
     """What is meant; an option that is about something else is refused."""
     if sum(what is not None for what in (words.env, words.grader, words.gym)) != 1:
         raise ConfigError(
@@ -128,7 +134,7 @@ def named(words: Words, *, judge: str | None = None, sandbox: str = "native", pa
         )
     if words.env is not None:
         _only((), words, f"`{words.env}` is an environment")
-        return NamedEnvironment(words.env, judge, sandbox, patience_s)
+        return NamedEnvironment(words.env, judge, user, sandbox, patience_s)
     trusted = words.without_sandbox
     if words.grader is not None:
         _only(GRADER, words, f"`{words.grader}` is a grader")

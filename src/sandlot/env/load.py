@@ -29,7 +29,19 @@ class Found:
 
 
 def load(what: str | Path | Environment) -> Environment:
-    """The environment at a path or by its installed name."""
+    """Load an environment from a file, a folder, or by the name of an installed one. An `Environment` is checked and returned.
+
+    Loading runs the author's Python file on this machine, as an import does: load only what you trust.
+
+    - `what`: `add.py`, `environments/ledger`, or a name such as `ledger`. A path that exists wins over an installed name.
+
+    ```python
+    import sandlot
+
+    env = sandlot.load("environments/arithmetic")
+    assert env.name == "arithmetic"
+    ```
+    """
     if isinstance(what, Environment):
         return checked(what)
     path = Path(what)

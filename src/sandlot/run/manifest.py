@@ -10,6 +10,7 @@ from importlib.metadata import version
 import anyio.to_thread
 import msgspec
 
+from sandlot.engine.precision import processor_name
 from sandlot.env.environment import Environment
 from sandlot.env.fingerprint import environment_fingerprint, setting_fingerprint
 from sandlot.env.session import open_session
@@ -138,6 +139,7 @@ def machine_facts() -> Json:
         "sandlot": version("sandlot"),
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.release()}",
+        "processor": processor_name(),
         "cores": os.cpu_count(),
         "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
         "argv0": os.path.basename(sys.argv[0]) if sys.argv else "",  # noqa: PTH119 - a name, not a path

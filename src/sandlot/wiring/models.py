@@ -130,8 +130,9 @@ async def _engine_chat(config: ModelConfig, spend: Spend) -> AsyncGenerator[Chat
 
 
 def _options(config: ModelConfig) -> list[str]:
-    """What the engine's own command line is told."""
-    return [] if config.kv_gib is None else ["--kv-gib", f"{config.kv_gib:g}"]
+    """Options of the engine's command line."""
+    kv_gib = [] if config.kv_gib is None else ["--kv-gib", f"{config.kv_gib:g}"]
+    return [*kv_gib, *([] if config.dtype is None else ["--dtype", config.dtype.value])]
 
 
 def _caps(config: ModelConfig) -> Caps:
@@ -264,6 +265,8 @@ def require_used(model: ModelConfig) -> None:
         raise ConfigError(f"--tokenizer is for `vllm:` and `sglang:`; model `{model.shown}` {own}: leave it out")
     if model.kv_gib is not None and scheme not in ENGINES:
         raise ConfigError(f"--kv-gib is for models served here ({', '.join(ENGINES)}), and `{model.shown}` is not: leave it out")
+    if model.dtype is not None and scheme not in ENGINES:
+        raise ConfigError(f"--dtype is for models served here ({', '.join(ENGINES)}), and `{model.shown}` is not: leave it out")
 
 
 def prices(text: str | None) -> tuple[float, float]:

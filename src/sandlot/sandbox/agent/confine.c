@@ -55,11 +55,11 @@ static const char *raise_loopback(void)
 static const char *lower_limit(int resource, uint64_t value)
 {
     struct rlimit limit;
-    getrlimit((__rlimit_resource_t)resource, &limit);
+    getrlimit(resource, &limit);
     if (limit.rlim_max == RLIM_INFINITY || limit.rlim_max > value)
         limit.rlim_max = value;
     limit.rlim_cur = limit.rlim_max;
-    return setrlimit((__rlimit_resource_t)resource, &limit) ? "set a resource limit" : NULL;
+    return setrlimit(resource, &limit) ? "set a resource limit" : NULL;
 }
 
 static const char *set_limits(const struct spec *spec)
