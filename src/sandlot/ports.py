@@ -54,9 +54,15 @@ class World(Protocol):
     """Seeded by environment and task: every rollout of a task draws the same numbers."""
 
     async def exec(
-        self, command: str, *, stdin: str = "", cwd: str | None = None, env: Mapping[str, str] | None = None
+        self,
+        command: str,
+        *,
+        stdin: str = "",
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+        output_bytes: int | None = None,
     ) -> Completed:
-        """Run a shell command in the sandbox."""
+        """Run a shell command in the sandbox. Output beyond `output_bytes` (None: 8 MiB) is dropped and counted."""
         ...
 
     async def spawn(self, command: Command) -> Process:
