@@ -37,6 +37,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Seconds for one tool call. A call that takes longer returns an error to the agent."""
     tool_output_chars: int = 16_000
     """Characters of one tool result that the agent sees. A longer result loses its middle; the whole is stored."""
+    rollout_output_bytes: int = 64 * 2**20
+    """Bytes of all tool results of a rollout together. What is beyond is cut, and the agent sees a notice."""
     provision_s: float = 60.0
     """Seconds for opening the sandbox and the tools."""
     setup_s: float = 60.0
@@ -47,6 +49,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Seconds for closing the world."""
     evidence_bytes: int = 64 * 2**20
     """Bytes of the agent's files that are stored for grading."""
+    evidence_files: int = 20_000
+    """Paths recorded of what the agent left, beside those that setup left. Those nearest to the root come first."""
 
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:

@@ -54,9 +54,15 @@ class World(Protocol):
     """Seeded by environment and task: every rollout of a task draws the same numbers."""
 
     async def exec(
-        self, command: str, *, stdin: str = "", cwd: str | None = None, env: Mapping[str, str] | None = None
+        self,
+        command: str,
+        *,
+        stdin: str = "",
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+        output_bytes: int | None = None,
     ) -> Completed:
-        """Run a shell command in the sandbox."""
+        """Run a shell command in the sandbox. Output beyond `output_bytes` (None: 8 MiB) is dropped and counted."""
         ...
 
     async def spawn(self, command: Command) -> Process:
@@ -442,11 +448,15 @@ class Evidence(Protocol):
         ...
 
     def list(self, folder: str = "/") -> Sequence[str]:
-        """Paths below a folder."""
+        """Paths of the files below a folder."""
         ...
 
     def exists(self, path: str) -> bool:
-        """True if the agent left this file, even if it was too large to store."""
+        """True if there is a regular file, kept or not. A folder or a link is not a file."""
+        ...
+
+    def kind(self, path: str) -> str | None:
+        """What is at a path: `file`, `folder`, `link`, `other`, or None for nothing. Below a link there is `link` too."""
         ...
 
     def diff(self) -> Mapping[str, tuple[FileRecord | None, FileRecord | None]]:

@@ -232,7 +232,7 @@ class FileRecord(msgspec.Struct, frozen=True, kw_only=True):
 
     size: int
     blob: str | None
-    """The hash of its bytes; None if it was over the size cap and not kept."""
+    """The hash of its bytes; None if they were not kept: over the size cap, or not readable."""
 
 
 class EvidenceRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -244,6 +244,12 @@ class EvidenceRecord(msgspec.Struct, frozen=True, kw_only=True):
     """The world's final state as plain data."""
     files: dict[str, FileRecord] = {}
     """What the agent left, by path."""
+    kinds: dict[str, str] = {}
+    """What the agent left that is no regular file, by path: `folder`, `link` or `other`."""
+    left_out: int = 0
+    """Paths the agent left that are not recorded here, because there were more than `evidence_files`."""
+    lost: str = ""
+    """Why the files could not be gathered, if the agent ended its own sandbox; empty if they were."""
     initial: dict[str, FileRecord] = {}
     """What was there after setup, for the diff."""
     penalties: dict[str, float] = {}

@@ -28,6 +28,7 @@ class End(StrEnum):
     TURN_LIMIT = "turn_limit"  # the agent used all its turns
     TOKEN_LIMIT = "token_limit"  # noqa: S105 - the agent used all its tokens
     TIME_LIMIT = "time_limit"  # the agent used all its time
+    MEMORY_LIMIT = "memory_limit"  # the agent filled the memory of its sandbox, and the kernel ended it
     BREACH = "breach"  # the agent broke a constraint with `on_breach="end"`
     REFUSED = "refused"  # the model refused to answer
     CUT = "cut"  # something failed: the outcome says what, and there is no reward

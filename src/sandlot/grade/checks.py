@@ -200,9 +200,12 @@ def _arguments(check: PythonCheck, function: Function, evidence: Evidence, task:
 
 
 def _not_met(check: PythonCheck, function: Function, error: BaseException) -> CheckResult:
-    """The result if something was merely missing from the evidence; anything else is raised as the grader's failure."""
+    """The result if something was merely missing from the evidence; anything else is raised as the grader's failure.
+
+    A check with negative points counts as met if the evidence it needs was cut: leaving too much must not save a penalty.
+    """
     if isinstance(error, NotInEvidence):
-        return result_of(check, 0.0, str(error))
+        return result_of(check, 1.0 if error.kind == "cut" and check.points < 0 else 0.0, str(error))
     if isinstance(error, GradeError) and error.kind == "bad_value":
         raise error
     kind = error.kind if isinstance(error, SandlotError) else "crash"
