@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from sandlot.run.breaker import Example
 from sandlot.run.compare import Comparison, Sameness, compare
 from sandlot.run.manifest import Manifest
 from sandlot.run.summary import Summary, summarise
+from sandlot.store.aside import rows_set_aside
 from sandlot.store.reader import RunReader
 from sandlot.trace import Trace, TraceRow, Usage
 
@@ -113,15 +115,16 @@ class Run:
 
     @property
     def verdict(self) -> str:
-        """`complete`, `incomplete` (the same command continues it), or `stopped` (too many failures)."""
-        if any(sitting.tripped for sitting in self.sittings):
+        """`complete`; `stopped` if too many failures ended its last sitting; `incomplete` if rollouts are missing."""
+        sittings = self.sittings
+        if sittings and sittings[-1].tripped:
             return "stopped"
         return "complete" if len(self) >= self.manifest.num_rollouts else "incomplete"
 
     @property
     def finished(self) -> bool:
-        """True if repeating its command would not continue it."""
-        return self.verdict != "incomplete"
+        """True if repeating its command would not continue it: nothing is missing. A stopped run is continued."""
+        return len(self) >= self.manifest.num_rollouts
 
     def compare(self, other: "Run", *, despite_setting: bool = False) -> Comparison:
         """Compare with a second run, task by task: score differences with intervals.
@@ -134,9 +137,10 @@ class Run:
         return compare(self.rows, other.rows, settings=settings)
 
     def spent(self) -> Usage:
-        """Tokens and cost of the stored rollouts, failed attempts included. Rollouts that were interrupted are not counted."""
+        """Tokens and cost of the stored rollouts, failed attempts and rollouts set aside included; not of interrupted ones."""
         usages = (
-            Usage(prompt_tokens=row.prompt_tokens, completion_tokens=row.completion_tokens, usd=row.usd) for row in self.rows
+            Usage(prompt_tokens=row.prompt_tokens, completion_tokens=row.completion_tokens, usd=row.usd)
+            for row in chain(self.rows, rows_set_aside(self.path))
         )
         return sum(usages, start=Usage())
 

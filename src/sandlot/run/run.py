@@ -1,7 +1,8 @@
 """A run, from config to a directory full of graded traces. This is what `sandlot run` and `sandlot.run` call.
 
 The main road is `run_async`: load, plan, find or make the directory, open the parts, collect, sum up. The same command finds the
-same unfinished directory again, so a run that was killed is continued by repeating it.
+same unfinished directory again, so a run that was killed is continued by repeating it. So is a run that the breaker stopped: then
+what failed is set aside and taken again, and the breaker counts anew.
 """
 
 import resource
@@ -23,7 +24,6 @@ from sandlot.run.config import Plan, RunConfig, Selection, plan_run
 from sandlot.run.manifest import Facts, Fingerprints, Manifest, facts_of, machine_facts, public, run_digest
 from sandlot.run.results import Run, Sitting, note_sitting
 from sandlot.store.directory import open_run
-from sandlot.store.reader import RunReader
 from sandlot.trace import TraceRow, Usage
 from sandlot.wiring.parts import AgentConfig, ModelConfig, open_grading, open_parts, user_config
 
@@ -94,13 +94,12 @@ async def run_async(
             ) as grading,
             # Before the directory: a model that is refused leaves no empty run behind.
             open_parts(grading, config.model, config.agent, user=config.user, spent=_spent(path)) as parts,
-            open_run(path, manifest=msgspec.json.format(msgspec.json.encode(manifest), indent=2)) as store,
+            open_run(path, manifest=msgspec.json.format(msgspec.json.encode(manifest), indent=2), retake=_retaken(path)) as store,
             lag,
         ):
             collection.opening = None
             watcher.begin(path, plan, len(store.done_keys()))
-            breaker = Breaker()
-            breaker.resume(RunReader(path).rows() if store.done_keys() else ())
+            breaker = Breaker(num_tasks=len(plan.tasks))
             wanted: Plan | None = plan
             while wanted is not None and collection.stopped is None:
                 await collect(
@@ -248,6 +247,12 @@ def _differences(begun: Manifest, config: RunConfig, prints: Fingerprints) -> st
     fields = [name for name in config.__struct_fields__ if getattr(begun.config, name) != getattr(public(config), name)]
     changed = [name for name in prints.__struct_fields__ if getattr(begun.fingerprints, name) != getattr(prints, name)]
     return " and ".join(dict.fromkeys([*fields, *(f"{name} (its fingerprint differs)" for name in changed)]))
+
+
+def _retaken(path: Path) -> Callable[[TraceRow], bool] | None:
+    """Of a run that was stopped as bad: what failed, to be taken again. What was wrong may have been repaired since."""
+    stopped = (path / "manifest.json").exists() and Run(path).verdict == "stopped"
+    return (lambda row: row.outcome == "failed") if stopped else None
 
 
 def _spent(path: Path) -> Usage | None:

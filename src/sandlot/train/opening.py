@@ -142,7 +142,7 @@ class Training:
                 run=f"{self.name}/evaluation",  # the same seeds at every version: differences are the weights'
                 at_once=self.recipe.at_once,
                 attempts=ATTEMPTS,
-                breaker=Breaker(),
+                breaker=Breaker(num_tasks=len(plan.tasks)),
                 watch=self.watch,
             )
         if measuring.stopped is not None:
@@ -219,7 +219,7 @@ async def open_training(
             store=store,
             kept=RunReader(path) if store.done_keys() else None,
             collection=collection,
-            breaker=Breaker(),
+            breaker=Breaker(num_tasks=len(plan.tasks)),
             limiter=anyio.CapacityLimiter(recipe.at_once),
             watch=watch,
         )
