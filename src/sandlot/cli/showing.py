@@ -13,7 +13,7 @@ from rich.table import Table
 from sandlot.cli.options import authors_on_stderr, print_json
 from sandlot.cli.summary import plain, print_summary
 from sandlot.env.environment import Environment
-from sandlot.env.fingerprint import environment_fingerprint
+from sandlot.env.fingerprint import environment_fingerprint, files_of
 from sandlot.env.grading import rubric_for
 from sandlot.env.load import load
 from sandlot.env.rendering import printable, rendered_message
@@ -31,6 +31,8 @@ BREACH = {
     OnBreach.PENALTY: "breaking it costs points",
     OnBreach.END: "breaking it ends the rollout",
 }
+MAX_FILES = 12
+"""Files of the fingerprint shown; `--json` has them all."""
 NEWLINE = "\n"
 UNDER = "\n       "
 """Lines of one message stand under each other, right of its number."""
@@ -52,6 +54,11 @@ def show_environment(what: str, *, json: bool) -> None:
 
 def _environment_lines(env: Environment, facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
     yield "source", f"{escape(facts['source'])}  [dim]fingerprint {facts['fingerprint'][:12]}[/]"
+    yield (
+        "files",
+        f"{len(facts['files'])} in the fingerprint: {escape(', '.join(facts['files'][:MAX_FILES]))}"
+        + (", ..." if len(facts["files"]) > MAX_FILES else ""),
+    )
     ids = [task["id"] for task in facts["tasks"]]
     splits = ", ".join(f"{count} {name}" for name, count in facts["splits"].items())
     yield "tasks", f"{len(ids)} ({splits}): {', '.join(ids[:3])}{', ...' if len(ids) > 3 else ''}"
@@ -98,6 +105,7 @@ def environment_facts(env: Environment) -> dict[str, Any]:
         "description": env.description,
         "source": str(env.source or ""),
         "fingerprint": environment_fingerprint(env, build=False),
+        "files": [name for name, _ in files_of(env)],
         "system": env.system,
         "image": env.image,
         "network": env.network,

@@ -162,6 +162,8 @@ class Environment:
         self.parts = Parts()
         self.source: Path | None = None
         """The file or folder its author wrote; what the fingerprint is of."""
+        self.package: Path | None = None
+        """The folder of the package it was installed in, if it was."""
 
     def __repr__(self) -> str:
         return f"<Environment {self.name!r} from {self.source or 'this session'}>"

@@ -21,7 +21,7 @@ from typing import Any
 import msgspec
 
 from sandlot.env.environment import Environment
-from sandlot.env.module import load_module
+from sandlot.env.module import load_module, seal_modules
 from sandlot.env.taskset import tasks_from, tasks_of
 from sandlot.errors import ConfigError
 from sandlot.grade.library import LIBRARY
@@ -90,6 +90,7 @@ def load_folder(folder: Path) -> Environment:
     if solution is not None:
         env.solution(_function(solution, "solve", folder / "solution.py"))
     _add_rubrics(env, folder)
+    seal_modules(folder)
     return env
 
 

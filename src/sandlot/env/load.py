@@ -7,13 +7,14 @@ One rule: if it exists as a path (with or without `.py`) it is that; else it is 
 import difflib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
 
 from sandlot.env.environment import Environment
 from sandlot.env.folder import MANIFEST, load_folder
-from sandlot.env.module import load_module
+from sandlot.env.module import load_module, seal_modules
 from sandlot.errors import ConfigError, boundary
 
 GROUP = "sandlot.environments"
@@ -95,7 +96,9 @@ def checked(env: Environment) -> Environment:
 
 
 def _from_file(path: Path) -> Environment:
-    module = load_module(path)
+    alone = path.name != "environment.py"  # that one is its folder
+    module = load_module(path, alone=alone)
+    seal_modules(path if alone else path.parent)
     environments = [value for value in vars(module).values() if isinstance(value, Environment)]
     if len(environments) != 1:
         what = ", ".join(f"`{env.name}`" for env in environments) or "none"
@@ -107,7 +110,11 @@ def _from_file(path: Path) -> Environment:
 def _from_entry(entry: EntryPoint) -> Environment:
     with boundary(ConfigError, f"installed environment `{entry.name}` = {entry.value}"):
         value: Any = entry.load()
+        module = import_module(entry.module)
     if isinstance(value, Environment):
+        if module.__file__ is not None:
+            value.source = Path(module.__file__)
+            value.package = value.source.parent if module.__package__ else None
         return value
     path = getattr(value, "__path__", None)  # a package that is a folder environment
     if path and (Path(path[0]) / MANIFEST).is_file():
