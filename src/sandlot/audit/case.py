@@ -5,6 +5,7 @@ are taken once; everything else a probe asks for itself, by `take`.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -36,6 +37,23 @@ class Probe:
     look: Callable[["Case"], Awaitable[list[Finding]]]
     applies: Callable[["Case"], str | None] = lambda _case: None
     """Why it does not apply here; None if it does. Not applying is not the same as having failed."""
+
+
+@dataclass(slots=True)
+class TrialCount:
+    """Trials that one probe has asked for."""
+
+    trials: int = 0
+
+
+_COUNT: ContextVar[TrialCount] = ContextVar("trial_count", default=TrialCount())  # noqa: B039 - outside of probes, not read
+
+
+def count_trials() -> TrialCount:
+    """A new count of the trials that are taken from here on in this task and those it starts."""
+    count = TrialCount()
+    _COUNT.set(count)
+    return count
 
 
 @dataclass(slots=True)
@@ -75,6 +93,7 @@ class Case:
 
     async def _take(self, requests: Sequence[Request], conditions: Conditions = PLAIN) -> list[Trial]:
         self.taken += len(requests)
+        _COUNT.get().trials += len(requests)
         return await self.subject.take(requests, conditions) if requests else []
 
     async def golden(self) -> dict[str, Trial]:

@@ -4,9 +4,11 @@ Run as `python -m sandlot.audit.worker`. One job comes in on standard input; not
 nothing author code prints can be taken for a result. If it hangs or dies, the notes tell at which trial.
 """
 
+import ctypes
 import os
 import random
 import resource
+import signal
 import struct
 import sys
 import time
@@ -47,6 +49,7 @@ SANDBOXES = 4
 """Kept ready."""
 
 HEADER = struct.Struct("<I")
+PR_SET_PDEATHSIG = 1
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
@@ -268,5 +271,11 @@ def _scripted(script: Script) -> Callable[[Moment], Move]:
     return play
 
 
+def _end_with_the_auditor() -> None:
+    """Be killed when the auditor is: a worker that hangs must not outlive it. The nursery ends its own forks."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+
+
 if __name__ == "__main__":
+    _end_with_the_auditor()
     main()
