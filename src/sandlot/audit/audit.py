@@ -27,8 +27,8 @@ ALONE = frozenset({Layer.DIFFERENTIAL})
 """Layers whose probes take turns: rollouts of another probe, in another process, would be a condition nobody asked for."""
 PLAYED = frozenset({Layer.GRADER, Layer.SCRIPTED, Layer.DIFFERENTIAL})
 """Layers that take trials."""
-PROBE_S = 900.0
-"""A probe that takes longer has failed."""
+PROBE_S = 3600.0
+"""A probe that takes longer has failed. Trials have their own limits: this one only ends what would never end."""
 
 
 class Verdict(StrEnum):

@@ -11,10 +11,10 @@ import resource
 import signal
 import struct
 import sys
-import time
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass
+from functools import partial
 from typing import BinaryIO
 
 import anyio
@@ -22,6 +22,7 @@ import msgspec
 
 from sandlot.audit.conditions import ATTEMPTED, break_environment, broken_judge, reseed, surround
 from sandlot.audit.describe import describe
+from sandlot.audit.starved import take_measured
 from sandlot.audit.subject import Conditions, Description, Play, Regrade, Request, Say, Script, Take, Trial
 from sandlot.env.environment import Environment
 from sandlot.env.load import load
@@ -146,7 +147,8 @@ async def _take_all(env: Environment, job: Job, note: Callable[[Note], None]) ->
             async with places:
                 reseed(conditions, place)
                 note(Begun(place))
-                note(Done(place, await taken(grading, tasks, job.requests[place], place, users)))
+                trial = partial(taken, grading, tasks, job.requests[place], place, users)
+                note(Done(place, await take_measured(trial, may_run_out=conditions.fault is not None)))
 
         for place in order:
             if conditions.at_once == 1:
@@ -186,7 +188,6 @@ async def taken(grading: Grading, tasks: dict[str, Task], request: Request, plac
     name = request.task if isinstance(request, Take) else request.trace.task
     if name not in tasks:
         raise ConfigError(f"environment `{grading.env.name}` has no task `{name}`")
-    started = time.monotonic()
     ATTEMPTED.clear()
     if isinstance(request, Regrade):
         scores = [await _regraded(grading, tasks[name], request) for _ in range(request.times)]
@@ -194,7 +195,6 @@ async def taken(grading: Grading, tasks: dict[str, Task], request: Request, plac
             trace=request.trace,
             files=request.files,
             scores=tuple(scores),
-            seconds=time.monotonic() - started,
             reached=tuple(dict.fromkeys(ATTEMPTED)),
         )
     blobs = MemoryBlobs()
@@ -206,7 +206,6 @@ async def taken(grading: Grading, tasks: dict[str, Task], request: Request, plac
         trace=trace,
         files=await _files(trace, blobs),
         scores=(trace.outcome,) if isinstance(trace.outcome, Scored | Failed) else (),
-        seconds=time.monotonic() - started,
         reached=tuple(dict.fromkeys(ATTEMPTED)),
         peak_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
     )
