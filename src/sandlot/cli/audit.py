@@ -130,11 +130,11 @@ def audit(
     list_probes: ListProbes = False,
     json: Json = False,
 ) -> None:
-    """Judge an environment: SHIP (exit code 0), FIX (1) or INCOMPLETE (3).
+    """Check that an environment is sound: SHIP (exit code 0), FIX (1) or INCOMPLETE (3).
 
-    Layers run from cheap to dear: static, grader, scripted, differential. Every finding has a witness and a command that shows it
-    again. The report (JSON, Markdown, HTML) is kept below `runs/audits/` and speaks for exactly these bytes: a changed
-    environment voids it.
+    Layers run cheapest first: static, grader, scripted, differential. Every confirmed finding has a witness and a command that
+    reproduces it. The report (JSON, Markdown, HTML) is kept below `runs/audits/` and is valid for exactly these files: once the
+    environment changes, it no longer counts. The same command continues an audit that was interrupted.
     """
     from sandlot.cli.judging import Asked, audited, print_probes, show  # noqa: PLC0415 - help does not need it
     from sandlot.cli.subjects import Words  # noqa: PLC0415 - as above

@@ -70,8 +70,12 @@ def audited(asked: Asked, *, quiet: bool) -> tuple[Audit, Path | None]:
     for file in asked.reports:
         require_face(file)  # told before anything runs
     what = named(asked.words, judge=asked.judge, user=asked.user, sandbox=asked.sandbox, patience_s=asked.patience_s)
+    whole = not (asked.tasks or asked.layers or asked.probes)
     given = Given(
         named=what.spoken,
+        place=what.place,
+        runs=asked.runs if whole else None,
+        conditions=(asked.sandbox, f"{asked.patience_s:g}"),
         seed=asked.seed,
         most_tasks=asked.limit,
         tasks=asked.tasks,
@@ -83,8 +87,12 @@ def audited(asked: Asked, *, quiet: bool) -> tuple[Audit, Path | None]:
         declarations=asked.waivers or what.declarations,
         wanted=_wanted(asked),
     )
-    result = anyio.run(_go, what, asked, given, _silent if quiet else Progress().note)
-    whole = not (asked.tasks or asked.layers or asked.probes)
+    try:
+        result = anyio.run(_go, what, asked, given, _silent if quiet else Progress().note)
+    except KeyboardInterrupt:
+        if given.runs is not None:
+            print("sandlot: stopped; finished probes are kept, and the same command continues", file=sys.stderr)
+        raise
     folder = write_audit(result, asked.runs, report=as_markdown(result), page=as_page(result)) if whole else None
     for file in asked.reports:  # whatever becomes of them, the audit is kept
         write_face(result, file)
@@ -133,6 +141,7 @@ class Progress:
         found = f"[yellow]{report.findings} found[/]" if report.findings else "nothing"
         words = {State.RAN: found, State.DOES_NOT_APPLY: f"[dim]not applicable: {escape(report.why)}[/]"}
         said = words.get(report.state, f"[red]could not run: {escape(report.why)}[/]")
+        said += "  [dim]finished earlier, not run again[/]" if report.earlier else ""
         self._console.print(f"[dim]{probe.layer:>13}[/]  {probe.name}  {said}  [dim]{report.seconds:.1f} s[/]")
 
 
