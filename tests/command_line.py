@@ -91,7 +91,18 @@ def refused(outcome: Outcome) -> str:
 
 
 def fork_commands() -> None:
-    printing = ("running", "showing", "regrading", "nursing", "triaging", "reviewing", "judging", "main")
+    printing = (
+        "running",
+        "showing",
+        "showing_runs",
+        "listing",
+        "regrading",
+        "nursing",
+        "triaging",
+        "reviewing",
+        "judging",
+        "main",
+    )
     for module in (*(f"sandlot.cli.{name}" for name in printing), "sandlot.run.triage.triage", "pyarrow.parquet"):
         __import__(module)
     for line in sys.stdin:

@@ -1,5 +1,6 @@
 """Every command as a person types it: a process of its own, stdout is the result, exit codes as documented."""
 
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -132,7 +133,11 @@ def test_show_a_run_by_path_and_by_name(sandlot, made):
     assert (by_path.code, by_name.code) == (0, 0)
     assert by_path.out == by_name.out
     assert "complete" in by_path.out
-    traces = sandlot("show", "runs/golden", "--json", cwd=made).lines
+    assert re.search(r"^note-3 +\w+ +1\.000 +1 of 1 +1 +-$", by_path.out, re.MULTILINE)
+    summary = sandlot("show", "runs/golden", "--json", cwd=made).json
+    assert (summary["environment"], summary["model"], summary["verdict"]) == ("notes", "scripted:golden", "complete")
+    assert [(each["score"], each["passed"]) for each in summary["by_task"]] == [(1.0, 1)] * 8
+    traces = sandlot("show", "runs/golden", "--traces", cwd=made).lines
     assert Counter(trace["task"] for trace in traces) == {f"note-{n}": 1 for n in range(8)}
     assert {trace["outcome"]["is"] for trace in traces} == {"scored"}
 
@@ -146,8 +151,71 @@ def test_show_a_trace(sandlot, made):
     assert (trace["task"], trace["rollout"], trace["end"]) == ("note-3", 0, "done")
 
 
+def test_show_all_attempts_at_a_task(sandlot, made):
+    shown = sandlot("show", "runs/nothing/note-3", cwd=made)
+    assert shown.code == 0
+    assert "0 of 1 scored" not in shown.out
+    assert re.search(r"^0 +0\.000", shown.out, re.MULTILINE)
+    assert re.search(r"^note_is_right +0 +1 +0$", shown.out, re.MULTILINE)
+    rows = sandlot("show", "nothing/note-3", "--json", cwd=made).json["rollouts"]
+    assert [(row["task"], row["rollout"], row["score"]) for row in rows] == [("note-3", 0, 0.0)]
+    (trace,) = sandlot("show", "nothing/note-3", "--traces", cwd=made).lines
+    assert trace["task"] == "note-3"
+
+
+def test_a_task_that_a_run_does_not_have_is_answered_with_those_it_has(sandlot, made):
+    assert "has no task `note-99`; tasks: note-" in refused(sandlot("show", "runs/golden/note-99", cwd=made))
+
+
+def test_traces_of_an_environment_are_refused(sandlot, made):
+    assert "--traces is for a run" in refused(sandlot("show", NOTES, "--traces", cwd=made))
+
+
+def test_an_environment_shows_its_first_tasks_and_with_all_every_one(sandlot, made):
+    short = sandlot("show", ENVIRONMENTS / "helpdesk", cwd=made).out
+    assert "... and 220 more: sandlot show" in short
+    whole = sandlot("show", ENVIRONMENTS / "helpdesk", "--all", cwd=made).out
+    assert len(re.findall(r"^shift-\d+ ", whole, re.MULTILINE)) == 240
+
+
+def test_an_environment_shows_the_tools_of_its_mcp_server(sandlot, made):
+    (made / "served.py").write_text(SERVED)
+    (made / "server.py").write_text(SERVER)
+    shown = sandlot("show", "served.py", cwd=made)
+    assert "mcp tool  double(number)  Twice the number." in shown.out, shown
+    assert [tool["name"] for tool in sandlot("show", "served.py", "--json", cwd=made).json["mcp_tools"]] == ["double"]
+    (made / "served.py").write_text(SERVED.replace("server.py", "gone.py"))
+    broken = sandlot("show", "served.py", cwd=made)
+    assert broken.code == 0
+    assert "its tools cannot be listed" in broken.out
+
+
+SERVED = """
+import sys
+from sandlot import Environment, McpServer, Task
+env = Environment("served")
+env.mcp(McpServer(name="numbers", command=(sys.executable, "server.py")))
+@env.tasks
+def tasks(rng):
+    yield Task("one", prompt="Double 2.")
+@env.check(points=1)
+def right(evidence, task):
+    return "4" in evidence.answer
+"""
+
+SERVER = """
+from mcp.server import MCPServer
+app = MCPServer("numbers")
+@app.tool()
+def double(number: int) -> int:
+    "Twice the number."
+    return number * 2
+app.run("stdio")
+"""
+
+
 def test_a_reader_that_goes_away_is_no_error(sandlot, made):
-    command = f"{sys.executable} -m sandlot show runs/golden --json | head -c 20"
+    command = f"{sys.executable} -m sandlot show runs/golden --traces | head -c 20"
     done = subprocess.run(["/bin/sh", "-c", command], cwd=made, capture_output=True, check=False, env=environ())
     assert (done.returncode, len(done.stdout), done.stderr) == (0, 20, b"")
 
@@ -159,7 +227,18 @@ def test_list_what_there_is(sandlot, made):
         assert name in listed.out
     as_json = sandlot("list", ENVIRONMENTS, "--json", cwd=made).json
     assert {"arithmetic", "helpdesk", "ledger"} <= {found["name"] for found in as_json["environments"]}
-    assert "runs/golden" in as_json["runs"]
+    runs = {entry["run"]: entry for entry in as_json["runs"]}
+    golden = runs["runs/golden"]
+    assert (golden["environment"], golden["model"], golden["state"]) == ("notes", "scripted:golden", "complete")
+    assert (golden["score"], golden["pass_rate"], golden["rollouts"]) == (1.0, 1.0, 8)
+    assert re.search(r"^\d{4}-\d\d-\d\d \d\d:\d\d  complete +0\.000 +0% +8 +notes +scripted:noop", listed.out, re.MULTILINE)
+
+
+def test_a_run_that_cannot_be_read_does_not_hide_the_others(sandlot, made, tmp_path):
+    subprocess.run(["cp", "-r", made / "runs", tmp_path], check=True)
+    (tmp_path / "runs" / "golden" / "manifest.json").write_text("{")
+    listed = sandlot("list", cwd=tmp_path)
+    assert (listed.code, "unreadable" in listed.out, "runs/nothing" in listed.out) == (0, True, True)
 
 
 def test_compare_two_runs(sandlot, made):
@@ -263,7 +342,7 @@ def test_garbage_is_shown_and_then_collected(sandlot, made):
     deleted = sandlot("gc", "--delete", cwd=made)
     assert deleted.code == 0
     assert not orphan.exists()
-    assert len(sandlot("show", "runs/golden", "--json", cwd=made).lines) == 8
+    assert len(sandlot("show", "runs/golden", "--traces", cwd=made).lines) == 8
 
 
 def test_the_doctor_looks(sandlot, tmp_path):

@@ -265,7 +265,7 @@ def test_a_damaged_run_is_told_in_a_sentence_and_never_read_wrongly(sandlot, tmp
     subprocess.run(["cp", "-r", whole, tmp_path / "run"], check=True)
     (harmed, *_) = [path for path in sorted((tmp_path / "run").glob(what)) if path.is_file()]
     harm(harmed)
-    for words in (("show", "run"), ("show", "run", "--json"), ("regrade", "run", "--json")):
+    for words in (("show", "run"), ("show", "run", "--json"), ("show", "run", "--traces"), ("regrade", "run", "--json")):
         said = sandlot(*words, cwd=tmp_path)
         assert "Traceback" not in said.err, said.err
         assert said.code in {0, 1, 2}
