@@ -39,10 +39,10 @@ def environ(**more: str) -> dict[str, str]:
     return kept | {"PYTHONDONTWRITEBYTECODE": "1"} | more
 
 
-def started(*words: object, cwd: Path, **more: str) -> Outcome:
+def started(*words: object, cwd: Path, patience_s: float = 60, **more: str) -> Outcome:
     """Run it from nothing."""
     command = [sys.executable, "-m", "sandlot", *map(str, words)]
-    done = subprocess.run(command, cwd=cwd, input=b"", capture_output=True, timeout=60, check=False, env=environ(**more))
+    done = subprocess.run(command, cwd=cwd, input=b"", capture_output=True, timeout=patience_s, check=False, env=environ(**more))
     return Outcome(done.returncode, done.stdout.decode(), done.stderr.decode())
 
 

@@ -279,7 +279,7 @@ def test_regrading_by_changed_checks_says_what_changed_and_exits_1(sandlot, made
 
 def test_a_trace_is_played_again(sandlot, made):
     again = sandlot("replay", "runs/golden/note-3/0", cwd=made)
-    assert (again.code, again.err) == (0, "the world answered as it did then\n")
+    assert (again.code, again.err) == (0, "the world gave the same answers as then\n")
     assert "end: done" in again.out
     assert "score: 4/4" in again.out
 
@@ -295,6 +295,7 @@ def test_another_model_goes_on_from_a_turn(sandlot, made):
 @pytest.mark.timeout(60)
 def test_a_new_environment_passes_its_own_test_and_runs(sandlot, tmp_path, form):
     made = sandlot("new", "my-first", "--form", form, cwd=tmp_path)
+    assert "# my-first\n" in (tmp_path / "environments" / "my-first" / "README.md").read_text()
     assert made.code == 0
     assert all((tmp_path / line).is_file() for line in made.out.splitlines())
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "environments/my-first"]
@@ -367,7 +368,15 @@ def test_the_doctor_looks(sandlot, tmp_path):
         (("run", NOTES, "-m", "scripted:mixed:7"), "between 0 and 1"),
         (("run", NOTES, "-m", "openai:"), "no name"),
         (("run", NOTES, "-m", "openai:x@ftp://there"), "ftp"),
-        (("run", NOTES, "-m", "openai:x@http://127.0.0.1:9/v1"), "nobody answers"),
+        (("run", NOTES, "-m", "openai:x@http://127.0.0.1:9/v1"), "no model server answers at http://127.0.0.1:9/v1"),
+        (("run", NOTES, "-m", "gpt-4o"), "is `openai:gpt-4o@URL`"),
+        (("run", NOTES, "-m", "openai:gpt-4o"), "export OPENAI_API_KEY="),
+        (("run", NOTES, "-m", "scripted:goldn"), "did you mean `scripted:golden`?"),
+        (("run", ".", "-m", "scripted:golden"), "`.` is a folder without an environment"),
+        (("run", ENVIRONMENTS, "-m", "scripted:golden"), "name one of those in it: "),
+        (("run", "folder/typo.py", "-m", "scripted:golden"), "typo.py:1: ImportError: cannot import name 'Enviroment'"),
+        (("run", "folder/typo.py", "-m", "scripted:golden"), "did you mean `Environment`?"),
+        (("run", "folder/file.py", "-m", "scripted:golden"), 'write `env = Environment("name")`'),
         (("run", NOTES, "-m", "replay:nowhere"), "`nowhere` is not a run"),
         (("run", ENVIRONMENTS / "arithmetix", "-m", "scripted:golden"), "did you mean"),
         (("run", "folder", "-m", "scripted:golden"), "folder without an environment"),
@@ -399,6 +408,8 @@ def test_the_doctor_looks(sandlot, tmp_path):
 def test_wrong_use_is_one_sentence(sandlot, tmp_path, words, complaint):
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "file").write_text("x")
+    (tmp_path / "folder" / "file.py").touch()
+    (tmp_path / "folder" / "typo.py").write_text("from sandlot import Enviroment")
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken" / "manifest.json").write_text("{not json")
     assert complaint in refused(sandlot(*words, cwd=tmp_path))

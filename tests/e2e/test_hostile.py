@@ -283,7 +283,7 @@ def test_a_blocking_async_tool_is_named_in_the_summary(sandlot, tmp_path):
     changed(tmp_path, TOOL, f"import time; time.sleep(1.2); {TOOL}")
     ran = sandlot("run", "changed.py", "--model", "scripted:golden", "--task", "note-0", "--run", "run", cwd=tmp_path)
     assert ran.code == 0
-    assert re.search(r"`changed\.write_note .* kept every other rollout waiting", ran.out), ran.out
+    assert re.search(r"`changed\.write_note .* blocked all other rollouts", ran.out), ran.out
     assert "write_note" in Run(tmp_path / "run").sittings[-1].blocked_by[0]
 
 

@@ -58,7 +58,10 @@ def options(
         bool, typer.Option("--version", help="Print the version and exit.", is_eager=True, callback=print_version)
     ] = False,
 ) -> None:
-    """Reinforcement-learning environments for language-model agents: write one, run it, grade it, look at why."""
+    """Reinforcement-learning environments for language-model agents: write, run, audit, train.
+
+    New here? `sandlot doctor`, then `sandlot new NAME`, then follow what it prints. `sandlot COMMAND --help` explains each.
+    """
 
 
 COMMANDS = (

@@ -76,6 +76,8 @@ def show(
         trace_place(what, runs)
     elif traces:
         raise ConfigError(f"--traces is for a run, and `{what}` is none; `sandlot list` shows the runs")
+    elif path.is_dir() and path.resolve().parent == runs.resolve():
+        raise ConfigError(f"`{what}` is not a run: it has no manifest.json; `sandlot list` shows the runs")
     else:
         showing.show_environment(what, json=json, every=every)
 

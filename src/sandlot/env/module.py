@@ -4,7 +4,9 @@ A folder becomes a private package under a name made from its path, so two envir
 one folder import each other relatively.
 """
 
+import difflib
 import importlib.util
+import re
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -34,8 +36,15 @@ def load_module(path: Path) -> ModuleType:
             if str(path.parent) in str(error):
                 raise
             raise ConfigError(f"{place}: {error}") from error
-        raise ConfigError(f"{place}: {type(error).__name__}: {error}") from error
+        raise ConfigError(f"{place}: {type(error).__name__}: {error}{_meant(error)}") from error
     return module
+
+
+def _meant(error: BaseException) -> str:
+    """The nearest name of the front door, for a typing mistake in `from sandlot import ...`."""
+    wanted = re.match(r"cannot import name '(\w+)' from 'sandlot' ", str(error))
+    near = difflib.get_close_matches(wanted[1], sys.modules["sandlot"].__all__, n=1) if wanted else []
+    return f"; did you mean `{near[0]}`?" if near else ""
 
 
 def forget_modules(folder: Path) -> None:
