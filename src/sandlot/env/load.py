@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +49,7 @@ def load(what: str | Path | Environment) -> Environment:
     path = Path(what)
     if (path / MANIFEST).is_file():
         return checked(load_folder(path.resolve()))
-    for file in (path, path / "environment.py", path.with_name(path.name + ".py")):
+    for file in (path, path / "environment.py", path.parent / f"{path.name}.py"):  # `.` has no name to add `.py` to
         if file.is_file():
             return checked(_from_file(file.resolve()))
     if path.name == MANIFEST and path.is_file():
@@ -57,12 +58,14 @@ def load(what: str | Path | Environment) -> Environment:
     if str(what) in installed:
         return checked(_from_entry(installed[str(what)]))
     if path.is_dir():
-        raise ConfigError(f"`{what}` is a folder without an environment: it has neither `{MANIFEST}` nor `environment.py`")
+        inside = ", ".join(f"`{path / found.name}`" for found in islice(found_environments(path, installed=False), 5))
+        fix = f"name one of those in it: {inside}" if inside else "`sandlot new NAME` creates one"
+        raise ConfigError(f"`{what}` is a folder without an environment: it has neither `{MANIFEST}` nor `environment.py`; {fix}")
     raise ConfigError(f"no environment `{what}`: it is neither a path nor installed{_near(str(what), installed)}")
 
 
-def found_environments(folder: Path = Path("environments")) -> Iterator[Found]:
-    """What `sandlot list` shows: those under a folder, and those installed."""
+def found_environments(folder: Path = Path("environments"), *, installed: bool = True) -> Iterator[Found]:
+    """What `sandlot list` shows: the environments directly below a folder, and those installed."""
     if folder.is_dir():
         for path in sorted(folder.iterdir()):
             if (path / MANIFEST).is_file():
@@ -71,7 +74,7 @@ def found_environments(folder: Path = Path("environments")) -> Iterator[Found]:
                 yield Found(path.name, "file", str(path / "environment.py"))
             elif path.suffix == ".py" and not path.name.startswith(("_", "conftest", "test_")):
                 yield Found(path.stem, "file", str(path))
-    for entry in entry_points(group=GROUP):
+    for entry in entry_points(group=GROUP) if installed else ():
         yield Found(entry.name, "installed", entry.value)
 
 
@@ -101,8 +104,13 @@ def _from_file(path: Path) -> Environment:
     seal_modules(path if alone else path.parent)
     environments = [value for value in vars(module).values() if isinstance(value, Environment)]
     if len(environments) != 1:
-        what = ", ".join(f"`{env.name}`" for env in environments) or "none"
-        raise ConfigError(f"{path}: one `Environment` per file; this defines {what}")
+        what = ", ".join(f"`{env.name}`" for env in environments)
+        found = (
+            f"it has {what}; move the others into files of their own"
+            if what
+            else 'it has none; write `env = Environment("name")`'
+        )
+        raise ConfigError(f"{path}: a file has one `Environment`, and {found}")
     environments[0].source = path
     return environments[0]
 
