@@ -116,8 +116,8 @@ def excused() -> Generator[None]:
 def held() -> Generator[None]:
     """Time spent inside counts, but no limit around it interrupts it; one that has passed meanwhile ends what follows.
 
-    For a request to a model: whether its time was the agent's is known only when it has been answered or has failed. Callers bound
-    it with a deadline of their own.
+    For a request to a model: whether its time was the agent's is known only when it has been answered or has failed. Callers
+    bound it with a deadline of their own.
     """
     budgets = _budgets.get()
     for budget in budgets:

@@ -119,7 +119,7 @@ async def test_an_endpoint_that_hangs_in_a_later_turn_is_the_models_failure_too(
     def hangs_in_its_second_turn(request) -> Answer:
         return Answer(hang=True) if request.body["messages"][-1]["role"] == "tool" else calls(("look", '{"path": "/"}'))
 
-    async with FakeEndpoint(then=hangs_in_its_second_turn) as endpoint:
+    async with FakeEndpoint(then=hangs_in_its_second_turn, latency_s=0.5) as endpoint:
         run = await run_notes(endpoint, tmp_path / "run")
     trace = run.trace("note-0")
     assert (trace.outcome.side, trace.outcome.kind, trace.end, trace.reward) == ("model", "timeout", "cut", None)
