@@ -14,9 +14,9 @@ from sandlot.errors import ConfigError
 from sandlot.types import Split
 
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON on stdout.")]
-Env = Annotated[
-    str, typer.Argument(metavar="ENV", help="A path to an environment (file or folder), or the name of an installed one.")
-]
+_ENV = typer.Argument(metavar="ENV", help="A path to an environment (file or folder), or the name of an installed one.")
+Env = Annotated[str, _ENV]
+OptionalEnv = Annotated[str | None, _ENV]
 RunPath = Annotated[
     str, typer.Argument(metavar="RUN", help="A run directory, such as `runs/arithmetic-...-1`, or its name below `runs/`.")
 ]
@@ -37,15 +37,14 @@ User = Annotated[
 ]
 Rubric = Annotated[str | None, typer.Option("--rubric", help="Grade by this rubric instead of the tasks' own.")]
 
-Model = Annotated[
-    str,
-    typer.Option(
-        "--model",
-        "-m",
-        help="`smollm2`, `rookie`, `hf:FOLDER`, `openai:NAME@URL`, `vllm:NAME@URL`, `sglang:NAME@URL`, "
-        "`scripted:golden|noop|random|mixed:P|...`, `replay:RUN`.",
-    ),
-]
+_MODEL = typer.Option(
+    "--model",
+    "-m",
+    help="`smollm2`, `rookie`, `hf:FOLDER`, `openai:NAME@URL`, `vllm:NAME@URL`, `sglang:NAME@URL`, "
+    "`scripted:golden|noop|random|mixed:P|...`, `replay:RUN`.",
+)
+Model = Annotated[str, _MODEL]
+OptionalModel = Annotated[str | None, _MODEL]
 Task = Annotated[list[str] | None, typer.Option("--task", help="Only this task; may be repeated.")]
 SplitOnly = Annotated[Split | None, typer.Option("--split", help="Only tasks of this split.")]
 Image = Annotated[

@@ -26,7 +26,7 @@ from sandlot.run.forecast import forecast
 from sandlot.run.health.health import quick
 from sandlot.run.manifest import public
 from sandlot.run.results import Run
-from sandlot.run.run import Watcher, run_async
+from sandlot.run.run import Watcher, run_config
 from sandlot.run.summary import Summary
 from sandlot.trace import TraceRow
 
@@ -68,7 +68,7 @@ def run_watched(config: RunConfig, *, runs: Path, place: Path | None, quiet: boo
         console=console, transient=True, refresh_per_second=4, disable=not console.is_terminal,
     ) as bars, authors_on_stderr():  # fmt: skip
         watcher = Bar(bars, console)
-        run = anyio.run(functools.partial(run_async, config, runs=runs, place=place, watch=watcher))
+        run = anyio.run(functools.partial(run_config, config, runs=runs, place=place, watch=watcher))
         if run.sittings and run.sittings[-1].stopped:
             signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is kept; a second Ctrl-C must not eat the word on how to continue
     return Finished(run, run.summary())
