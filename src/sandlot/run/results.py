@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from functools import cached_property
+from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from sandlot.errors import ConfigError
 from sandlot.run.breaker import Example
 from sandlot.run.compare import Comparison, Sameness, compare
 from sandlot.run.manifest import Manifest
+from sandlot.run.notebook import html_of
 from sandlot.run.summary import Summary, summarise
 from sandlot.store.aside import rows_set_aside
 from sandlot.store.reader import RunReader
@@ -60,6 +62,10 @@ class Run:
     def __repr__(self) -> str:
         return f"<Run {self.path}>"
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        return html_of(self.path.name, self.summary(), self.rows)
+
     def __iter__(self) -> Iterator[Trace]:
         return self.reader.traces()
 
@@ -87,6 +93,12 @@ class Run:
     def table(self) -> Any:
         """The rows as a pyarrow table: `.to_pandas()`, or hand it to polars or DuckDB."""
         return self.reader.table()
+
+    def to_pandas(self) -> Any:
+        """The rows as a pandas data frame, one line for each rollout."""
+        if find_spec("pandas") is None:
+            raise ConfigError("a data frame needs pandas, which is not installed; `pip install pandas`, or use `run.table()`")
+        return self.table().to_pandas()
 
     def trace(self, task: str, rollout: int = 0) -> Trace:
         """One rollout, whole."""
