@@ -79,6 +79,17 @@ def test_without_json_the_summary_is_on_stdout_and_progress_on_stderr(tmp_path):
     assert "\x1b" not in ran.out + ran.err
 
 
+@pytest.mark.parametrize("form", [(), ("--json",)])
+def test_what_a_dry_run_prints_can_be_run(sandlot, tmp_path, form):
+    words = ("run", NOTES, "--model", "scripted:golden", "--task", "note-1", "--group", 2, "--seed", 5)
+    (tmp_path / "run.json").write_text(sandlot(*words, "--dry-run", *form, cwd=tmp_path).out)
+    ran = sandlot("run", "--config", "run.json", "--json", cwd=tmp_path)
+    assert (ran.code, ran.json["scored"]) == (0, 2)
+    assert ran.json["run"] == sandlot(*words, "--json", cwd=tmp_path).json["run"].removesuffix("2") + "1"
+    beside = sandlot("run", "--config", "run.json", "--group", 3, cwd=tmp_path)
+    assert (beside.code, "leave `--group` out" in beside.err) == (2, True)
+
+
 def test_json_keeps_stderr_quiet(sandlot, made):
     ran = sandlot("run", NOTES, "--model", "scripted:noop", "--json", "--runs", "quiet", cwd=made)
     assert [line for line in ran.err.splitlines() if "blocked" not in line] == []  # a busy machine may block the loop

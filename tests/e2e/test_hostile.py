@@ -19,7 +19,7 @@ from sandlot.env import taskset
 from sandlot.env.fingerprint import environment_fingerprint
 from sandlot.errors import ConfigError
 from sandlot.run.config import RunConfig, Selection
-from sandlot.run.run import run_async
+from sandlot.run.run import run_config
 from sandlot.trace import Failed, Scored
 from sandlot.wiring.parts import ModelConfig
 
@@ -71,7 +71,7 @@ async def test_a_hostile_call_is_answered_stored_and_graded(sandlot, tmp_path, n
     async with FakeEndpoint(then=agent, keep=True) as endpoint:
         model = ModelConfig(spec=f"openai:m@{endpoint.url}", patience_s=1.0)
         config = RunConfig(env=str(NOTES), model=model, select=Selection(tasks=("note-0",)))
-        run = await run_async(config, place=tmp_path / "run")
+        run = await run_config(config, place=tmp_path / "run")
     trace = run.trace("note-0")
     assert isinstance(trace.outcome, Scored), trace.outcome
     assert trace.end == "done"
@@ -131,7 +131,7 @@ TOOL = 'return f"{len(text)} characters"'
 async def test_author_code_that_misbehaves_is_blamed_and_never_rewarded(tmp_path, old, new, side):
     path = changed(tmp_path, old, new)
     config = RunConfig(env=str(path), model=ModelConfig(spec="scripted:golden"), select=Selection(tasks=("note-0",)))
-    run = await run_async(config, runs=tmp_path)
+    run = await run_config(config, runs=tmp_path)
     (trace,) = run
     assert isinstance(trace.outcome, Failed), trace.outcome
     assert (trace.outcome.side, trace.reward) == (side, None)
@@ -297,7 +297,7 @@ async def test_five_hundred_rollouts_at_once_leave_nothing_behind(tmp_path):
             select=Selection(rollouts=500),
             at_once=500,
         )
-        run = await run_async(config, place=tmp_path / "run")
+        run = await run_config(config, place=tmp_path / "run")
         assert endpoint.most_at_once > 250
     assert (run.verdict, run.summary().scored) == ("complete", 500)
     gc.collect()  # an unclosed connection warns here, and a warning is an error

@@ -11,6 +11,8 @@ def print_comparison(comparison: Comparison) -> None:
     console = Console(highlight=False, soft_wrap=True)
     if comparison.note:
         console.print(f"[yellow]{escape(comparison.note)}[/]")
+    if comparison.evaluations:
+        console.print(f"[dim]{escape(comparison.evaluations)}[/]")
     score, rate = comparison.score, comparison.pass_rate
     if score.value is None or rate.value is None:
         console.print("no task was scored in both runs: there is nothing to compare")

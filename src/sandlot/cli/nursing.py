@@ -29,7 +29,7 @@ def as_json(health: Health) -> dict[str, Any]:
 def print_health(health: Health) -> None:
     """To stdout, in one screen."""
     console = Console(highlight=False, soft_wrap=True)
-    missing = f" of {health.planned:,} planned" if health.rollouts < health.planned else ""
+    missing = f" of {health.planned:,} planned" if health.planned is not None and health.rollouts < health.planned else ""
     console.print(
         f"[bold]{escape(health.environment)}[/] with [bold]{escape(health.model)}[/]: {VERDICTS[health.verdict]}"
         f"  [dim]{health.rollouts:,} rollouts{missing}[/]"

@@ -15,14 +15,13 @@ from sandlot.errors import ConfigError
 from sandlot.types import Dtype, Split
 
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON on stdout.")]
-Env = Annotated[
-    str,
-    typer.Argument(
-        metavar="ENV",
-        help="A path to an environment (file or folder), or the name of an installed one.",
-        autocompletion=complete_environment,
-    ),
-]
+_ENV = typer.Argument(
+    metavar="ENV",
+    help="A path to an environment (file or folder), or the name of an installed one.",
+    autocompletion=complete_environment,
+)
+Env = Annotated[str, _ENV]
+OptionalEnv = Annotated[str | None, _ENV]
 RunPath = Annotated[
     str,
     typer.Argument(
@@ -48,16 +47,15 @@ User = Annotated[
 ]
 Rubric = Annotated[str | None, typer.Option("--rubric", help="Grade by this rubric instead of the tasks' own.")]
 
-Model = Annotated[
-    str,
-    typer.Option(
-        "--model",
-        "-m",
-        help="`smollm2`, `rookie`, `hf:FOLDER`, `openai:NAME@URL`, `vllm:NAME@URL`, `sglang:NAME@URL`, "
-        "`scripted:golden|noop|random|mixed:P|...`, `replay:RUN`.",
-        autocompletion=complete_model,
-    ),
-]
+_MODEL = typer.Option(
+    "--model",
+    "-m",
+    help="`smollm2`, `rookie`, `hf:FOLDER`, `openai:NAME@URL`, `vllm:NAME@URL`, `sglang:NAME@URL`, "
+    "`scripted:golden|noop|random|mixed:P|...`, `replay:RUN`.",
+    autocompletion=complete_model,
+)
+Model = Annotated[str, _MODEL]
+OptionalModel = Annotated[str | None, _MODEL]
 Task = Annotated[list[str] | None, typer.Option("--task", help="Only this task; may be repeated.")]
 SplitOnly = Annotated[Split | None, typer.Option("--split", help="Only tasks of this split.")]
 Image = Annotated[

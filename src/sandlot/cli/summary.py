@@ -67,7 +67,7 @@ def _verdict(run: Run, summary: Summary) -> str:
 
 def _lines(run: Run, summary: Summary) -> list[tuple[str, str]]:
     tasks = f"{summary.tasks} task{'s' if summary.tasks != 1 else ''}"
-    so_far = f" of {run.manifest.num_rollouts} planned," if summary.rollouts < run.manifest.num_rollouts else " of"
+    so_far = f" of {run.planned} planned," if run.planned is not None and summary.rollouts < run.planned else " of"
     lines = [("rollouts", f"{summary.rollouts}{so_far} {tasks}, {summary.scored} scored{_dropped(summary)}")]
     if summary.scored:
         lines += [

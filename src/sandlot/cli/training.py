@@ -9,8 +9,9 @@ from typing import Any
 import msgspec
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, TaskID, TextColumn, TimeRemainingColumn
 
+from sandlot.cli.bars import Bars
 from sandlot.cli.options import authors_on_stderr, print_json
 from sandlot.cli.summary import plain
 from sandlot.run.watch import Alarm
@@ -55,10 +56,10 @@ def train_watched(recipe: Recipe, *, place: Path | None, quiet: bool) -> Finishe
     """Train, showing how it goes on stderr unless nobody looks."""
     path = place_of(recipe, place)
     console = Console(stderr=True, quiet=quiet, highlight=False, soft_wrap=True)
-    with Progress(
+    with Bars(
         TextColumn("{task.description}"), BarColumn(bar_width=24), TextColumn("{task.completed}/{task.total}"),
         TimeRemainingColumn(compact=True),
-        console=console, transient=True, refresh_per_second=4, disable=not console.is_terminal,
+        console=console,
     ) as bars, authors_on_stderr():  # fmt: skip
         progress = train(recipe, run=path, watch=Lines(bars, console))
         if progress.stopped:
@@ -69,7 +70,7 @@ def train_watched(recipe: Recipe, *, place: Path | None, quiet: bool) -> Finishe
 class Lines(Watcher):
     """Writes one line a step."""
 
-    def __init__(self, bars: Progress, console: Console) -> None:
+    def __init__(self, bars: Bars, console: Console) -> None:
         self._bars = bars
         self._console = console
         self._bar: TaskID | None = None

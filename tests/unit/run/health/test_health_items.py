@@ -259,7 +259,18 @@ def test_groups_without_spread_are_counted():
 def health(*marks, rollouts=10, planned=10):
     names = ("failures", "drift", "surge")
     items = tuple(Item(name=name, mark=mark, said="") for name, mark in zip(names, marks, strict=False))
-    return Health(run="r", environment="e", model="m", rollouts=rollouts, planned=planned, rows=10, traces=0, seed=0, items=items)
+    return Health(
+        run="r",
+        environment="e",
+        model="m",
+        rollouts=rollouts,
+        planned=planned,
+        complete=rollouts >= planned,
+        rows=10,
+        traces=0,
+        seed=0,
+        items=items,
+    )
 
 
 def test_the_verdict_is_the_worst_mark_and_what_is_missing_is_never_fine():
