@@ -53,9 +53,9 @@ def reseed(conditions: Conditions, place: int) -> None:
     if conditions.random_seed is None:
         return
     random.seed(conditions.random_seed + place)
-    numpy = sys.modules.get("numpy")
-    if numpy is not None:
-        numpy.random.seed((conditions.random_seed + place) % 2**32)
+    seed = getattr(sys.modules.get("numpy.random"), "seed", None)  # absent while another thread is still importing numpy
+    if seed is not None:
+        seed((conditions.random_seed + place) % 2**32)
 
 
 def _move_clock(shift_s: float) -> None:
@@ -171,12 +171,18 @@ class BrokenWorld(LiveWorld):
         return [] if await self._trouble("listing") else await super().list(folder)
 
     async def exec(
-        self, command: str, *, stdin: str = "", cwd: str | None = None, env: Mapping[str, str] | None = None
+        self,
+        command: str,
+        *,
+        stdin: str = "",
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+        output_bytes: int | None = None,
     ) -> Completed:
         """A command, or trouble."""
         if await self._trouble("running a command"):
             return Completed(code=0, stdout="", stderr="")
-        return await super().exec(command, stdin=stdin, cwd=cwd, env=env)
+        return await super().exec(command, stdin=stdin, cwd=cwd, env=env, output_bytes=output_bytes)
 
 
 def _slow_tools(env: Environment) -> None:

@@ -174,7 +174,7 @@ def _grader(grader: str, words: Words) -> GraderConfig:
     if grader.endswith(".toml"):
         return msgspec.structs.replace(read_config(Path(grader)), **given)
     if words.tasks is None:
-        raise ConfigError(f"grader `{grader}` needs its tasks; give `--tasks FILE`, JSON Lines")
+        raise ConfigError(f"grader `{grader}` needs its tasks; give `--tasks FILE` (JSON Lines)")
     return msgspec.structs.replace(GraderConfig(grader=grader, tasks=words.tasks), **given)
 
 

@@ -21,7 +21,7 @@ from typing import Any
 import msgspec
 
 from sandlot.env.environment import Environment
-from sandlot.env.module import load_module
+from sandlot.env.module import load_module, seal_modules
 from sandlot.env.taskset import tasks_from, tasks_of
 from sandlot.errors import ConfigError
 from sandlot.grade.library import LIBRARY
@@ -90,6 +90,7 @@ def load_folder(folder: Path) -> Environment:
     if solution is not None:
         env.solution(_function(solution, "solve", folder / "solution.py"))
     _add_rubrics(env, folder)
+    seal_modules(folder)
     return env
 
 
@@ -149,7 +150,9 @@ def _add_tasks(env: Environment, folder: Path) -> None:
     elif files:
         env.parts.tasks = functools.partial(_from_files, files)
     else:
-        raise ConfigError(f"{folder}: no tasks; write `tasks/train.jsonl` (one task a line) or `tasks.py` with `def tasks(rng)`")
+        raise ConfigError(
+            f"{folder}: no tasks; write `tasks/train.jsonl` (one task per line) or `tasks.py` with `def tasks(rng)`"
+        )
 
 
 def _from_files(files: list[Path], _: Random) -> Iterator[Task]:

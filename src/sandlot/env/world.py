@@ -54,12 +54,20 @@ class LiveWorld:
         return await self.files.list(folder)
 
     async def exec(
-        self, command: str, *, stdin: str = "", cwd: str | None = None, env: Mapping[str, str] | None = None
+        self,
+        command: str,
+        *,
+        stdin: str = "",
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+        output_bytes: int | None = None,
     ) -> Completed:
-        """Run a shell command in the sandbox and wait for it."""
+        """Run a shell command in the sandbox and wait for it. Output over `output_bytes` (None: 8 MiB) is dropped and counted."""
         argv = ("/bin/sh", "-c", command)
         sandbox = self.sandbox("exec")
-        return await run_command(sandbox, Command(argv=argv, cwd=cwd, env=dict(env or {}), stdin=stdin.encode()))
+        return await run_command(
+            sandbox, Command(argv=argv, cwd=cwd, env=dict(env or {}), stdin=stdin.encode(), output_bytes=output_bytes)
+        )
 
     async def spawn(self, command: Command) -> Process:
         """Start a command in the sandbox, and hold its streams."""
