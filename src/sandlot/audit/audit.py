@@ -1,4 +1,4 @@
-"""An audit, from a subject to a verdict: layers from cheap to dear, every probe of each, and what they found.
+"""An audit, from a subject to a verdict: layers cheapest first, every probe of each, and what they found.
 
 The verdict is SHIP only if every mandatory layer ran and nothing grave was confirmed. A probe that breaks, a layer of which no
 probe applies, a judge or a golden solution that is missing leave it INCOMPLETE: what was not looked at is not clean. Only a layer

@@ -47,7 +47,7 @@ def calibrate(
     env: Env,
     model: Model,
     band: Annotated[str, Option("--band", metavar="LOW:HIGH", help="Pass rates worth learning from.")] = "0.2:0.5",
-    budget: Annotated[int | None, Option("--budget", help="Rollouts in all. [default: as many as it takes]")] = None,
+    budget: Annotated[int | None, Option("--budget", help="Maximum number of rollouts. [default: as many as it takes]")] = None,
     confidence: Annotated[float, Option("--confidence", help="How sure a task's place must be.")] = 0.9,
     start: Annotated[int, Option("--start", help="Rollouts of every task before anything is decided.")] = 4,
     cap: Annotated[int, Option("--cap", help="Most rollouts of one task; then it is borderline.")] = 32,

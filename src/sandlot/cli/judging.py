@@ -1,4 +1,4 @@
-"""An audit for a person: what is being looked at, what was found, and what to do about it."""
+"""An audit on the screen: progress, findings, and what to do about them."""
 
 import re
 import sys
@@ -28,7 +28,7 @@ from sandlot.errors import ConfigError
 STYLES = {Verdict.SHIP: "bold green", Verdict.FIX: "bold red", Verdict.INCOMPLETE: "bold yellow"}
 SEVERITIES = {Severity.BLOCKER: "red", Severity.HIGH: "red", Severity.LOW: "yellow", Severity.INFO: "dim"}
 SHOWN = 12
-"""Leads shown; the reports have all."""
+"""Maximum number of leads on the screen; the reports have all."""
 LONGEST = 300
 
 
@@ -177,13 +177,15 @@ def show(audit: Audit, folder: Path | None, *, json: bool) -> None:
         mark = {State.RAN: "[green]ran[/]", State.COULD_NOT_RUN: "[red]could not run[/]"}.get(
             report.state, f"[dim]{report.state}[/]"
         )
-        console.print(f"{report.layer:>13}  {mark}  [dim]{escape(layer_line(report))}[/]")
+        line = layer_line(report)
+        console.print(f"{report.layer:>13}  {mark}" + (f"  [dim]{escape(line)}[/]" if line != report.state else ""))
     confirmed = [finding for finding in audit.findings if finding.standing is Standing.CONFIRMED]
     leads = [finding for finding in audit.findings if finding.standing is Standing.LEAD]
     for finding in confirmed:
         _print_finding(console, audit, finding)
     if leads:
-        console.print(f"\n[bold]leads[/]  [dim]nothing executed has shown these; {len(leads)} in all[/]")
+        shown = f", the first {SHOWN} of them" if len(leads) > SHOWN else ""
+        console.print(f"\n[bold]{len(leads)} unconfirmed {'lead' if len(leads) == 1 else 'leads'}[/]{shown}")
     for finding in leads[:SHOWN]:
         place = finding.where or finding.task or finding.check or ""
         console.print(
@@ -210,8 +212,8 @@ def _print_finding(console: Console, audit: Audit, finding: Finding) -> None:
         ("observed", finding.witness.observed),
     ):
         console.print(f"  [dim]{escape(str(name)):>10}[/]  {escape(_short(str(value)))}")
-    console.print(f"  [dim]      mend[/]  {escape(fix_of(finding))}")
-    console.print(f"  [dim]     again[/]  {escape(reproduce(audit, finding))}")
+    console.print(f"  [dim]       fix[/]  {escape(fix_of(finding))}")
+    console.print(f"  [dim] reproduce[/]  {escape(reproduce(audit, finding))}")
 
 
 def _short(text: str) -> str:
