@@ -20,6 +20,7 @@ from sandlot.cli.options import (
     MaxTotalTokens,
     Model,
     NumberType,
+    OtherSetting,
     Place,
     Rubric,
     Runs,
@@ -71,6 +72,7 @@ def run(
     tokenizer: Tokenizer = None,
     kv_gib: KvGib = None,
     dtype: NumberType = None,
+    other_setting: OtherSetting = False,
     hook: Annotated[list[str] | None, Option("--hook", help="`module:attribute` of a hook; may be repeated.")] = None,
     for_training: Annotated[
         bool, Option("--for-training", help="A model will learn from it: held-out tasks are refused.")
@@ -120,6 +122,7 @@ def run(
         image=image,
         sandbox=sandbox,
         at_once=at_once,
+        other_setting=other_setting,
     )
     if dry_run:
         show_forecast(config, runs=runs, json=json)

@@ -51,6 +51,8 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """The sandbox backend, for environments with an image."""
     at_once: int = 64
     """Rollouts in flight."""
+    other_setting: bool = False
+    """Measure a model in another setting than the one it was trained in, which is refused otherwise."""
     attempts: int = 2
     """Tries at one rollout when sandbox or model infrastructure fails; other failures are not tried again."""
 

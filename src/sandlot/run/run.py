@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.to_thread
 import msgspec
 
 from sandlot.env.environment import Environment
@@ -22,6 +23,7 @@ from sandlot.run.collect import Collection, collect, stopped_by_signals
 from sandlot.run.config import Plan, RunConfig, Selection, plan_run
 from sandlot.run.manifest import Facts, Fingerprints, Manifest, facts_of, machine_facts, public, run_digest
 from sandlot.run.results import Run, Sitting, note_sitting
+from sandlot.run.trained import require_same_setting, setting_differences
 from sandlot.store.directory import open_run
 from sandlot.store.reader import RunReader
 from sandlot.trace import TraceRow, Usage
@@ -53,8 +55,10 @@ async def run_async(
     environment = (env or load(config.env)).in_image(config.image)
     plan = plan_run(environment, config)
     facts = await facts_of(environment, config, plan)
+    elsewhere = await anyio.to_thread.run_sync(setting_differences, config.model, facts, environment.name)
+    require_same_setting(config.model, elsewhere, named=config.other_setting)
     path = place or find_directory(runs, environment, config, facts.prints)
-    manifest = _manifest(path, environment, config, plan, facts)
+    manifest = _manifest(path, environment, config, plan, facts, elsewhere)
     watcher = watch or Watcher()
     started_s, cpu_s = time.monotonic(), cpu_seconds()
     collection = Collection()
@@ -126,6 +130,7 @@ def run(  # noqa: PLR0913 - the everyday fields of a run, all by keyword
     judge: str | ModelConfig | None = None,
     rubric: str | None = None,
     agent: AgentConfig | None = None,
+    other_setting: bool = False,
     runs: str | Path = "runs",
 ) -> Run:
     """Run an environment with a model and return the `Run`. Inside an event loop, await `run_async` instead."""
@@ -141,6 +146,7 @@ def run(  # noqa: PLR0913 - the everyday fields of a run, all by keyword
         image=image,
         sandbox=sandbox,
         at_once=at_once,
+        other_setting=other_setting,
     )
 
     async def go() -> Run:
@@ -165,13 +171,15 @@ def name_of(env: Environment, config: RunConfig, prints: Fingerprints) -> str:
     return f"{env.name}-{model}-{run_digest(config, prints)}"
 
 
-async def manifest_of(path: Path, env: Environment, config: RunConfig, plan: Plan) -> bytes:
+async def manifest_of(path: Path, env: Environment, config: RunConfig, plan: Plan, facts: Facts | None = None) -> bytes:
     """What is written down before a run begins, or was when it began; `ConfigError` if that was something else."""
-    facts = await facts_of(env, config, plan)
+    facts = facts or await facts_of(env, config, plan)
     return msgspec.json.format(msgspec.json.encode(_manifest(path, env, config, plan, facts)), indent=2)
 
 
-def _manifest(path: Path, env: Environment, config: RunConfig, plan: Plan, facts: Facts) -> Manifest:
+def _manifest(
+    path: Path, env: Environment, config: RunConfig, plan: Plan, facts: Facts, elsewhere: tuple[str, ...] = ()
+) -> Manifest:
     """A new run's manifest, or the one it began with, if that is still what would be run."""
     prints = facts.prints
     if (path / "manifest.json").exists():
@@ -193,6 +201,7 @@ def _manifest(path: Path, env: Environment, config: RunConfig, plan: Plan, facts
         limits=env.limits,
         task_limits={task.id: task.limits for task in plan.tasks if task.limits},
         tools=facts.tools,
+        other_setting=elsewhere,
     )
 
 

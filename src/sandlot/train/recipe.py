@@ -65,6 +65,10 @@ class Recipe:
     """Versions a rollout may be behind when it is learned from; 0 samples and learns in turns."""
     resample: int = 2
     """Groups that teach nothing are replaced by others, up to this many times `tasks` in all; 1 never does."""
+    warn_idle: int = 3
+    """Warn after this many steps in a row in which no group taught anything; 0 never does."""
+    stop_idle: int = 10
+    """Stop after this many; the same command goes on with as many again. 0 never stops."""
     lora: int | None = None
     """Rank of adapters on all linear layers; None trains the weights themselves. Adapters want about ten times their rate."""
     server: str | None = None
@@ -72,6 +76,9 @@ class Recipe:
     critic: bool = False
     teacher: str | None = None
     """Who plays what is imitated: `scripted:golden`, `replay:RUN`, `openai:NAME@URL`; None if it learns from its own rollouts."""
+    user: str | None = None
+    """The model that plays the environment's persona, in training and in measurements: any model, `scripted:persona`, or
+    `replay:RUN`; None for the author's own replies, or none."""
     reward: Callable[[Trace], float] | None = None
     """Another reward than the score: for controls and experiments; evaluation always uses the score."""
     outcome: Callable[[Trace], float] | None = None
@@ -94,7 +101,8 @@ class Recipe:
     """Only tasks it says yes to, in training and in measurements."""
 
     def __post_init__(self) -> None:
-        for name, least in {"steps": 1, "tasks": 1, "group": 1, "staleness": 0, "resample": 1, "at_once": 1}.items():
+        limits = {"steps": 1, "tasks": 1, "group": 1, "staleness": 0, "resample": 1, "at_once": 1, "warn_idle": 0, "stop_idle": 0}
+        for name, least in limits.items():
             if getattr(self, name) < least:
                 raise ConfigError(f"recipe `{self.name}`: {name} is {getattr(self, name)}; give {least} or more")
         if self.lora is not None and (type(self.lora) is not int or self.lora < 1):
@@ -121,9 +129,9 @@ class Recipe:
 
 
 FILE = "recipe.json"
-PACE = ("steps", "at_once", "threads", "device", "sandbox", "server", "tracker")
+PACE = ("steps", "at_once", "threads", "device", "sandbox", "server", "tracker", "warn_idle", "stop_idle")
 """Fields that a run may be continued with changed: they do not change what a step learns."""
-ADDRESSES = ("server", "teacher")
+ADDRESSES = ("server", "teacher", "user")
 """Fields whose URL may hold a password."""
 
 
