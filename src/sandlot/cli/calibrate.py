@@ -21,6 +21,7 @@ from sandlot.cli.options import (
     MaxTotalTokens,
     Model,
     NumberType,
+    OtherSetting,
     Place,
     Rubric,
     Runs,
@@ -78,6 +79,7 @@ def calibrate(
     tokenizer: Tokenizer = None,
     kv_gib: KvGib = None,
     dtype: NumberType = None,
+    other_setting: OtherSetting = False,
     place: Place = None,
     runs: Runs = RUNS,
     dry_run: Annotated[bool, Option("--dry-run", help="Show the config, a forecast and the error rates; run nothing.")] = False,
@@ -122,6 +124,7 @@ def calibrate(
             image=image,
             sandbox=sandbox,
             at_once=at_once,
+            other_setting=other_setting,
         ),
         rule=Rule(
             low=low,

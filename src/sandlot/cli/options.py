@@ -88,6 +88,10 @@ NumberType = Annotated[
     Dtype | None,
     typer.Option("--dtype", help="Number type of a model served here. [default: as stored, or float32 where that is faster]"),
 ]
+OtherSetting = Annotated[
+    bool,
+    typer.Option("--other-setting", help="Measure a trained model in another setting than the one it was trained in."),
+]
 Place = Annotated[Path | None, typer.Option("--run", help="The run directory. [default: found by what is run, below --runs]")]
 
 

@@ -21,6 +21,7 @@ from sandlot.cli.options import (
     NumberType,
     OptionalEnv,
     OptionalModel,
+    OtherSetting,
     Place,
     Rubric,
     Runs,
@@ -76,6 +77,7 @@ def run(
     tokenizer: Tokenizer = None,
     kv_gib: KvGib = None,
     dtype: NumberType = None,
+    other_setting: OtherSetting = False,
     hook: Annotated[list[str] | None, Option("--hook", help="`module:attribute` of a hook; may be repeated.")] = None,
     seed: Annotated[
         int | None, Option("--seed", help="Of what models draw: the same seed, the same draws. [default: anew for each run]")
@@ -138,6 +140,7 @@ def run(
         sandbox=sandbox,
         at_once=at_once,
         seed=seed,
+        other_setting=other_setting,
     )
     _run(config, runs=runs, place=place, dry_run=dry_run, json=json)
 

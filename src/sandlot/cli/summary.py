@@ -80,6 +80,10 @@ def _lines(run: Run, summary: Summary) -> list[tuple[str, str]]:
             for name, part in summary.splits.items()
             if len(summary.splits) > 1
         ]
+    if run.manifest.other_setting:
+        lines.append(
+            ("setting", f"[yellow]not the one the model was trained in: {escape('; '.join(run.manifest.other_setting))}[/]")
+        )
     lines.append(("ends", ", ".join(f"{end_shown(name)} {count}" for name, count in summary.ends.items()) or "none"))
     lines.append(("turns", f"{summary.turns:,}{_calls(summary)}"))
     if summary.prompt_tokens or summary.completion_tokens:

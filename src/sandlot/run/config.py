@@ -56,6 +56,8 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """Rollouts in flight."""
     seed: int | None = None
     """Of what models and users draw: the same seed draws the same. None: from the run's name, so anew for each run."""
+    other_setting: bool = False
+    """Measure a model in another setting than the one it was trained in, which is refused otherwise."""
     attempts: int = 2
     """Tries at one rollout when sandbox or model infrastructure fails; other failures are not tried again."""
 

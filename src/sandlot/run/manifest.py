@@ -6,6 +6,7 @@ import sys
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from importlib.metadata import version
+from typing import Any
 
 import anyio.to_thread
 import msgspec
@@ -56,6 +57,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """The environment's; None in runs from before they were written down."""
     task_limits: dict[str, Json] = {}
     """What tasks override, by task; most override nothing and are not here."""
+    other_setting: tuple[str, ...] = ()
+    """How the setting differs from the one the model was trained in, where that is known and was named."""
 
     def limits_of(self, task: str) -> Limits | None:
         """What a rollout of this task might use."""
@@ -68,6 +71,8 @@ class Facts:
 
     prints: Fingerprints
     tools: tuple[ToolSpec, ...]
+    setting: Json
+    """What the setting's fingerprint is made of besides environment and tools, by name."""
 
 
 async def fingerprints(env: Environment, config: RunConfig, plan: Plan) -> Fingerprints:
@@ -101,7 +106,8 @@ async def facts_of(env: Environment, config: RunConfig, plan: Plan) -> Facts:
         # An author's own objects in `data` or `key` count by their type: what makes them is in the environment's files.
         tasks=digest(msgspec.json.encode(chosen, enc_hook=lambda value: type(value).__qualname__, order="deterministic")),
     )
-    return Facts(prints, tuple(tools))
+    served = {"system": env.system, "limits": env.limits, "constraints": list(env.constraints)}
+    return Facts(prints, tuple(tools), msgspec.to_builtins({**setting, **served}))
 
 
 async def tools_as_served(env: Environment, task: Task, sandbox: str = "native") -> list[ToolSpec]:
@@ -117,7 +123,8 @@ def run_digest(config: RunConfig, prints: Fingerprints) -> str:
     """The same for the same command on the same environment: how an interrupted run is found again."""
     # What does not change the data does not change the identity: more at once, or a higher cap, is still the same run.
     judge, user = (_unbounded(model) if model else None for model in (config.judge, config.user))
-    same = msgspec.structs.replace(config, env="", at_once=1, model=_unbounded(config.model), judge=judge, user=user)
+    bounds: Any = {"env": "", "at_once": 1, "other_setting": False}
+    same = msgspec.structs.replace(config, **bounds, model=_unbounded(config.model), judge=judge, user=user)
     return digest(msgspec.json.encode([same, prints], order="deterministic"))[:8]
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, ParamSpec
 
 import anyio
+import anyio.to_thread
 import msgspec
 from anyio.from_thread import start_blocking_portal
 
@@ -26,6 +27,7 @@ from sandlot.run.collect import Collection, collect, stopped_by_signals
 from sandlot.run.config import Plan, RunConfig, Selection, plan_run, read_config
 from sandlot.run.manifest import Facts, Fingerprints, Manifest, facts_of, machine_facts, public, run_digest
 from sandlot.run.results import Run, Sitting, note_sitting
+from sandlot.run.trained import require_same_setting, setting_differences
 from sandlot.store.directory import open_run
 from sandlot.trace import TraceRow, Usage
 from sandlot.types import Split
@@ -80,8 +82,10 @@ async def run_config(
     environment = (env or load(config.env)).in_image(config.image)
     plan = plan_run(environment, config)
     facts = await facts_of(environment, config, plan)
+    elsewhere = await anyio.to_thread.run_sync(setting_differences, config.model, facts, environment.name)
+    require_same_setting(config.model, elsewhere, named=config.other_setting)
     path = place or find_directory(runs, environment, config, facts.prints)
-    manifest = _manifest(path, environment, config, plan, facts)
+    manifest = _manifest(path, environment, config, plan, facts, elsewhere)
     watcher = watch or Watcher()
     started_s, cpu_s = time.monotonic(), cpu_seconds()
     collection = Collection()
@@ -154,13 +158,14 @@ async def run_async(  # noqa: PLR0913 - the everyday fields of a run, all by key
     agent: AgentConfig | None = None,
     seed: int | None = None,
     config: RunConfig | str | Path | None = None,
+    other_setting: bool = False,
     runs: str | Path = "runs",
 ) -> Run:
-    """Like `run`, for use inside an event loop: `await run_async(...)`."""
+    """Run an environment inside an event loop; takes what `run` takes."""
     environment = load(env) if env is not None else None
     if config is not None:
         beside = {"model": model, "rollouts": rollouts, "group": group, "tasks": tasks, "split": split, "image": image}
-        beside |= {"user": user, "judge": judge, "rubric": rubric, "agent": agent, "seed": seed}
+        beside |= {"user": user, "judge": judge, "rubric": rubric, "agent": agent, "seed": seed, "other_setting": other_setting}
         given = [name for name, value in beside.items() if value]
         if given:
             raise ConfigError(f"`config` is a whole run, and `{given[0]}` is given beside it; change it in the config instead")
@@ -180,6 +185,7 @@ async def run_async(  # noqa: PLR0913 - the everyday fields of a run, all by key
         sandbox=sandbox,
         at_once=at_once,
         seed=seed,
+        other_setting=other_setting,
     )
     return await run_config(whole, env=environment, runs=Path(runs))
 
@@ -234,6 +240,7 @@ where an event loop is running (a notebook); there `await run_async(...)` keeps 
 - `rubric`: grade by this rubric instead of the tasks' own.
 - `agent`: another harness or agent command.
 - `seed`: models draw as in any other run with this seed. Default: new draws in each run.
+- `other_setting`: measure a model in another setting than the one it was trained in, which is refused otherwise.
 - `config`: a whole run in one: a `RunConfig`, or a JSON file as `sandlot run --dry-run` prints it. Then give nothing else but
   `env` (an `Environment` object) and `runs`.
 - `runs`: the folder for run directories.
@@ -263,13 +270,15 @@ def name_of(env: Environment, config: RunConfig, prints: Fingerprints) -> str:
     return f"{env.name}-{model}-{run_digest(config, prints)}"
 
 
-async def manifest_of(path: Path, env: Environment, config: RunConfig, plan: Plan) -> bytes:
+async def manifest_of(path: Path, env: Environment, config: RunConfig, plan: Plan, facts: Facts | None = None) -> bytes:
     """What is written down before a run begins, or was when it began; `ConfigError` if that was something else."""
-    facts = await facts_of(env, config, plan)
+    facts = facts or await facts_of(env, config, plan)
     return msgspec.json.format(msgspec.json.encode(_manifest(path, env, config, plan, facts)), indent=2)
 
 
-def _manifest(path: Path, env: Environment, config: RunConfig, plan: Plan, facts: Facts) -> Manifest:
+def _manifest(
+    path: Path, env: Environment, config: RunConfig, plan: Plan, facts: Facts, elsewhere: tuple[str, ...] = ()
+) -> Manifest:
     """A new run's manifest, or the one it began with, if that is still what would be run."""
     prints = facts.prints
     if (path / "manifest.json").exists():
@@ -291,6 +300,7 @@ def _manifest(path: Path, env: Environment, config: RunConfig, plan: Plan, facts
         limits=env.limits,
         task_limits={task.id: task.limits for task in plan.tasks if task.limits},
         tools=facts.tools,
+        other_setting=elsewhere,
     )
 
 

@@ -227,18 +227,22 @@ def _rendered(tokens: TokenModel, renderer: Renderer | None, model: ModelConfig,
     return rendered(capped_tokens(tokens, spend), renderer, model.sampling)
 
 
-def renderer_of(model: ModelConfig) -> Renderer | None:
-    """The renderer a token model is played with; None for models behind messages. Its name is part of the setting."""
+def folder_of_model(model: ModelConfig) -> Path | None:
+    """The folder of a model's files on this machine, of a remote one that of its tokenizer; None if there is none."""
     scheme = model.spec.partition(":")[0]
     if scheme in ENGINES:
         from sandlot.engine.weights import folder_of  # noqa: PLC0415 - as below
 
-        return _renderer_at(folder_of(model.spec))
-    if scheme not in REMOTE:
-        return None
-    if model.tokenizer is None:
+        return folder_of(model.spec)
+    return Path(model.tokenizer).expanduser() if scheme in REMOTE and model.tokenizer is not None else None
+
+
+def renderer_of(model: ModelConfig) -> Renderer | None:
+    """The renderer a token model is played with; None for models behind messages. Its name is part of the setting."""
+    folder = folder_of_model(model)
+    if folder is None and model.spec.partition(":")[0] in REMOTE:
         raise ConfigError(f"model `{model.shown}`: name the folder of its tokenizer.json and chat template: `--tokenizer FOLDER`")
-    return _renderer_at(Path(model.tokenizer).expanduser())
+    return _renderer_at(folder) if folder is not None else None
 
 
 @functools.cache
