@@ -23,6 +23,8 @@ class CatalogEntry(msgspec.Struct, frozen=True, kw_only=True):
     kind: str = "run"
     """`run` or `training`."""
     environment: str = ""
+    source: str = ""
+    """The environment's file or folder."""
     model: str = ""
     created: float = 0.0
     """When it began, in seconds since the epoch."""
@@ -88,6 +90,7 @@ def _entry(path: Path) -> CatalogEntry:
         return CatalogEntry(
             run=str(path),
             environment=run.manifest.environment,
+            source=run.manifest.source,
             model=run.manifest.config.model.spec,
             created=run.manifest.created,
             state=run.verdict,
@@ -110,6 +113,7 @@ def _training(run: Run) -> CatalogEntry:
         run=str(run.path),
         kind="training",
         environment=run.manifest.environment,
+        source=run.manifest.source,
         model=recipe.model,
         created=run.manifest.created,
         state="complete" if steps >= recipe.steps else "stopped" if run.verdict == "stopped" else "incomplete",
