@@ -75,11 +75,12 @@ class _Line(msgspec.Struct):
 
 def list_runs(folder: Path) -> list[CatalogEntry]:
     """Every run directly below a folder, oldest first. A run that cannot be read is an entry that says why."""
-    entries = [_entry(path.parent) for path in folder.glob("*/manifest.json")]
+    entries = [catalog_entry(path.parent) for path in folder.glob("*/manifest.json")]
     return sorted(entries, key=lambda entry: (entry.created, entry.run))
 
 
-def _entry(path: Path) -> CatalogEntry:
+def catalog_entry(path: Path) -> CatalogEntry:
+    """The entry of one run directory."""
     try:
         run = Run(path)
         if (path / _RECIPE).is_file():
