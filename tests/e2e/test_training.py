@@ -193,6 +193,17 @@ def test_a_training_run_is_shown_as_what_it_came_to_or_how_far_it_got(whole, tmp
     assert "training or interrupted, 4 of 4 steps; best: version" in shown
 
 
+def test_a_training_is_listed_with_its_steps_and_its_last_held_out_score(whole, tmp_path):
+    (entry,) = [
+        each
+        for each in started("list", "--runs", whole.path.parent, "--json", cwd=tmp_path).json["runs"]
+        if each["run"] == str(whole.path)
+    ]
+    shown = started("show", whole.path, "--json", cwd=tmp_path).json
+    assert (entry["kind"], entry["state"], entry["steps"], entry["planned_steps"]) == ("training", "complete", 4, 4)
+    assert entry["score"] == shown["score"] == shown["outcome"]["heldout_after"]["mean"]
+
+
 def test_a_dry_run_shows_the_recipe_and_makes_nothing(folder, tmp_path):
     done = started("train", WORLD, "--steps", 7, "--dry-run", "--json", cwd=tmp_path, TINY=str(folder))
     assert done.code == 0

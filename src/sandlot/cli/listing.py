@@ -3,6 +3,7 @@
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 from rich.console import Console
 from rich.markup import escape
@@ -22,8 +23,11 @@ def print_list(environments: Sequence[Found], runs: Iterable[CatalogEntry]) -> N
     entries = list(runs)
     console = Console(highlight=False, soft_wrap=True)
     if environments:
-        num_runs = Counter(entry.environment for entry in entries)
-        rows = [(_word(each.name), each.form, str(num_runs[each.name] or "-"), _word(each.place)) for each in environments]
+        num_runs = Counter(entry.source for entry in entries)
+        rows = [
+            (_word(each.name), each.form, str(num_runs[str(Path(each.place).resolve())] or "-"), _word(each.place))
+            for each in environments
+        ]
         print_columns(console, ("environment", "form", "runs", "place"), rows)
     if environments and entries:
         console.print()

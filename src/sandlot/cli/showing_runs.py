@@ -14,7 +14,7 @@ from sandlot.cli.columns import print_columns
 from sandlot.cli.options import print_json
 from sandlot.cli.summary import end_shown, plain, print_notable, print_numbers
 from sandlot.env.rendering import one_line
-from sandlot.run.catalog import TaskScores, scores_by_task
+from sandlot.run.catalog import TaskScores, catalog_entry, scores_by_task
 from sandlot.run.results import Run
 from sandlot.trace import Scored, Trace, TraceRow
 
@@ -27,10 +27,8 @@ MOST_READ = 64
 def show_run(path: Path, *, json: bool, every: bool = False) -> None:
     """Its summary and a table of its tasks; of a training, what it has come to."""
     run = Run(path)
-    if (path / "recipe.json").is_file() and not json:
-        from sandlot.cli.training import show_training  # noqa: PLC0415 - other runs do not need torch
-
-        show_training(path)
+    if (path / "recipe.json").is_file():
+        _show_training(path, json=json)
         return
     tasks = scores_by_task(run)
     if json:
@@ -40,6 +38,17 @@ def show_run(path: Path, *, json: bool, every: bool = False) -> None:
     print_numbers(run, summary)
     _print_tasks(run, tasks, every=every)
     print_notable(run, summary)
+
+
+def _show_training(path: Path, *, json: bool) -> None:
+    if not json:
+        from sandlot.cli.training import show_training  # noqa: PLC0415 - other runs do not need torch
+
+        show_training(path)
+        return
+    ended = path / "summary.json"
+    outcome = msgspec.json.decode(ended.read_bytes()) if ended.is_file() else None
+    print_json({**msgspec.to_builtins(catalog_entry(path)), "outcome": outcome})
 
 
 def _summary_facts(run: Run, tasks: Sequence[TaskScores]) -> dict[str, Any]:

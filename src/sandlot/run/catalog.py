@@ -23,6 +23,8 @@ class CatalogEntry(msgspec.Struct, frozen=True, kw_only=True):
     kind: str = "run"
     """`run` or `training`."""
     environment: str = ""
+    source: str = ""
+    """The environment's file or folder."""
     model: str = ""
     created: float = 0.0
     """When it began, in seconds since the epoch."""
@@ -73,11 +75,12 @@ class _Line(msgspec.Struct):
 
 def list_runs(folder: Path) -> list[CatalogEntry]:
     """Every run directly below a folder, oldest first. A run that cannot be read is an entry that says why."""
-    entries = [_entry(path.parent) for path in folder.glob("*/manifest.json")]
+    entries = [catalog_entry(path.parent) for path in folder.glob("*/manifest.json")]
     return sorted(entries, key=lambda entry: (entry.created, entry.run))
 
 
-def _entry(path: Path) -> CatalogEntry:
+def catalog_entry(path: Path) -> CatalogEntry:
+    """The entry of one run directory."""
     try:
         run = Run(path)
         if (path / _RECIPE).is_file():
@@ -88,6 +91,7 @@ def _entry(path: Path) -> CatalogEntry:
         return CatalogEntry(
             run=str(path),
             environment=run.manifest.environment,
+            source=run.manifest.source,
             model=run.manifest.config.model.spec,
             created=run.manifest.created,
             state=run.verdict,
@@ -110,6 +114,7 @@ def _training(run: Run) -> CatalogEntry:
         run=str(run.path),
         kind="training",
         environment=run.manifest.environment,
+        source=run.manifest.source,
         model=recipe.model,
         created=run.manifest.created,
         state="complete" if steps >= recipe.steps else "stopped" if run.verdict == "stopped" else "incomplete",

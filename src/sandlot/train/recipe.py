@@ -25,7 +25,7 @@ class Evaluation:
     """How the model is measured on held-out tasks, which it never trains on.
 
     ```python
-    from sandlot.train.recipe import Evaluation
+    from sandlot.train import Evaluation
 
     often = Evaluation(every=5, tasks=32, group=8)
     ```
@@ -56,9 +56,7 @@ class Recipe:
     """Everything a training run is. A recipe file is a Python file with a function `recipe()` that returns one.
 
     ```python
-    from sandlot import Recipe
-    from sandlot.train.recipe import Evaluation
-    from sandlot.train.trainer import Optimisation
+    from sandlot.train import Evaluation, Optimisation, Recipe
 
 
     def recipe() -> Recipe:
@@ -89,7 +87,7 @@ class Recipe:
     group: int = 8
     """Rollouts per task; their scores are compared with each other."""
     algorithm: Algorithm = field(default_factory=PolicyGradient)
-    """`PolicyGradient` (GRPO and its relatives), `Ppo`, `Imitate` (SFT), `Prefer` (DPO), from `sandlot.train.algorithms`."""
+    """`PolicyGradient` (GRPO and its relatives), `Ppo`, `Imitate` (SFT) or `Prefer` (DPO), from `sandlot.train`."""
     optimisation: Optimisation = field(default_factory=Optimisation)
     """Learning rate and other settings of the optimiser."""
     sampling: Sampling = field(default_factory=lambda: Sampling(max_tokens=256))
