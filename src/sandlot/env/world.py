@@ -62,7 +62,7 @@ class LiveWorld:
         env: Mapping[str, str] | None = None,
         output_bytes: int | None = None,
     ) -> Completed:
-        """Run a shell command in the sandbox and wait for it. Output beyond `output_bytes` (None: 8 MiB) is dropped and counted."""
+        """Run a shell command in the sandbox and wait for it. Output beyond `output_bytes` (None: 8 MiB) is dropped."""
         argv = ("/bin/sh", "-c", command)
         sandbox = self.sandbox("exec")
         return await run_command(
