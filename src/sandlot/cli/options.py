@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from sandlot.errors import ConfigError
+from sandlot.printable import printable_json
 from sandlot.types import Dtype, Split
 
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON on stdout.")]
@@ -108,10 +109,10 @@ def authors_on_stderr() -> Generator[None]:
 
 
 def print_json(value: Any) -> None:
-    """One JSON object on one line of stdout."""
+    """One JSON object on one line of stdout; what a terminal would obey is escaped."""
     import msgspec  # noqa: PLC0415 - help does not need it
 
-    sys.stdout.buffer.write(msgspec.json.encode(value, order="sorted") + b"\n")
+    sys.stdout.buffer.write(printable_json(msgspec.json.encode(value, order="sorted")) + b"\n")
     sys.stdout.flush()
 
 

@@ -16,10 +16,11 @@ from sandlot.env.environment import Environment
 from sandlot.env.fingerprint import environment_fingerprint
 from sandlot.env.grading import rubric_for
 from sandlot.env.load import load
-from sandlot.env.rendering import printable, rendered_message
+from sandlot.env.rendering import rendered_message
 from sandlot.env.taskset import tasks_of
 from sandlot.limits import OnBreach
 from sandlot.ports import ToolSource
+from sandlot.printable import printable
 from sandlot.rubric import JudgeCheck, Score
 from sandlot.run.results import Run
 from sandlot.task import split_of

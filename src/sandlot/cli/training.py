@@ -13,6 +13,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemaining
 
 from sandlot.cli.options import authors_on_stderr, print_json
 from sandlot.cli.summary import plain
+from sandlot.printable import printable_json
 from sandlot.run.watch import Alarm
 from sandlot.trace import TraceRow
 from sandlot.train.loop import Watcher
@@ -241,5 +242,5 @@ def show_recipe(recipe: Recipe, place: Path | None, *, json: bool) -> None:
     if json:
         print_json(told)
         return
-    sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(told), indent=2) + b"\n")
+    sys.stdout.buffer.write(printable_json(msgspec.json.format(msgspec.json.encode(told), indent=2)) + b"\n")
     sys.stdout.flush()

@@ -6,6 +6,7 @@ import msgspec
 
 from sandlot.limits import Limits
 from sandlot.ports import ToolSpec
+from sandlot.printable import one_line, printable
 from sandlot.trace import Message, Reasoning, Text, ToolCall, ToolResult
 from sandlot.types import End
 
@@ -17,17 +18,6 @@ def rendered(messages: Sequence[Message], tools: Sequence[ToolSpec], num_turns: 
         lines += ["", "tools: " + ", ".join(tool.name for tool in tools)]
     lines.append(f"turn {num_turns} of {limits.turns}" + (f", ended: {end}" if end else ""))
     return "\n".join(lines)
-
-
-def printable(text: str, most: int | None = None) -> str:
-    """Agent output without terminal escapes and other control characters; newlines and tabs stay. At most `most` characters."""
-    safe = "".join(char if char in "\n\t" or char.isprintable() else f"\\x{ord(char):02x}" for char in text[:most])
-    return safe[:most]
-
-
-def one_line(text: str, most: int) -> str:
-    """A name or a sentence that others wrote, for one line of a page: printable, without newlines, cut."""
-    return " ".join(printable(text, most).split())
 
 
 def rendered_message(message: Message) -> list[str]:
