@@ -463,10 +463,12 @@ class Evidence(Protocol):
         """What changed since setup: path -> (before, after)."""
         ...
 
-    def grading_sandbox(self, *paths: str) -> AbstractAsyncContextManager[World]:
-        """A fresh sandbox of the pristine image with these of the agent's files in it (none named: all it left).
+    def grading_sandbox(self, *paths: str, replace: Sequence[str] = ()) -> AbstractAsyncContextManager[World]:
+        """A fresh sandbox of the image, without network, with these files of the agent in it and nothing else of the agent's.
 
-        For checks that must execute what the agent wrote: it runs in there, and the verdict is computed out here.
+        For checks that run what the agent wrote. The code runs in there; compute the verdict outside. A file that the image has,
+        or that its programs load by themselves (`/usr/bin/python3`, `/etc/ld.so.preload`, `sitecustomize.py`), is brought only if
+        `replace` names it; otherwise the check is not met. So it is if the code does not end in time or fills the memory.
         """
         ...
 

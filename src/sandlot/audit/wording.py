@@ -5,6 +5,7 @@ import shlex
 from sandlot.audit.audit import Audit, LayerReport, State, Verdict
 from sandlot.audit.defects import DEFECTS
 from sandlot.audit.finding import Finding, Layer
+from sandlot.printable import one_line
 
 WHAT_LAYERS_DO = {
     Layer.STATIC: "reads code, tasks, data and schemas",
@@ -39,7 +40,7 @@ def place_of(finding: Finding) -> str:
 
 def plain(text: str) -> str:
     """One line without anything that a terminal, a page or a parser might obey."""
-    return "".join(letter if letter.isprintable() else " " for letter in text).strip()
+    return one_line(text)
 
 
 def reproduce(audit: Audit, finding: Finding) -> str:

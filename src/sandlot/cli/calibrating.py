@@ -22,6 +22,7 @@ from sandlot.cli.options import authors_on_stderr, print_json
 from sandlot.cli.placing import print_calibration, print_errors
 from sandlot.cli.running import make_room, pilot_of
 from sandlot.env.load import load
+from sandlot.printable import printable_json
 from sandlot.run.forecast import forecast
 from sandlot.run.manifest import public
 from sandlot.trace import TraceRow
@@ -131,7 +132,7 @@ def show_forecast(config: CalibrationConfig, *, runs: Path, json: bool) -> None:
         counts = {"fewest": fewest, "likely": likely, "most": most}
         print_json({"config": shown, "tasks": len(plan.tasks), "rollouts": counts, "forecast": expected, "errors": errors})
         return
-    sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(shown), indent=2) + b"\n")
+    sys.stdout.buffer.write(printable_json(msgspec.json.format(msgspec.json.encode(shown), indent=2)) + b"\n")
     sys.stdout.flush()
     console = Console(highlight=False, soft_wrap=True)
     console.print(f"{len(plan.tasks)} tasks; [bold]{likely:,}[/] rollouts are likely, {fewest:,} the fewest, {most:,} the most")

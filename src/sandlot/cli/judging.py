@@ -24,6 +24,7 @@ from sandlot.audit.wording import WHAT_LAYERS_DO, defect_name, fix_of, layer_lin
 from sandlot.cli.options import print_json
 from sandlot.cli.subjects import Named, Words, named
 from sandlot.errors import ConfigError
+from sandlot.printable import one_line
 
 STYLES = {Verdict.SHIP: "bold green", Verdict.FIX: "bold red", Verdict.INCOMPLETE: "bold yellow"}
 SEVERITIES = {Severity.BLOCKER: "red", Severity.HIGH: "red", Severity.LOW: "yellow", Severity.INFO: "dim"}
@@ -218,5 +219,5 @@ def _print_finding(console: Console, audit: Audit, finding: Finding) -> None:
 
 def _short(text: str) -> str:
     """One line that a terminal can show, whatever a subject wrote."""
-    plain = " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
+    plain = one_line(text)
     return plain if len(plain) <= LONGEST else plain[: LONGEST - 1] + "…"

@@ -12,6 +12,7 @@ import typer
 
 from sandlot.cli.completion import complete_environment, complete_model, complete_run
 from sandlot.errors import ConfigError
+from sandlot.printable import printable_json
 from sandlot.types import Dtype, Split
 
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON on stdout.")]
@@ -122,10 +123,10 @@ def authors_on_stderr() -> Generator[None]:
 
 
 def print_json(value: Any) -> None:
-    """One JSON object on one line of stdout."""
+    """One JSON object on one line of stdout; what a terminal would obey is escaped."""
     import msgspec  # noqa: PLC0415 - help does not need it
 
-    sys.stdout.buffer.write(msgspec.json.encode(value, order="sorted") + b"\n")
+    sys.stdout.buffer.write(printable_json(msgspec.json.encode(value, order="sorted")) + b"\n")
     sys.stdout.flush()
 
 

@@ -22,6 +22,7 @@ from sandlot.env.fingerprint import environment_fingerprint
 from sandlot.env.load import load
 from sandlot.observe.progress import Progress as Tally
 from sandlot.observe.progress import Reading
+from sandlot.printable import printable_json
 from sandlot.run.config import Plan, RunConfig, plan_run
 from sandlot.run.forecast import forecast
 from sandlot.run.health.health import quick
@@ -125,7 +126,7 @@ def show_forecast(config: RunConfig, *, runs: Path, json: bool) -> None:
     if json:
         print_json({"config": public(config), "tasks": len(plan.tasks), "forecast": expected})
         return
-    sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(public(config)), indent=2) + b"\n")
+    sys.stdout.buffer.write(printable_json(msgspec.json.format(msgspec.json.encode(public(config)), indent=2)) + b"\n")
     sys.stdout.flush()
     print(expected.describe())
 

@@ -18,11 +18,12 @@ from sandlot.env.environment import Environment
 from sandlot.env.fingerprint import environment_fingerprint, files_of
 from sandlot.env.grading import rubric_for
 from sandlot.env.load import load
-from sandlot.env.rendering import one_line, printable, rendered_message
+from sandlot.env.rendering import rendered_message
 from sandlot.env.taskset import tasks_of
 from sandlot.errors import SandlotError
 from sandlot.limits import OnBreach
 from sandlot.ports import ToolSource, ToolSpec
+from sandlot.printable import one_line, printable
 from sandlot.rubric import JudgeCheck, Score
 from sandlot.run.manifest import tools_as_served
 from sandlot.run.results import Run

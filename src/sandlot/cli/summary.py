@@ -9,7 +9,7 @@ from typing import Self
 from rich.console import Console
 from rich.markup import escape
 
-from sandlot.env.rendering import printable
+from sandlot.printable import printable
 from sandlot.run.results import Run
 from sandlot.run.summary import Summary
 from sandlot.stats import Interval

@@ -14,6 +14,7 @@ from rich.progress import BarColumn, TaskID, TextColumn, TimeRemainingColumn
 from sandlot.cli.bars import Bars
 from sandlot.cli.options import authors_on_stderr, print_json
 from sandlot.cli.summary import plain
+from sandlot.printable import printable_json
 from sandlot.run.watch import Alarm
 from sandlot.trace import TraceRow
 from sandlot.train.loop import Watcher
@@ -256,5 +257,5 @@ def show_recipe(recipe: Recipe, place: Path | None, *, json: bool) -> None:
     if json:
         print_json(told)
         return
-    sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(told), indent=2) + b"\n")
+    sys.stdout.buffer.write(printable_json(msgspec.json.format(msgspec.json.encode(told), indent=2)) + b"\n")
     sys.stdout.flush()

@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from sandlot.cli.summary import plain
+from sandlot.printable import printable_json
 from sandlot.run.results import Run
 from sandlot.run.triage.clusters import Cluster, Odd
 from sandlot.run.triage.labels import ENOUGH, Review, read_labels
@@ -23,7 +24,7 @@ def export_labels(run: Run) -> int:
     """Print every label as JSON Lines; 1 if a line of the file could not be read, which stderr names."""
     labels = read_labels(run.path)
     for each in labels.given:
-        sys.stdout.buffer.write(msgspec.json.encode(each) + b"\n")
+        sys.stdout.buffer.write(printable_json(msgspec.json.encode(each)) + b"\n")
     sys.stdout.flush()
     if labels.damaged:
         print(f"sandlot: labels.jsonl: {_damaged(labels.damaged)}", file=sys.stderr)

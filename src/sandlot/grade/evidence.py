@@ -7,6 +7,7 @@ Of evidence that is cut, because the agent left too much, nothing can be said to
 """
 
 import posixpath
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any
@@ -16,6 +17,15 @@ import msgspec
 from sandlot.errors import GradeError, NotInEvidence
 from sandlot.ports import World
 from sandlot.trace import EvidenceRecord, FileRecord, Trace
+
+OpenSandbox = Callable[[Mapping[str, bytes], frozenset[str]], AbstractAsyncContextManager[World]]
+
+_SYSTEM = re.compile(r"/(bin|sbin|lib[^/]*|usr|etc|boot|dev|proc|sys)/")
+"""Where an image keeps programs, libraries and their configuration."""
+_LOADED = re.compile(
+    r"(^|/)(site-packages|dist-packages)/|\.pth$|(^|/)((site|user)customize\.py|\.(bashrc|bash_\w+|profile|zshenv))$"
+)
+"""What interpreters and shells load by themselves, wherever it is."""
 
 
 class StoredEvidence:
@@ -27,11 +37,12 @@ class StoredEvidence:
         trace: Trace,
         load: Callable[[str], bytes] | Mapping[str, bytes],
         state_type: type[Any] | None = None,
-        open_sandbox: Callable[[Mapping[str, bytes]], AbstractAsyncContextManager[World]] | None = None,
+        open_sandbox: OpenSandbox | None = None,
     ) -> None:
         """`load` gives kept bytes by digest: a mapping, or a blocking function. `state_type` is what `world.state` was.
 
-        `open_sandbox` makes a grading sandbox with these files in it; None where there is no backend for one.
+        `open_sandbox` makes a grading sandbox with these files in it, of which some may replace the image's own; None where there
+        is no backend for one.
         """
         self.record = record
         self.trace = trace
@@ -110,14 +121,21 @@ class StoredEvidence:
                 kind="cut",
             )
 
-    def grading_sandbox(self, *paths: str) -> AbstractAsyncContextManager[World]:
-        """A fresh sandbox of the pristine image with these of the agent's files in it (none named: all that were kept)."""
+    def grading_sandbox(self, *paths: str, replace: Sequence[str] = ()) -> AbstractAsyncContextManager[World]:
+        """A fresh sandbox of the image with these files of the agent in it, and nothing else of the agent's.
+
+        A file that the image has, or that programs of the image load by themselves, is brought only if `replace` names it.
+        """
         if self._open_sandbox is None:
             raise GradeError(
                 "a check asks for a grading sandbox, and the environment has no `image` to make one from", kind="config"
             )
-        wanted = paths or tuple(path for path, file in self.record.files.items() if file.blob is not None)
-        return self._open_sandbox({path: self.read(path) for path in wanted})
+        allowed = frozenset(map(absolute, replace))
+        wanted = dict.fromkeys(map(absolute, (*paths, *replace)))
+        for path in wanted:
+            if path not in allowed and loaded_unasked(path):
+                raise refused(path, "programs of the image would load it")
+        return self._open_sandbox({path: self.read(path) for path in wanted}, allowed)
 
     def diff(self) -> Mapping[str, tuple[FileRecord | None, FileRecord | None]]:
         """What changed since setup: path -> (before, after). A file that was not kept counts as changed.
@@ -137,6 +155,19 @@ class StoredEvidence:
 def absolute(path: str) -> str:
     """A path as the record names it: from the root, without `.`, `..` and doubled slashes."""
     return posixpath.normpath("/" + path.lstrip("/"))
+
+
+def loaded_unasked(path: str) -> bool:
+    """True for a path where programs of an image look for code or settings by themselves."""
+    return bool(_SYSTEM.match(path) or _LOADED.search(path))
+
+
+def refused(path: str, why: str) -> NotInEvidence:
+    """Why a file is not brought into a grading sandbox. The agent chose the path, so the check is not met."""
+    return NotInEvidence(
+        f"`{path}` is not brought into the grading sandbox: {why}, and the agent would grade itself; "
+        f"if the task asks for this file, write `grading_sandbox(..., replace=[{path!r}])`"
+    )
 
 
 def parents(path: str) -> Iterator[str]:

@@ -23,7 +23,8 @@ from sandlot.clock import excuse, excused, held
 from sandlot.errors import ModelError, boundary
 from sandlot.model.failure import failure_of, shown
 from sandlot.model.retry import Patience, retry_after, retrying
-from sandlot.model.secret import Secrets, basic_auth, called_url, key_from, secrets_of
+from sandlot.model.secret import basic_auth, called_url, key_from, secrets_of
+from sandlot.redaction import Secrets
 
 log = logging.getLogger(__name__)
 
