@@ -27,6 +27,8 @@ class SandlotError(Exception):
     """What happened, the value, what to do. `kind` is one word for tables: crash, timeout, rate_limit, ..."""
 
     side: ClassVar[Side | None] = None
+    original: BaseException | None = None
+    """The plain error it was made from. `__cause__` is lost where a task group's wrapping is taken off."""
 
     def __init__(self, message: str, *, kind: str = "crash") -> None:
         super().__init__(message)
@@ -102,7 +104,9 @@ def boundary(kind: type[SandlotError], what: str) -> Generator[None]:
         if isinstance(cause, SandlotError):
             raise cause from error
         word = "timeout" if isinstance(cause, TimeoutError) else "crash"
-        raise kind(f"{what}: {type(cause).__name__}: {cause}", kind=word) from cause
+        named = kind(f"{what}: {type(cause).__name__}: {cause}", kind=word)
+        named.original = cause
+        raise named from cause
 
 
 def unwrapped(error: BaseException) -> BaseException:

@@ -32,9 +32,19 @@ class World(Protocol):
     """Seeded by environment and task: every rollout of a task draws the same numbers."""
 
     async def exec(
-        self, command: str, *, stdin: str = "", cwd: str | None = None, env: Mapping[str, str] | None = None
+        self,
+        command: str,
+        *,
+        stdin: str = "",
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+        check: bool | None = None,
     ) -> Completed:
-        """Run a shell command in the sandbox."""
+        """Run a shell command in the sandbox and wait for it.
+
+        With `check`, an exit code other than 0 raises, with the end of what the command printed. Setups check unless you write
+        `check=False`; tools and checks do not unless you write `check=True`.
+        """
         ...
 
     async def spawn(self, command: Command) -> Process:

@@ -174,6 +174,8 @@ def print_outcome(console: Console, outcome: Outcome | None, most: int | None = 
         print_score(console, outcome.score)
     elif isinstance(outcome, Failed):
         console.print(f"failed: [red]{outcome.side}/{escape(outcome.kind)}[/]  {escape(plain(outcome.message[:most]))}")
+        for frame in outcome.frames:
+            console.print(f"  [dim]at[/] {escape(printable(frame, most))}")
     elif outcome is not None:
         console.print(f"cancelled: {escape(plain(outcome.reason[:most]))}")
 

@@ -152,7 +152,8 @@ class SolutionPolicy:
         except SandlotError as raised:
             error = raised
         if error is not None and not isinstance(error, AuthorError):
-            error = AuthorError(f"{what}: {type(error).__name__}: {error}", kind=error.kind)
+            blamed = AuthorError(f"{what}: {type(error).__name__}: {error}", kind=error.kind)
+            blamed.original, error = error, blamed
         self._turns.put(Over(error))
 
 
