@@ -55,7 +55,7 @@ def frames_of(error: BaseException) -> tuple[str, ...]:
 
 def _own_frames(trace: TracebackType | None) -> Iterator[str]:
     while trace is not None:
-        code, line = trace.tb_frame.f_code, trace.tb_lineno
+        code, line = trace.tb_frame.f_code, trace.tb_lineno or 0  # a frame can be between lines, and then has none
         if trace.tb_frame.f_globals.get("__name__", "").startswith(PRIVATE) or not code.co_filename.startswith(_foreign()):
             text = linecache.getline(code.co_filename, line).strip()[:160]
             yield f"{code.co_filename}:{line} in {code.co_name}" + (f": {text}" if text else "")

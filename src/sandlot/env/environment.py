@@ -66,7 +66,11 @@ class Parts:
 
 
 class Environment:
-    """Write one with decorators, or let `sandlot.load` make one from a file or folder."""
+    """Write one with decorators, or let `sandlot.load` make one from a file or folder.
+
+    An environment with an image offers `bash`, unless `tools` is given: then the agent has those functions, `bash` if it is among
+    them, and what is marked with `@env.tool`. `tools=[]` takes the shell away.
+    """
 
     def __init__(  # noqa: PLR0913 - the declared facts of an environment, all by keyword
         self,
@@ -81,6 +85,7 @@ class Environment:
         constraints: Sequence[Constraint] = (),
         state: Callable[[], Any] = dict,
         concurrent: bool = True,
+        tools: Sequence[Callable[..., Any] | str] | None = None,
     ) -> None:
         if not _NAME.match(name):
             raise ConfigError(
@@ -96,8 +101,9 @@ class Environment:
         """The system prompt, if there is one."""
         self.image = image
         """What the sandbox is made from; None for a world without one, which costs no process."""
-        self.bash = image is not None
-        """True if the agent has `bash`: where its author gave it a sandbox."""
+        listed = _sequence(tools or (), f"environment `{name}`: tools", "[look, 'bash']")
+        self.bash = image is not None if tools is None else BASH.spec.name in listed
+        """True if the agent has `bash`: where its author gave it a sandbox, unless `tools` lists the tools, without it."""
         self.concurrent = concurrent
         """False if calls of one turn run one after the other: for tools that read, change and write back the same file."""
         self.network = network
@@ -107,6 +113,11 @@ class Environment:
         self.state = state
         """Makes the fresh state of each rollout: a dataclass, a msgspec.Struct, or `dict`."""
         self.parts = Parts()
+        for tool in listed:
+            if callable(tool):
+                self.parts.tools.append(FunctionTool.of(tool))
+            elif tool != BASH.spec.name:
+                raise ConfigError(f"environment `{name}`: tools has {tool!r}; give functions, and 'bash' for a shell")
         self.source: Path | None = None
         """The file or folder its author wrote; what the fingerprint is of."""
         self.package: Path | None = None

@@ -118,7 +118,7 @@ class SolutionPolicy:
     def __init__(self, name: str, solution: Solution, task: Task, group: TaskGroup) -> None:
         self._name = name
         self._solution = solution
-        self._task = task
+        self._task = task.copied()
         self._group = group
         self._begun = False
         self._over: Over | None = None

@@ -224,3 +224,46 @@ def test_two_environments_may_have_files_of_the_same_name(tmp_path):
         )
     envs = [sandlot.load(tmp_path / name) for name in ("one", "two")]
     assert [env.parts.functions["checks:names_only_them"](None, None, most_words=1)[1] for env in envs] == ["one", "two"]
+
+
+def names_of(env):
+    return [tool.spec.name for tool in env.tools]
+
+
+def look(world: sandlot.World) -> str:
+    """Look."""
+    return "nothing"
+
+
+@pytest.mark.parametrize(
+    ("tools", "there"), [(None, ["bash"]), ([], []), ([look], ["look"]), (["bash"], ["bash"]), ([look, "bash"], ["bash", "look"])]
+)
+def test_a_list_of_tools_is_all_there_is(tools, there):
+    env = sandlot.Environment("shop", image="host", tools=tools)
+    assert names_of(env) == there
+    env.tool(name="more")(look)
+    assert names_of(env) == [*there, "more"]
+
+
+@pytest.mark.parametrize("tools", ["bash", ["shell"], look])
+def test_a_list_of_tools_that_is_none_is_refused(tools):
+    with pytest.raises(ConfigError, match="environment `shop`: tools"):
+        sandlot.Environment("shop", image="host", tools=tools)
+
+
+@pytest.mark.parametrize(
+    ("line", "there"),
+    [
+        ("", ["bash", "list_notes", "read_note"]),
+        ("tools = []", []),
+        ('tools = ["read_note"]', ["read_note"]),
+        ('tools = ["bash"]', ["bash"]),
+        ('tools = ["read_note", "bash"]', ["bash", "read_note"]),
+    ],
+)
+def test_a_manifest_lists_all_the_tools_there_are(folder, line, there):
+    path = folder / "environment.toml"
+    lines = [each for each in path.read_text().splitlines() if not each.startswith("tools = ")]
+    path.write_text("\n".join(['image = "host"', line, *lines]))
+    forget_modules(folder)
+    assert names_of(sandlot.load(folder)) == there
