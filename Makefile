@@ -28,10 +28,12 @@ test: install
 	@command -v git >/dev/null || { echo "The terminal environment needs git. Install it: sudo apt-get install git"; exit 1; }
 	@$(BIN)/pytest -n 2 -m "not system"
 
-# Longer proofs on the real machine: crashes, foreign servers, many connections, a Docker engine (installed with apt-get if
+# Longer proofs on the real machine: crashes, foreign servers, many connections, the other processor, a Docker engine (installed
+# with apt-get if
 # there is none; the tests start their own in a temporary folder).
 test-system: install
 	@sh tests/install_docker.sh
+	@sh tests/install_cross.sh
 	@$(BIN)/pytest -m system --timeout 300
 
 # The token dialect against a real vLLM on the CPU, in a venv of its own outside this folder: 3.5 GB and minutes the first time.

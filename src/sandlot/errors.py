@@ -5,6 +5,7 @@
       AuthorError     the environment author's code raised         Failed(environment)
       ToolError       shown to the agent as an observation         never past the session
       SandboxError    infrastructure: retry elsewhere              Failed(sandbox)
+        SandboxOutOfMemory  process 1 was killed for memory        what the agent did: its end, not infrastructure
       ModelError      provider or engine: retry by status          Failed(model)
       GradeError      a check or judge broke: no reward            Failed(grader)
       HarnessError    the loop itself broke                        Failed(harness)
@@ -24,7 +25,19 @@ from sandlot.types import Side
 
 
 class SandlotError(Exception):
-    """What happened, the value, what to do. `kind` is one word for tables: crash, timeout, rate_limit, ..."""
+    """The base of every error Sandlot raises; the message says what happened, the value and what to do.
+
+    `kind` is one word for tables: `crash`, `timeout`, `rate_limit`, ... All kinds of errors stand in the reference of errors.
+
+    ```python
+    import sandlot
+
+    try:
+        sandlot.load("no-such-environment")
+    except sandlot.SandlotError as error:
+        assert "no environment `no-such-environment`" in str(error)
+    ```
+    """
 
     side: ClassVar[Side | None] = None
     original: BaseException | None = None
@@ -48,13 +61,42 @@ class AuthorError(SandlotError):
 
 
 class ToolError(SandlotError):
-    """What the agent asked for cannot be done; it reads why and may try again."""
+    """Raise it in a tool when the agent's request cannot be done: the agent reads the message and may try again.
+
+    Any other exception in a tool is a failure of the environment, and the rollout has no reward.
+
+    ```python
+    from sandlot import Environment, ToolError, World
+
+    env = Environment("shop", state=lambda: {"stock": 1})
+
+
+    @env.tool
+    def buy(world: World, count: int) -> str:
+        "Buy some units."
+        if count > world.state["stock"]:
+            raise ToolError(f"only {world.state['stock']} in stock")
+        world.state["stock"] -= count
+        return "bought"
+    ```
+    """
 
 
 class SandboxError(SandlotError):
     """The sandbox could not be opened, reached or closed."""
 
     side = Side.SANDBOX
+
+
+class SandboxOutOfMemory(SandboxError):  # noqa: N818 - names what happened
+    """The sandbox reached its memory limit and the kernel killed process 1, so every process in it has ended.
+
+    What runs inside filled the memory, so this is not a fault of the infrastructure. `Files.freeze` still works afterwards on a
+    backend that keeps the files (`native` does): the snapshot holds what was written before.
+    """
+
+    def __init__(self, message: str, *, kind: str = "memory") -> None:
+        super().__init__(message, kind=kind)
 
 
 class ModelError(SandlotError):

@@ -22,10 +22,32 @@ from sandlot.types import End, Json
 
 
 class World(Protocol):
-    """What a rollout acts in while it lives, as setup, tools and solutions see it."""
+    """What a rollout acts in: the first argument of setups and tools.
+
+    With an image, files and commands are those of the rollout's sandbox. Without one, files live in memory and `exec` is refused.
+    Commands and files are awaited, so a tool that uses them is `async`.
+
+    ```python
+    from sandlot import Environment, Task, World
+
+    env = Environment("notes", state=lambda: {"reads": 0})
+
+
+    @env.setup
+    async def put_note(world: World, task: Task) -> None:
+        await world.write("/notes/today.txt", task.data["note"])
+
+
+    @env.tool
+    async def read_note(world: World, name: str) -> str:
+        "Read one note."
+        world.state["reads"] += 1
+        return (await world.read(f"/notes/{name}.txt")).decode()
+    ```
+    """
 
     state: Any
-    """Fresh for every rollout; what it holds at the end is part of the evidence."""
+    """Made anew for every rollout by the environment's `state`; checks see its last value."""
     task: Task
     """The task, without its key."""
     rng: Random
@@ -38,9 +60,10 @@ class World(Protocol):
         stdin: str = "",
         cwd: str | None = None,
         env: Mapping[str, str] | None = None,
+        output_bytes: int | None = None,
         check: bool | None = None,
     ) -> Completed:
-        """Run a shell command in the sandbox and wait for it.
+        """Run a shell command in the sandbox and wait for it. Output beyond `output_bytes` (None: 8 MiB) is dropped and counted.
 
         With `check`, an exit code other than 0 raises, with the end of what the command printed. Setups check unless you write
         `check=False`; tools and checks do not unless you write `check=True`.
@@ -63,15 +86,15 @@ class World(Protocol):
         ...
 
     def listen(self, port: int) -> AbstractAsyncContextManager[AsyncIterator[Stream]]:
-        """Stand behind a port of the sandbox's loopback: what programs inside connect to, the host answers."""
+        """Answer, on the host, what programs in the sandbox send to this port of their loopback address."""
         ...
 
     async def read(self, path: str) -> bytes:
-        """One file."""
+        """The bytes of one file."""
         ...
 
     async def write(self, path: str, data: bytes | str) -> None:
-        """Put one file, with the folders above it."""
+        """Write one file, and make the folders above it."""
         ...
 
     async def list(self, folder: str = "/") -> Sequence[str]:
@@ -333,6 +356,8 @@ class Sampled(msgspec.Struct, frozen=True, kw_only=True):
     """`stop` (a stop token or text) or `length`."""
     cached: int = 0
     """Tokens of the prompt that were found in the prefix tree."""
+    dtype: str | None = None
+    """The number type the model computed in, such as `float32`; None where the engine does not tell."""
 
 
 class TokenModel(Protocol):
@@ -393,27 +418,50 @@ class Renderer(Protocol):
 
 
 class Evidence(Protocol):
-    """What checks see, after the agent is dead. Asking for what is not there means the check is not met."""
+    """What checks see: the first argument of a check. It was stored when the agent had ended, so grading can be repeated.
+
+    Asking for a file that is not there ends the check as not met; it is no error.
+
+    ```python
+    from sandlot import Environment, Evidence, Task
+
+    env = Environment("report", image="host")
+
+
+    @env.check(points=2)
+    def total_is_right(evidence: Evidence, task: Task) -> tuple[bool, str]:
+        found = evidence.read_text("/out/total.txt").strip()
+        return found == task.key["total"], f"found {found!r}"
+    ```
+    """
 
     answer: str
+    """The agent's last message."""
     state: Any
+    """The last value of `world.state`, as the type that the environment's `state` makes."""
     trace: Trace
+    """The whole conversation."""
     record: EvidenceRecord
+    """The evidence as it is stored."""
 
     def read(self, path: str) -> bytes:
         """A file the agent left."""
         ...
 
     def read_text(self, path: str) -> str:
-        """The same as UTF-8 text."""
+        """A file the agent left, as UTF-8 text."""
         ...
 
     def list(self, folder: str = "/") -> Sequence[str]:
-        """Paths below a folder."""
+        """Paths of the files below a folder."""
         ...
 
     def exists(self, path: str) -> bool:
-        """True if the file is there, kept or not."""
+        """True if there is a regular file, kept or not. A folder or a link is not a file."""
+        ...
+
+    def kind(self, path: str) -> str | None:
+        """What is at a path: `file`, `folder`, `link`, `other`, or None for nothing. Below a link there is `link` too."""
         ...
 
     def diff(self) -> Mapping[str, tuple[FileRecord | None, FileRecord | None]]:

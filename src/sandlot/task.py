@@ -20,19 +20,35 @@ _ATOMS = frozenset({str, int, float, bool, bytes, type(None)})
 
 
 class Task(msgspec.Struct, frozen=True):
-    """Prompt, what setup and tools see (`data`), and what only checks and the golden solution see (`key`)."""
+    """One thing to be done.
+
+    `data` is for setup and tools. `key` is for checks and the golden solution only: setup, tools, the user and the agent never
+    see it. The id names the task in runs, commands and splits: it must be unique in the environment and must not change.
+
+    ```python
+    from sandlot import Task
+
+    task = Task("add-1", prompt="What is 2+2?", key={"sum": 4}, tags=("easy",))
+    assert task.public().key == {}
+    ```
+    """
 
     id: str
+    """Up to 128 letters, digits, `.`, `_` or `-`, starting with a letter or digit."""
     prompt: str = ""
+    """What the agent is asked."""
     data: dict[str, Any] = msgspec.field(default_factory=dict[str, Any])
+    """What setup and tools need for this task."""
     key: dict[str, Any] = msgspec.field(default_factory=dict[str, Any])
+    """The right answer, or what is needed to recognise it."""
     split: Split | None = None
-    """None: by hash of the id, see `split_of`."""
+    """`train` or `heldout`. None: about a fifth of the tasks is held out, chosen by a hash of the id."""
     limits: Json = msgspec.field(default_factory=dict[str, Any])
-    """Overrides of the environment's limits."""
+    """Limits that differ from the environment's: `{"turns": 4}`."""
     rubric: str = "default"
     """The rubric of a folder environment that grades this task."""
     tags: tuple[str, ...] = ()
+    """Words to group tasks by in summaries."""
 
     def __post_init__(self) -> None:
         if not _ID.match(self.id):

@@ -158,7 +158,7 @@ async def test_a_key_that_the_endpoint_throws_back_is_written_nowhere(tmp_path):
     async with FakeEndpoint([leaky], then=refusing) as endpoint:
         words = ("run", NOTES, "--model", f"openai:m@{endpoint.url}", "--at-once", 1)
         ran = await command(*words, cwd=tmp_path)
-        shown = await command("show", next((tmp_path / "runs").glob("notes*")), "--json", cwd=tmp_path)
+        shown = await command("show", next((tmp_path / "runs").glob("notes*")), "--traces", cwd=tmp_path)
     assert ran.code == 1
     assert told_secret(tmp_path, ran, shown) == []
 

@@ -265,7 +265,7 @@ def test_a_damaged_run_is_told_in_a_sentence_and_never_read_wrongly(sandlot, tmp
     subprocess.run(["cp", "-r", whole, tmp_path / "run"], check=True)
     (harmed, *_) = [path for path in sorted((tmp_path / "run").glob(what)) if path.is_file()]
     harm(harmed)
-    for words in (("show", "run"), ("show", "run", "--json"), ("regrade", "run", "--json")):
+    for words in (("show", "run"), ("show", "run", "--json"), ("show", "run", "--traces"), ("regrade", "run", "--json")):
         said = sandlot(*words, cwd=tmp_path)
         assert "Traceback" not in said.err, said.err
         assert said.code in {0, 1, 2}
@@ -283,7 +283,7 @@ def test_a_blocking_async_tool_is_named_in_the_summary(sandlot, tmp_path):
     changed(tmp_path, TOOL, f"import time; time.sleep(1.2); {TOOL}")
     ran = sandlot("run", "changed.py", "--model", "scripted:golden", "--task", "note-0", "--run", "run", cwd=tmp_path)
     assert ran.code == 0
-    assert re.search(r"`changed\.write_note .* kept every other rollout waiting", ran.out), ran.out
+    assert re.search(r"`changed\.write_note .* blocked all other rollouts", ran.out), ran.out
     assert "write_note" in Run(tmp_path / "run").sittings[-1].blocked_by[0]
 
 

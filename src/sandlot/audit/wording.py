@@ -56,9 +56,10 @@ def meaning(audit: Audit) -> str:
     if audit.verdict is Verdict.FIX:
         return f"{grave} confirmed {'flaw' if grave == 1 else 'flaws'} that a model would learn from"
     if audit.verdict is Verdict.INCOMPLETE:
-        return "not everything could be looked at: " + "; ".join(
-            f"{report.layer}: {_missing(report)}" for report in _missed(audit)
-        )
+        reasons: dict[str, list[str]] = {}
+        for report in _missed(audit):
+            reasons.setdefault(_missing(report), []).append(report.layer)
+        return "not everything could be looked at: " + "; ".join(f"{', '.join(names)}: {why}" for why, names in reasons.items())
     missing = [report.layer for report in audit.layers if report.state is State.DOES_NOT_APPLY]
     aside = f" that applies (not: {', '.join(missing)})" if missing else ""
     return f"every mandatory layer{aside} ran, and nothing grave was confirmed"

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from sandlot.audit.finding import Layer
-from sandlot.cli.options import RUNS, Json, Judge, Runs, run_path
+from sandlot.cli.options import RUNS, Json, Judge, Runs, User, run_path
 
 Option = typer.Option
 
@@ -117,6 +117,7 @@ def audit(
     probe: Probes = None,
     seed: Seed = 0,
     judge: Judge = None,
+    user: User = None,
     reference: Reference = None,
     manifest: Manifest = None,
     model: Model = None,
@@ -129,11 +130,11 @@ def audit(
     list_probes: ListProbes = False,
     json: Json = False,
 ) -> None:
-    """Judge an environment: SHIP (exit code 0), FIX (1) or INCOMPLETE (3).
+    """Check that an environment is sound: SHIP (exit code 0), FIX (1) or INCOMPLETE (3).
 
-    Layers run from cheap to dear: static, grader, scripted, differential. Every finding has a witness and a command that shows it
-    again. The report (JSON, Markdown, HTML) is kept below `runs/audits/` and speaks for exactly these bytes: a changed
-    environment voids it.
+    Layers run cheapest first: static, grader, scripted, differential. Every confirmed finding has a witness and a command that
+    reproduces it. The report (JSON, Markdown, HTML) is kept below `runs/audits/` and is valid for exactly these files: once the
+    environment changes, it no longer counts. The same command continues an audit that was interrupted.
     """
     from sandlot.cli.judging import Asked, audited, print_probes, show  # noqa: PLC0415 - help does not need it
     from sandlot.cli.subjects import Words  # noqa: PLC0415 - as above
@@ -144,7 +145,7 @@ def audit(
     words = Words(env, grader, tasks, mapping, gym, tuple(gym_argument or ()), solution, seeds, steps, python, without_sandbox)
     asked = Asked(
         words=words, limit=limit, tasks=tuple(task or ()), layers=tuple(layer or ()), probes=tuple(probe or ()), seed=seed,
-        judge=judge, reference=reference, manifest=manifest, model=model,
+        judge=judge, user=user, reference=reference, manifest=manifest, model=model,
         reviewed=run_path(reviewed, runs) if reviewed else None, waivers=waivers, reports=tuple(report or ()),
         sandbox=sandbox, patience_s=patience, runs=runs,
     )  # fmt: skip

@@ -44,6 +44,7 @@ class Asked:
     probes: tuple[str, ...]
     seed: int
     judge: str | None
+    user: str | None
     reference: Path | None
     manifest: Path | None
     model: str | None
@@ -62,25 +63,36 @@ def audited(asked: Asked, *, quiet: bool) -> tuple[Audit, Path | None]:
         raise ConfigError(f"--limit is {asked.limit}; give 1 or more")
     if asked.model is not None and asked.words.env is None:
         raise ConfigError("--model plays in environments of Sandlot; what others wrote has none")
+    if asked.user is not None and asked.words.env is None:
+        raise ConfigError("--user plays the user of a Sandlot environment; a grader or a Gymnasium environment has none")
     if asked.waivers is not None and not asked.waivers.is_file():
         raise ConfigError(f"no file `{asked.waivers}` with waivers")
     for file in asked.reports:
         require_face(file)  # told before anything runs
-    what = named(asked.words, judge=asked.judge, sandbox=asked.sandbox, patience_s=asked.patience_s)
+    what = named(asked.words, judge=asked.judge, user=asked.user, sandbox=asked.sandbox, patience_s=asked.patience_s)
+    whole = not (asked.tasks or asked.layers or asked.probes)
     given = Given(
         named=what.spoken,
+        place=what.place,
+        runs=asked.runs if whole else None,
+        conditions=(asked.sandbox, f"{asked.patience_s:g}"),
         seed=asked.seed,
         most_tasks=asked.limit,
         tasks=asked.tasks,
         judge=asked.judge,
+        user=asked.user,
         reference=asked.reference,
         manifest=asked.manifest,
         reviewed=asked.reviewed,
         declarations=asked.waivers or what.declarations,
         wanted=_wanted(asked),
     )
-    result = anyio.run(_go, what, asked, given, _silent if quiet else Progress().note)
-    whole = not (asked.tasks or asked.layers or asked.probes)
+    try:
+        result = anyio.run(_go, what, asked, given, _silent if quiet else Progress().note)
+    except KeyboardInterrupt:
+        if given.runs is not None:
+            print("sandlot: stopped; finished probes are kept, and the same command continues", file=sys.stderr)
+        raise
     folder = write_audit(result, asked.runs, report=as_markdown(result), page=as_page(result)) if whole else None
     for file in asked.reports:  # whatever becomes of them, the audit is kept
         write_face(result, file)
@@ -99,8 +111,11 @@ async def _go(what: Named, asked: Asked, given: Given, watch: Watch) -> Audit:
     async with what.opened() as subject:
         if asked.model is not None and asked.words.env is not None:
             fingerprint = (await subject.describe()).fingerprint
-            place = asked.runs / FOLDER / "rollouts" / run_name(asked.words.env, asked.model, fingerprint)
-            taken = await take_rollouts(asked.words.env, asked.model, place, judge=asked.judge, sandbox=asked.sandbox)
+            player = f"{asked.model} {asked.user or ''}".strip()
+            place = asked.runs / FOLDER / "rollouts" / run_name(asked.words.env, player, fingerprint)
+            taken = await take_rollouts(
+                asked.words.env, asked.model, place, judge=asked.judge, user=asked.user, sandbox=asked.sandbox
+            )
             given = replace(given, rollouts=taken)
         return await run_audit(subject, given, watch)
 
@@ -126,6 +141,7 @@ class Progress:
         found = f"[yellow]{report.findings} found[/]" if report.findings else "nothing"
         words = {State.RAN: found, State.DOES_NOT_APPLY: f"[dim]not applicable: {escape(report.why)}[/]"}
         said = words.get(report.state, f"[red]could not run: {escape(report.why)}[/]")
+        said += "  [dim]finished earlier, not run again[/]" if report.earlier else ""
         self._console.print(f"[dim]{probe.layer:>13}[/]  {probe.name}  {said}  [dim]{report.seconds:.1f} s[/]")
 
 

@@ -19,6 +19,7 @@ from sandlot.cli.options import (
     MaxTokens,
     MaxTotalTokens,
     Model,
+    NumberType,
     Place,
     Rubric,
     Runs,
@@ -69,6 +70,7 @@ def run(
     agent_command: AgentCommand = None,
     tokenizer: Tokenizer = None,
     kv_gib: KvGib = None,
+    dtype: NumberType = None,
     hook: Annotated[list[str] | None, Option("--hook", help="`module:attribute` of a hook; may be repeated.")] = None,
     for_training: Annotated[
         bool, Option("--for-training", help="A model will learn from it: held-out tasks are refused.")
@@ -98,6 +100,7 @@ def run(
             sampling=sampling,
             tokenizer=tokenizer,
             kv_gib=kv_gib,
+            dtype=dtype,
             connections=max(at_once, 64),
             max_total_tokens=max_total_tokens,
             max_usd=max_usd,

@@ -155,7 +155,9 @@ def _add_tasks(env: Environment, folder: Path) -> None:
     elif files:
         env.parts.tasks = functools.partial(_from_files, files)
     else:
-        raise ConfigError(f"{folder}: no tasks; write `tasks/train.jsonl` (one task a line) or `tasks.py` with `def tasks(rng)`")
+        raise ConfigError(
+            f"{folder}: no tasks; write `tasks/train.jsonl` (one task per line) or `tasks.py` with `def tasks(rng)`"
+        )
 
 
 def _from_files(files: list[Path], _: Random) -> Iterator[Task]:

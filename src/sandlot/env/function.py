@@ -39,10 +39,20 @@ from sandlot.types import End, Role
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """What the agent is asked next; `golden` is what a perfect agent would answer."""
+    """Ask the agent; the `yield` returns its answer as text.
+
+    ```python
+    from sandlot import Ask
+
+    question = Ask("What is 2+2?", golden="4")
+    assert question.golden == "4"
+    ```
+    """
 
     prompt: str
+    """What the agent is asked next."""
     golden: str | None = None
+    """What a perfect agent would answer: `--model scripted:golden` says it."""
 
     def __post_init__(self) -> None:
         for name in ("prompt", "golden"):
@@ -53,12 +63,25 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """How good it was: True, False or a number from 0 to 1, with the reason a reader will want."""
+    """Grade the answer, inside a function marked with `@environment`.
+
+    Several scores become several checks with these names; the reward is the weighted share of their points.
+
+    ```python
+    from sandlot import Score
+
+    assert Score(0.5, why="one of two words", points=2).points == 2
+    ```
+    """
 
     value: bool | float
+    """True, False or a number from 0 to 1."""
     why: str = ""
+    """The reason, shown beside the score."""
     name: str = "score"
+    """The name of this check."""
     points: float = 1.0
+    """What it is worth."""
 
 
 Script = Generator[Ask | Score, str, None]
@@ -77,9 +100,36 @@ def environment(
     tools: Sequence[Callable[..., Any]] = (),
     distinct: bool = False,
 ) -> Callable[[Callable[[Random], Script]], Environment]:
-    """Make an environment of `tasks` tasks from one generator function.
+    """Make an environment from one generator function that yields `Ask` and then `Score`.
 
-    With `distinct`, seeds that ask what an earlier one asks are passed over: held-out tasks are then not asked in training.
+    - `name`: the environment's name; tasks are called `NAME-0`, `NAME-1`, ...
+    - `tasks`: how many tasks there are. Each task is a seed for the function's `rng`.
+    - `system`: the system prompt.
+    - `seed`: another seed makes other tasks.
+    - `limits`: budgets and deadlines.
+    - `tools`: functions the agent may call; they take `world` first, as with `@env.tool`.
+    - `distinct`: skip seeds whose first question was asked by an earlier task, so that held-out questions are not in training.
+
+    The function must depend on nothing but `rng`: grading runs it again from the seed with the stored answers, and refuses if it
+    asks something else.
+
+    ```python
+    from random import Random
+
+    import sandlot
+    from sandlot import Ask, Score, environment
+
+
+    @environment("add", tasks=8)
+    def add(rng: Random):
+        a, b = rng.randrange(100), rng.randrange(100)
+        answer = yield Ask(f"What is {a}+{b}?", golden=str(a + b))
+        yield Score(answer.strip() == str(a + b))
+
+
+    run = sandlot.run(add, "scripted:golden")
+    assert run.summary().pass_rate.value == 1.0
+    ```
     """
     if type(tasks) is not int or tasks < 1:
         raise ConfigError(f"environment `{name}`: tasks={tasks!r}; give a positive number of tasks")

@@ -9,8 +9,10 @@ time: checks run in several threads, and two threads that import modules which i
 """
 
 import builtins
+import difflib
 import importlib.util
 import os
+import re
 import sys
 import threading
 from collections.abc import Generator, Mapping, Sequence
@@ -138,7 +140,7 @@ def load_module(path: Path, *, alone: bool = False) -> ModuleType:
                 if str(path.parent) in str(error):
                     raise
                 raise ConfigError(f"{place}: {error}") from error
-            raise ConfigError(f"{place}: {type(error).__name__}: {error}") from error
+            raise ConfigError(f"{place}: {type(error).__name__}: {error}{_meant(error)}") from error
     return module
 
 
@@ -153,6 +155,13 @@ def loaded_files(place: Path) -> list[Path]:
     """Files of the modules that were imported while the environment at this place was loaded."""
     package = sys.modules.get(_name(place.resolve()))
     return (package.loaded or []) if isinstance(package, _Package) else []
+
+
+def _meant(error: BaseException) -> str:
+    """The nearest name of the front door, for a typing mistake in `from sandlot import ...`."""
+    wanted = re.match(r"cannot import name '(\w+)' from 'sandlot' ", str(error))
+    near = difflib.get_close_matches(wanted[1], sys.modules["sandlot"].__all__, n=1) if wanted else []
+    return f"; did you mean `{near[0]}`?" if near else ""
 
 
 def forget_modules(folder: Path) -> None:

@@ -73,12 +73,18 @@ class LiveWorld:
         stdin: str = "",
         cwd: str | None = None,
         env: Mapping[str, str] | None = None,
+        output_bytes: int | None = None,
         check: bool | None = None,
     ) -> Completed:
-        """Run a shell command in the sandbox and wait for it; with `check`, raise unless its exit code is 0."""
+        """Run a shell command in the sandbox and wait for it; with `check`, raise unless its exit code is 0.
+
+        Output beyond `output_bytes` (None: 8 MiB) is dropped and counted.
+        """
         argv = ("/bin/sh", "-c", command)
         sandbox = self.sandbox("exec")
-        done = await run_command(sandbox, Command(argv=argv, cwd=cwd, env=dict(env or {}), stdin=stdin.encode()))
+        done = await run_command(
+            sandbox, Command(argv=argv, cwd=cwd, env=dict(env or {}), stdin=stdin.encode(), output_bytes=output_bytes)
+        )
         if done.code != 0 and (self.checks if check is None else check):
             raise AuthorError(_failed(command, done) + ("; write `check=False` if that may happen" if check is None else ""))
         return done

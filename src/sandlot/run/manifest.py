@@ -10,13 +10,14 @@ from importlib.metadata import version
 import anyio.to_thread
 import msgspec
 
+from sandlot.engine.precision import processor_name
 from sandlot.env.environment import Environment
 from sandlot.env.fingerprint import environment_fingerprint, setting_fingerprint
 from sandlot.env.session import open_session
 from sandlot.limits import Limits
 from sandlot.ports import ToolSpec
 from sandlot.run.config import Plan, RunConfig
-from sandlot.task import split_of
+from sandlot.task import Task, split_of
 from sandlot.types import Json, digest
 from sandlot.wiring.models import renderer_of
 from sandlot.wiring.parts import ModelConfig, open_backend
@@ -93,7 +94,7 @@ async def facts_of(env: Environment, config: RunConfig, plan: Plan) -> Facts:
     # Without a user it stays what it was: who had none meets no other setting than before there were any.
     setting |= {"user": [config.user.shown, msgspec.to_builtins(config.user.sampling)]} if config.user else {}
     chosen = [[task, split_of(task).value, count] for task, count in zip(plan.tasks, plan.counts, strict=True)]
-    tools = await _tools_as_served(env, plan, config.sandbox)
+    tools = await tools_as_served(env, plan.tasks[0], config.sandbox)
     prints = Fingerprints(
         environment=written,
         setting=setting_fingerprint(written, env, tools, setting),
@@ -103,13 +104,13 @@ async def facts_of(env: Environment, config: RunConfig, plan: Plan) -> Facts:
     return Facts(prints, tuple(tools))
 
 
-async def _tools_as_served(env: Environment, plan: Plan, sandbox: str) -> list[ToolSpec]:
-    """Marked tools are known; what MCP servers offer is asked of them once, in a world that is thrown away."""
+async def tools_as_served(env: Environment, task: Task, sandbox: str = "native") -> list[ToolSpec]:
+    """Every tool the agent may call. MCP servers are started once, in a world of this task, and asked for theirs."""
     if not env.parts.sources:
         return [tool.spec for tool in env.tools]
     async with AsyncExitStack() as stack:
         backend = await stack.enter_async_context(open_backend(sandbox)) if env.image is not None else None
-        return list((await stack.enter_async_context(open_session(env, plan.tasks[0], backend=backend))).tools)
+        return list((await stack.enter_async_context(open_session(env, task, backend=backend))).tools)
 
 
 def run_digest(config: RunConfig, prints: Fingerprints) -> str:
@@ -138,6 +139,7 @@ def machine_facts() -> Json:
         "sandlot": version("sandlot"),
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.release()}",
+        "processor": processor_name(),
         "cores": os.cpu_count(),
         "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
         "argv0": os.path.basename(sys.argv[0]) if sys.argv else "",  # noqa: PTH119 - a name, not a path

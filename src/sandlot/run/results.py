@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from sandlot.run.breaker import Example
 from sandlot.run.compare import Comparison, Sameness, compare
 from sandlot.run.manifest import Manifest
 from sandlot.run.summary import Summary, summarise
+from sandlot.store.aside import rows_set_aside
 from sandlot.store.reader import RunReader
 from sandlot.trace import Trace, TraceRow, Usage
 
@@ -40,7 +42,24 @@ def note_sitting(path: Path, sitting: Sitting) -> None:
 
 
 class Run:
-    """`for trace in run`, `run.table()`, `run.summary()`."""
+    """A stored run, finished or still going: `for trace in run`, `run.summary()`, `run.table()`.
+
+    Reading needs neither the environment nor the model. `rows`, `table()` and `summary()` read stored columns and stay quick for
+    runs of a million rollouts; iterating over the run reads every trace.
+
+    - `path`: the run directory.
+
+    ```python
+    import sandlot
+
+    run = sandlot.run("environments/arithmetic", "scripted:mixed:0.5", rollouts=64)
+    same = sandlot.Run(run.path)
+    assert len(same) == 64
+    print(same.summary().score.value, same.verdict)
+    print(same.trace("arithmetic-0", 0).answer)
+    lost = [row.task for row in same.rows if row.score == 0.0]
+    ```
+    """
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
@@ -58,7 +77,7 @@ class Run:
 
     @cached_property
     def manifest(self) -> Manifest:
-        """What was written down before it began."""
+        """The resolved configuration, fingerprints, machine and date, as stored when the run began."""
         try:
             return msgspec.json.decode((self.path / "manifest.json").read_bytes(), type=Manifest)
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
@@ -71,7 +90,7 @@ class Run:
 
     @property
     def rows(self) -> Iterator[TraceRow]:
-        """Every rollout in numbers."""
+        """Every rollout as a row of numbers, without opening its trace."""
         return self.reader.rows()
 
     def table(self) -> Any:
@@ -79,12 +98,12 @@ class Run:
         return self.reader.table()
 
     def trace(self, task: str, rollout: int = 0) -> Trace:
-        """One rollout, whole."""
+        """The trace of one rollout."""
         return self.reader.trace(task, rollout)
 
     @property
     def sittings(self) -> list[Sitting]:
-        """Every go at it so far."""
+        """One entry for every time the run was started or continued."""
         path = self.path / SITTINGS
         lines = path.read_bytes().splitlines(keepends=True) if path.exists() else []
         try:
@@ -96,32 +115,37 @@ class Run:
 
     @property
     def verdict(self) -> str:
-        """`complete`; `stopped` if it was judged bad; `incomplete` if something is still to be done."""
-        if any(sitting.tripped for sitting in self.sittings):
+        """`complete`; `stopped` if too many failures ended its last sitting; `incomplete` if rollouts are missing."""
+        sittings = self.sittings
+        if sittings and sittings[-1].tripped:
             return "stopped"
         return "complete" if len(self) >= self.manifest.num_rollouts else "incomplete"
 
     @property
     def finished(self) -> bool:
-        """True if repeating its command would not continue it."""
-        return self.verdict != "incomplete"
+        """True if repeating its command would not continue it: nothing is missing. A stopped run is continued."""
+        return len(self) >= self.manifest.num_rollouts
 
     def compare(self, other: "Run", *, despite_setting: bool = False) -> Comparison:
-        """`other` as against this one, paired by task; refused if a model met another setting there, unless told to go on."""
+        """Compare with a second run, task by task: score differences with intervals.
+
+        Refused if the setting differs (other tools, limits or harness), unless `despite_setting`.
+        """
         settings = Sameness(first=self.manifest.fingerprints.setting, second=other.manifest.fingerprints.setting)
         if settings.first != settings.second and not despite_setting:
             raise ConfigError(f"{settings.note}; compare all the same with `--despite-setting`")
         return compare(self.rows, other.rows, settings=settings)
 
     def spent(self) -> Usage:
-        """What its stored rollouts have cost, spoiled attempts included; what was cut off and will be taken again is not."""
+        """Tokens and cost of the stored rollouts, failed attempts and rollouts set aside included; not of interrupted ones."""
         usages = (
-            Usage(prompt_tokens=row.prompt_tokens, completion_tokens=row.completion_tokens, usd=row.usd) for row in self.rows
+            Usage(prompt_tokens=row.prompt_tokens, completion_tokens=row.completion_tokens, usd=row.usd)
+            for row in chain(self.rows, rows_set_aside(self.path))
         )
         return sum(usages, start=Usage())
 
     def summary(self) -> Summary:
-        """What came out, for people and machines."""
+        """Scores with intervals, pass@k, failures, ends, tokens and times."""
         sittings = self.sittings
         num_missing = max(0, self.manifest.num_rollouts - len(self))
         return summarise(

@@ -1,7 +1,8 @@
 """A run, from config to a directory full of graded traces. This is what `sandlot run` and `sandlot.run` call.
 
 The main road is `run_async`: load, plan, find or make the directory, open the parts, collect, sum up. The same command finds the
-same unfinished directory again, so a run that was killed is continued by repeating it.
+same unfinished directory again, so a run that was killed is continued by repeating it. So is a run that the breaker stopped: then
+what failed is set aside and taken again, and the breaker counts anew.
 """
 
 import resource
@@ -23,7 +24,6 @@ from sandlot.run.config import Plan, RunConfig, Selection, plan_run
 from sandlot.run.manifest import Facts, Fingerprints, Manifest, facts_of, machine_facts, public, run_digest
 from sandlot.run.results import Run, Sitting, note_sitting
 from sandlot.store.directory import open_run
-from sandlot.store.reader import RunReader
 from sandlot.trace import TraceRow, Usage
 from sandlot.wiring.parts import AgentConfig, ModelConfig, open_grading, open_parts, user_config
 
@@ -46,9 +46,30 @@ async def run_async(
     watch: "Watcher | None" = None,
     more: Callable[[], Plan | None] = lambda: None,
 ) -> Run:
-    """Take every rollout of a run that is not there yet, and give back the run.
+    """Run inside an event loop: take every planned rollout that is not stored yet, and return the run.
 
-    `more` is asked whenever everything planned so far is on disk: which rollouts there should be in all, or None to end.
+    - `config`: the whole configuration, as `sandlot run --dry-run` prints it.
+    - `env`: the environment, if it is already loaded; otherwise `config.env` is.
+    - `runs`: the folder for run directories.
+    - `place`: the run directory itself. Default: found below `runs`.
+    - `watch`: is called with the plan and with every finished rollout.
+    - `more`: is called when everything planned is stored; returns a larger plan, or None to end.
+
+    ```python
+    import anyio
+    from sandlot import run_async
+    from sandlot.run.config import RunConfig, Selection
+    from sandlot.wiring.parts import ModelConfig
+
+
+    async def main() -> None:
+        model = ModelConfig(spec="scripted:golden")
+        run = await run_async(RunConfig(env="environments/arithmetic", model=model, select=Selection(rollouts=4)))
+        assert len(run) == 4
+
+
+    anyio.run(main)
+    ```
     """
     environment = (env or load(config.env)).in_image(config.image)
     plan = plan_run(environment, config)
@@ -73,13 +94,12 @@ async def run_async(
             ) as grading,
             # Before the directory: a model that is refused leaves no empty run behind.
             open_parts(grading, config.model, config.agent, user=config.user, spent=_spent(path)) as parts,
-            open_run(path, manifest=msgspec.json.format(msgspec.json.encode(manifest), indent=2)) as store,
+            open_run(path, manifest=msgspec.json.format(msgspec.json.encode(manifest), indent=2), retake=_retaken(path)) as store,
             lag,
         ):
             collection.opening = None
             watcher.begin(path, plan, len(store.done_keys()))
-            breaker = Breaker()
-            breaker.resume(RunReader(path).rows() if store.done_keys() else ())
+            breaker = Breaker(num_tasks=len(plan.tasks))
             wanted: Plan | None = plan
             while wanted is not None and collection.stopped is None:
                 await collect(
@@ -128,7 +148,33 @@ def run(  # noqa: PLR0913 - the everyday fields of a run, all by keyword
     agent: AgentConfig | None = None,
     runs: str | Path = "runs",
 ) -> Run:
-    """Run an environment with a model and return the `Run`. Inside an event loop, await `run_async` instead."""
+    """Run an environment with a model, store every rollout, and return the `Run`.
+
+    The same call continues a run that was interrupted; a finished run is followed by a new one. Inside an event loop, await
+    `run_async` instead.
+
+    - `env`: a path, an installed name, or an `Environment`.
+    - `model`: as for `--model`: `scripted:golden`, `smollm2`, `openai:NAME@URL`, ...; a `ModelConfig` sets sampling too.
+    - `rollouts`: the number of rollouts, spread evenly over the tasks.
+    - `group`: the number of rollouts of each task. Default: 1. Give `rollouts` or `group`, not both.
+    - `tasks`: ids of the tasks to run. Default: all.
+    - `split`: `train` or `heldout`; only tasks of this split.
+    - `image`: run in a sandbox of this image instead of the environment's own.
+    - `sandbox`: `native`, `docker` or `docker:SOCKET`.
+    - `at_once`: rollouts in flight.
+    - `user`: the model that plays the environment's user.
+    - `judge`: the model for judge checks.
+    - `rubric`: grade by this rubric instead of the tasks' own.
+    - `agent`: another harness or agent command.
+    - `runs`: the folder for run directories.
+
+    ```python
+    import sandlot
+
+    run = sandlot.run("environments/arithmetic", "scripted:golden", split="heldout", rollouts=8)
+    assert run.summary().pass_rate.value == 1.0
+    ```
+    """
     environment = load(env)
     config = RunConfig(
         env=str(environment.source or environment.name),
@@ -201,6 +247,12 @@ def _differences(begun: Manifest, config: RunConfig, prints: Fingerprints) -> st
     fields = [name for name in config.__struct_fields__ if getattr(begun.config, name) != getattr(public(config), name)]
     changed = [name for name in prints.__struct_fields__ if getattr(begun.fingerprints, name) != getattr(prints, name)]
     return " and ".join(dict.fromkeys([*fields, *(f"{name} (its fingerprint differs)" for name in changed)]))
+
+
+def _retaken(path: Path) -> Callable[[TraceRow], bool] | None:
+    """Of a run that was stopped as bad: what failed, to be taken again. What was wrong may have been repaired since."""
+    stopped = (path / "manifest.json").exists() and Run(path).verdict == "stopped"
+    return (lambda row: row.outcome == "failed") if stopped else None
 
 
 def _spent(path: Path) -> Usage | None:

@@ -18,7 +18,7 @@ from anyio.abc import TaskGroup
 
 from sandlot.clock import deadline
 from sandlot.errors import SandboxError
-from sandlot.sandbox.cgroup import PERIOD_US
+from sandlot.sandbox.cgroup import PERIOD_US, socket_bytes
 from sandlot.sandbox.engine import Engine
 from sandlot.sandbox.link import Link
 from sandlot.sandbox.machine import Machine
@@ -189,9 +189,10 @@ def _config(base: Base, quota: Quota, program: Path, labels: Mapping[str, str]) 
             "SecurityOpt": ["no-new-privileges"],
             "Memory": quota.memory_bytes,
             "MemorySwap": quota.memory_bytes,
+            "KernelMemoryTCP": socket_bytes(quota),  # cgroup version 1 only; elsewhere the engine leaves it out
             "CpuPeriod": PERIOD_US,
             "CpuQuota": max(1000, int(quota.cpus * PERIOD_US)),
             "PidsLimit": quota.pids,
-            "Ulimits": [{"Name": "nofile", **limit}, {"Name": "core", "Soft": 0, "Hard": 0}],
+            "Ulimits": [{"Name": "nofile", **limit}, {"Name": "core", "Soft": 1, "Hard": 1}],
         },
     }

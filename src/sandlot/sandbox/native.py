@@ -16,17 +16,17 @@ import anyio
 import anyio.to_thread
 from anyio.abc import TaskGroup
 
-from sandlot.errors import ConfigError, SandboxError, unwrapped
+from sandlot.errors import ConfigError, SandboxError, SandboxOutOfMemory, unwrapped
 from sandlot.limits import Limits
 from sandlot.sandbox.cgroup import CONTROLLERS, Cgroups, find_cgroups
 from sandlot.sandbox.images.image import Image
 from sandlot.sandbox.images.spec import find_image, image_digest
-from sandlot.sandbox.machine import Machine, start_machine
+from sandlot.sandbox.machine import Entries, Machine, start_machine
 from sandlot.sandbox.probe import capabilities
 from sandlot.sandbox.process import NativeProcess
 from sandlot.sandbox.program import program
 from sandlot.sandbox.quota import Quota
-from sandlot.sandbox.snapshot import Frozen, NativeSnapshot
+from sandlot.sandbox.snapshot import Frozen, NativeSnapshot, survey_of
 from sandlot.sandbox.stream import NativeStream
 from sandlot.sandbox.surroundings import Surroundings
 from sandlot.sandbox.wire import Entry, Listing
@@ -84,7 +84,8 @@ class NativeSandbox:
 
     async def changed(self) -> Mapping[str, int]:
         """Every file that is not the image's, by absolute path: size in bytes, as it is now. Nothing is stopped for it."""
-        return {entry.path: entry.size for entry in await self._reader().entries(Listing.CHANGED) if entry.kind == "f"}
+        found = await self._reader().entries(Listing.CHANGED)
+        return (await survey_of(Entries(found, 0))).sizes
 
     async def kill_all(self) -> int:
         """End every process; the files stay. Returns how many there were."""
@@ -95,9 +96,11 @@ class NativeSandbox:
         async with self._changing:
             if self._machine is None:
                 return NativeSnapshot(self._frozen[-1], self._backend.fork)
-            machine = self._machine
-            await machine.kill_all(freeze=True)
-            frozen = Frozen(machine, self._trees, self._backend.zygote)
+            frozen = Frozen(self._machine, self._trees, self._backend.zygote, self._backend.start)
+            try:
+                await self._machine.kill_all(freeze=True)
+            except SandboxOutOfMemory:  # every process has ended, and the files are still there
+                await frozen.replace_reader()
             self._frozen.append(frozen)
             self._own.append(frozen)
             self._machine = None

@@ -142,7 +142,7 @@ class Training:
                 run=f"{self.name}/evaluation",  # the same seeds at every version: differences are the weights'
                 at_once=self.recipe.at_once,
                 attempts=ATTEMPTS,
-                breaker=Breaker(),
+                breaker=Breaker(num_tasks=len(plan.tasks)),
                 watch=self.watch,
             )
         if measuring.stopped is not None:
@@ -219,7 +219,7 @@ async def open_training(
             store=store,
             kept=RunReader(path) if store.done_keys() else None,
             collection=collection,
-            breaker=Breaker(),
+            breaker=Breaker(num_tasks=len(plan.tasks)),
             limiter=anyio.CapacityLimiter(recipe.at_once),
             watch=watch,
         )
@@ -236,7 +236,7 @@ async def _open_learner(recipe: Recipe, folder: Path) -> AsyncGenerator[tuple[Le
         ranks = await off_loop("open_ranks", lambda: opened.enter_context(open_ranks(recipe.device)))
         own = recipe.device if ranks.count == 1 else "cpu"  # several take them to their devices a layer at a time
         decoder = await off_loop("load_folder", lambda: load_folder(folder, dtype=torch.float32, device=own))
-        sampled = copied(decoder).to(ranks.device) if recipe.server is None else None
+        sampled = copied(decoder).to(ranks.device, getattr(torch, recipe.dtype.value)) if recipe.server is None else None
         trainer = await off_loop("trainer_of", lambda: trainer_of(decoder, recipe, ranks))
         with leading(trainer, ranks) as learner:
             yield learner, sampled

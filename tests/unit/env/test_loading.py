@@ -6,7 +6,7 @@ import pytest
 
 import sandlot
 from sandlot.env.fingerprint import environment_fingerprint
-from sandlot.env.load import found_environments
+from sandlot.env.load import found_environments, ready_environments
 from sandlot.env.module import forget_modules
 from sandlot.env.scaffold import Form, scaffold
 from sandlot.env.taskset import tasks_from, tasks_of
@@ -62,8 +62,8 @@ def test_an_error_at_import_names_the_authors_line(tmp_path):
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("from sandlot import Environment\n", "one `Environment` per file; this defines none"),
-        ("from sandlot import *\na = Environment('a')\nb = Environment('b')\n", "defines `a`, `b`"),
+        ("from sandlot import Environment\n", "a file has one `Environment`, and it has none"),
+        ("from sandlot import *\na = Environment('a')\nb = Environment('b')\n", "it has `a`, `b`; move the others"),
         ("from sandlot import *\nenv = Environment('a')\n", "has no tasks"),
         ("from sandlot import *\nenv = Environment('a')\nenv.tasks(lambda rng: [Task('x')])\n", "has no checks"),
     ],
@@ -267,3 +267,18 @@ def test_a_manifest_lists_all_the_tools_there_are(folder, line, there):
     path.write_text("\n".join(['image = "host"', line, *lines]))
     forget_modules(folder)
     assert names_of(sandlot.load(folder)) == there
+
+
+def test_a_ready_environment_is_found_by_its_name_from_anywhere(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert {"arithmetic", "helpdesk", "ledger"} <= ready_environments().keys()
+    assert not {"broken", "tests"} & ready_environments().keys()
+    assert sandlot.load("arithmetic").name == "arithmetic"
+    with pytest.raises(ConfigError, match="did you mean `arithmetic`"):
+        sandlot.load("arithmetik")
+
+
+def test_a_path_comes_before_a_ready_environment(folder, monkeypatch):
+    monkeypatch.chdir(folder.parent)
+    folder.rename("ledger")
+    assert sandlot.load("ledger").name == "notes"

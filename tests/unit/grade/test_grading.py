@@ -353,3 +353,10 @@ async def test_two_hundred_checks_cost_milliseconds_of_cpu(evidence_of):
     score = await grade(rubric, evidence, task, {}.__getitem__)
     assert score.passed
     assert time.process_time() - begun < 0.5  # CPU time, an order of magnitude above what it takes
+
+
+@pytest.mark.parametrize(("record", "points"), [({"left_out": 1}, -2.0), ({}, 0.0)])
+async def test_leaving_too_much_saves_no_penalty(evidence_of, record, points):
+    check = python("wiped", ref="sandlot:file_exists", args={"path": "/wiped"}, points=-2)
+    score = await graded([check, python("good", points=4)], evidence_of({}, **record))
+    assert score.checks[0].points == points

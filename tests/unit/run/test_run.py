@@ -1,6 +1,7 @@
 """Runs: every rollout exactly once, a reason whenever they stop, refusals before the first rollout."""
 
 import signal
+from collections import Counter
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -285,3 +286,88 @@ def test_a_changed_key_is_another_run(tmp_path):
 
         prints.append(anyio.run(fingerprints, env, config(path), plan_run(env, config(path))))
     assert prints[0].tasks != prints[1].tasks
+
+
+def echo(name: str, *, num_tasks: int, setup=None, check=lambda evidence: True) -> sandlot.Environment:
+    env = sandlot.Environment(name)
+    env.tasks(lambda rng: (sandlot.Task(f"t-{n}", prompt="go") for n in range(num_tasks)))
+    env.check(points=1, id="ok")(check)
+    if setup is not None:
+        env.setup(setup)
+    return env
+
+
+async def test_a_stopped_run_goes_on_when_the_command_is_repeated_and_what_failed_is_taken_again(tmp_path):
+    graded = Counter()
+    disk_is_full = True
+
+    def check(evidence):
+        graded["all"] += 1
+        if graded["all"] > 500 and disk_is_full:
+            raise OSError("no space left on device")
+        return True
+
+    env = echo("disk", num_tasks=40, check=check)
+    settings = config(tmp_path / "disk", model="scripted:noop", select=Selection(group=25), at_once=4)
+    first = await run_async(settings, env=env, runs=tmp_path)
+    assert first.verdict == "stopped"
+    assert 21 <= first.summary().failed["grader"] <= 8 * 25 + 4  # eight tasks, and what was in flight
+    disk_is_full = False
+    again = await run_async(settings, env=env, runs=tmp_path)
+    assert again.path == first.path
+    assert (again.verdict, again.finished) == ("complete", True)
+    assert sorted(trace.key for trace in again) == sorted((f"t-{n}", rollout) for n in range(40) for rollout in range(25))
+    assert again.summary().scored == 1000
+    assert [sitting.tripped for sitting in again.sittings] == [True, False]
+
+
+async def test_a_run_whose_environment_is_still_broken_stops_again_and_goes_on_after_that(tmp_path):
+    def check(evidence):
+        raise OSError("no space left on device")
+
+    settings = config(tmp_path / "disk", model="scripted:noop", select=Selection(group=5), at_once=1)
+    env = echo("disk", num_tasks=40, check=check)
+    for sitting in range(1, 4):
+        run = await run_async(settings, env=env, runs=tmp_path)
+        assert (run.verdict, len(run), len(run.sittings)) == ("stopped", 8, sitting)
+
+
+async def test_three_failures_in_three_hundred_that_end_first_stop_nothing(tmp_path):
+    bad = {"t-5", "t-105", "t-205"}
+    met = anyio.Event()
+
+    async def setup(world, task):
+        if task.id in bad:
+            bad.discard(task.id)
+            if not bad:
+                met.set()
+            raise OSError("hostile")
+        await met.wait()
+
+    env = echo("hostile", num_tasks=300, setup=setup)
+    run = await run_async(config(tmp_path / "x", model="scripted:noop", at_once=300), env=env, runs=tmp_path)
+    assert (run.verdict, run.summary().scored) == ("complete", 297)
+
+
+async def test_a_task_whose_setup_is_broken_stops_nothing_though_it_comes_first_and_is_tried_often(tmp_path):
+    async def setup(world, task):
+        if task.id == "t-0":
+            raise OSError("this task is broken")
+
+    env = echo("onebad", num_tasks=20, setup=setup)
+    run = await run_async(
+        config(tmp_path / "x", model="scripted:noop", select=Selection(group=30), at_once=8), env=env, runs=tmp_path
+    )
+    assert (run.verdict, run.summary().failed["environment"]) == ("complete", 30)
+
+
+@pytest.mark.parametrize("num_tasks", [1, 2, 50])
+async def test_an_environment_that_always_fails_stops_after_eight_rollouts_however_large_the_groups_are(tmp_path, num_tasks):
+    async def setup(world, task):
+        raise OSError("broken")
+
+    env = echo("broken", num_tasks=num_tasks, setup=setup)
+    run = await run_async(
+        config(tmp_path / "x", model="scripted:noop", select=Selection(group=100), at_once=1), env=env, runs=tmp_path
+    )
+    assert (run.verdict, len(run)) == ("stopped", 8)

@@ -88,7 +88,7 @@ async def look_at_margins(case: Case) -> list[Finding]:
         trial, limits = golden[task.id], case.description.limits.but(task.limits)
         if trial.trace is None or not trial.passed:
             continue
-        used_s = sum(trial.trace.phases.get(phase, 0.0) for phase in ("model", "tools"))
+        used_s = max(0.0, sum(trial.trace.phases.get(phase, 0.0) for phase in ("model", "tools")) - trial.starved_s)
         turns = trial.trace.num_turns
         for what, share, limit, words in (
             ("turns", turns / limits.turns, TURNS, f"{turns} of {limits.turns} turns"),

@@ -16,6 +16,7 @@
 #include <linux/mount.h>
 #include <sched.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -97,6 +98,7 @@ static const char *open_view(const struct spec *spec, struct root_view *view)
 {
     view->num_trees = spec->num_trees;
     view->open_files = spec->open_files;
+    view->count_sockets = spec->data_bytes != 0;
     for (int i = 0; i < spec->num_trees; i++) {
         const struct tree *tree = &spec->trees[i];
         char upper[16];
@@ -129,8 +131,33 @@ static const char *mount_devices(const struct identity *identity)
     return mount("/s/shm", "/m/dev/shm", NULL, MS_BIND, NULL) ? "mount /dev/shm" : NULL;
 }
 
+/* System V shared memory, semaphores and messages live on without a process. They would fill the memory limit with no process left
+ * that could be killed for it: so shared memory ends with its processes, and there are few of the others. */
+static const char *limit_ipc(const struct spec *spec)
+{
+    char pages[32];
+    snprintf(pages, sizeof pages, "%llu", (unsigned long long)spec->data_bytes / 4096);
+    const char *const settings[][2] = {
+        {"/m/proc/sys/kernel/shm_rmid_forced", "1"},
+        {"/m/proc/sys/kernel/sem", "250 32000 100 128"},
+        {"/m/proc/sys/kernel/msgmni", "128"},
+        {spec->data_bytes ? "/m/proc/sys/kernel/shmall" : NULL, pages}, /* with a memory cgroup it is counted there */
+    };
+    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
+        if (!settings[i][0])
+            continue;
+        int fd = open(settings[i][0], O_WRONLY | O_CLOEXEC);
+        ssize_t written = fd >= 0 ? write(fd, settings[i][1], strlen(settings[i][1])) : -1;
+        if (fd >= 0)
+            close(fd);
+        if (written < 0)
+            return "limit shared memory, semaphores and messages";
+    }
+    return NULL;
+}
+
 /* Most of these are already out of reach, because the sandbox's root is nobody to them. Hiding them also holds where that fails. */
-static const char *mount_proc(void)
+static const char *mount_proc(const struct spec *spec, struct root_view *view)
 {
     if (!is_folder("/m/proc"))
         return "find a real /proc in the image";
@@ -142,27 +169,41 @@ static const char *mount_proc(void)
     for (size_t i = 0; i < sizeof HIDDEN_FOLDERS / sizeof *HIDDEN_FOLDERS; i++)
         if (mount("/e", HIDDEN_FOLDERS[i], NULL, MS_BIND, NULL) && errno != ENOENT)
             return "hide a folder of /proc";
-    /* Shared memory that outlives its processes would fill the memory limit with nobody to end for it. */
-    int fd = open("/m/proc/sys/kernel/shm_rmid_forced", O_WRONLY | O_CLOEXEC);
-    if (fd < 0 || write(fd, "1", 1) != 1 || close(fd))
-        return "tie shared memory to its processes";
+    const char *failed = limit_ipc(spec);
+    if (failed)
+        return failed;
+    view->settings = (int)syscall(SYS_open_tree, AT_FDCWD, "/m/proc/sys", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+    if (view->settings < 0)
+        return "hold /proc/sys";
     for (size_t i = 0; i < sizeof READ_ONLY / sizeof *READ_ONLY; i++)
         if (remount_read_only(READ_ONLY[i]))
             return "make /proc/sys read-only";
-    return NULL;
+    /* Nothing here may be written, a process's own oom_score_adj above all: see process.c. */
+    return mount(NULL, "/m/proc", NULL, MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL)
+               ? "make /proc read-only" : NULL;
+}
+
+/* Through the host's /proc, while it is still there: in the sandbox's own this file cannot be written. */
+static void hold_oom_score(struct root_view *view)
+{
+    char text[16] = "";
+    view->oom_score = open("/proc/self/oom_score_adj", O_RDWR | O_CLOEXEC);
+    if (view->oom_score >= 0 && read(view->oom_score, text, sizeof text - 1) > 0)
+        view->oom_base = atoi(text);
 }
 
 const char *root_enter(const struct spec *spec, const struct identity *identity, struct root_view *view)
 {
     if (unshare(CLONE_NEWIPC)) /* here and not in confine.c: its settings are made while /proc/sys can still be written */
         return "make an IPC namespace";
+    hold_oom_score(view);
     const char *failed = make_storage(spec, identity, view);
     for (int i = 0; !failed && i < spec->num_trees; i++)
         failed = mount_tree(spec, i, identity);
     if (!failed)
         failed = open_view(spec, view);
     if (!failed)
-        failed = mount_proc();
+        failed = mount_proc(spec, view);
     if (!failed)
         failed = mount_devices(identity);
     if (failed)

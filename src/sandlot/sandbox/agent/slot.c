@@ -88,6 +88,35 @@ void slot_remove(int slot)
     zygote.slots[slot].limits = NULL;
 }
 
+/* How many processes of this slot's memory cgroup the kernel has killed for memory; 0 without one. */
+uint64_t slot_oom_kills(int slot)
+{
+    static const char *const FILES[] = {"memory.oom_control", "memory.events"}; /* version 1, version 2 */
+    for (int i = 0; i < zygote.num_cgroups; i++)
+        for (size_t j = 0; j < sizeof FILES / sizeof *FILES; j++) {
+            char path[48], text[512];
+            snprintf(path, sizeof path, "s%d/%s", slot, FILES[j]);
+            int fd = openat(zygote.cgroups[i], path, O_RDONLY | O_CLOEXEC);
+            ssize_t count = fd >= 0 ? read(fd, text, sizeof text - 1) : -1;
+            if (fd >= 0)
+                close(fd);
+            if (count <= 0)
+                continue;
+            text[count] = 0;
+            const char *line = strstr(text, "oom_kill ");
+            return line ? strtoull(line + strlen("oom_kill "), NULL, 10) : 0;
+        }
+    return 0;
+}
+
+int slot_find(uint64_t sandbox)
+{
+    for (int slot = 0; slot < zygote.num_slots; slot++)
+        if (zygote.slots[slot].pid && zygote.slots[slot].sandbox == sandbox)
+            return slot;
+    return -1;
+}
+
 const char *slot_limit(int slot, const struct spec *spec)
 {
     struct buffer lines = {0};
