@@ -10,7 +10,7 @@ from rich.markup import escape
 
 from sandlot.cli.columns import print_columns
 from sandlot.env.load import Found
-from sandlot.env.rendering import one_line
+from sandlot.printable import one_line
 from sandlot.run.catalog import CatalogEntry
 
 HEADER = ("date", "state", "score", "full marks", "rollouts", "environment", "model", "run")

@@ -16,15 +16,15 @@ from sandlot.cli.options import authors_on_stderr, print_json
 from sandlot.cli.summary import end_shown, plain
 from sandlot.env.environment import Environment
 from sandlot.env.fingerprint import environment_fingerprint, files_of
-from sandlot.env.grading import rubric_for
 from sandlot.env.load import load
 from sandlot.env.rendering import rendered_message
 from sandlot.env.taskset import tasks_of
 from sandlot.errors import SandlotError
+from sandlot.grade.rules import possible_points
 from sandlot.limits import OnBreach
 from sandlot.ports import ToolSource, ToolSpec
 from sandlot.printable import one_line, printable
-from sandlot.rubric import JudgeCheck, Score
+from sandlot.rubric import JudgeCheck, Rubric, Score
 from sandlot.run.manifest import tools_as_served
 from sandlot.run.results import Run
 from sandlot.task import split_of
@@ -117,7 +117,7 @@ def _environment_lines(env: Environment, facts: dict[str, Any]) -> Iterator[tupl
         yield "rule", f"[bold]{escape(constraint.id)}[/]  {escape(constraint.describe())}; {BREACH[constraint.on_breach]}"
     for name, checks in facts["rubrics"].items():
         judged = sum(isinstance(check, JudgeCheck) for check in checks)
-        points = sum(max(check.points, 0) for check in checks)
+        points = facts["points"][name]
         by_judge = f", {judged} by a judge" if judged else ""
         count = f"{len(checks)} check{'s' if len(checks) != 1 else ''}{by_judge}"
         yield "rubric", f"[bold]{escape(name)}[/]  {count}, {points:g} point{'s' if points != 1 else ''}"
@@ -135,9 +135,9 @@ def _source(source: ToolSource) -> str:
 def environment_facts(env: Environment) -> dict[str, Any]:
     """Everything there is to know without running it; keys are never shown."""
     tasks = tasks_of(env)
-    rubrics = {name: list(rubric.checks) for name, rubric in env.parts.rubrics.items()}
+    rubrics = dict(env.parts.rubrics)
     if env.parts.checks:
-        rubrics["default"] = list(rubric_for(env, tasks[0]).checks)
+        rubrics["default"] = Rubric(checks=tuple(env.parts.checks))
     return {
         "name": env.name,
         "description": env.description,
@@ -157,7 +157,8 @@ def environment_facts(env: Environment) -> dict[str, Any]:
             {"id": task.id, "split": split_of(task), "prompt": task.prompt, "tags": task.tags, "rubric": task.rubric}
             for task in tasks
         ],
-        "rubrics": rubrics,
+        "rubrics": {name: list(rubric.checks) for name, rubric in rubrics.items()},
+        "points": {name: possible_points(rubric) for name, rubric in rubrics.items()},
         "solution": env.parts.solution is not None,
         "user": _user(env),
     }
@@ -198,6 +199,8 @@ def print_outcome(console: Console, outcome: Outcome | None, most: int | None = 
         print_score(console, outcome.score)
     elif isinstance(outcome, Failed):
         console.print(f"failed: [red]{outcome.side}/{escape(outcome.kind)}[/]  {escape(plain(outcome.message[:most]))}")
+        for frame in outcome.frames:
+            console.print(f"  [dim]at[/] {escape(printable(frame, most))}")
     elif outcome is not None:
         console.print(f"cancelled: {escape(plain(outcome.reason[:most]))}")
 

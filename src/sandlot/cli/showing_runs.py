@@ -13,7 +13,7 @@ from rich.markup import escape
 from sandlot.cli.columns import print_columns
 from sandlot.cli.options import print_json
 from sandlot.cli.summary import end_shown, plain, print_notable, print_numbers
-from sandlot.env.rendering import one_line
+from sandlot.printable import one_line
 from sandlot.run.catalog import TaskScores, catalog_entry, scores_by_task
 from sandlot.run.results import Run
 from sandlot.trace import Scored, Trace, TraceRow

@@ -1,7 +1,7 @@
 """Finding an environment by what a person types: a path, or the name of an installed one.
 
 One rule: if it exists as a path (with or without `.py`) it is that; else it is the name of an installed environment
-(entry point group `sandlot.environments`). The error lists what could have been meant.
+(entry point group `sandlot.environments`), else of one that comes with Sandlot. The error lists what could have been meant.
 """
 
 import difflib
@@ -19,6 +19,8 @@ from sandlot.env.module import load_module, seal_modules
 from sandlot.errors import ConfigError, boundary
 
 GROUP = "sandlot.environments"
+HOME = Path(__file__).parents[1]
+"""Where Sandlot's own package is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +37,8 @@ def load(what: str | Path | Environment) -> Environment:
 
     Loading runs the author's Python file on this machine, as an import does: load only what you trust.
 
-    - `what`: `add.py`, `environments/ledger`, or a name such as `ledger`. A path that exists wins over an installed name.
+    - `what`: `add.py`, `environments/ledger`, or a name such as `ledger`. A path that exists comes first, then installed
+      environments, then those that come with Sandlot.
 
     ```python
     import sandlot
@@ -57,6 +60,8 @@ def load(what: str | Path | Environment) -> Environment:
     installed = {entry.name: entry for entry in entry_points(group=GROUP)}
     if str(what) in installed:
         return checked(_from_entry(installed[str(what)]))
+    if str(what) in ready_environments():
+        return load(ready_environments()[str(what)])
     if path.is_dir():
         inside = ", ".join(f"`{path / found.name}`" for found in islice(found_environments(path, installed=False), 5))
         fix = f"name one of those in it: {inside}" if inside else "`sandlot new NAME` creates one"
@@ -76,6 +81,15 @@ def found_environments(folder: Path = Path("environments"), *, installed: bool =
                 yield Found(path.stem, "file", str(path))
     for entry in entry_points(group=GROUP) if installed else ():
         yield Found(entry.name, "installed", entry.value)
+
+
+def ready_environments() -> dict[str, Path]:
+    """Those that come with Sandlot, by name: in its package, or beside it in a checkout."""
+    checkout = HOME.parents[1]
+    places = [HOME / "environments", *([checkout / "environments"] if (checkout / "pyproject.toml").is_file() else [])]
+    place = next((each for each in places if each.is_dir()), None)
+    folders = sorted(place.iterdir()) if place else []
+    return {each.name: each for each in folders if (each / MANIFEST).is_file() or (each / "environment.py").is_file()}
 
 
 def checked(env: Environment) -> Environment:
@@ -135,6 +149,6 @@ def _from_entry(entry: EntryPoint) -> Environment:
 def _near(what: str, installed: dict[str, EntryPoint]) -> str:
     path = Path(what)
     beside = [str(path.parent / found.name) for found in found_environments(path.parent)] if path.parent.is_dir() else []
-    candidates = [*beside, *(f"environments/{found.name}" for found in found_environments()), *installed]
+    candidates = [*beside, *(f"environments/{found.name}" for found in found_environments()), *installed, *ready_environments()]
     near = difflib.get_close_matches(what, candidates, n=3, cutoff=0.4) or candidates[:5]
     return "; did you mean " + ", ".join(f"`{name}`" for name in dict.fromkeys(near)) + "?" if near else ""

@@ -22,11 +22,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from sandlot.author import PRIVATE
 from sandlot.env.closure import ENDINGS, LEFT_OUT, imported_files
 from sandlot.errors import ConfigError
 from sandlot.types import digest
 
-PREFIX = "sandlot_env_"
 WAIT_S = 30.0
 """How long one thread waits for another one's import. After that it imports beside it, as plain Python would."""
 
@@ -95,7 +95,7 @@ class _Finder:
     @classmethod
     def find_spec(cls, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> ModuleSpec | None:
         """As `importlib` asks for it."""
-        if not name.startswith(PREFIX):
+        if not name.startswith(PRIVATE):
             return None
         package = sys.modules.get(name.partition(".")[0])
         spec = PathFinder.find_spec(name, path, target)
@@ -191,7 +191,7 @@ def _files_of(package: _Package) -> list[Path]:
 
 
 def _name(place: Path) -> str:
-    return f"{PREFIX}{digest(str(place).encode())[:12]}"
+    return f"{PRIVATE}{digest(str(place).encode())[:12]}"
 
 
 def _package(folder: Path, place: Path) -> _Package:

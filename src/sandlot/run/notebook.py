@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from html import escape
 
-from sandlot.env.rendering import printable
+from sandlot.printable import printable
 from sandlot.run.summary import Summary
 from sandlot.trace import TraceRow
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import msgspec
 
-from sandlot.env.rendering import printable
 from sandlot.errors import ConfigError
 from sandlot.nn.shape import ORIGIN
 from sandlot.ports import ToolSpec
+from sandlot.printable import printable
 from sandlot.run.manifest import Facts
 from sandlot.types import Json
 from sandlot.wiring.models import folder_of_model
