@@ -27,6 +27,8 @@ FIRST_ID = 0x2000_0000
 
 HOSTNAME = "sandbox"
 
+OUT_OF_MEMORY = "the sandbox used up its memory: the kernel killed process 1, and every process inside has ended with it"
+
 DYING_S = 5.0
 """How long to wait for the kernel to end the processes of a sandbox that lost its process 1."""
 
@@ -123,9 +125,7 @@ class Zygote:
                 if fate is Fate.LIVES:
                     await anyio.sleep(0.005)
         if fate is Fate.OUT_OF_MEMORY:
-            return SandboxOutOfMemory(
-                "the sandbox used up its memory: the kernel killed process 1, and every process inside has ended with it"
-            )
+            return SandboxOutOfMemory(OUT_OF_MEMORY)
         return SandboxError("the sandbox died", kind="died")
 
     async def start(self, trees: Sequence[Tree], quota: Quota) -> Started:

@@ -183,8 +183,8 @@ static const char *mount_proc(const struct spec *spec, struct root_view *view)
                ? "make /proc read-only" : NULL;
 }
 
-/* Through the host's /proc, while it is still there: in the sandbox's own this file cannot be written. */
-static void hold_oom_score(struct root_view *view)
+/* Natively through the host's /proc, while it is still there: in the sandbox's own this file cannot be written. */
+void hold_oom_score(struct root_view *view)
 {
     char text[16] = "";
     view->oom_score = open("/proc/self/oom_score_adj", O_RDWR | O_CLOEXEC);

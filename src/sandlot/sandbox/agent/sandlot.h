@@ -67,6 +67,7 @@ struct root_view {
 
 /* Each returns NULL, or the step that failed with errno set. */
 const char *root_enter(const struct spec *spec, const struct identity *identity, struct root_view *view);
+void hold_oom_score(struct root_view *view);
 const char *confine(const struct spec *spec, const struct root_view *view, int user_namespace);
 void filter_prepare(void);
 const char *filter_install(void);
