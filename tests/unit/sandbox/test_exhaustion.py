@@ -164,3 +164,9 @@ async def test_semaphores_and_messages_do_not_fill_the_memory(backend):
     )
     async with backend.open("host") as sandbox:
         assert (await py(sandbox, script)).stdout == "128 128 -1\n"
+
+
+async def test_terminals_of_one_sandbox_are_few(backend):
+    script = "import os\nheld = []\ntry:\n while len(held) < 100: held.append(os.openpty())\nexcept OSError: print(len(held))"
+    async with backend.open("host") as sandbox:
+        assert (await py(sandbox, script)).stdout == "64\n"

@@ -27,9 +27,15 @@ int mount(const char *source, const char *target, const char *type, unsigned lon
 int umount2(const char *target, int flags);
 #define DETACH 2 /* MNT_DETACH */
 
+#define MAX_TERMINALS 64 /* of the few thousand that all sandboxes and the host share */
+
 static const char *const HIDDEN_FILES[] = {
     "/m/proc/kcore", "/m/proc/keys", "/m/proc/timer_list", "/m/proc/sched_debug", "/m/proc/interrupts", "/m/proc/kallsyms",
     "/m/proc/sysrq-trigger", "/m/proc/kmsg", "/m/proc/config.gz", "/m/proc/vmallocinfo", "/m/proc/modules", "/m/proc/kpagecount",
+    /* which machine this is, its disks and how it was started */
+    "/m/proc/cmdline", "/m/proc/bootconfig", "/m/proc/partitions", "/m/proc/diskstats", "/m/proc/swaps", "/m/proc/mdstat",
+    "/m/proc/iomem", "/m/proc/ioports", "/m/proc/slabinfo", "/m/proc/pagetypeinfo", "/m/proc/key-users",
+    "/m/proc/sys/kernel/random/boot_id",
 };
 static const char *const HIDDEN_FOLDERS[] = {"/m/proc/acpi", "/m/proc/asound", "/m/proc/scsi", "/m/proc/driver"};
 static const char *const READ_ONLY[] = {"/m/proc/sys", "/m/proc/irq", "/m/proc/bus", "/m/proc/fs"};
@@ -119,9 +125,9 @@ static const char *open_view(const struct spec *spec, struct root_view *view)
 
 static const char *mount_devices(const struct identity *identity)
 {
-    char options[96];
+    char options[112];
     uint32_t tty_group = identity->privileged ? identity->first_id + 5 : 0;
-    snprintf(options, sizeof options, "newinstance,ptmxmode=0666,mode=0620,gid=%u", tty_group);
+    snprintf(options, sizeof options, "newinstance,ptmxmode=0666,mode=0620,gid=%u,max=%d", tty_group, MAX_TERMINALS);
     if (!is_folder("/m/dev"))
         return "find a real /dev in the image";
     if (mount("/d", "/m/dev", NULL, MS_BIND | MS_REC, NULL))
