@@ -39,6 +39,8 @@ class Layer:
 
     number: int
     is_image: bool
+    owners_mapped: bool = True
+    """False if we are root, and this file system cannot show its files as the sandbox's own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +98,9 @@ class Zygote:
         """A folder of the host as a read-only layer; the same folder is held once."""
         if path not in self._folders:
             value = await self._ask(Kind.ADD_FOLDER, text(str(path)))
-            self.owners_mapped &= bool(value >> 32) or not self.privileged
-            self._folders[path] = Layer(number=value & 0xFFFF_FFFF, is_image=True)
+            mapped = bool(value >> 32) or not self.privileged
+            self.owners_mapped &= mapped
+            self._folders[path] = Layer(number=value & 0xFFFF_FFFF, is_image=True, owners_mapped=mapped)
         return self._folders[path]
 
     async def upper(self, sandbox: int, fd: int) -> Layer:
