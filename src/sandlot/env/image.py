@@ -24,6 +24,18 @@ def digest_of_image(env: Environment, *, build: bool = True) -> str:
     return image_digest(env.image, _home(env), build=build) if is_known(env.image) else BY_NAME_ONLY
 
 
+def moving_digest(env: Environment) -> str:
+    """The digest of an image that changes with the machine (`host`), to be written down; empty for any other."""
+    return digest_of_image(env) if env.image and env.image.partition(":")[0] == "host" else ""
+
+
+def image_moved(before: str, after: str) -> str:
+    """What differs between two digests of an image, in words: which packages, which files of `/etc`. Empty if nothing does."""
+    from sandlot.sandbox.images.difference import image_difference  # noqa: PLC0415 - as above
+
+    return image_difference(before, after)
+
+
 def own_image_files(env: Environment) -> Path | None:
     """Where the image lies if it is a folder or an archive: its digest speaks for those files."""
     from sandlot.sandbox.images.spec import image_path, is_known  # noqa: PLC0415 - as above

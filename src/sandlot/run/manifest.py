@@ -12,6 +12,7 @@ import msgspec
 
 from sandlot.env.environment import Environment
 from sandlot.env.fingerprint import environment_fingerprint, setting_fingerprint
+from sandlot.env.image import moving_digest
 from sandlot.env.session import open_session
 from sandlot.limits import Limits
 from sandlot.ports import ToolSpec
@@ -51,6 +52,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     machine: Json
     tools: tuple[ToolSpec, ...] = ()
     """What the agent may call, as it is served."""
+    image: str = ""
+    """The digest of a `host` image, to say what moved when the fingerprint differs; empty for others, whose bytes stay."""
     limits: Limits | None = None
     """The environment's; None in runs from before they were written down."""
     task_limits: dict[str, Json] = {}
@@ -67,6 +70,7 @@ class Facts:
 
     prints: Fingerprints
     tools: tuple[ToolSpec, ...]
+    image: str = ""
 
 
 async def fingerprints(env: Environment, config: RunConfig, plan: Plan) -> Fingerprints:
@@ -100,7 +104,7 @@ async def facts_of(env: Environment, config: RunConfig, plan: Plan) -> Facts:
         # An author's own objects in `data` or `key` count by their type: what makes them is in the environment's files.
         tasks=digest(msgspec.json.encode(chosen, enc_hook=lambda value: type(value).__qualname__, order="deterministic")),
     )
-    return Facts(prints, tuple(tools))
+    return Facts(prints, tuple(tools), await anyio.to_thread.run_sync(moving_digest, env))
 
 
 async def _tools_as_served(env: Environment, plan: Plan, sandbox: str) -> list[ToolSpec]:

@@ -14,6 +14,7 @@ import anyio
 import msgspec
 
 from sandlot.env.environment import Environment
+from sandlot.env.image import image_moved
 from sandlot.env.load import load
 from sandlot.errors import ConfigError
 from sandlot.observe.lag import LagReport, LoopWatch
@@ -177,7 +178,7 @@ def _manifest(path: Path, env: Environment, config: RunConfig, plan: Plan, facts
     if (path / "manifest.json").exists():
         begun = Run(path).manifest
         if begun.digest != run_digest(config, prints):
-            raise ConfigError(f"`{path}` was begun with another {_differences(begun, config, prints)}; start a new run")
+            raise ConfigError(f"`{path}` was begun with another {_differences(begun, config, facts)}; start a new run")
         return begun
     return Manifest(
         run=path.name,
@@ -193,14 +194,19 @@ def _manifest(path: Path, env: Environment, config: RunConfig, plan: Plan, facts
         limits=env.limits,
         task_limits={task.id: task.limits for task in plan.tasks if task.limits},
         tools=facts.tools,
+        image=facts.image,
     )
 
 
-def _differences(begun: Manifest, config: RunConfig, prints: Fingerprints) -> str:
+def _differences(begun: Manifest, config: RunConfig, facts: Facts) -> str:
     """What a command would change about a run that was begun."""
+    prints = facts.prints
     fields = [name for name in config.__struct_fields__ if getattr(begun.config, name) != getattr(public(config), name)]
     changed = [name for name in prints.__struct_fields__ if getattr(begun.fingerprints, name) != getattr(prints, name)]
-    return " and ".join(dict.fromkeys([*fields, *(f"{name} (its fingerprint differs)" for name in changed)]))
+    moved = image_moved(begun.image, facts.image) if begun.image else ""
+    return " and ".join(
+        dict.fromkeys([*fields, *(f"{name} (its fingerprint differs)" for name in changed), *([moved] if moved else [])])
+    )
 
 
 def _spent(path: Path) -> Usage | None:

@@ -12,6 +12,7 @@ import stat
 from pathlib import Path
 
 from sandlot.errors import ConfigError
+from sandlot.sandbox.images.difference import packages_digest
 from sandlot.sandbox.images.folder import folder_digest, walk
 from sandlot.sandbox.images.image import Image
 from sandlot.sandbox.images.settings import settings_hidden
@@ -62,9 +63,7 @@ def host_digest(folders: tuple[Path, ...] = ()) -> str:
 
     Folders asked for besides stand there by name: they are for code that is being looked at, which has a fingerprint of its own.
     """
-    packages = Path("/var/lib/dpkg/status")
-    installed = hashlib.sha256(packages.read_bytes()).hexdigest() if packages.exists() else "unknown"
-    return ":".join((_skeleton().about().digest, installed, *map(str, _outermost(folders))))
+    return ":".join((_skeleton().about().digest, packages_digest(), *map(str, _outermost(folders))))
 
 
 def _outermost(folders: tuple[Path, ...]) -> list[Path]:
