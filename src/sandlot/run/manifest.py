@@ -14,6 +14,7 @@ import msgspec
 from sandlot.engine.precision import processor_name
 from sandlot.env.environment import Environment
 from sandlot.env.fingerprint import environment_fingerprint, setting_fingerprint
+from sandlot.env.image import moving_digest
 from sandlot.env.session import open_session
 from sandlot.limits import Limits
 from sandlot.ports import ToolSpec
@@ -53,6 +54,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     machine: Json
     tools: tuple[ToolSpec, ...] = ()
     """What the agent may call, as it is served."""
+    image: str = ""
+    """The digest of a `host` image, to say what moved when the fingerprint differs; empty for others, whose bytes stay."""
     limits: Limits | None = None
     """The environment's; None in runs from before they were written down."""
     task_limits: dict[str, Json] = {}
@@ -73,6 +76,7 @@ class Facts:
     tools: tuple[ToolSpec, ...]
     setting: Json
     """What the setting's fingerprint is made of besides environment and tools, by name."""
+    image: str = ""
 
 
 async def fingerprints(env: Environment, config: RunConfig, plan: Plan) -> Fingerprints:
@@ -107,7 +111,8 @@ async def facts_of(env: Environment, config: RunConfig, plan: Plan) -> Facts:
         tasks=digest(msgspec.json.encode(chosen, enc_hook=lambda value: type(value).__qualname__, order="deterministic")),
     )
     served = {"system": env.system, "limits": env.limits, "constraints": list(env.constraints)}
-    return Facts(prints, tuple(tools), msgspec.to_builtins({**setting, **served}))
+    image = await anyio.to_thread.run_sync(moving_digest, env)
+    return Facts(prints, tuple(tools), msgspec.to_builtins({**setting, **served}), image)
 
 
 async def tools_as_served(env: Environment, task: Task, sandbox: str = "native") -> list[ToolSpec]:

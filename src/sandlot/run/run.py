@@ -19,6 +19,7 @@ import msgspec
 from anyio.from_thread import start_blocking_portal
 
 from sandlot.env.environment import Environment
+from sandlot.env.image import image_moved
 from sandlot.env.load import load
 from sandlot.errors import ConfigError
 from sandlot.observe.lag import LagReport, LoopWatch
@@ -284,7 +285,7 @@ def _manifest(
     if (path / "manifest.json").exists():
         begun = Run(path).manifest
         if begun.digest != run_digest(config, prints):
-            raise ConfigError(f"`{path}` was begun with another {_differences(begun, config, prints)}; start a new run")
+            raise ConfigError(f"`{path}` was begun with another {_differences(begun, config, facts)}; start a new run")
         return begun
     return Manifest(
         run=path.name,
@@ -301,14 +302,19 @@ def _manifest(
         task_limits={task.id: task.limits for task in plan.tasks if task.limits},
         tools=facts.tools,
         other_setting=elsewhere,
+        image=facts.image,
     )
 
 
-def _differences(begun: Manifest, config: RunConfig, prints: Fingerprints) -> str:
+def _differences(begun: Manifest, config: RunConfig, facts: Facts) -> str:
     """What a command would change about a run that was begun."""
+    prints = facts.prints
     fields = [name for name in config.__struct_fields__ if getattr(begun.config, name) != getattr(public(config), name)]
     changed = [name for name in prints.__struct_fields__ if getattr(begun.fingerprints, name) != getattr(prints, name)]
-    return " and ".join(dict.fromkeys([*fields, *(f"{name} (its fingerprint differs)" for name in changed)]))
+    moved = image_moved(begun.image, facts.image) if begun.image else ""
+    return " and ".join(
+        dict.fromkeys([*fields, *(f"{name} (its fingerprint differs)" for name in changed), *([moved] if moved else [])])
+    )
 
 
 def _retaken(path: Path) -> Callable[[TraceRow], bool] | None:

@@ -68,10 +68,11 @@ class Cgroups:
             if file not in optional or (self.folders[index] / file).exists()
         ]
 
-    def remove(self) -> None:
-        """Take the folders away again; what is still in use stays for the next `sweep`."""
+    def remove(self) -> bool:
+        """Take the folders away again; False if some are still in use. Those stay for the next `sweep`."""
         for folder in self.folders:
             _remove(folder)
+        return not any(folder.exists() for folder in self.folders)
 
 
 def socket_bytes(quota: Quota) -> int:

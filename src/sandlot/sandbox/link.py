@@ -71,6 +71,7 @@ class Link:
         self._next_channel = 1
         self._sending = anyio.Lock(fast_acquire=True)
         self._running = False
+        self._ended = False
         self.broken: SandboxError | None = None
 
     async def greet(self, sock: socket.socket) -> int:
@@ -152,6 +153,7 @@ class Link:
     async def _died(self, how: str) -> None:
         """Break the link with the reason for its end, as far as anything knows it."""
         error = SandboxError(f"the sandbox died ({how})", kind="died")
+        self._ended = True
         if self.broken is None and self._cause_of_death is not None:
             error = await self._cause_of_death()
         self.fail(error)
@@ -185,7 +187,7 @@ class Link:
     @property
     def gone(self) -> bool:
         """True if the other side is no more, whether or not the news has been read yet."""
-        if self.broken is not None:
+        if self.broken is not None or self._ended:
             return True
         poller = select.poll()
         poller.register(self._connection, select.POLLRDHUP)

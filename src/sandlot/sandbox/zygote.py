@@ -27,6 +27,8 @@ FIRST_ID = 0x2000_0000
 
 HOSTNAME = "sandbox"
 
+OUT_OF_MEMORY = "the sandbox used up its memory: the kernel killed process 1, and every process inside has ended with it"
+
 DYING_S = 5.0
 """How long to wait for the kernel to end the processes of a sandbox that lost its process 1."""
 
@@ -37,6 +39,8 @@ class Layer:
 
     number: int
     is_image: bool
+    owners_mapped: bool = True
+    """False if we are root, and this file system cannot show its files as the sandbox's own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +98,9 @@ class Zygote:
         """A folder of the host as a read-only layer; the same folder is held once."""
         if path not in self._folders:
             value = await self._ask(Kind.ADD_FOLDER, text(str(path)))
-            self.owners_mapped &= bool(value >> 32) or not self.privileged
-            self._folders[path] = Layer(number=value & 0xFFFF_FFFF, is_image=True)
+            mapped = bool(value >> 32) or not self.privileged
+            self.owners_mapped &= mapped
+            self._folders[path] = Layer(number=value & 0xFFFF_FFFF, is_image=True, owners_mapped=mapped)
         return self._folders[path]
 
     async def upper(self, sandbox: int, fd: int) -> Layer:
@@ -123,9 +128,7 @@ class Zygote:
                 if fate is Fate.LIVES:
                     await anyio.sleep(0.005)
         if fate is Fate.OUT_OF_MEMORY:
-            return SandboxOutOfMemory(
-                "the sandbox used up its memory: the kernel killed process 1, and every process inside has ended with it"
-            )
+            return SandboxOutOfMemory(OUT_OF_MEMORY)
         return SandboxError("the sandbox died", kind="died")
 
     async def start(self, trees: Sequence[Tree], quota: Quota) -> Started:
@@ -185,7 +188,9 @@ class Zygote:
         """Close it and wait until it has taken every sandbox with it."""
         self._control.close()
         await anyio.to_thread.run_sync(self._process.wait, abandon_on_cancel=True)
-        self.cgroups.remove()
+        with anyio.move_on_after(DYING_S):
+            while not self.cgroups.remove():  # noqa: ASYNC110 - sandboxes of a zygote that was killed end a moment after it
+                await anyio.sleep(0.01)
 
 
 def _packed(tree: Tree) -> bytes:

@@ -11,6 +11,7 @@ import pytest
 from native_sandboxes import KINDS, backend_of, py, sh
 from sandlot.errors import SandboxOutOfMemory
 from sandlot.sandbox.quota import Quota
+from sandlot.sandboxes import Command
 
 MIB = 1 << 20
 QUOTA = Quota(memory_bytes=192 * MIB, disk_bytes=32 * MIB, pids=40)
@@ -164,3 +165,55 @@ async def test_semaphores_and_messages_do_not_fill_the_memory(backend):
     )
     async with backend.open("host") as sandbox:
         assert (await py(sandbox, script)).stdout == "128 128 -1\n"
+
+
+async def test_terminals_of_one_sandbox_are_few(backend):
+    script = "import os\nheld = []\ntry:\n while len(held) < 100: held.append(os.openpty())\nexcept OSError: print(len(held))"
+    async with backend.open("host") as sandbox:
+        assert (await py(sandbox, script)).stdout == "64\n"
+
+
+# -- what the kernel counts by user ------------------------------------------------------------------------------------
+
+IN_FLIGHT = """
+import socket, sys
+held, count, refused = [], 0, ""
+try:
+    while count < int(sys.argv[1]):
+        pair = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+        held.append(pair)
+        for _ in range(8):
+            socket.send_fds(pair[0], [b"x"], [0] * 100)
+            count += 100
+except OSError as error:
+    refused = error.strerror
+print(refused or count, flush=True)
+sys.stdin.read()
+"""
+
+
+async def test_descriptors_on_their_way_in_one_sandbox_leave_its_neighbour_its_own():
+    """The kernel allows a user as many of them as a process may open. Each of root's sandboxes is a user of its own."""
+    async with backend_of("root", quota=QUOTA) as backend, backend.open("host") as greedy, backend.open("host") as neighbour:
+        full = await greedy.spawn(Command(argv=("/usr/bin/python3", "-c", IN_FLIGHT, "4000")))
+        assert await anext(full.output()) == ("stdout", b"Too many references: cannot splice\n")
+        maps = [(await sh(sandbox, "cat /proc/self/uid_map /proc/self/gid_map")).stdout for sandbox in (greedy, neighbour)]
+        assert maps[0] != maps[1]
+        process = await neighbour.spawn(Command(argv=("/usr/bin/python3", "-c", IN_FLIGHT, "1"), stdin=b""))
+        assert await anext(process.output()) == ("stdout", b"800\n")
+
+
+async def test_owners_are_the_same_in_a_fork_that_is_another_user_outside():
+    script = "ls -ldn / /etc/hosts /root /srv/made /srv/theirs | awk '{print $1, $3, $4, $NF}'"
+    async with backend_of("root", quota=QUOTA) as backend, backend.open("host") as sandbox:
+        await sh(
+            sandbox,
+            "mkdir /srv/made; touch /srv/theirs; chown 33:1000 /srv/theirs; rm /etc/shells; rm -r /etc/perl; mkdir /etc/perl",
+        )
+        before = (await sh(sandbox, script)).stdout
+        assert "33 1000 /srv/theirs" in before
+        async with (await sandbox.freeze()).fork() as fork:
+            assert (await sh(fork, "cat /proc/self/uid_map")).stdout != (await sh(sandbox, "cat /proc/self/uid_map")).stdout
+            assert (await sh(fork, script)).stdout == before == (await sh(sandbox, script)).stdout
+            assert (await sh(fork, "ls -A /etc/perl; rm /srv/theirs; ls /srv")).stdout == "made\n"
+        assert (await sandbox.stat("/srv/theirs")).uid == 33

@@ -44,6 +44,7 @@ static const char *take_pipes(int *source, int *sink)
 static int serve_pipes(void)
 {
     static struct root_view none = {.upper_mount = -1, .oom_score = -1};
+    hold_oom_score(&none);
     int source = 0, sink = 1;
     const char *failed = take_pipes(&source, &sink);
     if (!failed)

@@ -17,6 +17,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <termios.h>
 #include <unistd.h>
@@ -159,6 +160,9 @@ static void become_command(const struct command *command, const int child[3], in
     }
     if (guard >= 0 && !guard_install(guard))
         fail_child("count the sockets of", command->argv[0], 126);
+    /* From here on paths are the user's, and must not lead through /proc/self/fd to what this program holds. */
+    if (syscall(SYS_close_range, 3u, ~0u, 0u))
+        fail_child("close the descriptors of", command->argv[0], 126);
     if (chdir(command->folder))
         fail_child("enter", command->folder, 126);
     environ = command->env;

@@ -15,6 +15,7 @@
 struct layer {
     char path[48];
     bool image; /* part of the image; else frozen from an earlier sandbox */
+    bool mapped; /* its owners, ids from 0 on, are to be shown as the sandbox's */
 };
 
 /* One overlay of the sandbox's root: where it is mounted, and what lies under it, topmost first. */
@@ -42,10 +43,12 @@ struct spec {
     struct cgroup_write writes[MAX_WRITES];
 };
 
-/* Who the sandbox's root is outside. In `privileged` mode 65536 ids from `first_id` belong to sandboxes; else those that are mapped
- * in the zygote's own user namespace: the user's own as 0, and what it was lent (/etc/subuid) from 1 on. */
+/* Who the sandbox's root is outside. In `privileged` mode 65536 ids from `first_id` belong to sandboxes, or so many to each one if
+ * `ranges` says so; else those that are mapped in the zygote's own user namespace: the user's own as 0, and what it was lent
+ * (/etc/subuid) from 1 on. */
 struct identity {
     bool privileged;
+    bool ranges; /* the kernel can show a tmpfs with other owners (6.3), so what sandboxes write has ids from 0 on */
     uint32_t first_id, num_users, num_groups;
 };
 
@@ -66,7 +69,8 @@ struct root_view {
 };
 
 /* Each returns NULL, or the step that failed with errno set. */
-const char *root_enter(const struct spec *spec, const struct identity *identity, struct root_view *view);
+const char *root_enter(struct spec *spec, const struct identity *identity, struct root_view *view, int user_namespace);
+void hold_oom_score(struct root_view *view);
 const char *confine(const struct spec *spec, const struct root_view *view, int user_namespace);
 void filter_prepare(void);
 const char *filter_install(void);

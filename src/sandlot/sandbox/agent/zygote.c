@@ -107,7 +107,7 @@ static const char *make_own_place(void)
         return "hold the mount namespaces";
     if (mount("tmpfs", "/tmp", "tmpfs", MS_NOSUID, "mode=755,size=1m") || chdir("/tmp"))
         return "make the zygote's root";
-    if (mkdir("l", 0755) || mkdir("s", 0755) || mkdir("m", 0755) || mkdir("e", 0555) || mkdir("proc", 0555))
+    if (mkdir("l", 0755) || mkdir("i", 0755) || mkdir("s", 0755) || mkdir("m", 0755) || mkdir("e", 0555) || mkdir("proc", 0555))
         return "make the zygote's folders";
     if (mount("e", "e", NULL, MS_BIND, NULL) || mount(NULL, "e", NULL, MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID, NULL))
         return "seal the empty folder";
@@ -116,7 +116,10 @@ static const char *make_own_place(void)
     failed = make_devices();
     if (failed)
         return failed;
-    return syscall(SYS_pivot_root, ".", ".") || umount2(".", DETACH) || chdir("/") ? "enter the zygote's root" : NULL;
+    if (syscall(SYS_pivot_root, ".", ".") || umount2(".", DETACH) || chdir("/"))
+        return "enter the zygote's root";
+    zygote.identity.ranges = zygote.identity.privileged && layer_can_map("/e");
+    return NULL;
 }
 
 /* -- sandboxes ---------------------------------------------------------------------------------------------------- */
@@ -142,6 +145,8 @@ static bool take_spec(struct reader *in, struct spec *spec)
             if (!tree->layers[j].image)
                 snprintf(upper, sizeof upper, "/u%d", i);
             snprintf(tree->layers[j].path, sizeof tree->layers[j].path, "/l/%u%s", folder, upper);
+            in->bad |= folder >= MAX_FOLDERS || zygote.folders[folder] == FREE;
+            tree->layers[j].mapped = !in->bad && zygote.folders[folder] == TO_BE_MAPPED;
         }
         in->bad |= tree->num_layers < 1 || tree->num_layers >= MAX_LAYERS;
     }
@@ -175,9 +180,11 @@ static void send_failed(int socket, const char *what)
 }
 
 /* The first process of a sandbox: builds its world, gives up its power, and becomes the agent. */
-static void become_sandbox(const struct spec *spec, int slot, int socket)
+static void become_sandbox(struct spec *spec, int slot, int socket)
 {
     static struct root_view view;
+    struct identity identity = zygote.identity;
+    identity.first_id = slot_first_id(slot);
     const char *failed = slot_join(slot);
     int user_namespace = fcntl(zygote.slots[slot].user_namespace, F_DUPFD_CLOEXEC, 64);
     /* Everything else the zygote holds is closed before anything of the sandbox exists. Its control socket is descriptor 0. */
@@ -186,7 +193,7 @@ static void become_sandbox(const struct spec *spec, int slot, int socket)
     fcntl(3, F_SETFD, FD_CLOEXEC);
     fcntl(4, F_SETFD, FD_CLOEXEC);
     if (!failed)
-        failed = root_enter(spec, &zygote.identity, &view);
+        failed = root_enter(spec, &identity, &view, 4);
     if (!failed)
         failed = confine(spec, &view, 4);
     if (failed) {
@@ -273,7 +280,7 @@ static void add_upper(struct reader *in, int tree)
     int slot = slot_find(take_u64(in));
     if (slot >= 0)
         zygote.slots[slot].is_held = true;
-    layer_attach(tree, true);
+    layer_attach(tree, false);
 }
 
 /* -- the road ----------------------------------------------------------------------------------------------------- */

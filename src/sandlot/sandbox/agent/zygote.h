@@ -34,7 +34,7 @@ struct zygote {
     char *cgroup_names[MAX_CGROUPS];
     int num_slots, num_running;
     struct slot slots[MAX_SLOTS];
-    bool folders[MAX_FOLDERS];
+    enum { FREE = 0, AS_IT_IS = 1, TO_BE_MAPPED = 2 } folders[MAX_FOLDERS];
     uint64_t out_of_memory[MAX_FATES]; /* the last sandboxes that ended so */
     size_t num_out_of_memory;
 };
@@ -46,7 +46,8 @@ void reply_done(uint64_t value);
 
 /* slot.c */
 int slot_take(void);
-int slot_user_namespace(uint32_t owner);
+int slot_user_namespace(uint32_t owner, uint32_t first_id);
+uint32_t slot_first_id(int slot);
 const char *slot_limit(int slot, const struct spec *spec);
 const char *slot_join(int slot);
 void slot_remove(int slot);
@@ -58,8 +59,9 @@ int write_file(int folder, const char *path, const char *text);
 const char *loan_enter_user_namespace(void);
 
 /* layer.c */
+bool layer_can_map(const char *path);
 void layer_add_folder(struct reader *in);
-void layer_attach(int tree, bool mapped);
+void layer_attach(int tree, bool is_image);
 void layer_drop(uint32_t folder);
 
 #endif
