@@ -65,6 +65,11 @@ def test_a_wheel_is_made_for_the_processor_that_is_named(processor: str, machine
         library = "glibc" if b"GLIBC_TUNABLES" in binary else "musl"  # every static program of glibc reads that variable
         assert notice.endswith(f"NOTICE-{library}.txt")
         assert {"glibc": "GNU LESSER GENERAL PUBLIC LICENSE", "musl": "Rich Felker"}[library] in archive.read(notice).decode()
+        (described,) = [each for each in archive.namelist() if each.endswith(".dist-info/sboms/sandlot.cdx.json")]
+        sbom = msgspec.json.decode(archive.read(described))
+        assert [each for each in archive.namelist() if each.endswith("licenses/THIRD-PARTY.md")]
+    assert library in {each["name"] for each in sbom["components"]}
+    assert {"anyio", "msgspec", "mcp"} <= {each["name"] for each in sbom["components"]}
     assert binary[:4] == b"\x7fELF"
     assert struct.unpack_from("<H", binary, 18) == (machine,)
     start, size, num = struct.unpack_from("<Q14xHH", binary, 32)  # the program headers
