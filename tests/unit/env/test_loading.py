@@ -62,8 +62,8 @@ def test_an_error_at_import_names_the_authors_line(tmp_path):
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("from sandlot import Environment\n", "one `Environment` per file; this defines none"),
-        ("from sandlot import *\na = Environment('a')\nb = Environment('b')\n", "defines `a`, `b`"),
+        ("from sandlot import Environment\n", "a file has one `Environment`, and it has none"),
+        ("from sandlot import *\na = Environment('a')\nb = Environment('b')\n", "it has `a`, `b`; move the others"),
         ("from sandlot import *\nenv = Environment('a')\n", "has no tasks"),
         ("from sandlot import *\nenv = Environment('a')\nenv.tasks(lambda rng: [Task('x')])\n", "has no checks"),
     ],
