@@ -95,7 +95,7 @@ for number, code in enumerate(re.findall(r"^```python\\n(.*?)^```$", Path(sys.ar
 """
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(240)
 def test_every_example_of_the_python_reference_runs(workshop):
     """In one process, each in a file and a namespace of its own."""
     page = ROOT / "docs" / "reference" / "python.md"
