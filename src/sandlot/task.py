@@ -66,7 +66,7 @@ class Task(msgspec.Struct, frozen=True):
 
 
 def _copied(value: Any) -> Any:
-    """A deep copy; plain data in a tenth of the time that `copy.deepcopy` takes."""
+    """A deep copy; plain data takes less than half of the time of `copy.deepcopy`."""
     kind = cast("type[Any]", type(value))
     if kind in _ATOMS:
         return value

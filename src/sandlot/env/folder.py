@@ -111,7 +111,7 @@ def check_function(folder: Path | None, ref: str) -> Callable[..., Any]:
     path = (folder or Path()).joinpath(*module_name.split(".")).with_suffix(".py")
     if folder is None or not path.is_file() or folder.resolve() not in path.resolve().parents:
         raise ConfigError(f"check ref `{ref}`: there is no file `{path}`")
-    return _function(load_module(path), name, path)
+    return _function(load_module(path, shared=True), name, path)
 
 
 def lint_rubric(path: Path) -> list[Finding]:
@@ -196,7 +196,7 @@ def _add_rubrics(env: Environment, folder: Path) -> None:
 
 
 def _optional(path: Path) -> ModuleType | None:
-    return load_module(path) if path.is_file() else None
+    return load_module(path, shared=True) if path.is_file() else None
 
 
 def _function(module: ModuleType, name: str, path: Path) -> Callable[..., Any]:

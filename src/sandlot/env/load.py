@@ -113,9 +113,9 @@ def checked(env: Environment) -> Environment:
 
 
 def _from_file(path: Path) -> Environment:
-    alone = path.name != "environment.py"  # that one is its folder
-    module = load_module(path, alone=alone)
-    seal_modules(path if alone else path.parent)
+    whole = path.name == "environment.py"  # then the environment is the folder
+    module = load_module(path, shared=whole)
+    seal_modules(path.parent if whole else path)
     environments = [value for value in vars(module).values() if isinstance(value, Environment)]
     if len(environments) != 1:
         what = ", ".join(f"`{env.name}`" for env in environments)

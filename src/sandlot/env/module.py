@@ -115,14 +115,15 @@ class _Loader(SourceFileLoader):
         super().exec_module(module)
 
 
-def load_module(path: Path, *, alone: bool = False) -> ModuleType:
+def load_module(path: Path, *, shared: bool = False) -> ModuleType:
     """The module in this file, run once in this process; errors name the author's file and line.
 
-    With `alone`, the file has a private package of its own: other files of its folder are other environments.
+    The file has a private package of its own: other files of its folder may be other environments. With `shared`, the folder is
+    one environment, and its files have one package.
     """
     path = path.resolve()
     with _one_at_a_time():
-        package = _package(path.parent, path if alone else path.parent)
+        package = _package(path.parent, path.parent if shared else path)
         name = f"{package.__name__}.{path.stem}"
         if name in sys.modules:
             return sys.modules[name]

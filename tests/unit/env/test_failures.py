@@ -15,7 +15,7 @@ from sandlot.trace import Failed, said
 from sandlot.types import Role, Side
 
 FILE = """
-from sandlot import *
+from sandlot import Environment, Task
 from prices import price
 
 env = Environment("shop")

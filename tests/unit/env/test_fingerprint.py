@@ -14,7 +14,7 @@ from sandlot.env.module import forget_modules
 from sandlot.env.scaffold import Form, scaffold
 
 FUNCTION = """
-from sandlot import *
+from sandlot import Ask, Score, environment
 {top}
 
 @environment("add", tasks=2)

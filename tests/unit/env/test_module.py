@@ -13,7 +13,7 @@ from sandlot.env.module import load_module
 from sandlot.errors import ConfigError
 
 ENVIRONMENT = """
-from sandlot import *
+from sandlot import Environment, Task
 {top}
 env = Environment("{name}")
 
@@ -90,7 +90,7 @@ def test_two_environments_have_each_their_own_module_of_one_name(tmp_path):
 async def test_an_isolated_function_has_its_own_module(tmp_path):
     for name in ("first", "second"):
         path = written(tmp_path / name, late="from helper import word", helper=f"def word(): return '{name}'\nclass Thing: pass")
-        module = load_module(written(tmp_path / name, name="late", late="pass"), alone=True)
+        module = load_module(written(tmp_path / name, name="late", late="pass"))
         exec("def ask():\n    import helper\n    return helper.word()", vars(module))
         assert await isolate.call(module.ask) == name
         assert sandlot.load(path).name == "env"
@@ -145,7 +145,7 @@ def test_modules_that_import_each_other_are_imported_by_one_thread_at_a_time(tmp
         a="import gate\ngate.meet()\nimport b\ndef one(): return b.two",
         b="import gate\ngate.meet()\nimport a\ndef two(): return a.one",
     )
-    module = load_module(path, alone=True)
+    module = load_module(path)
     with ThreadPoolExecutor(2) as pool:
         asked = [pool.submit(function) for function in (module.begin_a, module.begin_b)]
     assert [future.exception() for future in asked] == [None, None]
