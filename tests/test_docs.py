@@ -35,6 +35,7 @@ def test_every_block_of_a_page_runs_from_top_to_bottom(page, workshop):
         "COLUMNS": "120",
     }
     ran = 0
+    printed = ""
     for language, options, body in blocks(page):
         if "no-run" in options:
             continue
@@ -47,14 +48,22 @@ def test_every_block_of_a_page_runs_from_top_to_bottom(page, workshop):
         elif language == "console":
             for line in (line[2:] for line in body.splitlines() if line.startswith("$ ")):
                 if not line.startswith("make "):
-                    run(["bash", "-ec", line], workshop, environment)
+                    printed = run(["bash", "-ec", line], workshop, environment)
+        elif language == "text" and page.name == "README.md":
+            assert lasting(printed) == lasting(body), f"README.md shows what the command above it no longer prints:\n{printed}"
         ran += 1
     assert ran or "```" not in page.read_text()
 
 
-def run(command: list[str], folder: Path, environment: dict[str, str]) -> None:
+def lasting(text: str) -> list[str]:
+    """The lines of a summary that are the same on every machine: all but the times."""
+    return [line for line in text.splitlines() if not line.strip().startswith("time ")]
+
+
+def run(command: list[str], folder: Path, environment: dict[str, str]) -> str:
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, f"{command[-1]}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
 
 
 @pytest.mark.timeout(90)  # the Python reference imports torch
