@@ -7,6 +7,7 @@ Everything comes from the code. A docstring is Markdown: prose, a list of parame
 import ast
 import inspect
 import re
+import sys
 from collections.abc import Callable, Iterator
 from enum import StrEnum
 from typing import Any
@@ -49,8 +50,14 @@ def python_page(fields: Fields) -> str:
         for name in names:
             lines += _entry(f"sandlot.{name}", getattr(sandlot, name), fields)
             for beside in BESIDE.get(name, ()):
-                lines += _entry(f"{beside.__module__}.{beside.__name__}", beside, fields)
+                lines += _entry(f"{_home(beside)}.{beside.__name__}", beside, fields)
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _home(value: type) -> str:
+    """Where users import it from."""
+    package = value.__module__.rpartition(".")[0]
+    return package if value.__name__ in getattr(sys.modules[package], "__all__", ()) else value.__module__
 
 
 def prose(value: Any) -> str:

@@ -6,7 +6,7 @@ case "$(uname -m)" in
     x86_64) other=aarch64 ;;
     *) other=x86_64 ;;
 esac
-compiler="$(echo $other | tr _ -)-linux-gnu-gcc"
+compiler="$other-linux-gnu-gcc"
 if command -v "$compiler" >/dev/null && command -v "qemu-$other-static" >/dev/null && command -v musl-gcc >/dev/null; then
     exit 0
 fi

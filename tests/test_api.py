@@ -103,3 +103,14 @@ except ImportError as error:
 def test_without_torch_training_says_what_to_install():
     done = subprocess.run([sys.executable, "-c", WITHOUT_TORCH], capture_output=True, text=True, check=True)
     assert done.stdout == "`sandlot.train` needs torch: `pip install 'sandlot[torch]'`\n"
+
+
+def test_recipes_import_from_one_place():
+    from sandlot.train import Evaluation, Optimisation, PolicyGradient, Recipe, Sampling
+    from sandlot.train.recipe import Evaluation as Defined
+
+    assert Evaluation is Defined
+    assert Recipe(name="x", env="x", algorithm=PolicyGradient(), optimisation=Optimisation(), sampling=Sampling()).steps == 50
+    assert sorted(sys.modules["sandlot.train"].__all__) == [
+        "Clip", "Evaluation", "Imitate", "Optimisation", "PolicyGradient", "Ppo", "Prefer", "Recipe", "Sampling",
+    ]  # fmt: skip

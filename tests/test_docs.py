@@ -57,11 +57,13 @@ def run(command: list[str], folder: Path, environment: dict[str, str]) -> None:
     assert done.returncode == 0, f"{command[-1]}\n{done.stdout}\n{done.stderr}"
 
 
+@pytest.mark.timeout(90)  # the Python reference imports torch
 def test_generated_pages_are_fresh():
     done = subprocess.run([sys.executable, ROOT / "docs" / "generate.py", "--check"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"{done.stderr}: run `make docs`"
 
 
+@pytest.mark.timeout(90)
 def test_every_exported_name_has_a_reference_with_an_example_and_every_parameter():
     import sandlot
 

@@ -22,6 +22,7 @@ Run it and read what happened (docs/guides/run-and-look.md):
 
 Train, with `pip install 'sandlot[torch]'` (docs/guides/train.md):
     Recipe, train               everything a training run is; train it
+    sandlot.train               `from sandlot.train import Evaluation, Optimisation, PolicyGradient, Imitate, Sampling`
 
     >>> import sandlot
     >>> run = sandlot.run("environments/arithmetic", "scripted:golden")  # doctest: +SKIP

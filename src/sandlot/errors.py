@@ -40,6 +40,8 @@ class SandlotError(Exception):
     """
 
     side: ClassVar[Side | None] = None
+    original: BaseException | None = None
+    """The plain error it was made from. `__cause__` is lost where a task group's wrapping is taken off."""
 
     def __init__(self, message: str, *, kind: str = "crash") -> None:
         super().__init__(message)
@@ -144,7 +146,9 @@ def boundary(kind: type[SandlotError], what: str) -> Generator[None]:
         if isinstance(cause, SandlotError):
             raise cause from error
         word = "timeout" if isinstance(cause, TimeoutError) else "crash"
-        raise kind(f"{what}: {type(cause).__name__}: {cause}", kind=word) from cause
+        named = kind(f"{what}: {type(cause).__name__}: {cause}", kind=word)
+        named.original = cause
+        raise named from cause
 
 
 def unwrapped(error: BaseException) -> BaseException:

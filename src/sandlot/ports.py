@@ -61,8 +61,13 @@ class World(Protocol):
         cwd: str | None = None,
         env: Mapping[str, str] | None = None,
         output_bytes: int | None = None,
+        check: bool | None = None,
     ) -> Completed:
-        """Run a shell command in the sandbox. Output beyond `output_bytes` (None: 8 MiB) is dropped and counted."""
+        """Run a shell command in the sandbox and wait for it. Output beyond `output_bytes` (None: 8 MiB) is dropped and counted.
+
+        With `check`, an exit code other than 0 raises, with the end of what the command printed. Setups check unless you write
+        `check=False`; tools and checks do not unless you write `check=True`.
+        """
         ...
 
     async def spawn(self, command: Command) -> Process:

@@ -6,6 +6,7 @@ Features attach through the parts, never as branches here. `recorded` is the one
 from collections.abc import AsyncGenerator, Generator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 
+from sandlot.author import frames_of
 from sandlot.clock import SYSTEM_CLOCK, deadline, time_limit, timed
 from sandlot.env.grading import grade, load_evidence
 from sandlot.env.session import WorldSession, open_session, world_seed
@@ -87,6 +88,6 @@ def recorded(trace: Trace) -> Generator[None]:
         if isinstance(cause, StoppedByHook):
             trace.outcome = Cancelled(str(cause))
         elif isinstance(cause, SandlotError):
-            trace.outcome = Failed(cause.side or Side.HARNESS, cause.kind, str(cause))
+            trace.outcome = Failed(cause.side or Side.HARNESS, cause.kind, str(cause), frames_of(cause))
         else:
-            trace.outcome = Failed(Side.HARNESS, "crash", f"{type(cause).__name__}: {cause}")
+            trace.outcome = Failed(Side.HARNESS, "crash", f"{type(cause).__name__}: {cause}", frames_of(cause))

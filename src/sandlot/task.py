@@ -1,7 +1,8 @@
 """A task: one thing to be done."""
 
+import copy
 import re
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -12,6 +13,10 @@ HELDOUT_SHARE = 0.2
 """Of tasks that name no split, the share held out: stable, by hash of the id."""
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}\Z")
+
+
+_ATOMS = frozenset({str, int, float, bool, bytes, type(None)})
+"""Types whose values cannot change."""
 
 
 class Task(msgspec.Struct, frozen=True):
@@ -52,8 +57,24 @@ class Task(msgspec.Struct, frozen=True):
             )
 
     def public(self) -> "Task":
-        """The task as setup, tools and user see it: without the key."""
-        return msgspec.structs.replace(self, key={})
+        """The task as setup, tools and user see it: without the key, with data of its own to change."""
+        return msgspec.structs.replace(self, key={}, data=_copied(self.data))
+
+    def copied(self) -> "Task":
+        """The task with data and key of its own: what one rollout changes in them, no other one sees."""
+        return msgspec.structs.replace(self, key=_copied(self.key), data=_copied(self.data))
+
+
+def _copied(value: Any) -> Any:
+    """A deep copy; plain data in a tenth of the time that `copy.deepcopy` takes."""
+    kind = cast("type[Any]", type(value))
+    if kind in _ATOMS:
+        return value
+    if kind is dict:
+        return {key: _copied(item) for key, item in value.items()}
+    if kind is list:
+        return [_copied(item) for item in value]
+    return copy.deepcopy(value)
 
 
 def split_of(task: Task) -> Split:

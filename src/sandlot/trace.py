@@ -208,6 +208,8 @@ class Failed(msgspec.Struct, frozen=True, tag="failed", tag_field="is"):
     """One word: `crash`, `timeout`, `rate_limit`, ..."""
     message: str = ""
     """What happened."""
+    frames: tuple[str, ...] = ()
+    """The author's own frames of the error, outermost first: `file:line in function: code`."""
 
 
 class Cancelled(msgspec.Struct, frozen=True, tag="cancelled", tag_field="is"):

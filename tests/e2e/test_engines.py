@@ -22,7 +22,7 @@ from sandlot.limits import Limits
 from sandlot.ports import Sampling
 from sandlot.run.config import RunConfig, Selection, plan_run
 from sandlot.run.manifest import fingerprints
-from sandlot.run.run import run_async
+from sandlot.run.run import run_config
 from sandlot.run.token_audit import audit_run
 from sandlot.task import Task
 from sandlot.trace import Node, Trace, said
@@ -56,7 +56,7 @@ def wait_until_gone(pid: int) -> None:
 async def test_a_run_with_a_model_of_ours_has_exact_tokens(folder, tmp_path):
     model = ModelConfig(spec=f"hf:{folder}", sampling=Sampling(max_tokens=8), dtype=Dtype.BFLOAT16)
     config = RunConfig(env=str(ENVIRONMENTS / "arithmetic"), model=model, select=Selection(rollouts=3))
-    run = await run_async(config, runs=tmp_path / "runs")
+    run = await run_config(config, runs=tmp_path / "runs")
     traces = [run.trace(row.task, row.rollout) for row in run.rows]
     assert len(traces) == 3
     assert {node.dtype for trace in traces for node in trace.turns()} == {"bfloat16"}  # as named, and not as stored

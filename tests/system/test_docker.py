@@ -9,7 +9,7 @@ import pytest
 
 from docker_engine import EMPTY_IMAGE, IMAGE, docker
 from native_sandboxes import py, sh
-from sandlot.errors import ConfigError, SandboxError
+from sandlot.errors import ConfigError, SandboxError, SandboxOutOfMemory
 from sandlot.sandbox.docker import open_docker
 from sandlot.sandbox.engine import Engine, open_engine
 from sandlot.sandbox.owner import new_labels
@@ -288,3 +288,35 @@ def test_an_environment_runs_with_docker_from_the_command_line(docker_socket, tm
     done = subprocess.run([sys.executable, *command], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr + done.stdout
     assert not made(docker_socket)
+
+
+TINY = """
+import os, signal
+os.chmod("/tmp/tiny", 0o755)
+open("/proc/self/oom_score_adj", "w").write("0")  # an engine's /proc lets a process be killed as late as process 1
+while True:
+    fd = os.memfd_create("held", 0)
+    for _ in range(64):
+        os.write(fd, bytes(128 << 10))
+    pid = os.fork()
+    if pid == 0:
+        os.set_inheritable(fd, True)
+        os.execv("/tmp/tiny", ["tiny"])
+    os.close(fd)
+    while not open(f"/proc/{pid}/comm").read().startswith("tiny"):
+        pass
+    os.kill(pid, signal.SIGSTOP)
+"""
+
+
+async def test_memory_that_runs_out_until_process_1_is_killed_is_named(docker_socket, tmp_path):
+    (tmp_path / "tiny.c").write_text("void _start(void) { for (;;); }")
+    command = ["cc", "-nostdlib", "-static", "-o", tmp_path / "tiny", tmp_path / "tiny.c"]
+    await anyio.run_process([str(word) for word in command])
+    quota = Quota(memory_bytes=128 * MIB, disk_bytes=64 * MIB)
+    async with open_docker(docker_socket, quota=quota) as backend, backend.open(IMAGE) as sandbox:
+        await sandbox.write("/tmp/tiny", (tmp_path / "tiny").read_bytes())
+        with pytest.raises(SandboxOutOfMemory, match="used up its memory"):  # noqa: PT012 - whichever step ends it
+            for number in range(7):
+                await py(sandbox, TINY)
+                await sandbox.write(f"/dev/shm/{number}", bytes(8 * MIB))

@@ -5,6 +5,7 @@ are taken once; everything else a probe asks for itself, by `take`.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from sandlot.audit.subject import PLAIN, Call, Conditions, Description, Named, R
 from sandlot.errors import HarnessError, SandlotError
 from sandlot.model.faithful import FAITHFUL
 from sandlot.task import Task
-from sandlot.trace import Failed, Text
+from sandlot.trace import Text
 from sandlot.types import Role, Side
 
 IDLE = Script(name="nop")
@@ -36,6 +37,23 @@ class Probe:
     look: Callable[["Case"], Awaitable[list[Finding]]]
     applies: Callable[["Case"], str | None] = lambda _case: None
     """Why it does not apply here; None if it does. Not applying is not the same as having failed."""
+
+
+@dataclass(slots=True)
+class TrialCount:
+    """Trials that one probe has asked for."""
+
+    trials: int = 0
+
+
+_COUNT: ContextVar[TrialCount] = ContextVar("trial_count", default=TrialCount())  # noqa: B039 - outside of probes, not read
+
+
+def count_trials() -> TrialCount:
+    """A new count of the trials that are taken from here on in this task and those it starts."""
+    count = TrialCount()
+    _COUNT.set(count)
+    return count
 
 
 @dataclass(slots=True)
@@ -66,8 +84,11 @@ class Case:
     _once: anyio.Lock = field(default_factory=anyio.Lock)
 
     async def take(self, requests: Sequence[Request], conditions: Conditions = PLAIN) -> list[Trial]:
-        """One trial for each request, in order. `HarnessError` if the model that plays the user fails: then nothing is known."""
+        """One trial for each request, in order. `HarnessError` if the user's model failed or the machine was too busy."""
         trials = await self._take(requests, conditions)
+        busy = next((trial.lost for trial in trials if trial.lost and trial.lost.busy), None)
+        if busy is not None:
+            raise HarnessError(busy.message)
         broken = next((trial.failed for trial in trials if trial.failed and trial.failed.side is Side.MODEL), None)
         if broken is not None and self.user is not None:  # the agents are scripted, so the failed model is the user's
             raise HarnessError(f"the user could not be played: {broken.message[:300]}")
@@ -75,6 +96,7 @@ class Case:
 
     async def _take(self, requests: Sequence[Request], conditions: Conditions = PLAIN) -> list[Trial]:
         self.taken += len(requests)
+        _COUNT.get().trials += len(requests)
         return await self.subject.take(requests, conditions) if requests else []
 
     async def golden(self) -> dict[str, Trial]:
@@ -100,14 +122,14 @@ class Case:
             golden = await self.golden()
             failed = [task for task in self.tasks if task.id in golden and self._blameless(golden[task.id])]
             golden |= await self._golden_of(failed)
-            broken = [(task, failure) for task in failed if (failure := self._blameless(golden[task.id]))]
+            broken = [(task, why) for task in failed if (why := self._blameless(golden[task.id]))]
             weak = [task for task in self.tasks if task.id in golden and golden[task.id].score and not golden[task.id].passed]
             saved = await self._saved_by_another_user(weak)
         except SandlotError as error:
             return str(error)[:LONGEST]
         if broken:
-            (task, failure), num = broken[0], len(broken)
-            return f"{num} of {len(self.tasks)} tasks could not be played, such as `{task.id}`: {failure.message[:LONGEST]}"
+            (task, why), num = broken[0], len(broken)
+            return f"{num} of {len(self.tasks)} tasks could not be played, such as `{task.id}`: {why[:LONGEST]}"
         if saved:
             return (
                 f"with `{self.user}` as its user the golden solution does not get full marks on {len(saved)} of "
@@ -116,13 +138,15 @@ class Case:
             )
         return None
 
-    def _blameless(self, trial: Trial) -> Failed | None:
-        """How a trial failed, if the reason lies outside the environment."""
+    def _blameless(self, trial: Trial) -> str | None:
+        """Why a trial failed, if the reason lies outside the environment."""
+        if trial.lost is not None and trial.lost.busy:
+            return trial.lost.message
         failure = trial.failed
         if failure is None:
             return None
         judged = failure.side is Side.GRADER and self.judge is not None and "judge `" in failure.message
-        return failure if judged or failure.side in {Side.SANDBOX, Side.MODEL} else None
+        return failure.message if judged or failure.side in {Side.SANDBOX, Side.MODEL} else None
 
     async def _saved_by_another_user(self, weak: Sequence[Task]) -> list[Task]:
         """Those of the tasks that the golden solution solves once a perfect user answers it."""

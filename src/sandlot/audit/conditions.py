@@ -171,12 +171,19 @@ class BrokenWorld(LiveWorld):
         return [] if await self._trouble("listing") else await super().list(folder)
 
     async def exec(
-        self, command: str, *, stdin: str = "", cwd: str | None = None, env: Mapping[str, str] | None = None
+        self,
+        command: str,
+        *,
+        stdin: str = "",
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+        output_bytes: int | None = None,
+        check: bool | None = None,
     ) -> Completed:
         """A command, or trouble."""
         if await self._trouble("running a command"):
             return Completed(code=0, stdout="", stderr="")
-        return await super().exec(command, stdin=stdin, cwd=cwd, env=env)
+        return await super().exec(command, stdin=stdin, cwd=cwd, env=env, output_bytes=output_bytes, check=check)
 
 
 def _slow_tools(env: Environment) -> None:

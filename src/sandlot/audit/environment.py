@@ -15,6 +15,7 @@ from typing import Self
 import anyio
 import msgspec
 
+from sandlot.audit.starved import Silence
 from sandlot.audit.subject import PLAIN, Conditions, Description, Lost, Request, Trial
 from sandlot.audit.worker import HEADER, Begun, Described, Done, Job, Note, Refused
 from sandlot.audit.workers import Nursery, Worker, new_worker, open_nursery
@@ -22,7 +23,7 @@ from sandlot.clock import SYSTEM_CLOCK
 from sandlot.errors import ConfigError
 
 PATIENCE_S = 60.0
-"""A trial that shows no sign of life for this long is lost."""
+"""A trial that shows no sign of life for this long is lost. Time in which it waited for a busy processor does not count."""
 LOADING_S = 120.0
 """An environment may take this long to load, make its image included."""
 MAX_LOST = 5
@@ -164,11 +165,10 @@ class _Working:
 
     async def _hear(self, worker: Worker) -> None:
         data = bytearray()
-        patience_s = LOADING_S
+        silence = Silence(worker.pid, LOADING_S)
         while True:
-            with anyio.fail_after(patience_s):
-                data += await worker.notes.receive(2**20)
-            patience_s = self._patience_s
+            data += await silence.receive(worker.notes, 2**20)
+            silence.broken(self._patience_s)
             while len(data) >= HEADER.size:
                 (size,) = HEADER.unpack_from(data)
                 if size > MAX_NOTE_BYTES or len(data) < HEADER.size + size:

@@ -9,11 +9,11 @@ from sandlot.printable import one_line
 
 WHAT_LAYERS_DO = {
     Layer.STATIC: "reads code, tasks, data and schemas",
-    Layer.GRADER: "asks the grader about answers nobody played",
+    Layer.GRADER: "grades synthetic answers and evidence",
     Layer.SCRIPTED: "plays adversaries, controls and mutants",
-    Layer.DIFFERENTIAL: "plays the same under other conditions",
+    Layer.DIFFERENTIAL: "repeats rollouts under other conditions",
     Layer.MODEL: "lets a model play",
-    Layer.PEOPLE: "takes in what people labelled",
+    Layer.PEOPLE: "reads what people labelled",
 }
 
 
@@ -24,7 +24,7 @@ def defect_name(finding: Finding) -> str:
 
 
 def fix_of(finding: Finding) -> str:
-    """How to mend it: the probe's own advice, else the class's."""
+    """How to fix it: the probe's own advice, else the defect's."""
     defect = DEFECTS.get(finding.code.partition(".")[0])
     return finding.fix or (defect.fix if defect else "")
 
@@ -60,10 +60,10 @@ def meaning(audit: Audit) -> str:
         reasons: dict[str, list[str]] = {}
         for report in _missed(audit):
             reasons.setdefault(_missing(report), []).append(report.layer)
-        return "not everything could be looked at: " + "; ".join(f"{', '.join(names)}: {why}" for why, names in reasons.items())
+        return "not everything could be checked: " + "; ".join(f"{', '.join(names)}: {why}" for why, names in reasons.items())
     missing = [report.layer for report in audit.layers if report.state is State.DOES_NOT_APPLY]
     aside = f" that applies (not: {', '.join(missing)})" if missing else ""
-    return f"every mandatory layer{aside} ran, and nothing grave was confirmed"
+    return f"every mandatory layer{aside} ran, and no serious flaw was confirmed"
 
 
 def layer_line(report: LayerReport) -> str:

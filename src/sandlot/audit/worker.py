@@ -4,15 +4,17 @@ Run as `python -m sandlot.audit.worker`. One job comes in on standard input; not
 nothing author code prints can be taken for a result. If it hangs or dies, the notes tell at which trial.
 """
 
+import ctypes
 import os
 import random
 import resource
+import signal
 import struct
 import sys
-import time
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass
+from functools import partial
 from typing import BinaryIO
 
 import anyio
@@ -20,6 +22,7 @@ import msgspec
 
 from sandlot.audit.conditions import ATTEMPTED, break_environment, broken_judge, reseed, surround
 from sandlot.audit.describe import describe
+from sandlot.audit.starved import take_measured
 from sandlot.audit.subject import Conditions, Description, Play, Regrade, Request, Say, Script, Take, Trial
 from sandlot.env.environment import Environment
 from sandlot.env.load import load
@@ -47,6 +50,7 @@ SANDBOXES = 4
 """Kept ready."""
 
 HEADER = struct.Struct("<I")
+PR_SET_PDEATHSIG = 1
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
@@ -143,7 +147,8 @@ async def _take_all(env: Environment, job: Job, note: Callable[[Note], None]) ->
             async with places:
                 reseed(conditions, place)
                 note(Begun(place))
-                note(Done(place, await taken(grading, tasks, job.requests[place], place, users)))
+                trial = partial(taken, grading, tasks, job.requests[place], place, users)
+                note(Done(place, await take_measured(trial, may_run_out=conditions.fault is not None)))
 
         for place in order:
             if conditions.at_once == 1:
@@ -183,7 +188,6 @@ async def taken(grading: Grading, tasks: dict[str, Task], request: Request, plac
     name = request.task if isinstance(request, Take) else request.trace.task
     if name not in tasks:
         raise ConfigError(f"environment `{grading.env.name}` has no task `{name}`")
-    started = time.monotonic()
     ATTEMPTED.clear()
     if isinstance(request, Regrade):
         scores = [await _regraded(grading, tasks[name], request) for _ in range(request.times)]
@@ -191,7 +195,6 @@ async def taken(grading: Grading, tasks: dict[str, Task], request: Request, plac
             trace=request.trace,
             files=request.files,
             scores=tuple(scores),
-            seconds=time.monotonic() - started,
             reached=tuple(dict.fromkeys(ATTEMPTED)),
         )
     blobs = MemoryBlobs()
@@ -203,7 +206,6 @@ async def taken(grading: Grading, tasks: dict[str, Task], request: Request, plac
         trace=trace,
         files=await _files(trace, blobs),
         scores=(trace.outcome,) if isinstance(trace.outcome, Scored | Failed) else (),
-        seconds=time.monotonic() - started,
         reached=tuple(dict.fromkeys(ATTEMPTED)),
         peak_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
     )
@@ -268,5 +270,11 @@ def _scripted(script: Script) -> Callable[[Moment], Move]:
     return play
 
 
+def _end_with_the_auditor() -> None:
+    """Be killed when the auditor is: a worker that hangs must not outlive it. The nursery ends its own forks."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+
+
 if __name__ == "__main__":
+    _end_with_the_auditor()
     main()

@@ -1,4 +1,4 @@
-"""An audit for a person: what is being looked at, what was found, and what to do about it."""
+"""An audit on the screen: progress, findings, and what to do about them."""
 
 import re
 import sys
@@ -29,7 +29,7 @@ from sandlot.printable import one_line
 STYLES = {Verdict.SHIP: "bold green", Verdict.FIX: "bold red", Verdict.INCOMPLETE: "bold yellow"}
 SEVERITIES = {Severity.BLOCKER: "red", Severity.HIGH: "red", Severity.LOW: "yellow", Severity.INFO: "dim"}
 SHOWN = 12
-"""Leads shown; the reports have all."""
+"""Maximum number of leads on the screen; the reports have all."""
 LONGEST = 300
 
 
@@ -71,8 +71,12 @@ def audited(asked: Asked, *, quiet: bool) -> tuple[Audit, Path | None]:
     for file in asked.reports:
         require_face(file)  # told before anything runs
     what = named(asked.words, judge=asked.judge, user=asked.user, sandbox=asked.sandbox, patience_s=asked.patience_s)
+    whole = not (asked.tasks or asked.layers or asked.probes)
     given = Given(
         named=what.spoken,
+        place=what.place,
+        runs=asked.runs if whole else None,
+        conditions=(asked.sandbox, f"{asked.patience_s:g}"),
         seed=asked.seed,
         most_tasks=asked.limit,
         tasks=asked.tasks,
@@ -84,8 +88,12 @@ def audited(asked: Asked, *, quiet: bool) -> tuple[Audit, Path | None]:
         declarations=asked.waivers or what.declarations,
         wanted=_wanted(asked),
     )
-    result = anyio.run(_go, what, asked, given, _silent if quiet else Progress().note)
-    whole = not (asked.tasks or asked.layers or asked.probes)
+    try:
+        result = anyio.run(_go, what, asked, given, _silent if quiet else Progress().note)
+    except KeyboardInterrupt:
+        if given.runs is not None:
+            print("sandlot: stopped; finished probes are kept, and the same command continues", file=sys.stderr)
+        raise
     folder = write_audit(result, asked.runs, report=as_markdown(result), page=as_page(result)) if whole else None
     for file in asked.reports:  # whatever becomes of them, the audit is kept
         write_face(result, file)
@@ -134,6 +142,7 @@ class Progress:
         found = f"[yellow]{report.findings} found[/]" if report.findings else "nothing"
         words = {State.RAN: found, State.DOES_NOT_APPLY: f"[dim]not applicable: {escape(report.why)}[/]"}
         said = words.get(report.state, f"[red]could not run: {escape(report.why)}[/]")
+        said += "  [dim]finished earlier, not run again[/]" if report.earlier else ""
         self._console.print(f"[dim]{probe.layer:>13}[/]  {probe.name}  {said}  [dim]{report.seconds:.1f} s[/]")
 
 
@@ -169,13 +178,15 @@ def show(audit: Audit, folder: Path | None, *, json: bool) -> None:
         mark = {State.RAN: "[green]ran[/]", State.COULD_NOT_RUN: "[red]could not run[/]"}.get(
             report.state, f"[dim]{report.state}[/]"
         )
-        console.print(f"{report.layer:>13}  {mark}  [dim]{escape(layer_line(report))}[/]")
+        line = layer_line(report)
+        console.print(f"{report.layer:>13}  {mark}" + (f"  [dim]{escape(line)}[/]" if line != report.state else ""))
     confirmed = [finding for finding in audit.findings if finding.standing is Standing.CONFIRMED]
     leads = [finding for finding in audit.findings if finding.standing is Standing.LEAD]
     for finding in confirmed:
         _print_finding(console, audit, finding)
     if leads:
-        console.print(f"\n[bold]leads[/]  [dim]nothing executed has shown these; {len(leads)} in all[/]")
+        shown = f", the first {SHOWN} of them" if len(leads) > SHOWN else ""
+        console.print(f"\n[bold]{len(leads)} unconfirmed {'lead' if len(leads) == 1 else 'leads'}[/]{shown}")
     for finding in leads[:SHOWN]:
         place = finding.where or finding.task or finding.check or ""
         console.print(
@@ -202,8 +213,8 @@ def _print_finding(console: Console, audit: Audit, finding: Finding) -> None:
         ("observed", finding.witness.observed),
     ):
         console.print(f"  [dim]{escape(str(name)):>10}[/]  {escape(_short(str(value)))}")
-    console.print(f"  [dim]      mend[/]  {escape(fix_of(finding))}")
-    console.print(f"  [dim]     again[/]  {escape(reproduce(audit, finding))}")
+    console.print(f"  [dim]       fix[/]  {escape(fix_of(finding))}")
+    console.print(f"  [dim] reproduce[/]  {escape(reproduce(audit, finding))}")
 
 
 def _short(text: str) -> str:

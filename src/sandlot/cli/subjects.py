@@ -14,6 +14,7 @@ from sandlot.audit.describe import declarations_of
 from sandlot.audit.environment import EnvironmentSubject
 from sandlot.audit.foreign.grader import GraderConfig, open_grader, read_config
 from sandlot.audit.foreign.gym import GymConfig, open_gym, read_gym
+from sandlot.audit.record import place_of
 from sandlot.audit.subject import Subject
 from sandlot.errors import ConfigError
 from sandlot.types import Json
@@ -73,6 +74,11 @@ class Named(Protocol):
         ...
 
     @property
+    def place(self) -> str:
+        """Where it lies: audits are kept by name and place."""
+        ...
+
+    @property
     def declarations(self) -> Path | None:
         """The file with its waivers, where it has one."""
         ...
@@ -100,6 +106,11 @@ class NamedEnvironment:
         return shlex.join([self.env, *options, *(["--sandbox", self.sandbox] if self.sandbox != "native" else [])])
 
     @property
+    def place(self) -> str:
+        """Its absolute path, or `installed:NAME`."""
+        return place_of(self.env)
+
+    @property
     def declarations(self) -> Path | None:
         """Beside what was named; an installed environment has none."""
         path = Path(self.env)
@@ -121,6 +132,11 @@ class NamedForeign:
     spoken: str
     opened: Callable[[], AbstractAsyncContextManager[Subject]]
     declarations: Path | None = None
+
+    @property
+    def place(self) -> str:
+        """The folder it was named in, and the words that name it there."""
+        return f"{Path.cwd()}: {self.spoken}"
 
 
 def named(
@@ -158,7 +174,7 @@ def _grader(grader: str, words: Words) -> GraderConfig:
     if grader.endswith(".toml"):
         return msgspec.structs.replace(read_config(Path(grader)), **given)
     if words.tasks is None:
-        raise ConfigError(f"grader `{grader}` needs its tasks; give `--tasks FILE`, a JSON object a line")
+        raise ConfigError(f"grader `{grader}` needs its tasks; give `--tasks FILE` (JSON Lines)")
     return msgspec.structs.replace(GraderConfig(grader=grader, tasks=words.tasks), **given)
 
 

@@ -72,12 +72,13 @@ class Environment:
     - `description`: one line for `sandlot list` and `show`.
     - `system`: the system prompt.
     - `image`: what the sandbox is made from, such as `host`. None: no sandbox; files live in memory, and it costs no process.
-      With an image the agent also gets the tool `bash`.
+      With an image the agent also gets the tool `bash`, unless `tools` is given.
     - `network`: what the sandbox may reach: `none`.
     - `seed`: another seed makes other tasks and worlds.
     - `limits`: budgets and deadlines of a rollout.
     - `constraints`: rules about tool calls.
     - `state`: a function or class that makes the fresh `world.state` of each rollout.
+    - `tools`: the functions the agent may call, and `"bash"`, beside those marked with `@env.tool`. `tools=[]` takes `bash` away.
     - `concurrent`: False runs the tool calls of one turn one after the other.
 
     The decorators only register a function; nothing runs until a rollout starts. All of them take plain or `async` functions,
@@ -134,6 +135,7 @@ class Environment:
         constraints: Sequence[Constraint] = (),
         state: Callable[[], Any] = dict,
         concurrent: bool = True,
+        tools: Sequence[Callable[..., Any] | str] | None = None,
     ) -> None:
         if not _NAME.match(name):
             raise ConfigError(
@@ -149,8 +151,9 @@ class Environment:
         """The system prompt, if there is one."""
         self.image = image
         """What the sandbox is made from; None for a world without one, which costs no process."""
-        self.bash = image is not None
-        """True if the agent has `bash`: where its author gave it a sandbox."""
+        listed = _sequence(tools or (), f"environment `{name}`: tools", "[look, 'bash']")
+        self.bash = image is not None if tools is None else BASH.spec.name in listed
+        """True if the agent has `bash`: where its author gave it a sandbox, unless `tools` lists the tools, without it."""
         self.concurrent = concurrent
         """False if calls of one turn run one after the other: for tools that read, change and write back the same file."""
         self.network = network
@@ -160,8 +163,15 @@ class Environment:
         self.state = state
         """Makes the fresh state of each rollout: a dataclass, a msgspec.Struct, or `dict`."""
         self.parts = Parts()
+        for tool in listed:
+            if callable(tool):
+                self.parts.tools.append(FunctionTool.of(tool))
+            elif tool != BASH.spec.name:
+                raise ConfigError(f"environment `{name}`: tools has {tool!r}; give functions, and 'bash' for a shell")
         self.source: Path | None = None
         """The file or folder its author wrote; what the fingerprint is of."""
+        self.package: Path | None = None
+        """The folder of the package it was installed in, if it was."""
 
     def __repr__(self) -> str:
         return f"<Environment {self.name!r} from {self.source or 'this session'}>"

@@ -6,6 +6,9 @@
         answer = yield Ask(f"What is {a}+{b}?", golden=str(a + b))
         yield Score(answer.strip() == str(a + b))
 
+A function may ask several times, and yield a `Score` after each answer or all of them at the end: points add up. A second
+`Score` of the same name is called `score-2`.
+
 Each task is a seed. While the agent plays, the function runs to its next `Ask`; grading restarts it from the seed with the stored
 answers and keeps its `Score`s, so grading and re-grading are one function. If a restarted function asks something else than was
 asked, the environment is not deterministic and grading is refused.
@@ -13,6 +16,7 @@ asked, the environment is not deterministic and grading is refused.
 
 import inspect
 import math
+from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -198,8 +202,9 @@ class Dialogue:
         return first.prompt if isinstance(first, Ask) else None
 
     async def advance(self, script: Script, answer: str | None) -> Ask | Score | None:
-        """Run it to the next thing it yields, off the loop."""
-        return await off_loop(name_of(self.function), lambda: _next(script, answer))
+        """Run it, off the loop, to its first yield; with an answer, to the next `Ask` or the end. `Score`s are for grading."""
+        step = _next if answer is None else _next_ask
+        return await off_loop(name_of(self.function), lambda: step(script, answer))
 
     async def solve(self, agent: Agent, task: Task) -> None:
         """Give the golden answers, one `Ask` after the other."""
@@ -284,18 +289,34 @@ def _next(script: Script, answer: str | None) -> Ask | Score | None:
     return item
 
 
+def _next_ask(script: Script, answer: str | None) -> Ask | None:
+    """The next question, past `Score`s between two of them; None when there is no other."""
+    item = _next(script, answer)
+    while isinstance(item, Score):
+        item = _next(script, None)
+    return item
+
+
 def _graded(scores: list[Score], place: str) -> GradedScore:
     if not scores:
         raise GradeError(f"{place}: it ended without a `yield Score(...)`", kind="no_score")
     results: list[CheckResult] = []
+    names: Counter[str] = Counter()
     for score in scores:
+        names[score.name] += 1
+        number = names[score.name]
         value = float(score.value) if type(score.value) in {bool, int, float} else math.nan
         if not 0.0 <= value <= 1.0:
             raise GradeError(f"{place}: Score({score.value!r}) is not True, False or a number from 0 to 1", kind="bad_value")
         verdict = Verdict.MET if value == 1.0 else Verdict.NOT_MET if value == 0.0 else Verdict.PARTLY
         results.append(
             CheckResult(
-                id=score.name, verdict=verdict, value=value, points=value * score.points, worth=score.points, evidence=score.why
+                id=score.name if number == 1 else f"{score.name}-{number}",
+                verdict=verdict,
+                value=value,
+                points=value * score.points,
+                worth=score.points,
+                evidence=score.why,
             )
         )
     points = sum(result.points for result in results)

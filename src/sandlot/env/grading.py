@@ -33,6 +33,7 @@ async def grade(
     env: Environment, task: Task, evidence: Evidence, judge: Judge | None = None, *, rubric: str | None = None
 ) -> Score:
     """The score of one rollout; a check that breaks raises `GradeError`, and there is no score."""
+    task = task.copied()  # what a check changes in it is not there the next time
     if env.parts.grade is not None:
         return await env.parts.grade(evidence, task, judge)
     return await grade_rubric(rubric_for(env, task, rubric), evidence, task, _resolver(env), judge)

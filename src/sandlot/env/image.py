@@ -1,17 +1,41 @@
 """An environment's image: its paths begin at the environment's folder, and its digest is part of what the environment is."""
 
+import logging
 from pathlib import Path
 
 from sandlot.env.environment import Environment
+from sandlot.errors import ConfigError
+
+log = logging.getLogger(__name__)
 
 BY_NAME_ONLY = "by name only"
 
 
 def image_of(env: Environment) -> str:
-    """The image to ask a backend for; empty for a world without one."""
+    """The image to ask a backend for; empty for a world without one. Refused if an agent could read the environment in it."""
     from sandlot.sandbox.images.spec import located  # noqa: PLC0415 - only sandboxed environments need it
 
-    return located(env.image, _home(env)) if env.image else ""
+    if not env.image:
+        return ""
+    _require_unseen(env)
+    return located(env.image, _home(env))
+
+
+def _require_unseen(env: Environment) -> None:
+    """Keys and checks must not be readable inside: not in a folder the user named, and in the machine's `/usr` with a warning."""
+    from sandlot.sandbox.images.spec import USR, is_known, shown_folders  # noqa: PLC0415 - as above
+
+    if env.source is None or not env.image or not is_known(env.image):
+        return
+    source = env.source.resolve()
+    seen = [folder for folder in shown_folders(env.image, _home(env)) if source.is_relative_to(folder)]
+    if not seen:
+        return
+    said = f"{source} lies in {seen[0]}, which its own image `{env.image}` shows: an agent could read the keys and checks"
+    if seen == [USR]:
+        log.warning("%s; install it outside of `/usr`, in a virtual environment for one", said)
+        return
+    raise ConfigError(f"environment `{env.name}`: {said}. Move it out of that folder, or name a smaller one in `image`")
 
 
 def digest_of_image(env: Environment, *, build: bool = True) -> str:
@@ -22,6 +46,18 @@ def digest_of_image(env: Environment, *, build: bool = True) -> str:
         return ""
     # A name that only some other backend understands says all we know.
     return image_digest(env.image, _home(env), build=build) if is_known(env.image) else BY_NAME_ONLY
+
+
+def moving_digest(env: Environment) -> str:
+    """The digest of an image that changes with the machine (`host`), to be written down; empty for any other."""
+    return digest_of_image(env) if env.image and env.image.partition(":")[0] == "host" else ""
+
+
+def image_moved(before: str, after: str) -> str:
+    """What differs between two digests of an image, in words: which packages, which files of `/etc`. Empty if nothing does."""
+    from sandlot.sandbox.images.difference import image_difference  # noqa: PLC0415 - as above
+
+    return image_difference(before, after)
 
 
 def own_image_files(env: Environment) -> Path | None:

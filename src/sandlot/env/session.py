@@ -76,7 +76,9 @@ async def open_session(
             world = env.new_world(task, files, world_seed(env, task))
         if env.parts.setup is not None:
             with deadline(limits.setup_s, AuthorError, f"setup of task `{task.id}`"):
+                world.checks = True
                 await author.call(env.parts.setup, world, world.task)
+                world.checks = False
         tools = list(env.tools)
         for source in env.parts.sources:  # after setup: a server inside the sandbox finds what it made
             tools += await keeper.enter(source.open(world), limits.provision_s, AuthorError, f"starting {source!r}")
@@ -145,6 +147,7 @@ class WorldSession:
 
     async def step(self, action: Message, *, num_tokens: int = 0) -> Step:
         """Take one assistant message: run its tool calls, or hear the environment's reply."""
+        _require_action(action)
         if self._end is not None or not self._messages:
             raise HarnessError("`step` was called " + ("after the end" if self._end else "before `reset`"))
         self._num_turns += 1
@@ -316,6 +319,16 @@ class WorldSession:
 
     def _event(self, kind: str, **detail: Any) -> Event:
         return Event(kind=kind, turn=self._num_turns, detail=detail)
+
+
+def _require_action(action: Any) -> None:
+    if isinstance(action, Message) and action.role is Role.ASSISTANT:
+        return
+    given = f"a message from `{action.role}`" if isinstance(action, Message) else f"{type(action).__name__} {action!r:.80}"
+    raise HarnessError(
+        f"`step` was given {given}; an action is a message from the assistant: `Message(role=Role.ASSISTANT, parts=(...,))` with"
+        " `Text(text)` to speak and `ToolCall(id, name, arguments)` to call a tool, all from `sandlot.trace` and `sandlot.types`",
+    )
 
 
 def _applies(constraint: Constraint, call: ToolCall) -> bool:

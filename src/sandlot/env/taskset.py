@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import msgspec
 
+from sandlot.author import frames_of
 from sandlot.env.environment import Environment, where
 from sandlot.errors import AuthorError, ConfigError, boundary
 from sandlot.task import Task, split_of
@@ -29,6 +30,9 @@ def tasks_of(env: Environment, split: Split | None = None) -> list[Task]:
         with boundary(AuthorError, f"{place}: tasks of `{env.name}`"):
             generated = iter(generate(Random(derive_seed("tasks", env.seed, env.name))))  # noqa: S311 - seeded, not secret
             tasks: list[Any] = list(islice(generated, MAX_TASKS + 1))
+    except AuthorError as error:
+        frames = frames_of(error)
+        raise AuthorError(str(error).replace(place, frames[-1].partition(" in ")[0], 1) if frames else str(error)) from error
     except ConfigError as error:
         raise ConfigError(str(error) if str(env.source) in str(error) else f"{place}: {error}") from error
     if len(tasks) > MAX_TASKS:

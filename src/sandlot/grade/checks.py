@@ -210,7 +210,9 @@ def _not_met(check: PythonCheck, function: Function, error: BaseException) -> Ch
         raise error
     kind = error.kind if isinstance(error, SandlotError) else "crash"
     what = f"check `{check.id}` ({name_of(function)}{_line_of(error)})"
-    raise GradeError(f"{what}: {type(error).__name__}: {_said(error)}", kind=kind) from error
+    named = GradeError(f"{what}: {type(error).__name__}: {_said(error)}", kind=kind)
+    named.original = error
+    raise named from error
 
 
 def _said(error: BaseException) -> str:

@@ -139,7 +139,7 @@ class SolutionPolicy:
     def __init__(self, name: str, solution: Solution, task: Task, group: TaskGroup) -> None:
         self._name = name
         self._solution = solution
-        self._task = task
+        self._task = task.copied()
         self._group = group
         self._begun = False
         self._over: Over | None = None
@@ -173,7 +173,8 @@ class SolutionPolicy:
         except SandlotError as raised:
             error = raised
         if error is not None and not isinstance(error, AuthorError):
-            error = AuthorError(f"{what}: {type(error).__name__}: {error}", kind=error.kind)
+            blamed = AuthorError(f"{what}: {type(error).__name__}: {error}", kind=error.kind)
+            blamed.original, error = error, blamed
         self._turns.put(Over(error))
 
 

@@ -141,8 +141,8 @@ def audit_run(run: Run, model: str | None = None, *, gate: str | None = None) ->
 def _number_types(run: Run) -> set[str]:
     """The number types in which the first rollout with turns was sampled; empty where its engine did not tell."""
     traces = (run.trace(row.task, row.rollout) for row in run.rows)
-    turns = next((found for trace in traces if (found := list(trace.turns()))), [])
-    return {node.dtype for node in turns if node.dtype}
+    first = next((trace for trace in traces if trace.num_turns), None)
+    return {node.dtype for node in first.turns() if node.dtype} if first else set()
 
 
 def _lengths_broken(faults: Sequence[TokenFault]) -> bool:

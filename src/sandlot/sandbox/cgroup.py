@@ -20,6 +20,9 @@ CONTROLLERS = ("memory", "cpu", "pids")
 PERIOD_US = 20_000
 """Processor time is handed out this often: short, so that a throttled sandbox stutters instead of stalling."""
 
+SOCKETS_MOST = 64 << 20
+"""The most that the sockets of one sandbox hold. The whole machine shares one limit (`net.ipv4.tcp_mem`)."""
+
 _NAME = re.compile(r"sandlot-(\d+)-(\d+)-\d+\Z")
 _NUMBERS = itertools.count()
 
@@ -48,11 +51,16 @@ class Cgroups:
             }
         else:
             wanted = {
-                "memory": [("memory.limit_in_bytes", limit), ("memory.memsw.limit_in_bytes", limit)],
+                "memory": [
+                    ("memory.limit_in_bytes", limit),
+                    ("memory.memsw.limit_in_bytes", limit),
+                    ("memory.kmem.tcp.limit_in_bytes", str(socket_bytes(quota))),
+                ],
                 "cpu": [("cpu.cfs_period_us", str(PERIOD_US)), ("cpu.cfs_quota_us", share)],
                 "pids": [("pids.max", str(quota.pids))],
             }
-        optional = {"memory.swap.max", "memory.memsw.limit_in_bytes"}  # absent without swap accounting
+        # Absent without swap accounting, or in a kernel built without socket accounting.
+        optional = {"memory.swap.max", "memory.memsw.limit_in_bytes", "memory.kmem.tcp.limit_in_bytes"}
         return [
             (index, file, value)
             for controller, index in self.place.items()
@@ -60,10 +68,16 @@ class Cgroups:
             if file not in optional or (self.folders[index] / file).exists()
         ]
 
-    def remove(self) -> None:
-        """Take the folders away again; what is still in use stays for the next `sweep`."""
+    def remove(self) -> bool:
+        """Take the folders away again; False if some are still in use. Those stay for the next `sweep`."""
         for folder in self.folders:
             _remove(folder)
+        return not any(folder.exists() for folder in self.folders)
+
+
+def socket_bytes(quota: Quota) -> int:
+    """What the sockets of one sandbox may hold. Version 1 does not count it as memory; version 2 does."""
+    return min(quota.memory_bytes // 8, SOCKETS_MOST)
 
 
 def find_cgroups(proc: Path = Path("/proc")) -> Cgroups:

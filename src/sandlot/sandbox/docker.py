@@ -192,7 +192,7 @@ class DockerBackend:
         """A machine on the untouched image, to compare with; one for each image, made when first asked for."""
         async with self._finding:
             known = self._pristine.get(base.pristine)
-            if known is None or known.machine.link.broken is not None:
+            if known is None or known.machine.link.gone:
                 named = next(each for each in self._bases.values() if each.image == base.pristine)
                 known = self._pristine[base.pristine] = await self.start(named)
             return known.machine
@@ -233,7 +233,7 @@ class DockerBackend:
         ready = self._ready.get(image)
         while ready:
             machine = ready.popleft()
-            if machine.machine.link.broken is None:
+            if not machine.machine.link.gone:
                 return machine
             await machine.close()
         return None

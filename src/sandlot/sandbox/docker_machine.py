@@ -8,7 +8,9 @@ us, even when we are killed.
 import errno
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +19,14 @@ import anyio.to_thread
 from anyio.abc import TaskGroup
 
 from sandlot.clock import deadline
-from sandlot.errors import SandboxError
-from sandlot.sandbox.cgroup import PERIOD_US
+from sandlot.errors import SandboxError, SandboxOutOfMemory
+from sandlot.sandbox.cgroup import PERIOD_US, socket_bytes
 from sandlot.sandbox.engine import Engine
 from sandlot.sandbox.link import Link
 from sandlot.sandbox.machine import Machine
 from sandlot.sandbox.quota import Quota
 from sandlot.sandbox.surroundings import Surroundings
-from sandlot.sandbox.zygote import HOSTNAME
+from sandlot.sandbox.zygote import HOSTNAME, OUT_OF_MEMORY
 
 AGENT = "/dev/init"
 START_S = 120.0
@@ -140,7 +142,7 @@ async def start_docker_machine(
             number = await engine.create(_config(base, quota, program, labels))
         link: Link | None = None
         try:
-            link = Link(await engine.attach(number))
+            link = Link(await engine.attach(number), partial(_cause_of_death, engine, number))
             await engine.start(number)
             await link.greet_plain()
             tasks.start_soon(link.run)
@@ -153,6 +155,14 @@ async def start_docker_machine(
                 await engine.remove(number)
             raise
     return made
+
+
+async def _cause_of_death(engine: Engine, number: str) -> SandboxError:
+    """The error for a machine whose connection broke."""
+    with suppress(SandboxError):  # an engine that does not answer says nothing about the cause
+        if await engine.ended_for_memory(number):
+            return SandboxOutOfMemory(OUT_OF_MEMORY)
+    return SandboxError("the sandbox died", kind="died")
 
 
 async def _put_mounted(machine: Machine, mounted: Mapping[str, bytes]) -> None:
@@ -189,9 +199,10 @@ def _config(base: Base, quota: Quota, program: Path, labels: Mapping[str, str]) 
             "SecurityOpt": ["no-new-privileges"],
             "Memory": quota.memory_bytes,
             "MemorySwap": quota.memory_bytes,
+            "KernelMemoryTCP": socket_bytes(quota),  # cgroup version 1 only; elsewhere the engine leaves it out
             "CpuPeriod": PERIOD_US,
             "CpuQuota": max(1000, int(quota.cpus * PERIOD_US)),
             "PidsLimit": quota.pids,
-            "Ulimits": [{"Name": "nofile", **limit}, {"Name": "core", "Soft": 0, "Hard": 0}],
+            "Ulimits": [{"Name": "nofile", **limit}, {"Name": "core", "Soft": 1, "Hard": 1}],
         },
     }

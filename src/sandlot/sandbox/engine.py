@@ -8,6 +8,7 @@ is a `SandboxError` with the engine's own words.
 import errno
 import os
 import socket
+import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager, suppress
 from typing import Any, TypeVar
@@ -27,6 +28,7 @@ CALL_S = 60.0
 
 _ANSWER_BYTES = 256 << 20
 _HEAD_BYTES = 64 << 10
+_DYING_S = 5.0
 _CONNECTIONS = 128
 
 T = TypeVar("T")
@@ -97,6 +99,15 @@ class _Changed(_Said, frozen=True):
     path: str
 
 
+class _Actor(_Said, frozen=True):
+    attributes: dict[str, str] = {}
+
+
+class _Happened(msgspec.Struct, frozen=True):
+    action: str = msgspec.field(default="", name="Action")
+    actor: _Actor = msgspec.field(default_factory=_Actor, name="Actor")
+
+
 class _Refusal(msgspec.Struct, frozen=True):
     message: str = ""
 
@@ -138,6 +149,20 @@ class Engine:
     async def until_removed(self, number: str) -> None:
         """Return when the engine has removed it, which it does by itself once the process has ended."""
         await self._call("POST", f"/containers/{number}/wait", {"condition": "removed"}, fine=(404,))
+
+    async def ended_for_memory(self, number: str) -> bool:
+        """True if the kernel killed its first process when its memory ran out. Asked of what has ended, maybe a moment ago."""
+        with anyio.move_on_after(_DYING_S):
+            await self.until_removed(number)
+        asked = {
+            "since": "0",
+            "until": str(int(time.time()) + 1),  # up to two seconds until the engine answers
+            "filters": msgspec.json.encode({"container": [number], "event": ["oom", "die"]}).decode(),
+        }
+        lines = (await self._call("GET", "/events", asked) or b"").splitlines()
+        happened = [_decoded(line, _Happened) for line in lines if line.strip()]
+        killed = any(each.action == "die" and each.actor.attributes.get("exitCode") == "137" for each in happened)
+        return killed and any(each.action == "oom" for each in happened)
 
     async def remove(self, number: str) -> None:
         """End it if it runs, and remove it with its files."""

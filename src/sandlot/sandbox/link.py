@@ -7,7 +7,7 @@ thousands of idle sandboxes cost a waiting task each. When the link breaks, ever
 import os
 import select
 import socket
-from collections.abc import Callable, Generator
+from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager, suppress
 from typing import Protocol
 
@@ -17,6 +17,11 @@ from sandlot.errors import SandboxError
 from sandlot.sandbox.wire import Frame, FrameReader, Kind, frame, garbled, take_failure, take_number
 
 _RECEIVE = 256 << 10
+
+
+def repeated(error: SandboxError) -> SandboxError:
+    """The same error once more: each place that raises it gets an object, and with it a traceback, of its own."""
+    return type(error)(str(error), kind=error.kind)
 
 
 class Listener(Protocol):
@@ -58,13 +63,15 @@ class Connection(Protocol):
 class Link:
     """One agent's connection. `run` must be running for anything to arrive."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, cause_of_death: Callable[[], Awaitable[SandboxError]] | None = None) -> None:
         self._connection = connection
+        self._cause_of_death = cause_of_death
         self._reader = FrameReader()
         self._listeners: dict[int, Listener] = {}
         self._next_channel = 1
         self._sending = anyio.Lock(fast_acquire=True)
         self._running = False
+        self._ended = False
         self.broken: SandboxError | None = None
 
     async def greet(self, sock: socket.socket) -> int:
@@ -133,7 +140,7 @@ class Link:
                 except BlockingIOError:
                     continue
                 if not data:
-                    self.fail(SandboxError("the sandbox died", kind="died"))
+                    await self._died("the connection ended")
                 for item in self._reader.feed(data):
                     listener = self._listeners.get(item.channel)
                     if listener is not None:
@@ -141,7 +148,15 @@ class Link:
         except SandboxError as error:
             self.fail(error)
         except OSError as error:
-            self.fail(SandboxError(f"the sandbox died ({error})", kind="died"))
+            await self._died(str(error))
+
+    async def _died(self, how: str) -> None:
+        """Break the link with the reason for its end, as far as anything knows it."""
+        error = SandboxError(f"the sandbox died ({how})", kind="died")
+        self._ended = True
+        if self.broken is None and self._cause_of_death is not None:
+            error = await self._cause_of_death()
+        self.fail(error)
 
     def fail(self, error: SandboxError) -> None:
         """Break the link: everyone on it hears the same error, and later calls too."""
@@ -172,7 +187,7 @@ class Link:
     @property
     def gone(self) -> bool:
         """True if the other side is no more, whether or not the news has been read yet."""
-        if self.broken is not None:
+        if self.broken is not None or self._ended:
             return True
         poller = select.poll()
         poller.register(self._connection, select.POLLRDHUP)
@@ -181,7 +196,7 @@ class Link:
     def open_channel(self, listener: Listener) -> int:
         """A fresh channel number for a listener."""
         if self.broken is not None:
-            raise SandboxError(str(self.broken), kind=self.broken.kind)
+            raise repeated(self.broken)
         number = self._next_channel
         self._next_channel = number % 0xFFFF_FFFF + 1
         self._listeners[number] = listener
@@ -197,7 +212,7 @@ class Link:
         async with self._sending:
             while data:
                 if self.broken is not None:
-                    raise SandboxError(str(self.broken), kind=self.broken.kind)
+                    raise repeated(self.broken)
                 try:
                     data = data[self._connection.send(data) :]
                 except BlockingIOError:
@@ -205,7 +220,7 @@ class Link:
                     with anyio.CancelScope(shield=True):
                         await anyio.wait_writable(self._connection)
                 except OSError as error:
-                    self.fail(SandboxError(f"the sandbox died ({error})", kind="died"))
+                    await self._died(str(error))
 
     async def ask(self, kind: Kind, payload: bytes, *, most: int = 64 << 20) -> tuple[list[bytes], int]:
         """One request and its whole answer: the DATA payloads and the number in DONE. `OSError` if the agent refused."""
@@ -246,5 +261,5 @@ class _Answer:
         self.ready.set()
 
     def on_broken(self, error: SandboxError) -> None:
-        self.error = SandboxError(str(error), kind=error.kind)
+        self.error = repeated(error)
         self.ready.set()

@@ -9,6 +9,7 @@ import os
 import struct
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 from typing import NamedTuple
 
 import anyio
@@ -42,8 +43,11 @@ class Entries(NamedTuple):
 class Machine:
     """A live process 1. `upper` keeps what it wrote; whoever takes it must close it or give it to the zygote."""
 
-    def __init__(self, link: Link, upper: int, quota: Quota, surroundings: Surroundings | None = None) -> None:
+    def __init__(
+        self, link: Link, upper: int, quota: Quota, surroundings: Surroundings | None = None, *, number: int = 0
+    ) -> None:
         self.link = link
+        self._number = number
         self._upper = upper
         self._quota = quota
         self.surroundings = surroundings or Surroundings()
@@ -106,10 +110,10 @@ class Machine:
         return (await self.link.ask(Kind.FREEZE, bytes((freeze,))))[1]
 
     async def into_layer(self, zygote: Zygote) -> Layer:
-        """What it wrote as a layer for others to stand on. Once, and only when it is frozen."""
+        """What it wrote as a layer for others to stand on. Once, and only when it is frozen or has ended."""
         if self._upper < 0:
             raise SandboxError("the sandbox is closed; its files are gone", kind="closed")
-        layer = await zygote.upper(self._upper)
+        layer = await zygote.upper(self._number, self._upper)
         await self._let_upper_go()
         return layer
 
@@ -134,15 +138,15 @@ async def start_machine(
     zygote: Zygote, tasks: TaskGroup, trees: Sequence[Tree], quota: Quota, surroundings: Surroundings
 ) -> Machine:
     """A fresh machine on these layers, ready for commands; its reader runs in `tasks` until it is closed."""
-    sock = await zygote.start(trees, quota)
-    link = Link(sock)
+    started = await zygote.start(trees, quota)
+    link = Link(started.sock, partial(zygote.cause_of_death, started.number))
     try:
-        upper = await link.greet(sock)
+        upper = await link.greet(started.sock)
     except BaseException:
         link.close()
         raise
     tasks.start_soon(link.run)
-    return Machine(link, upper, quota, surroundings)
+    return Machine(link, upper, quota, surroundings, number=started.number)
 
 
 def absolute(path: str) -> str:

@@ -11,15 +11,16 @@ import resource
 from collections import Counter, deque
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import anyio
 import anyio.to_thread
 from anyio.abc import TaskGroup
 
-from sandlot.errors import ConfigError, SandboxError, unwrapped
+from sandlot.errors import ConfigError, SandboxError, SandboxOutOfMemory, unwrapped
 from sandlot.limits import Limits
 from sandlot.sandbox.cgroup import CONTROLLERS, Cgroups, find_cgroups
-from sandlot.sandbox.images.image import Image
+from sandlot.sandbox.images.image import Image, unwritable
 from sandlot.sandbox.images.spec import find_image, image_digest
 from sandlot.sandbox.machine import Entries, Machine, start_machine
 from sandlot.sandbox.probe import capabilities
@@ -30,7 +31,7 @@ from sandlot.sandbox.snapshot import Frozen, NativeSnapshot, survey_of
 from sandlot.sandbox.stream import NativeStream
 from sandlot.sandbox.surroundings import Surroundings
 from sandlot.sandbox.wire import Entry, Listing
-from sandlot.sandbox.zygote import Tree, Zygote, open_zygote
+from sandlot.sandbox.zygote import Layer, Tree, Zygote, open_zygote
 from sandlot.sandboxes import Command
 
 log = logging.getLogger(__name__)
@@ -96,9 +97,11 @@ class NativeSandbox:
         async with self._changing:
             if self._machine is None:
                 return NativeSnapshot(self._frozen[-1], self._backend.fork)
-            machine = self._machine
-            await machine.kill_all(freeze=True)
-            frozen = Frozen(machine, self._trees, self._backend.zygote)
+            frozen = Frozen(self._machine, self._trees, self._backend.zygote, self._backend.start)
+            try:
+                await self._machine.kill_all(freeze=True)
+            except SandboxOutOfMemory:  # every process has ended, and the files are still there
+                await frozen.replace_reader()
             self._frozen.append(frozen)
             self._own.append(frozen)
             self._machine = None
@@ -187,6 +190,7 @@ class NativeBackend:
 
     async def probe(self) -> Mapping[str, str]:
         """What this backend isolates on this machine, capability by capability; `no: why` where it does not."""
+        await self._image("host")  # whether its files can be the sandbox's own is known once it was tried
         return capabilities(self.zygote)
 
     async def digest(self, image: str) -> str:
@@ -213,11 +217,17 @@ class NativeBackend:
             if name not in self._images:
                 image = await anyio.to_thread.run_sync(find_image, name)
                 trees = [
-                    Tree(mountpoint, tuple([await self.zygote.folder(folder) for folder in folders]))
-                    for mountpoint, folders in image.trees
+                    Tree(place, tuple([await self._layer(image, folder) for folder in folders])) for place, folders in image.trees
                 ]
                 self._images[name] = image, tuple(trees)
             return self._images[name]
+
+    async def _layer(self, image: Image, folder: Path) -> Layer:
+        layer = await self.zygote.folder(folder)
+        # `host` can be used as it is, and `probe` says what does not work; the files of any other image are there to be changed.
+        if image.portable and not layer.owners_mapped:
+            raise unwritable(image.name, folder)
+        return layer
 
     async def _take(self, image: str) -> Machine | None:
         ready = self._ready.get(image)

@@ -39,7 +39,9 @@ def capabilities(zygote: Zygote) -> Mapping[str, str]:
         ),
         "system_calls": "yes: allow list",
         "privileges": "yes: nine capabilities over its own ids, no new privileges",
-        "memory": counted("memory", "no: only per process, by RLIMIT_DATA"),
+        "memory": counted("memory", "no: only the private memory of each process, by RLIMIT_DATA; shared memory is not counted"),
+        "sockets": "yes: small TCP buffers; "
+        + ("their memory is counted by the cgroup" if "memory" in cgroups.place else "at most 2048 sockets of fixed size"),
         "cpu": counted("cpu", "no: shares the machine with everyone"),
         "pids": counted("pids", "yes: RLIMIT_NPROC in its own user namespace"),
         "disk": "yes: size and inodes of its tmpfs",

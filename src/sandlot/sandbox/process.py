@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import anyio
 
 from sandlot.errors import SandboxError
-from sandlot.sandbox.link import Link
+from sandlot.sandbox.link import Link, repeated
 from sandlot.sandbox.wire import FRAME_MAX, WINDOW, Frame, Kind, garbled, take_exit, take_failure, take_number, text, words
 from sandlot.sandboxes import Command
 
@@ -86,7 +86,7 @@ class Channel:
 
     def on_broken(self, error: SandboxError) -> None:
         """Everybody who waits hears it."""
-        self._fail(SandboxError(str(error), kind=error.kind))
+        self._fail(repeated(error))
         self._wake()
 
     def _fail(self, error: Exception) -> None:

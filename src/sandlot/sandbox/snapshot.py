@@ -1,19 +1,25 @@
 """Snapshots of a native sandbox: read, listed, compared with the image, and forked."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
+import anyio
 import anyio.to_thread
 import msgspec
 
+from sandlot.errors import SandboxOutOfMemory
 from sandlot.sandbox.machine import Entries, Machine
+from sandlot.sandbox.surroundings import Surroundings
 from sandlot.sandbox.wire import Entry, Listing
 from sandlot.sandbox.zygote import Layer, Tree, Zygote
 from sandlot.sandboxes import Survey
 
 if TYPE_CHECKING:
     from sandlot.sandbox.native import NativeSandbox
+
+Answer = TypeVar("Answer")
+StartMachine = Callable[[tuple[Tree, ...], Surroundings], Awaitable[Machine]]
 
 _KINDS = {"f": "file", "d": "folder", "l": "link", "o": "other", "t": "too deep", "-": "nothing"}
 _SORTED_ON_LOOP = 2000
@@ -65,10 +71,12 @@ def _survey(entries: Entries) -> Survey:
 class Frozen:
     """A machine with its processes dead, and the layer made of what it wrote. Held by everyone who stands on it."""
 
-    def __init__(self, machine: Machine, below: tuple[Tree, ...], zygote: Zygote) -> None:
+    def __init__(self, machine: Machine, below: tuple[Tree, ...], zygote: Zygote, start: StartMachine) -> None:
         self.machine = machine
         self._below = below
         self._zygote = zygote
+        self._start = start
+        self._replacing = anyio.Lock(fast_acquire=True)
         self._layer: Layer | None = None
         self._holders = 1
 
@@ -78,6 +86,26 @@ class Frozen:
             self._layer = await self.machine.into_layer(self._zygote)
         top = self._layer
         return tuple(Tree(tree.mountpoint, (top, *tree.layers)) for tree in self._below)
+
+    async def replace_reader(self) -> None:
+        """If the machine that wrote the files was killed for memory, read them by a fresh one.
+
+        The files take none of its memory: they are charged to the machine that wrote them.
+        """
+        async with self._replacing:
+            if isinstance(self.machine.link.broken, SandboxOutOfMemory):
+                fresh = await self._start(await self.trees(), self.machine.surroundings)
+                await self.machine.close()
+                self.machine = fresh
+                await fresh.kill_all(freeze=True)
+
+    async def ask(self, question: Callable[[Machine], Awaitable[Answer]]) -> Answer:
+        """What the reader answers. What the agent left may fill its memory, so that it is killed while it reads."""
+        try:
+            return await question(self.machine)
+        except SandboxOutOfMemory:
+            await self.replace_reader()
+            return await question(self.machine)
 
     def hold(self) -> "Frozen":
         """One more stands on it."""
@@ -100,7 +128,7 @@ class NativeSnapshot:
 
     async def survey(self) -> Survey:
         """Everything that is not the image's, with its kind. The image's own files can be read, and are not listed."""
-        return await survey_of(await self._frozen.machine.first_entries(Listing.CHANGED))
+        return await survey_of(await self._frozen.ask(lambda machine: machine.first_entries(Listing.CHANGED)))
 
     async def list(self) -> Mapping[str, int]:
         """Every file that is not the image's, by absolute path: size in bytes. The image's own files can be read, not listed."""
@@ -108,7 +136,7 @@ class NativeSnapshot:
 
     async def read(self, path: str) -> bytes:
         """One file, the image's included; `FileNotFoundError` if it is not there."""
-        return await self._frozen.machine.read(path)
+        return await self._frozen.ask(lambda machine: machine.read(path))
 
     async def diff(self) -> Mapping[str, Change]:
         """Everything that differs from the image, folders and deletions included."""
@@ -120,5 +148,5 @@ class NativeSnapshot:
 
     async def _changed(self) -> "list[Entry]":
         """Sorted, each path once: a path in several layers is reported by each of them with the same, merged answer."""
-        entries = await self._frozen.machine.entries(Listing.CHANGED)
+        entries = await self._frozen.ask(lambda machine: machine.entries(Listing.CHANGED))
         return sorted({entry.path: entry for entry in entries if entry.kind in _KINDS}.values(), key=lambda entry: entry.path)

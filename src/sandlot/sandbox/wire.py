@@ -31,6 +31,7 @@ class Kind(IntEnum):
     ADD_UPPER = 4
     DROP_LAYER = 5
     COUNT = 6
+    FATE = 7
     SPAWN = 16
     INPUT = 17
     GRANT = 18
@@ -51,6 +52,14 @@ class Kind(IntEnum):
     FAILED = 69
     CLOSED = 70
     TAKEN = 71
+
+
+class Fate(IntEnum):
+    """What became of a sandbox; the numbers are those of `enum fate`."""
+
+    LIVES = 0
+    ENDED = 1
+    OUT_OF_MEMORY = 2
 
 
 class Listing(IntEnum):

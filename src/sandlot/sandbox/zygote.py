@@ -3,6 +3,7 @@
 Requests go over one SEQPACKET socket, one at a time; a started sandbox answers on a socket of its own.
 """
 
+import itertools
 import os
 import socket
 import struct
@@ -15,16 +16,21 @@ from pathlib import Path
 import anyio
 import anyio.to_thread
 
-from sandlot.errors import SandboxError
+from sandlot.errors import SandboxError, SandboxOutOfMemory
 from sandlot.sandbox.cgroup import Cgroups
 from sandlot.sandbox.quota import Quota
 from sandlot.sandbox.subids import find_loan
-from sandlot.sandbox.wire import FrameReader, Kind, frame, take_failure, take_number, text
+from sandlot.sandbox.wire import Fate, FrameReader, Kind, frame, take_failure, take_number, text
 
 FIRST_ID = 0x2000_0000
 """Host id of a sandbox's root when we are root: 65536 ids from here belong to sandboxes, far from any user."""
 
 HOSTNAME = "sandbox"
+
+OUT_OF_MEMORY = "the sandbox used up its memory: the kernel killed process 1, and every process inside has ended with it"
+
+DYING_S = 5.0
+"""How long to wait for the kernel to end the processes of a sandbox that lost its process 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +39,8 @@ class Layer:
 
     number: int
     is_image: bool
+    owners_mapped: bool = True
+    """False if we are root, and this file system cannot show its files as the sandbox's own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +52,16 @@ class Tree:
     """Topmost first."""
 
 
+@dataclass(frozen=True, slots=True)
+class Started:
+    """A sandbox that was asked for."""
+
+    number: int
+    """By which to ask the zygote about it."""
+    sock: socket.socket
+    """Our end of its socket; it is ready when it says hello."""
+
+
 class Zygote:
     """The running zygote."""
 
@@ -52,6 +70,7 @@ class Zygote:
         self._process = process
         self._asking = anyio.Lock(fast_acquire=True)
         self._folders: dict[Path, Layer] = {}
+        self._numbers = itertools.count(1)
         self.pid = process.pid
         self.cgroups = cgroups
         self.privileged = False
@@ -79,13 +98,15 @@ class Zygote:
         """A folder of the host as a read-only layer; the same folder is held once."""
         if path not in self._folders:
             value = await self._ask(Kind.ADD_FOLDER, text(str(path)))
-            self.owners_mapped &= bool(value >> 32) or not self.privileged
-            self._folders[path] = Layer(number=value & 0xFFFF_FFFF, is_image=True)
+            mapped = bool(value >> 32) or not self.privileged
+            self.owners_mapped &= mapped
+            self._folders[path] = Layer(number=value & 0xFFFF_FFFF, is_image=True, owners_mapped=mapped)
         return self._folders[path]
 
-    async def upper(self, fd: int) -> Layer:
-        """A frozen sandbox's files as a layer. The descriptor is used up."""
-        return Layer(number=await self._ask(Kind.ADD_UPPER, b"", fd) & 0xFFFF_FFFF, is_image=False)
+    async def upper(self, sandbox: int, fd: int) -> Layer:
+        """What a frozen sandbox wrote, as a layer. The descriptor is used up."""
+        value = await self._ask(Kind.ADD_UPPER, sandbox.to_bytes(8, "little"), fd)
+        return Layer(number=value & 0xFFFF_FFFF, is_image=False)
 
     async def drop(self, layer: Layer) -> None:
         """Let a layer go; sandboxes that stand on it keep it until they end."""
@@ -95,12 +116,29 @@ class Zygote:
         """How many sandboxes live: what is left after all were closed is a leak."""
         return await self._ask(Kind.COUNT, b"")
 
-    async def start(self, trees: Sequence[Tree], quota: Quota) -> socket.socket:
-        """Ask for a sandbox; returns our end of its socket at once. It is ready when it says hello."""
+    async def cause_of_death(self, sandbox: int) -> SandboxError:
+        """The error for a sandbox whose connection broke. The kernel may still be ending its processes, so this may wait."""
+        fate = Fate.LIVES
+        with anyio.move_on_after(DYING_S):
+            while fate is Fate.LIVES:
+                try:
+                    fate = Fate(await self._ask(Kind.FATE, sandbox.to_bytes(8, "little")))
+                except SandboxError:
+                    break  # the zygote died, and with it every sandbox
+                if fate is Fate.LIVES:
+                    await anyio.sleep(0.005)
+        if fate is Fate.OUT_OF_MEMORY:
+            return SandboxOutOfMemory(OUT_OF_MEMORY)
+        return SandboxError("the sandbox died", kind="died")
+
+    async def start(self, trees: Sequence[Tree], quota: Quota) -> Started:
+        """Ask for a sandbox; returns at once."""
+        number = next(self._numbers)
         lines = self.cgroups.lines(quota)
         data_bytes = 0 if "memory" in self.cgroups.place else quota.memory_bytes
         payload = b"".join(
             (
+                number.to_bytes(8, "little"),
                 text(HOSTNAME),
                 struct.pack("<QQQII", quota.disk_bytes, quota.inodes, data_bytes, quota.open_files, quota.pids),
                 struct.pack("<I", len(trees)),
@@ -119,7 +157,7 @@ class Zygote:
             raise
         finally:
             theirs.close()
-        return ours
+        return Started(number, ours)
 
     async def _ask(self, kind: Kind, payload: bytes, fd: int | None = None) -> int:
         async with self._asking:
@@ -150,7 +188,9 @@ class Zygote:
         """Close it and wait until it has taken every sandbox with it."""
         self._control.close()
         await anyio.to_thread.run_sync(self._process.wait, abandon_on_cancel=True)
-        self.cgroups.remove()
+        with anyio.move_on_after(DYING_S):
+            while not self.cgroups.remove():  # noqa: ASYNC110 - sandboxes of a zygote that was killed end a moment after it
+                await anyio.sleep(0.01)
 
 
 def _packed(tree: Tree) -> bytes:

@@ -25,7 +25,7 @@ from mcp_types import (
 )
 from mcp_types import Tool as ListedTool
 
-from sandlot.errors import AuthorError, SandboxError, ToolError, boundary
+from sandlot.errors import AuthorError, ToolError, boundary
 from sandlot.ports import ToolSpec, World
 from sandlot.tools.arguments import clean, plain
 from sandlot.tools.stdio import TOO_LARGE, ServerNotes
@@ -76,7 +76,7 @@ class RemoteTool:
                 self.notes.too_large = False
                 raise ToolError(TOO_LARGE) from error
             if self.notes.lost is not None:
-                raise SandboxError(f"{self._failed()}: {self.notes.lost}", kind=self.notes.lost.kind) from error
+                raise type(self.notes.lost)(f"{self._failed()}: {self.notes.lost}", kind=self.notes.lost.kind) from error
             lost = self.notes.over_http and error.code == CONNECTION_CLOSED
             if self.notes.trouble or lost or error.code == PARSE_ERROR:
                 raise AuthorError(f"{self._failed()}: {error.message}; {self.notes.tell()}", kind="server") from error

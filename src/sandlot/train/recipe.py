@@ -25,7 +25,7 @@ class Evaluation:
     """How the model is measured on held-out tasks, which it never trains on.
 
     ```python
-    from sandlot.train.recipe import Evaluation
+    from sandlot.train import Evaluation
 
     often = Evaluation(every=5, tasks=32, group=8)
     ```
@@ -56,9 +56,7 @@ class Recipe:
     """Everything a training run is. A recipe file is a Python file with a function `recipe()` that returns one.
 
     ```python
-    from sandlot import Recipe
-    from sandlot.train.recipe import Evaluation
-    from sandlot.train.trainer import Optimisation
+    from sandlot.train import Evaluation, Optimisation, Recipe
 
 
     def recipe() -> Recipe:
@@ -89,7 +87,7 @@ class Recipe:
     group: int = 8
     """Rollouts per task; their scores are compared with each other."""
     algorithm: Algorithm = field(default_factory=PolicyGradient)
-    """`PolicyGradient` (GRPO and its relatives), `Ppo`, `Imitate` (SFT), `Prefer` (DPO), from `sandlot.train.algorithms`."""
+    """`PolicyGradient` (GRPO and its relatives), `Ppo`, `Imitate` (SFT) or `Prefer` (DPO), from `sandlot.train`."""
     optimisation: Optimisation = field(default_factory=Optimisation)
     """Learning rate and other settings of the optimiser."""
     sampling: Sampling = field(default_factory=lambda: Sampling(max_tokens=256))
@@ -100,6 +98,10 @@ class Recipe:
     """How many weight versions a rollout may be behind when it is trained on; 0 alternates sampling and training."""
     resample: int = 2
     """Groups whose members all score the same teach nothing and are replaced, up to this many times `tasks` a step; 1: never."""
+    warn_idle: int = 3
+    """Warn after this many steps in a row in which no group taught anything; 0 never does."""
+    stop_idle: int = 10
+    """Stop after this many; the same command goes on with as many again. 0 never stops."""
     lora: int | None = None
     """Rank of LoRA adapters on all linear layers; None trains all weights. Adapters need about ten times the learning rate."""
     server: str | None = None
@@ -108,6 +110,9 @@ class Recipe:
     """Train a value head, for `Ppo`."""
     teacher: str | None = None
     """Whose rollouts are imitated: `scripted:golden`, `replay:RUN`, `openai:NAME@URL`; None for the model's own."""
+    user: str | None = None
+    """The model that plays the environment's persona, in training and in measurements: any model, `scripted:persona`, or
+    `replay:RUN`; None for the author's own replies, or none."""
     reward: Callable[[Trace], float] | None = None
     """A reward instead of the score, for experiments; evaluation always uses the score."""
     outcome: Callable[[Trace], float] | None = None
@@ -135,7 +140,8 @@ class Recipe:
     """Use only tasks for which it returns True, in training and in evaluation."""
 
     def __post_init__(self) -> None:
-        for name, least in {"steps": 1, "tasks": 1, "group": 1, "staleness": 0, "resample": 1, "at_once": 1}.items():
+        limits = {"steps": 1, "tasks": 1, "group": 1, "staleness": 0, "resample": 1, "at_once": 1, "warn_idle": 0, "stop_idle": 0}
+        for name, least in limits.items():
             if getattr(self, name) < least:
                 raise ConfigError(f"recipe `{self.name}`: {name} is {getattr(self, name)}; give {least} or more")
         if self.lora is not None and (type(self.lora) is not int or self.lora < 1):
@@ -162,9 +168,9 @@ class Recipe:
 
 
 FILE = "recipe.json"
-PACE = ("steps", "at_once", "threads", "device", "sandbox", "server", "tracker")
+PACE = ("steps", "at_once", "threads", "device", "sandbox", "server", "tracker", "warn_idle", "stop_idle")
 """Fields that a run may be continued with changed: they do not change what a step learns."""
-ADDRESSES = ("server", "teacher")
+ADDRESSES = ("server", "teacher", "user")
 """Fields whose URL may hold a password."""
 
 

@@ -37,7 +37,7 @@ def train(recipe: Recipe, *, run: str | Path | None = None, watch: Watcher | Non
 
     ```python
     import sandlot
-    from sandlot.train.recipe import Evaluation
+    from sandlot.train import Evaluation
 
     recipe = sandlot.Recipe(
         name="tiny", env="environments/drill", steps=1, tasks=1, group=2, resample=1, evaluation=Evaluation(tasks=1, group=1)

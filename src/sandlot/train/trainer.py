@@ -37,7 +37,7 @@ class Optimisation:
     """Settings of the optimiser (AdamW).
 
     ```python
-    from sandlot.train.trainer import Optimisation
+    from sandlot.train import Optimisation
 
     gentle = Optimisation(learning_rate=1e-6, warmup=10)
     ```

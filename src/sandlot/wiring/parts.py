@@ -154,7 +154,8 @@ def opener(group: str, ready: dict[str, Callable[..., Any]], spec: str) -> tuple
     near = get_close_matches(scheme, [*ready, *installed], n=1, cutoff=0.75)
     meant = f" (did you mean `{near[0]}`?)" if near else ""
     known = ", ".join(f"`{name}`" for name in [*ready, *installed])
-    raise ConfigError(f"no {group.removesuffix('s')} `{scheme}`{meant}; there are: {known}")
+    hint = f"; one behind an OpenAI-compatible API is `openai:{spec}@URL`" if group == "models" and not near and not rest else ""
+    raise ConfigError(f"no {group.removesuffix('s')} `{scheme}`{meant}; there are: {known}{hint}")
 
 
 def open_harness(config: AgentConfig) -> Harness:

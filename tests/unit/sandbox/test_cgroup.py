@@ -58,6 +58,8 @@ def test_version_1_limits_are_written_in_its_own_words(version_1):
     ]
     (found.folders[0] / "memory.memsw.limit_in_bytes").touch()
     assert (0, "memory.memsw.limit_in_bytes", "67108864") in found.lines(QUOTA)
+    (found.folders[0] / "memory.kmem.tcp.limit_in_bytes").touch()
+    assert (0, "memory.kmem.tcp.limit_in_bytes", str(8 << 20)) in found.lines(QUOTA)
 
 
 def test_controllers_mounted_together_share_a_folder(tmp_path):

@@ -120,7 +120,7 @@ def test_the_filter_compiled_with_this_machines_headers_is_the_same_program(tmp_
 @pytest.mark.system
 @pytest.mark.parametrize("other", sorted(set(MACHINES) - {platform.machine()}))
 def test_the_filter_of_the_other_processor_by_its_own_compiler(other: str, tmp_path: Path):
-    compiler, emulator = f"{other.replace('_', '-')}-linux-gnu-gcc", f"qemu-{other}-static"
+    compiler, emulator = f"{other}-linux-gnu-gcc", f"qemu-{other}-static"
     assert shutil.which(compiler), f"`sh tests/install_cross.sh` installs {compiler}"
     assert shutil.which(emulator), f"`sh tests/install_cross.sh` installs {emulator}"
     _compare(header_numbers([compiler]), other)

@@ -4,7 +4,7 @@ import os
 import signal
 import subprocess
 import sys
-from contextlib import contextmanager
+from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
 
 import anyio
@@ -85,6 +85,16 @@ async def test_killing_the_zygote_ends_every_sandbox_and_is_told():
         with pytest.raises(SandboxError, match="zygote died"):
             async with backend.open("host"):
                 pass
+
+
+async def test_a_killed_zygote_leaves_no_cgroup():
+    async with open_native() as backend, AsyncExitStack() as stack:
+        for _ in range(20):
+            sandbox = await stack.enter_async_context(backend.open("host"))
+            await sh(sandbox, "for i in 1 2 3 4 5 6; do sleep 1000 & done")
+        folders = backend.zygote.cgroups.folders
+        os.kill(backend.zygote.pid, signal.SIGKILL)
+    assert not any(folder.exists() for folder in folders)
 
 
 async def test_a_dead_process_1_ends_the_wait_for_connections():

@@ -109,7 +109,7 @@ def _status(function: Function, node: ast.AST) -> Iterator[Sighting]:
     denies = isinstance(node, ast.UnaryOp) and isinstance(node.operand, ast.Attribute) and node.operand.attr in _STATUS
     if compares or denies:
         fix = "count what it reported as well: code under test can end with any status it likes"
-        yield seen(function, node, "D02.exit", "takes an exit status for success", Severity.LOW, fix)
+        yield seen(function, node, "D02.exit", "treats an exit status as success", Severity.LOW, fix)
 
 
 def _own_interpreter(function: Function, node: ast.Call) -> Iterator[Sighting]:
@@ -184,7 +184,7 @@ def _pasted(function: Function, node: ast.Call, flow: Flow) -> Iterator[Sighting
         mixed = isinstance(text, ast.JoinedStr) or (isinstance(text, ast.BinOp) and isinstance(text.op, ast.Add | ast.Mod))
         formatted = isinstance(text, ast.Call) and isinstance(text.func, ast.Attribute) and text.func.attr == "format"
         if (mixed or formatted) and flow.of(function, text) & AGENT:
-            title = "pastes what the agent wrote into a prompt: it can give the judge orders"
+            title = "pastes what the agent wrote into a prompt: it can give the judge instructions"
             fix = "use a judge check of the rubric, or hand the words over as a view, apart from the question"
             yield seen(function, node, "D03.pasted", title, Severity.HIGH, fix)
             return

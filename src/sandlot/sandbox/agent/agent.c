@@ -158,6 +158,37 @@ static void want_channels(void)
     }
 }
 
+void agent_add_guard(int listener)
+{
+    int *guards = realloc(agent.guards, (agent.num_guards + 1) * sizeof *guards);
+    if (!guards)
+        _exit(70);
+    agent.guards = guards;
+    agent.guards[agent.num_guards++] = listener;
+}
+
+static void want_guards(void)
+{
+    for (size_t i = 0; i < agent.num_guards; i++)
+        want(agent.guards[i], POLLIN, NULL, 0);
+}
+
+/* `first`: where the guards begin among what was waited for. New ones may have been added since: they come next time. */
+static void serve_guards(size_t first, size_t count)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < agent.num_guards; i++) {
+        short events = first + i < count ? wanted[first + i].revents : 0;
+        if (events & POLLIN)
+            guard_answer(agent.guards[i]);
+        if (events & (POLLHUP | POLLERR))
+            close(agent.guards[i]);
+        else
+            agent.guards[kept++] = agent.guards[i];
+    }
+    agent.num_guards = kept;
+}
+
 static void loop(void)
 {
     for (;;) {
@@ -167,11 +198,13 @@ static void loop(void)
         want(agent.signals, POLLIN, NULL, 0);
         want(unsent ? agent.sink : -1, POLLOUT, NULL, 0);
         want_channels();
+        size_t first_guard = num_wanted;
+        want_guards();
         if (poll(wanted, num_wanted, -1) < 0 && errno != EINTR)
             _exit(72);
         size_t count = num_wanted;
         /* Output before exits, so that a command's last words come before the news of its end. */
-        for (size_t i = 3; i < count; i++) {
+        for (size_t i = 3; i < first_guard; i++) {
             if (!wanted[i].revents)
                 continue;
             if (owners[i].channel->is_listener)
@@ -181,6 +214,7 @@ static void loop(void)
             else
                 channel_pump_output(owners[i].channel, owners[i].which);
         }
+        serve_guards(first_guard, count);
         struct signalfd_siginfo drained[16];
         if (wanted[1].revents && read(agent.signals, drained, sizeof drained) >= 0)
             process_reap();

@@ -26,11 +26,14 @@ struct agent {
     bool is_init, frozen;
     struct buffer in, out;
     struct channel *channels;
+    int *guards; /* one for each command whose sockets are counted, until its last process has ended */
+    size_t num_guards;
     struct root_view *view;
 };
 
 extern struct agent agent;
 
+void agent_add_guard(int listener);
 void agent_flush(bool wait); /* send what is queued; with `wait`, until little is left */
 
 /* process.c */
@@ -57,6 +60,11 @@ void listener_accept(uint32_t id, struct reader *in);
 void listener_pump(struct channel *listener);
 void listener_close(struct channel *listener);
 void listeners_close(void);
+
+/* guard.c */
+bool guard_install(int agent_socket);
+int guard_receive(int command_socket);
+void guard_answer(int listener);
 
 /* files.c */
 void files_read(uint32_t id, struct reader *in);

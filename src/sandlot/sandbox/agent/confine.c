@@ -5,6 +5,7 @@
 #include "sandlot.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <grp.h>
 #include <linux/capability.h>
 #include <net/if.h>
@@ -51,6 +52,22 @@ static const char *raise_loopback(void)
     return failed ? "raise the loopback interface" : NULL;
 }
 
+/* The memory of TCP sockets is counted by the whole machine, and one connection may hold 40 MiB of it. In here it holds at most
+ * 256 KiB in each direction. What all sockets together hold is limited by the memory cgroup, or where there is none by guard.c. */
+static const char *limit_socket_buffers(int settings)
+{
+    static const char *const FILES[][2] = {{"net/ipv4/tcp_rmem", "4096 65536 131072"}, {"net/ipv4/tcp_wmem", "4096 16384 131072"}};
+    for (size_t i = 0; i < sizeof FILES / sizeof *FILES; i++) {
+        int fd = openat(settings, FILES[i][0], O_WRONLY | O_CLOEXEC);
+        bool written = fd >= 0 && write(fd, FILES[i][1], strlen(FILES[i][1])) > 0;
+        if (fd >= 0)
+            close(fd);
+        if (!written)
+            return "limit the buffers of sockets";
+    }
+    return NULL;
+}
+
 /* Limits only ever go down: raising a hard limit needs a capability that even root may lack on the host. */
 static const char *lower_limit(int resource, uint64_t value)
 {
@@ -62,11 +79,22 @@ static const char *lower_limit(int resource, uint64_t value)
     return setrlimit(resource, &limit) ? "set a resource limit" : NULL;
 }
 
+/* A core dump may be piped into a program of the host that runs as its root (core_pattern). A limit of 0 does not stop that; the
+ * kernel takes 1 to mean "not even into a pipe", and as a size it is too small for a file. guard.c keeps it there. A hard limit of 0 cannot be raised to 1
+ * without a capability that may be missing. */
+static const char *limit_core(void)
+{
+    struct rlimit limit = {1, 1};
+    if (!setrlimit(RLIMIT_CORE, &limit))
+        return NULL;
+    return lower_limit(RLIMIT_CORE, 0);
+}
+
 static const char *set_limits(const struct spec *spec)
 {
     const char *failed = lower_limit(RLIMIT_NPROC, spec->pids); /* counted per user namespace: holds even without a pids cgroup */
     if (!failed)
-        failed = lower_limit(RLIMIT_CORE, 0);
+        failed = limit_core();
     if (!failed)
         failed = lower_limit(RLIMIT_MEMLOCK, 8u << 20);
     if (!failed && spec->data_bytes)
@@ -74,7 +102,7 @@ static const char *set_limits(const struct spec *spec)
     return failed;
 }
 
-const char *confine(const struct spec *spec, int user_namespace)
+const char *confine(const struct spec *spec, const struct root_view *view, int user_namespace)
 {
     if (setns(user_namespace, CLONE_NEWUSER))
         return "enter the user namespace";
@@ -88,6 +116,8 @@ const char *confine(const struct spec *spec, int user_namespace)
         return "set the host name";
     const char *failed = raise_loopback();
     if (!failed)
+        failed = limit_socket_buffers(view->settings);
+    if (!failed)
         failed = set_limits(spec);
     if (!failed)
         failed = drop_capabilities();
@@ -99,5 +129,6 @@ const char *confine(const struct spec *spec, int user_namespace)
      * the socket to the host), and it does not outlive the zygote. */
     if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) || prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0))
         return "tie the sandbox to its zygote";
-    return filter_install();
+    failed = guard_core_limit();
+    return failed ? failed : filter_install();
 }

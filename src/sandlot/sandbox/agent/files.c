@@ -18,12 +18,20 @@
 
 enum listing { ITSELF = 0, CHILDREN = 1, BELOW = 2, CHANGED = 3 };
 
+/* As open(2), but never through a link of /proc that stands for what a process has open: what this one has open is not the
+ * sandbox's. */
+static int open_inside(int folder, const char *path, int flags, uint32_t mode)
+{
+    struct open_how how = {.flags = (uint64_t)flags | O_CLOEXEC, .mode = mode, .resolve = RESOLVE_NO_MAGICLINKS};
+    return (int)syscall(SYS_openat2, folder, path, &how, sizeof how);
+}
+
 void files_read(uint32_t id, struct reader *in)
 {
     uint64_t most = take_u64(in);
     char *path = take_text(in);
     struct stat about;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY); /* never waits for the other end of a pipe */
+    int fd = open_inside(AT_FDCWD, path, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0); /* never waits for the other end of a pipe */
     int error = fd < 0 ? errno : 0;
     free(path);
     if (!error && fstat(fd, &about))
@@ -59,16 +67,24 @@ void files_read(uint32_t id, struct reader *in)
         frame_done(&agent.out, id, total);
 }
 
-static int make_parents(char *path)
+/* The folder a path lies in, made with those above it where they are missing; `name` is what is left. Each step begins at the
+ * folder before it, so that nobody can put a link in between. */
+static int open_parent(char *path, char **name)
 {
-    for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+    int folder = open_inside(AT_FDCWD, "/", O_PATH | O_DIRECTORY, 0);
+    char *slash;
+    for (*name = path + 1; folder >= 0 && (slash = strchr(*name, '/')); *name = slash + 1) {
         *slash = 0;
-        int failed = mkdir(path, 0755) && errno != EEXIST;
-        *slash = '/';
-        if (failed)
-            return -1;
+        const char *step = **name ? *name : ".";
+        int next = open_inside(folder, step, O_PATH | O_DIRECTORY, 0);
+        if (next < 0 && errno == ENOENT && (!mkdirat(folder, step, 0755) || errno == EEXIST))
+            next = open_inside(folder, step, O_PATH | O_DIRECTORY, 0);
+        int error = errno;
+        close(folder);
+        errno = error;
+        folder = next;
     }
-    return 0;
+    return folder;
 }
 
 void files_write(uint32_t id, struct reader *in)
@@ -79,10 +95,13 @@ void files_write(uint32_t id, struct reader *in)
     size_t count;
     const uint8_t *bytes = take_bytes(in, &count);
     struct stat about;
-    int error = in->bad || make_parents(path) ? errno : 0, fd = -1;
+    char *name = path;
+    int folder = in->bad ? -1 : open_parent(path, &name), fd = -1;
+    int error = folder < 0 ? errno : 0;
     if (!error) {
-        fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | (append ? O_APPEND : O_TRUNC), mode & 07777);
+        fd = open_inside(folder, name, O_WRONLY | O_CREAT | O_NONBLOCK | O_NOCTTY | (append ? O_APPEND : O_TRUNC), mode & 07777);
         error = fd < 0 ? errno : 0;
+        close(folder);
     }
     if (!error && (fstat(fd, &about) || !S_ISREG(about.st_mode)))
         error = ENODEV;
@@ -212,13 +231,17 @@ static void visit_plain(const char *path, const struct stat *about, bool cut) { 
 static const char *list_plain(char *path, enum listing how)
 {
     struct stat about;
-    if (lstat(path, &about))
+    int itself = open_inside(AT_FDCWD, path, O_PATH | O_NOFOLLOW, 0);
+    bool found = itself >= 0 && !fstat(itself, &about);
+    if (itself >= 0)
+        close(itself);
+    if (!found)
         return "look at";
     if (how == ITSELF) {
         put_entry(path, &about, NULL, false);
         return NULL;
     }
-    int folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int folder = open_inside(AT_FDCWD, path, O_RDONLY | O_DIRECTORY, 0);
     if (folder < 0)
         return "list";
     walk(folder, path, 0, how == BELOW, visit_plain);

@@ -15,21 +15,22 @@
 int umount2(const char *target, int flags);
 #define DETACH 2 /* MNT_DETACH */
 
-/* Files of an image belong to root on disk; inside they shall belong to the sandbox's root. Not every file system can. */
-static int map_owner(int tree)
+/* Files of an image belong to root on disk; inside they shall belong to the sandbox's root. Each sandbox maps them for itself
+ * (root.c); here it is tried, on a copy, whether this file system can. */
+bool layer_can_map(const char *path)
 {
-    int fd = slot_user_namespace(zygote.identity.first_id);
-    if (fd < 0)
-        return -1;
+    int copy = (int)syscall(SYS_open_tree, AT_FDCWD, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+    int fd = slot_user_namespace(zygote.identity.first_id, zygote.identity.first_id);
     struct mount_attr attributes = {.attr_set = MOUNT_ATTR_IDMAP, .userns_fd = (uint64_t)fd};
-    int failed = (int)syscall(SYS_mount_setattr, tree, "", AT_EMPTY_PATH, &attributes, sizeof attributes);
-    int error = errno;
-    close(fd);
-    errno = error;
-    return failed;
+    bool can = copy >= 0 && fd >= 0 && !syscall(SYS_mount_setattr, copy, "", AT_EMPTY_PATH, &attributes, sizeof attributes);
+    if (copy >= 0)
+        close(copy);
+    if (fd >= 0)
+        close(fd);
+    return can;
 }
 
-void layer_attach(int tree, bool mapped)
+void layer_attach(int tree, bool is_image)
 {
     uint32_t folder = 0;
     while (folder < MAX_FOLDERS && zygote.folders[folder])
@@ -41,7 +42,8 @@ void layer_attach(int tree, bool mapped)
         reply_failed("attach the layer");
         return;
     }
-    zygote.folders[folder] = true;
+    bool mapped = is_image ? zygote.identity.privileged && layer_can_map(path) : zygote.identity.ranges;
+    zygote.folders[folder] = mapped ? TO_BE_MAPPED : AS_IT_IS;
     reply_done(folder | (mapped ? 1ull << 32 : 0));
 }
 
@@ -63,7 +65,7 @@ void layer_add_folder(struct reader *in)
         if (syscall(SYS_mount_setattr, tree, "", AT_EMPTY_PATH, &read_only, sizeof read_only))
             reply_failed("make the layer read-only");
         else
-            layer_attach(tree, zygote.identity.privileged && !map_owner(tree));
+            layer_attach(tree, true);
         close(tree);
     }
     free(path);
@@ -77,6 +79,6 @@ void layer_drop(uint32_t folder)
         reply_failed("drop the layer");
         return;
     }
-    zygote.folders[folder] = false;
+    zygote.folders[folder] = FREE;
     reply_done(folder);
 }

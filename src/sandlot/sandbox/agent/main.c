@@ -22,6 +22,9 @@ static const char *give_up_power(void)
         return "give up new privileges";
     if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0))
         return "close its memory to others";
+    const char *failed = guard_core_limit();
+    if (failed)
+        return failed;
     filter_prepare();
     return filter_install();
 }
@@ -40,7 +43,8 @@ static const char *take_pipes(int *source, int *sink)
 
 static int serve_pipes(void)
 {
-    static struct root_view none = {.upper_mount = -1};
+    static struct root_view none = {.upper_mount = -1, .oom_score = -1};
+    hold_oom_score(&none);
     int source = 0, sink = 1;
     const char *failed = take_pipes(&source, &sink);
     if (!failed)

@@ -15,7 +15,9 @@
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <termios.h>
 #include <unistd.h>
@@ -134,7 +136,7 @@ static bool find_program(const char *name, char *found, size_t size)
     return false;
 }
 
-static void become_command(const struct command *command, const int child[3])
+static void become_command(const struct command *command, const int child[3], int guard)
 {
     setsid();
     if (command->flags & WITH_TERMINAL)
@@ -156,6 +158,11 @@ static void become_command(const struct command *command, const int child[3])
             setresuid(command->uid, command->uid, command->uid))
             fail_child("become user", command->user, 126);
     }
+    if (guard >= 0 && !guard_install(guard))
+        fail_child("count the sockets of", command->argv[0], 126);
+    /* From here on paths are the user's, and must not lead through /proc/self/fd to what this program holds. */
+    if (syscall(SYS_close_range, 3u, ~0u, 0u))
+        fail_child("close the descriptors of", command->argv[0], 126);
     if (chdir(command->folder))
         fail_child("enter", command->folder, 126);
     environ = command->env;
@@ -179,17 +186,55 @@ static void refuse(uint32_t id, const char *what, const char *name)
     frame_end(&agent.out, mark);
 }
 
+#define OOM_COMMAND 200 /* a fifth of the memory limit, which process 1 never has */
+
+/* When memory runs out the kernel kills the process with the highest score: its size and this number. Commands get a higher one
+ * than process 1, so they are killed first, however small they are. A command inherits what process 1 has at the fork; it cannot
+ * lower it, because /proc is read-only. */
+static void set_oom_score(int value)
+{
+    char text[16];
+    int length = snprintf(text, sizeof text, "%d", value > 1000 ? 1000 : value);
+    if (agent.view->oom_score >= 0 && pwrite(agent.view->oom_score, text, (size_t)length, 0) != length)
+        _exit(73);
+}
+
+static pid_t fork_command(void)
+{
+    set_oom_score(agent.view->oom_base + OOM_COMMAND);
+    pid_t pid = fork();
+    int error = errno;
+    if (pid)
+        set_oom_score(agent.view->oom_base);
+    errno = error;
+    return pid;
+}
+
+static void take_guard(const int pair[2], bool started)
+{
+    if (pair[0] < 0)
+        return;
+    close(pair[1]);
+    int listener = started ? guard_receive(pair[0]) : -1;
+    if (listener >= 0)
+        agent_add_guard(listener);
+    close(pair[0]);
+}
+
 static void start(uint32_t id, const struct command *command)
 {
     struct channel *channel = channel_add(id);
     int child[3] = {-1, -1, -1};
     channel->budget = command->budget;
     pid_t pid = -1;
-    if (open_streams(channel, command->flags & WITH_TERMINAL, child))
-        pid = fork();
+    int guard[2] = {-1, -1};
+    bool ready = !agent.view->count_sockets || !socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, guard);
+    if (ready && open_streams(channel, command->flags & WITH_TERMINAL, child))
+        pid = fork_command();
     if (pid == 0)
-        become_command(command, child);
+        become_command(command, child, guard[1]);
     int error = errno;
+    take_guard(guard, pid > 0);
     for (int i = 0; i < 3; i++)
         if (child[i] >= 0 && (i == 0 || child[i] != child[0]))
             close(child[i]);

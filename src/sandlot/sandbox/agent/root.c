@@ -14,9 +14,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/mount.h>
+#include <linux/securebits.h>
 #include <sched.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/fsuid.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -26,9 +30,15 @@ int mount(const char *source, const char *target, const char *type, unsigned lon
 int umount2(const char *target, int flags);
 #define DETACH 2 /* MNT_DETACH */
 
+#define MAX_TERMINALS 64 /* of the few thousand that all sandboxes and the host share */
+
 static const char *const HIDDEN_FILES[] = {
     "/m/proc/kcore", "/m/proc/keys", "/m/proc/timer_list", "/m/proc/sched_debug", "/m/proc/interrupts", "/m/proc/kallsyms",
     "/m/proc/sysrq-trigger", "/m/proc/kmsg", "/m/proc/config.gz", "/m/proc/vmallocinfo", "/m/proc/modules", "/m/proc/kpagecount",
+    /* which machine this is, its disks and how it was started */
+    "/m/proc/cmdline", "/m/proc/bootconfig", "/m/proc/partitions", "/m/proc/diskstats", "/m/proc/swaps", "/m/proc/mdstat",
+    "/m/proc/iomem", "/m/proc/ioports", "/m/proc/slabinfo", "/m/proc/pagetypeinfo", "/m/proc/key-users",
+    "/m/proc/sys/kernel/random/boot_id",
 };
 static const char *const HIDDEN_FOLDERS[] = {"/m/proc/acpi", "/m/proc/asound", "/m/proc/scsi", "/m/proc/driver"};
 static const char *const READ_ONLY[] = {"/m/proc/sys", "/m/proc/irq", "/m/proc/bus", "/m/proc/fs"};
@@ -50,14 +60,45 @@ static int remount_read_only(const char *path)
     return mount(NULL, path, NULL, MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL);
 }
 
-static const char *make_storage(const struct spec *spec, const struct identity *identity, struct root_view *view)
+/* A mount of a folder whose owners, ids from 0 on, appear as the sandbox's. */
+static int mount_mapped(const char *folder, const char *target, int user_namespace)
+{
+    struct mount_attr attributes = {.attr_set = MOUNT_ATTR_IDMAP, .userns_fd = (uint64_t)user_namespace};
+    int tree = (int)syscall(SYS_open_tree, AT_FDCWD, folder, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+    int failed = tree < 0 || syscall(SYS_mount_setattr, tree, "", AT_EMPTY_PATH, &attributes, sizeof attributes) ||
+                 syscall(SYS_move_mount, tree, "", AT_FDCWD, target, MOVE_MOUNT_F_EMPTY_PATH);
+    int error = errno;
+    if (tree >= 0)
+        close(tree);
+    errno = error;
+    return failed ? -1 : 0;
+}
+
+static const char *map_layers(struct spec *spec, int user_namespace)
+{
+    int count = 0;
+    for (int i = 0; i < spec->num_trees; i++)
+        for (int j = 0; j < spec->trees[i].num_layers; j++) {
+            struct layer *layer = &spec->trees[i].layers[j];
+            char target[32];
+            snprintf(target, sizeof target, "/i/%d", count++);
+            if (!layer->mapped)
+                continue;
+            if ((mkdir(target, 0755) && errno != EEXIST) || mount_mapped(layer->path, target, user_namespace))
+                return "give the image's files to the sandbox";
+            snprintf(layer->path, sizeof layer->path, "%s", target);
+        }
+    return NULL;
+}
+
+static const char *make_storage(const struct spec *spec, const struct identity *identity, struct root_view *view, int user_namespace)
 {
     char options[128];
     snprintf(options, sizeof options, "size=%llu,nr_inodes=%llu,mode=755", (unsigned long long)spec->disk_bytes,
              (unsigned long long)spec->inodes);
     if (mount("tmpfs", "/s", "tmpfs", MS_NOSUID | MS_NODEV, options))
         return "mount the sandbox's tmpfs";
-    uint32_t owner = identity->privileged ? identity->first_id : 0;
+    uint32_t owner = identity->privileged && !identity->ranges ? identity->first_id : 0;
     for (int i = 0; i < spec->num_trees; i++) {
         char upper[16], work[16];
         snprintf(upper, sizeof upper, "/s/u%d", i);
@@ -68,7 +109,9 @@ static const char *make_storage(const struct spec *spec, const struct identity *
     if (mkdir("/s/shm", 01777) || chmod("/s/shm", 01777) || chown("/s/shm", owner, owner))
         return "make /dev/shm";
     view->upper_mount = (int)syscall(SYS_open_tree, AT_FDCWD, "/s", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
-    return view->upper_mount < 0 ? "hold the upper layer" : NULL;
+    if (view->upper_mount < 0)
+        return "hold the upper layer";
+    return identity->ranges && mount_mapped("/s", "/s", user_namespace) ? "give the written files to the sandbox" : NULL;
 }
 
 static const char *mount_tree(const struct spec *spec, int index, const struct identity *identity)
@@ -97,6 +140,7 @@ static const char *open_view(const struct spec *spec, struct root_view *view)
 {
     view->num_trees = spec->num_trees;
     view->open_files = spec->open_files;
+    view->count_sockets = spec->data_bytes != 0;
     for (int i = 0; i < spec->num_trees; i++) {
         const struct tree *tree = &spec->trees[i];
         char upper[16];
@@ -117,9 +161,9 @@ static const char *open_view(const struct spec *spec, struct root_view *view)
 
 static const char *mount_devices(const struct identity *identity)
 {
-    char options[96];
+    char options[112];
     uint32_t tty_group = identity->privileged ? identity->first_id + 5 : 0;
-    snprintf(options, sizeof options, "newinstance,ptmxmode=0666,mode=0620,gid=%u", tty_group);
+    snprintf(options, sizeof options, "newinstance,ptmxmode=0666,mode=0620,gid=%u,max=%d", tty_group, MAX_TERMINALS);
     if (!is_folder("/m/dev"))
         return "find a real /dev in the image";
     if (mount("/d", "/m/dev", NULL, MS_BIND | MS_REC, NULL))
@@ -129,8 +173,33 @@ static const char *mount_devices(const struct identity *identity)
     return mount("/s/shm", "/m/dev/shm", NULL, MS_BIND, NULL) ? "mount /dev/shm" : NULL;
 }
 
+/* System V shared memory, semaphores and messages live on without a process. They would fill the memory limit with no process left
+ * that could be killed for it: so shared memory ends with its processes, and there are few of the others. */
+static const char *limit_ipc(const struct spec *spec)
+{
+    char pages[32];
+    snprintf(pages, sizeof pages, "%llu", (unsigned long long)spec->data_bytes / 4096);
+    const char *const settings[][2] = {
+        {"/m/proc/sys/kernel/shm_rmid_forced", "1"},
+        {"/m/proc/sys/kernel/sem", "250 32000 100 128"},
+        {"/m/proc/sys/kernel/msgmni", "128"},
+        {spec->data_bytes ? "/m/proc/sys/kernel/shmall" : NULL, pages}, /* with a memory cgroup it is counted there */
+    };
+    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
+        if (!settings[i][0])
+            continue;
+        int fd = open(settings[i][0], O_WRONLY | O_CLOEXEC);
+        ssize_t written = fd >= 0 ? write(fd, settings[i][1], strlen(settings[i][1])) : -1;
+        if (fd >= 0)
+            close(fd);
+        if (written < 0)
+            return "limit shared memory, semaphores and messages";
+    }
+    return NULL;
+}
+
 /* Most of these are already out of reach, because the sandbox's root is nobody to them. Hiding them also holds where that fails. */
-static const char *mount_proc(void)
+static const char *mount_proc(const struct spec *spec, struct root_view *view)
 {
     if (!is_folder("/m/proc"))
         return "find a real /proc in the image";
@@ -142,27 +211,64 @@ static const char *mount_proc(void)
     for (size_t i = 0; i < sizeof HIDDEN_FOLDERS / sizeof *HIDDEN_FOLDERS; i++)
         if (mount("/e", HIDDEN_FOLDERS[i], NULL, MS_BIND, NULL) && errno != ENOENT)
             return "hide a folder of /proc";
-    /* Shared memory that outlives its processes would fill the memory limit with nobody to end for it. */
-    int fd = open("/m/proc/sys/kernel/shm_rmid_forced", O_WRONLY | O_CLOEXEC);
-    if (fd < 0 || write(fd, "1", 1) != 1 || close(fd))
-        return "tie shared memory to its processes";
+    const char *failed = limit_ipc(spec);
+    if (failed)
+        return failed;
+    view->settings = (int)syscall(SYS_open_tree, AT_FDCWD, "/m/proc/sys", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+    if (view->settings < 0)
+        return "hold /proc/sys";
     for (size_t i = 0; i < sizeof READ_ONLY / sizeof *READ_ONLY; i++)
         if (remount_read_only(READ_ONLY[i]))
             return "make /proc/sys read-only";
-    return NULL;
+    /* Nothing here may be written, a process's own oom_score_adj above all: see process.c. */
+    return mount(NULL, "/m/proc", NULL, MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL)
+               ? "make /proc read-only" : NULL;
 }
 
-const char *root_enter(const struct spec *spec, const struct identity *identity, struct root_view *view)
+/* Natively through the host's /proc, while it is still there: in the sandbox's own this file cannot be written. */
+void hold_oom_score(struct root_view *view)
+{
+    char text[16] = "";
+    view->oom_score = open("/proc/self/oom_score_adj", O_RDWR | O_CLOEXEC);
+    if (view->oom_score >= 0 && read(view->oom_score, text, sizeof text - 1) > 0)
+        view->oom_base = atoi(text);
+}
+
+/* An overlay does its own work on what was written (whiteouts, folders on the way) as who mounted it, and in a range of its own
+ * that must be the sandbox's root. Only the id is: the capabilities stay. */
+static const char *mount_trees(const struct spec *spec, const struct identity *identity)
+{
+    const char *failed = NULL;
+    if (identity->ranges && (prctl(PR_SET_SECUREBITS, SECBIT_NO_SETUID_FIXUP, 0, 0, 0) || setfsuid(identity->first_id) < 0 ||
+                             setfsgid(identity->first_id) < 0))
+        return "mount as the sandbox's root";
+    for (int i = 0; !failed && i < spec->num_trees; i++)
+        failed = mount_tree(spec, i, identity);
+    int error = errno;
+    if (identity->ranges) {
+        setfsgid(0);
+        setfsuid(0);
+        if (prctl(PR_SET_SECUREBITS, 0, 0, 0, 0) && !failed)
+            return "stop mounting as the sandbox's root";
+    }
+    errno = error;
+    return failed;
+}
+
+const char *root_enter(struct spec *spec, const struct identity *identity, struct root_view *view, int user_namespace)
 {
     if (unshare(CLONE_NEWIPC)) /* here and not in confine.c: its settings are made while /proc/sys can still be written */
         return "make an IPC namespace";
-    const char *failed = make_storage(spec, identity, view);
-    for (int i = 0; !failed && i < spec->num_trees; i++)
-        failed = mount_tree(spec, i, identity);
+    hold_oom_score(view);
+    const char *failed = make_storage(spec, identity, view, user_namespace);
+    if (!failed)
+        failed = map_layers(spec, user_namespace);
+    if (!failed)
+        failed = mount_trees(spec, identity);
     if (!failed)
         failed = open_view(spec, view);
     if (!failed)
-        failed = mount_proc();
+        failed = mount_proc(spec, view);
     if (!failed)
         failed = mount_devices(identity);
     if (failed)

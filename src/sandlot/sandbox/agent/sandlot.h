@@ -15,6 +15,7 @@
 struct layer {
     char path[48];
     bool image; /* part of the image; else frozen from an earlier sandbox */
+    bool mapped; /* its owners, ids from 0 on, are to be shown as the sandbox's */
 };
 
 /* One overlay of the sandbox's root: where it is mounted, and what lies under it, topmost first. */
@@ -32,6 +33,7 @@ struct cgroup_write {
 
 /* Everything about one sandbox that the host decides. */
 struct spec {
+    uint64_t number; /* by which the host asks about it later */
     char *hostname;
     uint64_t disk_bytes, inodes, data_bytes;
     uint32_t open_files, pids;
@@ -41,10 +43,12 @@ struct spec {
     struct cgroup_write writes[MAX_WRITES];
 };
 
-/* Who the sandbox's root is outside. In `privileged` mode 65536 ids from `first_id` belong to sandboxes; else those that are mapped
- * in the zygote's own user namespace: the user's own as 0, and what it was lent (/etc/subuid) from 1 on. */
+/* Who the sandbox's root is outside. In `privileged` mode 65536 ids from `first_id` belong to sandboxes, or so many to each one if
+ * `ranges` says so; else those that are mapped in the zygote's own user namespace: the user's own as 0, and what it was lent
+ * (/etc/subuid) from 1 on. */
 struct identity {
     bool privileged;
+    bool ranges; /* the kernel can show a tmpfs with other owners (6.3), so what sandboxes write has ids from 0 on */
     uint32_t first_id, num_users, num_groups;
 };
 
@@ -58,13 +62,19 @@ struct root_view {
     } trees[MAX_TREES];
     uint32_t open_files; /* what a command may open; the agent itself needs more to walk deep folders. 0: as it is */
     int upper_mount; /* a detached mount of the uppers, handed to the host so that others can be stacked on it */
+    int settings;    /* a detached, writable mount of /proc/sys; closed before the first command */
+    int oom_score;   /* this process's own oom_score_adj, to be written; -1: none */
+    int oom_base;    /* what it holds */
+    bool count_sockets; /* no memory cgroup: the sockets of all commands are counted instead (guard.c) */
 };
 
 /* Each returns NULL, or the step that failed with errno set. */
-const char *root_enter(const struct spec *spec, const struct identity *identity, struct root_view *view);
-const char *confine(const struct spec *spec, int user_namespace);
+const char *root_enter(struct spec *spec, const struct identity *identity, struct root_view *view, int user_namespace);
+void hold_oom_score(struct root_view *view);
+const char *confine(const struct spec *spec, const struct root_view *view, int user_namespace);
 void filter_prepare(void);
 const char *filter_install(void);
+const char *guard_core_limit(void);
 
 int zygote_run(int control);
 void agent_run(int source, int sink, struct root_view *view, bool is_init) __attribute__((noreturn));

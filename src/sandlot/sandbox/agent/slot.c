@@ -14,7 +14,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define OWNER_OFFSET 65536u /* each slot's user namespace is made by an id of its own, so that per-user quotas are not shared */
+/* Each slot's user namespace is made by an id of its own, so that per-user quotas are not shared. */
+#define OWNER_OFFSET (65536u * MAX_SLOTS)
+
+/* The host's id of root in a slot's sandboxes. Ranges of their own keep what the kernel counts by user apart. */
+uint32_t slot_first_id(int slot)
+{
+    return zygote.identity.first_id + (zygote.identity.ranges ? 65536u * (uint32_t)slot : 0);
+}
 
 int write_file(int folder, const char *path, const char *text)
 {
@@ -28,12 +35,12 @@ int write_file(int folder, const char *path, const char *text)
     return count < 0 ? -1 : 0;
 }
 
-static int write_map(pid_t pid, const char *file, uint32_t count)
+static int write_map(pid_t pid, const char *file, uint32_t first_id, uint32_t count)
 {
     char path[48], map[96];
     snprintf(path, sizeof path, "/proc/%d/%s", pid, file);
     if (zygote.identity.privileged)
-        snprintf(map, sizeof map, "0 %u %u", zygote.identity.first_id, count);
+        snprintf(map, sizeof map, "0 %u %u", first_id, count);
     else if (count > 1) /* a line must lie within one line of the zygote's own map: its own id, and those it was lent */
         snprintf(map, sizeof map, "0 0 1\n1 1 %u", count - 1);
     else
@@ -41,13 +48,15 @@ static int write_map(pid_t pid, const char *file, uint32_t count)
     return write_file(AT_FDCWD, path, map);
 }
 
-static int map_ids(pid_t pid)
+static int map_ids(pid_t pid, uint32_t first_id)
 {
-    return write_map(pid, "uid_map", zygote.identity.num_users) || write_map(pid, "gid_map", zygote.identity.num_groups) ? -1 : 0;
+    bool failed = write_map(pid, "uid_map", first_id, zygote.identity.num_users) ||
+                  write_map(pid, "gid_map", first_id, zygote.identity.num_groups);
+    return failed ? -1 : 0;
 }
 
 /* A user namespace is born with a process; this one only lives until the namespace is held by a file descriptor. */
-int slot_user_namespace(uint32_t owner)
+int slot_user_namespace(uint32_t owner, uint32_t first_id)
 {
     int ready[2];
     if (pipe2(ready, O_CLOEXEC))
@@ -64,7 +73,7 @@ int slot_user_namespace(uint32_t owner)
     char byte, path[48];
     close(ready[1]);
     int fd = -1;
-    if (pid > 0 && read(ready[0], &byte, 1) == 1 && map_ids(pid) == 0) {
+    if (pid > 0 && read(ready[0], &byte, 1) == 1 && map_ids(pid, first_id) == 0) {
         snprintf(path, sizeof path, "/proc/%d/ns/user", pid);
         fd = open(path, O_RDONLY | O_CLOEXEC);
     }
@@ -86,6 +95,35 @@ void slot_remove(int slot)
         unlinkat(zygote.cgroups[i], name, AT_REMOVEDIR);
     free(zygote.slots[slot].limits);
     zygote.slots[slot].limits = NULL;
+}
+
+/* How many processes of this slot's memory cgroup the kernel has killed for memory; 0 without one. */
+uint64_t slot_oom_kills(int slot)
+{
+    static const char *const FILES[] = {"memory.oom_control", "memory.events"}; /* version 1, version 2 */
+    for (int i = 0; i < zygote.num_cgroups; i++)
+        for (size_t j = 0; j < sizeof FILES / sizeof *FILES; j++) {
+            char path[48], text[512];
+            snprintf(path, sizeof path, "s%d/%s", slot, FILES[j]);
+            int fd = openat(zygote.cgroups[i], path, O_RDONLY | O_CLOEXEC);
+            ssize_t count = fd >= 0 ? read(fd, text, sizeof text - 1) : -1;
+            if (fd >= 0)
+                close(fd);
+            if (count <= 0)
+                continue;
+            text[count] = 0;
+            const char *line = strstr(text, "oom_kill ");
+            return line ? strtoull(line + strlen("oom_kill "), NULL, 10) : 0;
+        }
+    return 0;
+}
+
+int slot_find(uint64_t sandbox)
+{
+    for (int slot = 0; slot < zygote.num_slots; slot++)
+        if (zygote.slots[slot].pid && zygote.slots[slot].sandbox == sandbox)
+            return slot;
+    return -1;
 }
 
 const char *slot_limit(int slot, const struct spec *spec)
@@ -145,7 +183,7 @@ int slot_take(void)
         return -1;
     }
     if (slot == zygote.num_slots) {
-        int fd = slot_user_namespace(zygote.identity.first_id + OWNER_OFFSET + (uint32_t)slot);
+        int fd = slot_user_namespace(zygote.identity.first_id + OWNER_OFFSET + (uint32_t)slot, slot_first_id(slot));
         if (fd < 0)
             return -1;
         zygote.slots[zygote.num_slots++] = (struct slot){.user_namespace = fd};

@@ -107,7 +107,7 @@ static const char *make_own_place(void)
         return "hold the mount namespaces";
     if (mount("tmpfs", "/tmp", "tmpfs", MS_NOSUID, "mode=755,size=1m") || chdir("/tmp"))
         return "make the zygote's root";
-    if (mkdir("l", 0755) || mkdir("s", 0755) || mkdir("m", 0755) || mkdir("e", 0555) || mkdir("proc", 0555))
+    if (mkdir("l", 0755) || mkdir("i", 0755) || mkdir("s", 0755) || mkdir("m", 0755) || mkdir("e", 0555) || mkdir("proc", 0555))
         return "make the zygote's folders";
     if (mount("e", "e", NULL, MS_BIND, NULL) || mount(NULL, "e", NULL, MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID, NULL))
         return "seal the empty folder";
@@ -116,13 +116,17 @@ static const char *make_own_place(void)
     failed = make_devices();
     if (failed)
         return failed;
-    return syscall(SYS_pivot_root, ".", ".") || umount2(".", DETACH) || chdir("/") ? "enter the zygote's root" : NULL;
+    if (syscall(SYS_pivot_root, ".", ".") || umount2(".", DETACH) || chdir("/"))
+        return "enter the zygote's root";
+    zygote.identity.ranges = zygote.identity.privileged && layer_can_map("/e");
+    return NULL;
 }
 
 /* -- sandboxes ---------------------------------------------------------------------------------------------------- */
 
 static bool take_spec(struct reader *in, struct spec *spec)
 {
+    spec->number = take_u64(in);
     spec->hostname = take_text(in);
     spec->disk_bytes = take_u64(in);
     spec->inodes = take_u64(in);
@@ -141,6 +145,8 @@ static bool take_spec(struct reader *in, struct spec *spec)
             if (!tree->layers[j].image)
                 snprintf(upper, sizeof upper, "/u%d", i);
             snprintf(tree->layers[j].path, sizeof tree->layers[j].path, "/l/%u%s", folder, upper);
+            in->bad |= folder >= MAX_FOLDERS || zygote.folders[folder] == FREE;
+            tree->layers[j].mapped = !in->bad && zygote.folders[folder] == TO_BE_MAPPED;
         }
         in->bad |= tree->num_layers < 1 || tree->num_layers >= MAX_LAYERS;
     }
@@ -174,9 +180,11 @@ static void send_failed(int socket, const char *what)
 }
 
 /* The first process of a sandbox: builds its world, gives up its power, and becomes the agent. */
-static void become_sandbox(const struct spec *spec, int slot, int socket)
+static void become_sandbox(struct spec *spec, int slot, int socket)
 {
     static struct root_view view;
+    struct identity identity = zygote.identity;
+    identity.first_id = slot_first_id(slot);
     const char *failed = slot_join(slot);
     int user_namespace = fcntl(zygote.slots[slot].user_namespace, F_DUPFD_CLOEXEC, 64);
     /* Everything else the zygote holds is closed before anything of the sandbox exists. Its control socket is descriptor 0. */
@@ -185,14 +193,15 @@ static void become_sandbox(const struct spec *spec, int slot, int socket)
     fcntl(3, F_SETFD, FD_CLOEXEC);
     fcntl(4, F_SETFD, FD_CLOEXEC);
     if (!failed)
-        failed = root_enter(spec, &zygote.identity, &view);
+        failed = root_enter(spec, &identity, &view, 4);
     if (!failed)
-        failed = confine(spec, 4);
+        failed = confine(spec, &view, 4);
     if (failed) {
         send_failed(3, failed);
         _exit(1);
     }
     close(4);
+    close(view.settings);
     agent_run(3, 3, &view, true);
 }
 
@@ -209,6 +218,7 @@ static void start(struct reader *in, int socket)
         failed = "make a user namespace";
     } else {
         failed = slot_limit(slot, &spec);
+        zygote.slots[slot].oom_kills = slot_oom_kills(slot);
     }
     if (!failed) {
         pid_t pid = (pid_t)syscall(SYS_clone, CLONE_NEWNS | CLONE_NEWPID | SIGCHLD, 0, 0, 0, 0);
@@ -216,6 +226,7 @@ static void start(struct reader *in, int socket)
             become_sandbox(&spec, slot, fcntl(socket, F_DUPFD_CLOEXEC, 64));
         if (pid > 0) {
             zygote.slots[slot].pid = pid;
+            zygote.slots[slot].sandbox = spec.number;
             zygote.num_running++;
         } else {
             failed = "clone";
@@ -226,16 +237,50 @@ static void start(struct reader *in, int socket)
     free_spec(&spec);
 }
 
+/* A slot's cgroup is used again by the next sandbox, unless memory stays charged to it: what was written, where others stand on
+ * it or where it was too much. Without the folder the kernel charges that to the folder above. */
+static void free_slot(int index, int status)
+{
+    struct slot *slot = &zygote.slots[index];
+    bool killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
+    bool out_of_memory = killed && slot_oom_kills(index) > slot->oom_kills;
+    if (out_of_memory)
+        zygote.out_of_memory[zygote.num_out_of_memory++ % MAX_FATES] = slot->sandbox;
+    if (out_of_memory || slot->is_held)
+        slot_remove(index);
+    slot->pid = 0;
+    slot->is_held = false;
+    zygote.num_running--;
+}
+
 static void reap(void)
 {
     pid_t pid;
-    while ((pid = waitpid(-1, NULL, WNOHANG)) > 0)
+    int status;
+    while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
         for (int slot = 0; slot < zygote.num_slots; slot++)
             if (zygote.slots[slot].pid == pid) {
-                zygote.slots[slot].pid = 0;
-                zygote.num_running--;
+                free_slot(slot, status);
                 break;
             }
+}
+
+static void tell_fate(uint64_t sandbox)
+{
+    reap();
+    enum fate fate = slot_find(sandbox) < 0 ? ENDED : LIVES;
+    for (size_t i = 0; i < MAX_FATES && i < zygote.num_out_of_memory; i++)
+        if (zygote.out_of_memory[i] == sandbox)
+            fate = OUT_OF_MEMORY;
+    reply_done(fate);
+}
+
+static void add_upper(struct reader *in, int tree)
+{
+    int slot = slot_find(take_u64(in));
+    if (slot >= 0)
+        zygote.slots[slot].is_held = true;
+    layer_attach(tree, false);
 }
 
 /* -- the road ----------------------------------------------------------------------------------------------------- */
@@ -285,8 +330,9 @@ static void serve_one(const uint8_t *frame, size_t count, int fd)
     case CONFIGURE: configure(&in); break;
     case START: start(&in, fd); break;
     case ADD_FOLDER: layer_add_folder(&in); break;
-    case ADD_UPPER: layer_attach(fd, true); break;
+    case ADD_UPPER: add_upper(&in, fd); break;
     case DROP_LAYER: layer_drop(take_u32(&in)); break;
+    case FATE: tell_fate(take_u64(&in)); break;
     case COUNT: reap(); reply_done((uint64_t)zygote.num_running); break;
     default: _exit(1);
     }
@@ -341,6 +387,8 @@ int zygote_run(int control)
         files.rlim_cur = files.rlim_max;
         setrlimit(RLIMIT_NOFILE, &files);
     }
+    struct rlimit core = {1, 1}; /* see confine.c; here it can still be raised from 0 */
+    setrlimit(RLIMIT_CORE, &core);
     zygote.signals = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
     struct pollfd wanted[2] = {{.fd = control, .events = POLLIN}, {.fd = zygote.signals, .events = POLLIN}};
     for (;;) {

@@ -11,7 +11,13 @@ struct slot {
     int user_namespace;
     pid_t pid;    /* of the sandbox that has it now; 0 when free */
     char *limits; /* the cgroup lines its folders were made with */
+    uint64_t sandbox;  /* the host's number of that sandbox */
+    uint64_t oom_kills; /* what the memory cgroup had counted before that sandbox */
+    bool is_held; /* a layer was made of what the sandbox wrote: its cgroup stays charged for it */
 };
+
+enum fate { LIVES = 0, ENDED = 1, OUT_OF_MEMORY = 2 };
+#define MAX_FATES 1024
 
 /* Ids lent to an ordinary user, and the program that may map them. No program: none are. */
 struct loan {
@@ -28,7 +34,9 @@ struct zygote {
     char *cgroup_names[MAX_CGROUPS];
     int num_slots, num_running;
     struct slot slots[MAX_SLOTS];
-    bool folders[MAX_FOLDERS];
+    enum { FREE = 0, AS_IT_IS = 1, TO_BE_MAPPED = 2 } folders[MAX_FOLDERS];
+    uint64_t out_of_memory[MAX_FATES]; /* the last sandboxes that ended so */
+    size_t num_out_of_memory;
 };
 
 extern struct zygote zygote;
@@ -38,18 +46,22 @@ void reply_done(uint64_t value);
 
 /* slot.c */
 int slot_take(void);
-int slot_user_namespace(uint32_t owner);
+int slot_user_namespace(uint32_t owner, uint32_t first_id);
+uint32_t slot_first_id(int slot);
 const char *slot_limit(int slot, const struct spec *spec);
 const char *slot_join(int slot);
 void slot_remove(int slot);
+uint64_t slot_oom_kills(int slot);
+int slot_find(uint64_t sandbox);
 int write_file(int folder, const char *path, const char *text);
 
 /* loan.c */
 const char *loan_enter_user_namespace(void);
 
 /* layer.c */
+bool layer_can_map(const char *path);
 void layer_add_folder(struct reader *in);
-void layer_attach(int tree, bool mapped);
+void layer_attach(int tree, bool is_image);
 void layer_drop(uint32_t folder);
 
 #endif

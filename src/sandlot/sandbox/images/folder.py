@@ -25,15 +25,24 @@ def folder_digest(folder: Path) -> str:
         raise ConfigError(f"image `folder:{folder}`: no folder at {folder}")
     whole = hashlib.sha256()
     for path in walk(folder):
-        about = path.lstat()
-        content = b""
-        if stat.S_ISREG(about.st_mode):
-            with path.open("rb") as file:
-                content = hashlib.file_digest(file, "sha256").digest()
-        elif stat.S_ISLNK(about.st_mode):
-            content = os.fsencode(path.readlink())
-        whole.update(os.fsencode(path.relative_to(folder)) + b"\0" + f"{about.st_mode:o}".encode() + b"\0" + content + b"\0")
+        mode, content = _content(path)
+        whole.update(os.fsencode(path.relative_to(folder)) + b"\0" + f"{mode:o}".encode() + b"\0" + content + b"\0")
     return f"sha256:{whole.hexdigest()}"
+
+
+def file_digests(folder: Path) -> dict[str, str]:
+    """Everything below a folder, by its path there: mode and content in one short text."""
+    found = {str(path.relative_to(folder)): _content(path) for path in walk(folder)}
+    return {name: f"{mode:o} {content.hex()}" for name, (mode, content) in found.items()}
+
+
+def _content(path: Path) -> tuple[int, bytes]:
+    """The mode, and a hash of the content or where a link leads."""
+    about = path.lstat()
+    if stat.S_ISREG(about.st_mode):
+        with path.open("rb") as file:
+            return about.st_mode, hashlib.file_digest(file, "sha256").digest()
+    return about.st_mode, os.fsencode(path.readlink()) if stat.S_ISLNK(about.st_mode) else b""
 
 
 def walk(folder: Path) -> Iterator[Path]:

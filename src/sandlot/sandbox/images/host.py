@@ -12,8 +12,10 @@ import stat
 from pathlib import Path
 
 from sandlot.errors import ConfigError
+from sandlot.sandbox.images.difference import packages_digest
 from sandlot.sandbox.images.folder import folder_digest, walk
 from sandlot.sandbox.images.image import Image
+from sandlot.sandbox.images.settings import settings_hidden
 from sandlot.sandbox.images.skeleton import FORMAT, fill_bare, plain_umask
 from sandlot.sandbox.images.store import About, Lease, keep, key_for
 
@@ -47,10 +49,12 @@ def host_image(folders: tuple[Path, ...] = ()) -> Image:
     more = _outermost(folders)
     places = _places(more) if more else None
     root = (places.root, skeleton.root) if places else (skeleton.root,)
-    trees = (("/", root), ("/usr", (Path("/usr"),)), *((str(top), (top,)) for top in (*real, *more)))
+    hidden = settings_hidden()
+    usr = (hidden.root, Path("/usr")) if hidden else (Path("/usr"),)
+    trees = (("/", root), ("/usr", usr), *((str(top), (top,)) for top in (*real, *more)))
     if len(trees) > MAX_TREES:
         raise ConfigError(f"image `host` with {len(more)} folders; {MAX_TREES - 2 - len(real)} is the most: name one above them")
-    leases = (skeleton, places) if places else (skeleton,)
+    leases = tuple(lease for lease in (skeleton, places, hidden) if lease is not None)
     return Image(name=":".join(("host", *map(str, more))), trees=trees, portable=False, leases=leases)
 
 
@@ -59,9 +63,7 @@ def host_digest(folders: tuple[Path, ...] = ()) -> str:
 
     Folders asked for besides stand there by name: they are for code that is being looked at, which has a fingerprint of its own.
     """
-    packages = Path("/var/lib/dpkg/status")
-    installed = hashlib.sha256(packages.read_bytes()).hexdigest() if packages.exists() else "unknown"
-    return ":".join((_skeleton().about().digest, installed, *map(str, _outermost(folders))))
+    return ":".join((_skeleton().about().digest, packages_digest(), *map(str, _outermost(folders))))
 
 
 def _outermost(folders: tuple[Path, ...]) -> list[Path]:

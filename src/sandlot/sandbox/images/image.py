@@ -26,6 +26,27 @@ class Image:
     """Keep this object for as long as the folders are used: the store removes nothing that is held."""
 
 
+def unwritable(image: str, folder: Path) -> ConfigError:
+    """The refusal of an image whose files would belong to nobody inside."""
+    kind = _file_system(folder)
+    return ConfigError(
+        f"image `{image}`: {folder} lies on a file system of type `{kind}`, which cannot show its files as the sandbox's own, so "
+        "nothing inside could change them. Copy it to a plain disk or a tmpfs (`cp -a`); for images that Sandlot keeps, set "
+        "XDG_CACHE_HOME to a folder there"
+    )
+
+
+def _file_system(folder: Path, mounts: Path = Path("/proc/self/mountinfo")) -> str:
+    """The type of the innermost mount that holds a folder."""
+    found: tuple[int, str] = (0, "unknown")
+    for line in mounts.read_text(errors="surrogateescape").splitlines():
+        left, _, right = line.partition(" - ")
+        place = Path(left.split()[4].replace("\\040", " "))
+        if folder.is_relative_to(place):
+            found = max(found, (len(place.parts), right.split()[0]))
+    return found[1]
+
+
 def require_mount_points(root: Path) -> None:
     """Refuse a root file system whose `/dev`, `/proc` or `/sys` is something else than a folder."""
     for name in MOUNT_POINTS:

@@ -19,6 +19,9 @@ from sandlot.sandbox.images.folder import folder_digest, folder_image
 from sandlot.sandbox.images.host import host_digest, host_image
 from sandlot.sandbox.images.image import Image
 
+USR = Path("/usr")
+"""What of the machine every `host` image shows."""
+
 KINDS = ("host", "folder:PATH", "archive:PATH", "debian:SUITE?PACKAGE,PACKAGE", "host:FOLDER:FOLDER")
 
 
@@ -73,6 +76,14 @@ def image_path(spec: str, folder: Path | None = None) -> Path | None:
     if kind == "archive":
         return _tagged(rest)[0]
     return Path(rest) if kind == "folder" else None
+
+
+def shown_folders(spec: str, folder: Path | None = None) -> tuple[Path, ...]:
+    """The host's own folders that can be read inside a sandbox of this image."""
+    kind, rest = _split(located(spec, folder))
+    if kind == "host":
+        return (USR, *(each.resolve() for each in _folders(rest)))
+    return (Path(rest).resolve(),) if kind == "folder" else ()
 
 
 def _split(spec: str) -> tuple[str, str]:

@@ -39,7 +39,7 @@ class About(msgspec.Struct, frozen=True, kw_only=True):
 
     format: int = 1
     kind: str
-    """`host`, `places`, `bare`, `archive` or `debian`."""
+    """`host`, `places`, `hidden`, `bare`, `archive` or `debian`."""
     name: str
     """The spec it was first made for."""
     digest: str

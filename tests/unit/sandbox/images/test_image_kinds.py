@@ -2,6 +2,7 @@
 
 import os
 import stat
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,7 @@ def skeleton():
 
 def test_the_host_image_holds_usr_and_a_made_up_root(skeleton):
     image = find_image("host")
-    assert ("/usr", (Path("/usr"),)) in image.trees
+    assert dict(image.trees)["/usr"][-1] == Path("/usr")
     assert not image.portable
     assert image_digest("host").startswith("host:sha256:")
     assert [path for path in skeleton.rglob("*") if path.is_file() and path.relative_to(skeleton).parts[0] != "etc"] == []
@@ -129,3 +130,25 @@ async def test_a_plain_folder_is_a_root_file_system(tmp_path):
         assert (await sh(sandbox, "true")).code == 127  # there is no shell in it
     assert (root / "etc" / "motd").read_text() == "hello from the folder\n"
     assert sorted(path.name for path in root.iterdir()) == ["bin", "etc"]
+
+
+@pytest.fixture
+def overlay(tmp_path):
+    """A folder that is itself an overlay mount, as everything in a container is."""
+    for name in ("lower", "upper", "work", "merged"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "lower/file").write_text("x")
+    options = ",".join(f"{name}dir={tmp_path / name}" for name in ("lower", "upper", "work"))
+    subprocess.run(["mount", "-t", "overlay", "overlay", "-o", options, str(tmp_path / "merged")], check=True)
+    yield tmp_path / "merged"
+    subprocess.run(["umount", str(tmp_path / "merged")], check=True)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts an overlay")
+async def test_a_folder_whose_files_nobody_could_change_is_refused_with_the_fix(overlay):
+    async with backend_of("root") as backend:
+        with pytest.raises(ConfigError, match=r"type `overlay`.*Copy it to a plain disk"):
+            async with backend.open(f"folder:{overlay}"):
+                pass
+        async with backend.open(f"folder:{overlay.parent / 'lower'}") as sandbox:
+            assert (await sandbox.stat("/file")).uid == 0

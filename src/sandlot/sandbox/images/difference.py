@@ -1,0 +1,110 @@
+"""What differs between two digests of an image, in words.
+
+A `host` image moves when the machine's packages or the copied files of `/etc` change. Its digest names both apart, and the list
+of packages behind a digest is kept in the cache, so the difference can be named.
+"""
+
+import hashlib
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from sandlot.sandbox.images.folder import file_digests
+from sandlot.sandbox.images.store import hold, kept
+from sandlot.sandbox.program import cache_folder
+
+STATUS = Path("/var/lib/dpkg/status")
+KEPT_LISTS = 20
+"""Lists of packages that are kept; the oldest go first."""
+
+_SHOWN = 5
+_PACKAGE = re.compile(r"^Package: (\S+)$", re.MULTILINE)
+_VERSION = re.compile(r"^Version: (\S+)$", re.MULTILINE)
+_HOST = re.compile(r"host:(?P<etc>sha256:[0-9a-f]+):(?P<packages>[^:]+)(?::(?P<folders>.*))?", re.DOTALL)
+
+
+def packages_digest(status: Path = STATUS) -> str:
+    """One hash over what is installed; the list itself is kept. `unknown` on a machine without dpkg."""
+    if not status.exists():
+        return "unknown"
+    said = status.read_bytes()
+    digest = hashlib.sha256(said).hexdigest()
+    place = _lists() / digest
+    if not place.exists():
+        _keep(place, "".join(f"{name} {version}\n" for name, version in _installed(said).items()))
+    return digest
+
+
+def image_difference(before: str, after: str) -> str:
+    """How the second image differs from the first; empty if it does not."""
+    if before == after:
+        return ""
+    old, new = _HOST.fullmatch(before), _HOST.fullmatch(after)
+    if old is None or new is None:
+        return f"the image is another one ({before[:19] or 'none'}, now {after[:19] or 'none'})"
+    parts: list[str] = []
+    if old["packages"] != new["packages"]:
+        changes = _changes(_list(old["packages"]), _list(new["packages"]))
+        parts.append(f"the machine's packages: {changes or 'another list'}")
+    if old["etc"] != new["etc"]:
+        changes = _changes(_etc_files(f"host:{old['etc']}"), _etc_files(f"host:{new['etc']}"))
+        parts.append(f"what is copied of `/etc`: {changes or 'other files'}")
+    if old["folders"] != new["folders"]:
+        parts.append(f"its folders: {old['folders'] or 'none'}, now {new['folders'] or 'none'}")
+    return "the image `host` moved: " + "; ".join(parts)
+
+
+def _changes(before: Mapping[str, str] | None, after: Mapping[str, str] | None) -> str:
+    """Names that are new, gone or other; empty if one side is not known."""
+    if before is None or after is None:
+        return ""
+    kinds = {
+        "changed": [name for name in before.keys() & after.keys() if before[name] != after[name]],
+        "new": list(after.keys() - before.keys()),
+        "gone": list(before.keys() - after.keys()),
+    }
+    return ", ".join(f"{len(names)} {kind} ({_shown(names)})" for kind, names in kinds.items() if names)
+
+
+def _shown(names: list[str]) -> str:
+    return ", ".join(f"`{name}`" for name in sorted(names)[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")
+
+
+def _installed(status: bytes) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for entry in status.decode(errors="replace").split("\n\n"):
+        name, version = _PACKAGE.search(entry), _VERSION.search(entry)
+        if name and version and "\nStatus: install ok installed\n" in entry:
+            found[name[1]] = version[1]
+    return found
+
+
+def _lists() -> Path:
+    return cache_folder() / "packages"
+
+
+def _list(digest: str) -> dict[str, str] | None:
+    place = _lists() / digest
+    if not re.fullmatch("[0-9a-f]{64}", digest) or not place.exists():
+        return None
+    return dict(line.split(" ", 1) for line in place.read_text().splitlines() if " " in line)
+
+
+def _keep(place: Path, text: str) -> None:
+    place.parent.mkdir(parents=True, exist_ok=True)
+    draft = place.with_name(f".{place.name}-{os.getpid()}")
+    draft.write_text(text)
+    draft.replace(place)
+    lists = sorted(place.parent.glob("[0-9a-f]*"), key=lambda each: each.stat().st_mtime)
+    for old in lists[:-KEPT_LISTS]:
+        old.unlink(missing_ok=True)
+
+
+def _etc_files(digest: str) -> dict[str, str] | None:
+    """The copied files of a host image that is still in the store."""
+    for image in kept():
+        lease = hold(image.key) if image.about.kind == "host" and image.about.digest == digest else None
+        if lease is not None:
+            return file_digests(lease.root / "etc")
+    return None

@@ -1,0 +1,62 @@
+"""Settings of tools that may hold tokens and lie in the machine's `/usr`: the `host` image leaves them out.
+
+A layer over `/usr` marks each of them as deleted, so a sandbox finds no file there.
+"""
+
+import hashlib
+import os
+import shutil
+import stat
+from pathlib import Path
+
+from sandlot.sandbox.images.skeleton import plain_umask
+from sandlot.sandbox.images.store import About, Lease, keep, key_for
+
+PATTERNS = (
+    # npm, pnpm and yarn; `/usr/share` is where Debian has npm
+    *("etc/*npmrc", "local/etc/*npmrc", "etc/*yarnrc*", "local/etc/*yarnrc*", "etc/pnpm", "local/etc/pnpm"),
+    *("lib/node_modules/npm/npmrc", "local/lib/node_modules/npm/npmrc", "share/nodejs/npm/npmrc", "share/npm/npmrc"),
+    # pip, uv, conda, git
+    *("pip.conf", "local/pip.conf", "etc/uv", "local/etc/uv", ".condarc", "local/.condarc", "local/conda/.condarc"),
+    *("etc/gitconfig", "local/etc/gitconfig", "local/git/etc/gitconfig", "local/share/git-core/gitconfig"),
+    # cargo, go, maven, gradle, ruby, php, R, docker
+    *("local/cargo/config*", "local/cargo/credentials*", "local/go/go.env", "lib/go*/go.env", "share/go*/go.env"),
+    *("share/maven*/conf/settings.xml", "local/*maven*/conf/settings.xml", "local/gradle*/gradle.properties"),
+    *("etc/gemrc", "local/etc/gemrc", "local/bundle/config", "local/share/composer/auth.json", "local/composer/auth.json"),
+    *("lib/R/etc/Renviron.site", "lib/R/etc/Rprofile.site", "local/lib/R/etc/Renviron.site", "local/lib/R/etc/Rprofile.site"),
+    *("local/.docker", "etc/docker", "local/etc/docker"),
+    # whatever reads a home folder, with `/usr/local` as its home
+    *(".netrc", "local/.netrc", ".git-credentials", "local/.git-credentials", ".aws", "local/.aws", ".pypirc", "local/.pypirc"),
+)
+"""Relative to `/usr`. Files or folders."""
+
+
+def found_settings(usr: Path = Path("/usr")) -> list[Path]:
+    """What this machine has of them, relative to `/usr`, by the names that are no links."""
+    top = usr.resolve()
+    places = {path.parent.resolve() / path.name for pattern in PATTERNS for path in usr.glob(pattern)}
+    return sorted(place.relative_to(top) for place in places if place.is_relative_to(top))
+
+
+def settings_hidden(usr: Path = Path("/usr")) -> Lease | None:
+    """A layer for `/usr` without them; None if there are none."""
+    found = found_settings(usr)
+    if not found:
+        return None
+    stamp = hashlib.sha256("\0".join(map(str, found)).encode("utf-8", "surrogateescape")).hexdigest()
+
+    def fill(lease: Lease) -> About:
+        with plain_umask():
+            for path in found:
+                _make_folders(usr, lease.root, path.parent)
+                os.mknod(lease.root / path, stat.S_IFCHR, os.makedev(0, 0))  # how an overlay marks what is deleted
+        return About(kind="hidden", name="host", digest=f"hidden:{stamp}")
+
+    return keep(key_for("hidden", stamp), fill)
+
+
+def _make_folders(usr: Path, root: Path, folder: Path) -> None:
+    """The folders above a marked file, with the modes they have below: the topmost layer's are what a sandbox sees."""
+    for above in (*reversed(folder.parents), folder):
+        (root / above).mkdir(exist_ok=True)
+        shutil.copystat(usr / above, root / above)
