@@ -1,6 +1,7 @@
 """One rollout: whatever happens becomes an end and an outcome, and no failure has a reward."""
 
 import anyio
+import msgspec
 import pytest
 
 from sandlot import author, threads
@@ -296,8 +297,6 @@ async def test_a_trace_without_token_ids_says_it_cannot_be_trained_on():
 
 
 async def test_the_key_is_nowhere_in_the_trace_of_an_agent_that_does_not_know_it():
-    import msgspec
-
     env = quiz()
     task = Task("one", prompt="Guess.", key={"word": "canary-4711"})
     parts = Parts(grading=Grading(env=env), policies=Turns("no"), harness=ToolLoop())
@@ -565,7 +564,8 @@ def test_whatever_is_raised_leaves_no_reward(error, outcome):
     trace = Trace(run="r", task="t", rollout=0, seed=0)
     with recorded(trace):
         raise error
-    assert (trace.outcome, trace.reward, trace.end) == (outcome, None, End.CUT)
+    left = msgspec.structs.replace(trace.outcome, frames=()) if isinstance(trace.outcome, Failed) else trace.outcome
+    assert (left, trace.reward, trace.end) == (outcome, None, End.CUT)
 
 
 def test_what_cannot_be_kept_stops_the_run():
