@@ -50,7 +50,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     evidence_bytes: int = 64 * 2**20
     """Bytes of the agent's files that are stored for grading."""
     evidence_files: int = 20_000
-    """Paths recorded of what the agent left, beside those that setup left. Those nearest to the root come first."""
+    """Paths recorded of what the agent left, beside those that setup left. Crowded folders come last."""
 
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:

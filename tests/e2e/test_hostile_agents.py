@@ -9,8 +9,9 @@ from sandlot.limits import Limits
 from sandlot.rollout import run_rollout
 from sandlot.sandbox.quota import MIB, Quota
 from sandlot.store.blobs import MemoryBlobs
+from sandlot.store.directory import open_run
 from sandlot.task import Task
-from sandlot.trace import Message, Node, Scored, Text, ToolCall
+from sandlot.trace import Message, Node, Scored, Text, ToolCall, row_of
 from sandlot.types import End, Role
 
 TASK = Task("one", prompt="Write 42 to /out/answer.")
@@ -109,3 +110,32 @@ async def test_whatever_the_agent_left_is_graded(kind, world):
         trace = await played(backend, asks_for_a_file(), Commands(WORLDS[world], "echo still here"))
     assert isinstance(trace.outcome, Scored), trace.outcome
     assert (trace.end, trace.reward) == (End.DONE, 0.0)
+
+
+NAMES = (
+    "import os\nos.makedirs('/many', exist_ok=True)\nos.chdir('/many')\n"
+    "while True: os.close(os.open('x' * 240 + os.urandom(5).hex(), os.O_CREAT))"
+)
+
+
+async def test_an_agent_that_fills_the_memory_is_graded_by_what_it_wrote_before():
+    quota = Quota(memory_bytes=36 * MIB, disk_bytes=4 * MIB, inodes=30_000)
+    commands = ["mkdir /out; echo 42 > /out/answer", *[python(NAMES)] * 3]
+    async with backend_of("root", quota=quota) as backend:
+        trace = await played(backend, asks_for_a_file(evidence_files=100), Commands(*commands))
+    assert isinstance(trace.outcome, Scored), trace.outcome
+    assert trace.end in {End.DONE, End.MEMORY_LIMIT}
+    assert (trace.reward, trace.evidence.lost) == (1.0, "")
+    assert trace.evidence.left_out > 1000
+    assert [event.kind for event in trace.events if event.kind == "evidence_cut"] == ["evidence_cut"]
+
+
+@pytest.mark.parametrize("answer", ["\ud800", "a\udfffb", "\x00", "\x1b[2J", "\u202e", "x" * 10**6])
+async def test_an_answer_that_is_no_text_is_graded_and_stored(tmp_path, answer):
+    env = Environment("says")
+    env.check(points=1, id="right")(lambda evidence: evidence.answer == "42")
+    async with open_run(tmp_path / "run", manifest=b'{"format": 1}') as store:
+        trace = await played(None, env, Commands(answer=answer), store.blobs)
+        await store.add(trace, row_of(trace, split="train"))
+    assert isinstance(trace.outcome, Scored), trace.outcome
+    assert trace.reward == 0.0

@@ -297,8 +297,6 @@ async def test_a_trace_without_token_ids_says_it_cannot_be_trained_on():
 
 
 async def test_the_key_is_nowhere_in_the_trace_of_an_agent_that_does_not_know_it():
-    import msgspec
-
     env = quiz()
     task = Task("one", prompt="Guess.", key={"word": "canary-4711"})
     parts = Parts(grading=Grading(env=env), policies=Turns("no"), harness=ToolLoop())

@@ -35,6 +35,9 @@ def serve(
     transport: Annotated[Transport, Option("--transport", help="For `--mcp`.")] = Transport.STDIO,
     host: Annotated[str, Option("--host")] = "127.0.0.1",
     port: Annotated[int, Option("--port", help="0 takes any free one.")] = 8900,
+    allow_host: Annotated[
+        list[str] | None, Option("--allow-host", metavar="NAME", help="A further host name that clients may use; repeatable.")
+    ] = None,
     unix: Annotated[Path | None, Option("--unix", metavar="PATH", help="Serve a model at a unix socket instead.")] = None,
     kv_gib: Annotated[float | None, Option("--kv-gib", help="Memory for a model's keys and values. [default: 1]")] = None,
     dtype: NumberType = None,
@@ -66,7 +69,9 @@ def serve(
     if model is not None:
         from sandlot.cli.serving_models import ModelPlace, ModelShare, serve_model  # noqa: PLC0415 - as above
 
-        place = ModelPlace(host=host, port=port, unix=unix, drain_s=drain_s, until_eof=until_eof)
+        place = ModelPlace(
+            host=host, port=port, unix=unix, allow_hosts=tuple(allow_host or ()), drain_s=drain_s, until_eof=until_eof
+        )
         share = ModelShare(
             kv_gib=1.0 if kv_gib is None else kv_gib,
             max_batch=32 if max_batch is None else max_batch,
@@ -80,4 +85,4 @@ def serve(
         raise ConfigError("say what to serve: an environment, `sandlot serve ENV --mcp`, or `--model MODEL`")
     if not mcp:
         raise ConfigError("say what to serve it as: `--mcp`")
-    anyio.run(serve_environment, env, task, transport.value, host, port, judge, rubric)
+    anyio.run(serve_environment, env, task, transport.value, host, port, tuple(allow_host or ()), judge, rubric)

@@ -13,7 +13,14 @@ from sandlot.wiring.parts import judge_config, open_grading
 
 
 async def serve_environment(
-    env: str, task: str | None, transport: Literal["stdio", "http"], host: str, port: int, judge: str | None, rubric: str | None
+    env: str,
+    task: str | None,
+    transport: Literal["stdio", "http"],
+    host: str,
+    port: int,
+    allow_hosts: tuple[str, ...],
+    judge: str | None,
+    rubric: str | None,
 ) -> None:
     """Serve until the client leaves or the command is interrupted."""
     environment = load(env)
@@ -29,6 +36,7 @@ async def serve_environment(
             transport=transport,
             host=host,
             port=port,
+            allow_hosts=allow_hosts,
             finish_text=served.finish_text,
             ready=lambda address: print(f"{environment.name}/{chosen.id} at {address}", file=sys.stderr),
         )

@@ -16,6 +16,7 @@ from sandlot.errors import ConfigError
 from sandlot.nn.shape import read_shape
 from sandlot.render.opening import open_renderer
 from sandlot.render.tokenizer import Tokenizer
+from sandlot.serve.guard import Guard
 from sandlot.serve.model import ModelServer
 from sandlot.serve.routes import model_app
 from sandlot.types import Dtype
@@ -31,6 +32,7 @@ class ModelPlace:
     host: str
     port: int
     unix: Path | None
+    allow_hosts: tuple[str, ...]
     drain_s: float
     until_eof: bool
 
@@ -78,7 +80,8 @@ async def serve_model(spec: str, place: ModelPlace, share: ModelShare) -> None:
         server = ModelServer(
             model, renderer, Vocabulary(renderer.tokenizer, read_shape(folder).vocabulary), at_once=AT_ONCE, gauges=model.metrics
         )
-        opening = listening(model_app(server), host=place.host, port=place.port, unix=place.unix, drain_s=place.drain_s)
+        app = model_app(server) if place.unix is not None else Guard(model_app(server), place.host, place.allow_hosts)
+        opening = listening(app, host=place.host, port=place.port, unix=place.unix, drain_s=place.drain_s)
         async with opening as address:
             print(f"{spec} in {model.dtype} at {address}", flush=True)
             await _told_to_stop(until_eof=place.until_eof)

@@ -2,10 +2,12 @@
 
 `gather` runs while the world is still open and the agent's processes are dead. What an agent leaves is never too much to be
 graded: a cap on bytes keeps small files first, so that one huge file never pushes out the small one a check is about; a cap on
-paths keeps those nearest to the root; and an event says what is missing.
+paths keeps those nearest to the root, crowded folders last; and an event says what is missing.
 """
 
 import errno
+import posixpath
+from collections import Counter
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from typing import Any, cast
 
@@ -88,13 +90,17 @@ async def _chosen(survey: Survey, known: frozenset[str], most: int) -> Survey:
 
 
 def _first(survey: Survey, known: frozenset[str], most: int) -> Survey:
-    """Files before folders, and what is nearest to the root first: there tasks ask for results."""
+    """Files before folders, crowded folders last, and what is nearest to the root first: there tasks ask for results."""
     above = {parent for path in known for parent in parents(path)}
     new = [path for path in survey.sizes if path not in known]
     new += [path for path, kind in survey.kinds.items() if kind != "folder" or path not in above]
     if len(new) <= most:
         return survey
-    new.sort(key=lambda path: (survey.kinds.get(path) == "folder", path.count("/"), path))
+    beside = Counter(posixpath.dirname(path) for path in new)
+    crowded = {folder for folder, count in beside.items() if count > most // 10}
+    new.sort(
+        key=lambda path: (survey.kinds.get(path) == "folder", posixpath.dirname(path) in crowded, path.count("/"), path),
+    )
     dropped = frozenset(new[most:])
     return Survey(
         sizes={path: size for path, size in survey.sizes.items() if path not in dropped},

@@ -6,7 +6,7 @@ world is closed. Nothing here knows environments: a world is whatever the opener
 
 import logging
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 import anyio
@@ -26,18 +26,19 @@ async def serve_mcp(
     transport: Literal["stdio", "http"] = "stdio",
     host: str = "127.0.0.1",
     port: int = 8000,
+    allow_hosts: Sequence[str] = (),
     finish_text: FinishText | None = None,
     ready: Callable[[str], None] | None = None,
 ) -> None:
     """Serve until the client leaves (stdio) or the task is cancelled or interrupted (HTTP).
 
     `finish_text` is asked for what to say about a rollout that `finish` ended: its score, for one. `ready` is told the address
-    once it can be reached; port 0 takes any free one.
+    once it can be reached; port 0 takes any free one. `allow_hosts` are further names that HTTP clients may use.
     """
     if transport == "stdio":
         await _serve_stdio(name, open_session, finish_text)
     else:
-        await _serve_http(name, open_session, finish_text, host, port, ready)
+        await _serve_http(name, open_session, finish_text, host, port, allow_hosts, ready)
 
 
 async def _serve_stdio(name: str, open_session: OpenSession, finish_text: FinishText | None) -> None:
@@ -54,18 +55,20 @@ async def _serve_http(
     finish_text: FinishText | None,
     host: str,
     port: int,
+    allow_hosts: Sequence[str],
     ready: Callable[[str], None] | None,
 ) -> None:
     import uvicorn  # noqa: PLC0415 - stdio does not need it
     from mcp.server.transport_security import RequestBodyLimitMiddleware  # noqa: PLC0415 - as above
 
+    from sandlot.serve.guard import Guard  # noqa: PLC0415 - as above
     from sandlot.serve.http import PATH, Door  # noqa: PLC0415 - as above
 
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.create_server((host, port), family=family) as listening:
         async with anyio.create_task_group() as worlds:
-            door = Door(lambda: open_connection(name, open_session, finish_text), worlds, local=host in LOCAL)
-            app = RequestBodyLimitMiddleware(door, MAX_BODY_BYTES)
+            door = Door(lambda: open_connection(name, open_session, finish_text), worlds, local=host in LOCAL and not allow_hosts)
+            app = Guard(RequestBodyLimitMiddleware(door, MAX_BODY_BYTES), host, allow_hosts)
             config = uvicorn.Config(app, lifespan="off", log_level="warning", timeout_graceful_shutdown=2)
             if ready:
                 shown = f"[{host}]" if family == socket.AF_INET6 else host

@@ -3,6 +3,8 @@
 The trace stays as bytes until somebody asks for it: listing a run never opens a trace.
 """
 
+from typing import Any, cast
+
 import msgspec
 
 from sandlot.errors import StoreError, boundary
@@ -29,12 +31,29 @@ def encode_entry(trace: Trace, row: TraceRow) -> bytes:
     if (row.task, row.rollout) != trace.key:
         raise StoreError(f"row {row.task}/{row.rollout} given with trace {trace.task}/{trace.rollout}", kind="mismatch")
     with boundary(StoreError, f"trace {trace.task}/{trace.rollout} cannot be written down"):
-        return _encoder.encode(Entry(row, encode_trace(trace)))
+        return _encoded(Entry(row, encode_trace(trace)))
 
 
 def encode_trace(trace: Trace) -> bytes:
     """A trace as it is kept."""
-    return _encoder.encode(trace)
+    return _encoded(trace)
+
+
+def _encoded(value: Entry | Trace) -> bytes:
+    """As msgpack. A lone surrogate, which a policy may say and no UTF-8 can hold, is spelled out: it must not stop the run."""
+    try:
+        return _encoder.encode(value)
+    except UnicodeEncodeError:
+        return _encoder.encode(_spelled_out(msgspec.to_builtins(value, builtin_types=(bytes,))))
+
+
+def _spelled_out(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode(errors="backslashreplace").decode()
+    if isinstance(value, dict):
+        fields = cast("dict[Any, Any]", value)
+        return {_spelled_out(name): _spelled_out(inner) for name, inner in fields.items()}
+    return [_spelled_out(inner) for inner in cast("list[Any]", value)] if isinstance(value, list | tuple) else value
 
 
 def decode_entry(data: memoryview | bytes, name: str) -> Entry:

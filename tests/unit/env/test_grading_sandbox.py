@@ -121,7 +121,7 @@ async def test_memory_that_the_agents_code_filled_is_not_met_and_a_lost_sandbox_
 
 
 async def test_code_that_never_ends_leaves_a_score():
-    env = Environment("graded", image="host", limits=Limits(grade_s=1.0))
+    env = Environment("graded", image="host", limits=Limits(grade_s=5.0))
 
     @env.check(points=1)
     async def works(evidence):

@@ -1,0 +1,70 @@
+"""What a web page can send reaches no server of ours."""
+
+import aiohttp
+import pytest
+from starlette.applications import Starlette
+from starlette.responses import PlainTextResponse
+from starlette.routing import Route
+
+from sandlot.capture.listening import listening
+from sandlot.serve.guard import Guard
+
+JSON = {"Content-Type": "application/json"}
+
+
+async def answered(host="127.0.0.1", allowed=(), method="POST", headers=JSON):
+    async def ok(request):
+        return PlainTextResponse("ok")
+
+    app = Starlette(routes=[Route("/", ok, methods=["GET", "POST", "DELETE"])])
+    body = b"{}" if method == "POST" else None
+    async with (
+        listening(Guard(app, host, allowed), drain_s=1) as address,
+        aiohttp.ClientSession() as client,
+        client.request(method, address, data=body, headers=headers) as reply,
+    ):
+        return reply.status, await reply.text()
+
+
+async def test_a_program_that_sends_json_is_answered():
+    assert await answered() == (200, "ok")
+    assert await answered(headers=JSON | {"Content-Type": "application/json; charset=utf-8"}) == (200, "ok")
+    assert await answered(method="GET", headers={}) == (200, "ok")
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "evil.example:8900", "localhost.evil.example", "127.0.0.1.evil.example", "", "a@b:c:d"]
+)
+async def test_a_foreign_host_is_refused_and_told_what_to_do(host):
+    status, text = await answered(headers=JSON | {"Host": host})
+    assert status in {400, 421}
+    if status == 421:
+        assert f"not known as `{host}`" in text
+        assert "--allow-host" in text
+
+
+@pytest.mark.parametrize("origin", ["http://evil.example", "https://evil.example:443", "null", "http://localhost.evil.example"])
+@pytest.mark.parametrize("method", ["GET", "POST", "DELETE"])
+async def test_a_foreign_page_is_refused(origin, method):
+    status, text = await answered(method=method, headers=JSON | {"Origin": origin})
+    assert status == 403
+    assert origin in text
+
+
+@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", ""])
+async def test_a_body_that_a_form_could_send_is_refused(kind):
+    status, text = await answered(headers={"Content-Type": kind})
+    assert status == 415
+    assert "application/json" in text
+
+
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1:1", "[::1]:8900", "Model.Lan:80"])
+async def test_names_it_is_known_by_are_answered(host):
+    headers = JSON | {"Host": host, "Origin": f"http://{host}"}
+    assert await answered(allowed=["model.lan"], headers=headers) == (200, "ok")
+
+
+async def test_a_server_at_every_address_takes_addresses_and_no_names():
+    assert (await answered(host="0.0.0.0", headers=JSON | {"Host": "10.1.2.3:8900"}))[0] == 200
+    assert (await answered(host="0.0.0.0", headers=JSON | {"Host": "evil.example"}))[0] == 421
+    assert (await answered(host="127.0.0.1", headers=JSON | {"Host": "10.1.2.3:8900"}))[0] == 421
