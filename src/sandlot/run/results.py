@@ -166,8 +166,8 @@ class Run:
 
     @property
     def finished(self) -> bool:
-        """True if repeating its command would not continue it: nothing is missing. A stopped run is continued."""
-        return self.verdict == "complete" if self.planned is None else len(self) >= self.planned
+        """True if repeating its command would not continue it: nothing is missing, and it was not stopped."""
+        return self.verdict == "complete"
 
     def compare(self, other: "Run", *, despite_setting: bool = False) -> Comparison:
         """Compare with a second run, task by task: score differences with intervals.

@@ -333,6 +333,23 @@ async def test_a_run_whose_environment_is_still_broken_stops_again_and_goes_on_a
         assert (run.verdict, len(run), len(run.sittings)) == ("stopped", 8, sitting)
 
 
+async def test_a_run_that_was_stopped_by_its_last_rollout_goes_on_as_well(tmp_path):
+    disk_is_full = True
+
+    def check(evidence):
+        if disk_is_full:
+            raise OSError("no space left on device")
+        return True
+
+    settings = config(tmp_path / "disk", model="scripted:noop", at_once=1)
+    env = echo("disk", num_tasks=8, check=check)
+    first = await run_config(settings, env=env, runs=tmp_path)
+    assert (first.verdict, len(first), first.finished) == ("stopped", 8, False)
+    disk_is_full = False
+    again = await run_config(settings, env=env, runs=tmp_path)
+    assert (again.path, again.verdict, again.summary().scored) == (first.path, "complete", 8)
+
+
 async def test_three_failures_in_three_hundred_that_end_first_stop_nothing(tmp_path):
     bad = {"t-5", "t-105", "t-205"}
     met = anyio.Event()
