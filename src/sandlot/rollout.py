@@ -65,7 +65,7 @@ async def _opened(parts: Parts, task: Task, trace: Trace, blobs: Blobs) -> Async
 
 async def _act(parts: Parts, task: Task, session: WorldSession, trace: Trace) -> End:
     """Play until there is an end; the agent's own time running out is one."""
-    seed = derive_seed("sampling", trace.run, task.id, trace.rollout)
+    seed = derive_seed("sampling", parts.draws or trace.run, task.id, trace.rollout)
     with time_limit(session.limits.time_s), boundary(HarnessError, f"harness `{parts.harness.name}`"):
         async with parts.policies.policy(task, seed, trace.rollout) as policy:
             return await parts.harness.play(session, policy, trace)

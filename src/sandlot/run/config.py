@@ -75,7 +75,7 @@ def read_config(path: Path) -> RunConfig:
         return msgspec.convert(held.get("config", value), RunConfig)
     except OSError as error:
         raise ConfigError(f"config `{path}` cannot be read: {error.strerror or error}") from error
-    except (ValueError, msgspec.ValidationError) as error:
+    except (ValueError, RecursionError, msgspec.ValidationError) as error:
         raise ConfigError(
             f"config `{path}` is not a run: {error}; `sandlot run ENV --model MODEL --dry-run` prints one"
         ) from error

@@ -10,6 +10,7 @@ import inspect
 import resource
 import time
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ParamSpec
 
@@ -115,10 +116,10 @@ async def run_config(
             while wanted is not None and collection.stopped is None:
                 await collect(
                     wanted,
-                    parts,
+                    parts if config.seed is None else replace(parts, draws=f"seed-{config.seed}"),
                     store,
                     collection=collection,
-                    run=manifest.run if config.seed is None else f"seed-{config.seed}",
+                    run=manifest.run,
                     at_once=config.at_once,
                     attempts=config.attempts,
                     breaker=breaker,
@@ -165,9 +166,11 @@ async def run_async(  # noqa: PLR0913 - the everyday fields of a run, all by key
     """Run an environment inside an event loop; takes what `run` takes."""
     environment = load(env) if env is not None else None
     if config is not None:
-        beside = {"model": model, "rollouts": rollouts, "group": group, "tasks": tasks, "split": split, "image": image}
-        beside |= {"user": user, "judge": judge, "rubric": rubric, "agent": agent, "seed": seed, "other_setting": other_setting}
-        given = [name for name, value in beside.items() if value]
+        beside = {"model": model, "rollouts": rollouts, "group": group, "tasks": tuple(tasks), "split": split, "image": image}
+        beside |= {"sandbox": sandbox, "at_once": at_once, "user": user, "judge": judge, "rubric": rubric, "agent": agent}
+        beside |= {"seed": seed, "other_setting": other_setting}
+        defaults = inspect.signature(run_async).parameters
+        given = [name for name, value in beside.items() if value != defaults[name].default]
         if given:
             raise ConfigError(f"`config` is a whole run, and `{given[0]}` is given beside it; change it in the config instead")
         whole = config if isinstance(config, RunConfig) else read_config(Path(config))

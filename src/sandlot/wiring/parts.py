@@ -120,12 +120,14 @@ class Parts:
     harness: Harness
     users: Users | None = None
     """Who plays the environment's persona; None for the author's own replies, or none."""
+    draws: str | None = None
+    """What models and users draw by, instead of the run's name: runs with the same one draw the same."""
 
     def user(self, task: Task, run: str, rollout: int) -> OpenUser | None:
         """Opens the user of one rollout, which is told nothing of the key."""
         if self.users is None:
             return None
-        seed = derive_seed("user", run, task.id, rollout)
+        seed = derive_seed("user", self.draws or run, task.id, rollout)
         return functools.partial(self.users.user, task=task.public(), seed=seed, rollout=rollout)
 
     @property

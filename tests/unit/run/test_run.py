@@ -414,6 +414,7 @@ def test_errors_inside_a_running_loop_are_the_same(add, tmp_path):
 def test_the_same_seed_draws_the_same_in_another_run(add, tmp_path):
     def said(folder: str, **fields) -> list[str]:
         run = sandlot.run(add, "scripted:mixed:0.5", runs=tmp_path / folder, tasks=("add-1",), group=16, **fields)
+        assert {trace.run for trace in run} == {run.path.name}
         return [trace.reward for trace in sorted(run, key=lambda trace: trace.rollout)]
 
     assert said("a", seed=7) == said("a", seed=7) == said("b", seed=7)
@@ -432,10 +433,12 @@ def test_a_run_can_be_repeated_from_its_config(add, tmp_path):
     again = sandlot.run(config=first.path / "manifest.json", runs=tmp_path)
     assert again.manifest.config == first.manifest.config
     assert sandlot.run(config=first.manifest.config, runs=tmp_path).manifest.config == first.manifest.config
-    with pytest.raises(ConfigError, match="`group` is given beside"):
-        sandlot.run(config=first.manifest.config, group=3)
+    for name, value in {"group": 3, "seed": 0, "at_once": 5, "sandbox": "docker"}.items():
+        with pytest.raises(ConfigError, match=f"`{name}` is given beside"):
+            sandlot.run(config=first.manifest.config, runs=tmp_path, **{name: value})
     with pytest.raises(ConfigError, match="give an environment and a model"):
         sandlot.run(add)
-    (tmp_path / "odd.json").write_text('{"env": 3}')
-    with pytest.raises(ConfigError, match=r"odd\.json` is not a run"):
-        sandlot.run(config=tmp_path / "odd.json")
+    for odd in ('{"env": 3}', "[" * 100_000):
+        (tmp_path / "odd.json").write_text(odd)
+        with pytest.raises(ConfigError, match=r"odd\.json` is not a run"):
+            sandlot.run(config=tmp_path / "odd.json")
