@@ -9,6 +9,7 @@ import ast
 import functools
 import os
 from collections.abc import Collection, Iterable, Iterator
+from fnmatch import fnmatch
 from importlib.machinery import EXTENSION_SUFFIXES
 from importlib.metadata import distributions
 from pathlib import Path
@@ -17,8 +18,8 @@ ENDINGS = (".py", *EXTENSION_SUFFIXES)
 LEFT_OUT = {"audit.toml", "README.md", "README.rst", "README.txt", "README", "docs", "tests", "runs"}
 """Names at the top of an environment's folder that do not change what it is."""
 IMPORTERS = {"import_module", "__import__"}
-OPENERS = {"Path", "joinpath", "with_name", "open", "tasks_from", "glob", "iterdir", "listdir", "scandir", "read_table"}
-"""Calls whose text may name a folder to be read."""
+OPENERS = {"Path", "join", "joinpath", "with_name", "open", "tasks_from", "glob", "iterdir", "listdir", "scandir", "read_table"}
+"""Calls whose text may name a folder, or a file without an ending."""
 
 
 def imported_files(entries: Collection[Path], folder: Path) -> set[Path]:
@@ -46,16 +47,29 @@ def named_files(modules: Iterable[Path], root: Path) -> set[Path]:
     found: set[Path] = set()
     for module in modules:
         tree = _tree(module) if module.suffix == ".py" else None
-        for text, may_be_folder in _texts(tree) if tree else ():
+        for text, is_path in _texts(tree) if tree else ():
             for base in {module.parent, root}:
-                path = _below(base, text)
-                if path is None or path.relative_to(base).parts[0] in LEFT_OUT:
-                    continue
-                if path.is_file() and path.suffix:
-                    found.add(path)
-                elif may_be_folder and path.is_dir():
-                    found.update(files_below(path))
+                found.update(_named(base, text, is_path=is_path))
+            if text.startswith("."):  # `Path(__file__).with_suffix(".json")`
+                found.update(_named(module.parent, f"{module.stem}{text}", is_path=False))
     return found
+
+
+def _named(base: Path, text: str, *, is_path: bool) -> Iterator[Path]:
+    """The files of a folder that a text names: one, all of a folder below it, or those directly in it that fit a pattern."""
+    if "*" in text and is_path:
+        if "/" not in text:
+            beside = (path for path in base.iterdir() if fnmatch(path.name, text) and not path.name.startswith("."))
+            yield from (path for path in beside if path.is_file() and path.name not in LEFT_OUT)
+            return
+        text = text.partition("*")[0].rpartition("/")[0]
+    path = _below(base, text)
+    if path is None or path.relative_to(base).parts[0] in LEFT_OUT:
+        return
+    if path.is_file() and (path.suffix or is_path):
+        yield path
+    elif (is_path or text.endswith("/")) and path.is_dir():
+        yield from files_below(path)
 
 
 def files_of_folder(folder: Path) -> set[Path]:
@@ -126,9 +140,11 @@ def _module(root: Path, words: list[str], above: set[Path]) -> Iterator[Path]:
         yield root / "__init__.py"
     place = root
     for word in words:
+        if not word.isidentifier():
+            return
         place = place / word
         yield from (file for ending in ENDINGS if (file := place.with_name(f"{word}{ending}")).is_file())
-        if not word.isidentifier() or not place.is_dir():
+        if not place.is_dir():
             return
         if (place / "__init__.py").is_file():
             yield from [place / "__init__.py"] if place in above else files_below(place)
@@ -148,16 +164,21 @@ def _tree(path: Path) -> ast.Module | None:
 
 
 def _texts(tree: ast.Module) -> Iterator[tuple[str, bool]]:
-    """Each text of a module, and whether it stands where a folder may be named."""
+    """Each text of a module, and whether it stands where a path is expected."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield node.value, False
         paths = node.args if isinstance(node, ast.Call) and _called(node) in OPENERS else []
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
             paths = [node.right]
-        for path in paths:
-            if isinstance(path, ast.Constant) and isinstance(path.value, str):
-                yield path.value.partition("*")[0].rpartition("/")[0] if "*" in path.value else path.value, True
+        yield from ((path.value, True) for path in paths if isinstance(path, ast.Constant) and isinstance(path.value, str))
+        rest = node.values[1:] if isinstance(node, ast.JoinedStr) else []
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+            rest = [node.right]
+        # `HERE + "/words.txt"`, `f"{HERE}/words.txt"`
+        yield from (
+            (text.value.lstrip("/"), False) for text in rest if isinstance(text, ast.Constant) and isinstance(text.value, str)
+        )
 
 
 def _called(node: ast.Call) -> str:
@@ -165,8 +186,12 @@ def _called(node: ast.Call) -> str:
 
 
 def _below(base: Path, text: str) -> Path | None:
-    """The path a text names below a folder; None if it names none, the folder itself, or something outside."""
-    if not text or len(text) > 200 or "\n" in text or "\0" in text or text.startswith(("/", "~", ".")):
+    """The path of what a text names below a folder; None if nothing is there, or it is the folder itself or outside."""
+    if not text or len(text) > 200 or "\n" in text or "\0" in text or text.startswith(("/", "~")):
         return None
     path = Path(os.path.normpath(base / text))
+    try:
+        path.stat()
+    except (OSError, ValueError):  # a sentence may be no name at all: too long, or not to be encoded
+        return None
     return path if base in path.parents else None

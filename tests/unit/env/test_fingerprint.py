@@ -91,6 +91,36 @@ def test_a_file_is_covered_with_what_it_imports_and_with_nothing_else(tmp_path, 
     assert fingerprint(path) == before
 
 
+@pytest.mark.parametrize(
+    ("read", "covered"),
+    [
+        ('os.path.join(os.path.dirname(__file__), "data", "words.txt")', ["data/words.txt"]),
+        ('os.path.dirname(__file__) + "/words.txt"', ["words.txt"]),
+        ('f"{HERE}/words.txt"', ["words.txt"]),
+        ('f"{HERE}/data/{1}.txt"', ["data/words.txt"]),
+        ('HERE / "./words.txt"', ["words.txt"]),
+        ('HERE / "plain"', ["plain"]),
+        ('HERE / ".words"', [".words"]),
+        ('HERE.glob("*.txt")', ["words.txt"]),
+        ('HERE.glob("data/*.txt")', ["data/words.txt"]),
+        ('Path(__file__).with_suffix(".json")', ["add.json"]),
+        ('"/plain"', []),
+        ('"plain"', []),
+        ('Path("/words.txt")', []),
+        (repr("Answer with the number alone, " * 6), []),
+        (repr("只回复数字" * 30), []),
+        (repr("no \ud800 name"), []),
+        ("lambda: __import__('a/b')", []),
+    ],
+)
+def test_data_beside_one_file_counts_however_its_path_is_written(tmp_path, read, covered):
+    code = FUNCTION.format(top=f"import os\nfrom pathlib import Path\nHERE = Path(__file__).parent\nDATA = {read}", late="pass")
+    data = dict.fromkeys(["data/words.txt", "words.txt", "plain", ".words", "add.json", "other.json"], "1")
+    put(tmp_path, {"add.py": code, **data})
+    assert set(covered) <= set(names(tmp_path / "add.py")) <= {"add.py", "words.txt", *covered}
+    assert covered or names(tmp_path / "add.py") == ["add.py"]
+
+
 def test_a_module_under_a_computed_name_counts_if_loading_imports_it(tmp_path):
     top = "import importlib\nfor name in ('one', 'two'): importlib.import_module('.plug' + name, __package__)"
     put(tmp_path, {"add.py": FUNCTION.format(top=top, late="pass"), "plugone.py": "", "plugtwo.py": ""})
