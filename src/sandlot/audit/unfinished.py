@@ -2,7 +2,7 @@
 
 Each probe is one file, put whole or not at all by the auditor, never by a worker. It is sealed (HMAC-SHA256) with a key that lies
 outside the folder of runs, and the seal covers what the result depends on: the subject's place and fingerprint, the options, and
-the code of the probes. A file whose seal is wrong is ignored and its probe runs again. So results that came with a repository, or
+the code of Sandlot. A file whose seal is wrong is ignored and its probe runs again. So results that came with a repository, or
 that belong to another version of the environment, are not believed. The seal does not stop code that runs with the user's own
 rights and reads the key.
 """
@@ -47,7 +47,7 @@ class UnfinishedAudit:
     def __init__(self, folder: Path, bound_to: Any) -> None:
         self._folder = folder / UNFINISHED
         self._key = None if self._folder.is_symlink() else _machine_key()  # a link may lead anywhere: nothing is kept there
-        self._bound_to = hashlib.sha256(msgspec.json.encode([_probe_code(), bound_to], order="sorted")).digest()
+        self._bound_to = hashlib.sha256(msgspec.json.encode([_own_code(), bound_to], order="sorted")).digest()
 
     def recall(self, probe: Probe) -> tuple[ProbeReport, list[Finding]] | None:
         """What an earlier sitting of the same audit found; None if there is nothing, or nothing that can be believed."""
@@ -117,10 +117,10 @@ def _make_key(file: Path) -> None:
 
 
 @cache
-def _probe_code() -> str:
-    """A digest of the auditor's own code: another version of a probe may find something else."""
-    root = Path(str(resources.files("sandlot.audit")))
+def _own_code() -> str:
+    """A digest of Sandlot's own code: another version of a probe, of the grader or of the sandbox may find something else."""
+    root = Path(str(resources.files("sandlot")))
     whole = hashlib.sha256()
-    for path in sorted(root.rglob("*.py")):
+    for path in sorted(path for ending in ("*.py", "*.c", "*.h") for path in root.rglob(ending)):
         whole.update(str(path.relative_to(root)).encode() + b"\0" + hashlib.sha256(path.read_bytes()).digest())
     return whole.hexdigest()

@@ -59,10 +59,20 @@ def test_what_another_version_or_other_options_found_is_not_believed(tmp_path, b
     assert UnfinishedAudit(tmp_path, bound).recall(probe()) is None
 
 
-def test_what_another_version_of_the_probes_found_is_not_believed(tmp_path, monkeypatch):
+@pytest.mark.parametrize("changed", ["audit/case.py", "grade/checks.py", "rollout.py"])
+def test_what_another_version_of_sandlot_found_is_not_believed(tmp_path, monkeypatch, changed):
+    package = tmp_path / "package"
+    for name in ("audit/case.py", "grade/checks.py", "rollout.py"):
+        (package / name).parent.mkdir(parents=True, exist_ok=True)
+        (package / name).write_text("before")
+    monkeypatch.setattr(unfinished.resources, "files", lambda name: package.joinpath(*name.split(".")[1:]))
+    unfinished._own_code.cache_clear()
     UnfinishedAudit(tmp_path, BOUND).keep(probe(), report(), [])
-    monkeypatch.setattr(unfinished, "_probe_code", lambda: "another")
+    assert UnfinishedAudit(tmp_path, BOUND).recall(probe()) is not None
+    (package / changed).write_text("after")
+    unfinished._own_code.cache_clear()
     assert UnfinishedAudit(tmp_path, BOUND).recall(probe()) is None
+    unfinished._own_code.cache_clear()
 
 
 def test_what_a_stranger_wrote_is_not_believed(tmp_path, monkeypatch):
