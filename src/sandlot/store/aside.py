@@ -11,13 +11,11 @@ from pathlib import Path
 
 from sandlot.store.columns import rows_of
 from sandlot.store.disk import DISK, Disk, make_folder, sync_folder
-from sandlot.store.entry import Entry
-from sandlot.store.layout import layout_of, segment_file
+from sandlot.store.entry import Entry, decode_trace
+from sandlot.store.layout import aside_folder, layout_of, segment_file
 from sandlot.store.segments import Segment, seal, write_segment
-from sandlot.trace import TraceRow
+from sandlot.trace import Trace, TraceRow
 from sandlot.types import digest
-
-FOLDER = "set_aside"
 
 
 def set_aside(run: Path, wanted: Callable[[TraceRow], bool], disk: Disk = DISK) -> int:
@@ -33,8 +31,14 @@ def set_aside(run: Path, wanted: Callable[[TraceRow], bool], disk: Disk = DISK) 
 
 def rows_set_aside(run: Path) -> Iterator[TraceRow]:
     """The rows of everything that was set aside."""
-    for path in sorted((run / FOLDER).glob("*.parquet")):
+    for path in sorted(aside_folder(run).glob("*.parquet")):
         yield from rows_of(Segment(path).table())
+
+
+def traces_set_aside(run: Path) -> Iterator[Trace]:
+    """The traces of everything that was set aside."""
+    for path in sorted(aside_folder(run).glob("*.parquet")):
+        yield from (decode_trace(data, str(path)) for data in Segment(path).traces())
 
 
 def _set_aside_of(run: Path, number: int, path: Path, wanted: Callable[[TraceRow], bool], disk: Disk) -> int:
@@ -44,8 +48,8 @@ def _set_aside_of(run: Path, number: int, path: Path, wanted: Callable[[TraceRow
         return 0
     entries = [Entry(row, trace) for row, trace in zip(rows, segment.traces(), strict=True)]
     out = [entry for entry in entries if wanted(entry.row)]
-    make_folder(run / FOLDER, disk)
-    write_segment(out, run / FOLDER / f"{number:06d}-{_digest_of(out)}.parquet", disk)
+    make_folder(aside_folder(run), disk)
+    write_segment(out, aside_folder(run) / f"{number:06d}-{_digest_of(out)}.parquet", disk)
     left = [entry for entry in entries if not wanted(entry.row)]
     if left:
         write_segment(left, path, disk)

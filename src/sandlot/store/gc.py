@@ -8,10 +8,12 @@ half there.
 import shutil
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 from sandlot.clock import SYSTEM_CLOCK, Clock
 from sandlot.errors import ConfigError
+from sandlot.store.aside import traces_set_aside
 from sandlot.store.blobs import key_of
 from sandlot.store.disk import DISK, DRAFT, Disk
 from sandlot.store.layout import blob_folder, drafts_of, layout_of, manifest_file, packs_of
@@ -73,7 +75,8 @@ def collect_run(run: Path, *, dry_run: bool, also_live: Collection[str] = (), di
     """The same inside one run, whose lock the caller holds. `also_live`: digests that others than traces refer to."""
     found = [Removable(draft, draft.stat().st_size, "half-written") for draft in drafts_of(run)]
     found += [Removable(log, log.stat().st_size, "sealed already") for log in layout_of(run).shadowed.values()]
-    live = {digest for trace in RunReader(run).traces() for digest in references(trace)}.union(also_live)
+    traces = chain(RunReader(run).traces(), traces_set_aside(run))
+    live = {digest for trace in traces for digest in references(trace)}.union(also_live)
     large = [path for path in (blob_folder(run) / "large").glob("??/*") if not path.name.endswith(DRAFT)]
     found += [Removable(path, path.stat().st_size, "a blob nobody refers to") for path in large if path.name not in live]
     if not dry_run:

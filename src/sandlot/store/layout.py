@@ -42,6 +42,11 @@ def segment_file(run: Path, number: int) -> Path:
     return run / "segments" / f"{number:06d}.parquet"
 
 
+def aside_folder(run: Path) -> Path:
+    """Rollouts that were taken again; only a run that has some has it."""
+    return run / "set_aside"
+
+
 def blob_folder(run: Path) -> Path:
     """Bytes by their hash."""
     return run / "blobs"
@@ -109,5 +114,5 @@ def layout_of(run: Path) -> Layout:
 
 def drafts_of(run: Path) -> list[Path]:
     """Half-written files that a crash left behind."""
-    places = [run, *folders(run), *(blob_folder(run) / "large").glob("??")]
+    places = [run, *folders(run), aside_folder(run), *(blob_folder(run) / "large").glob("??")]
     return [path for folder in places for path in folder.glob(f"*{DRAFT}")]

@@ -41,6 +41,16 @@ async def test_a_dry_run_says_what_would_go_and_changes_nothing(tmp_path):
     assert files_of(tmp_path) == before
 
 
+async def test_what_rollouts_set_aside_refer_to_stays_and_their_half_written_files_go(tmp_path):
+    live = await make_run(tmp_path / "r", b"live")
+    async with open_run(tmp_path / "r", retake=lambda _row: True):
+        pass
+    draft = tmp_path / "r/set_aside/000001-aa.parquet.tmp"
+    draft.write_bytes(b"half")
+    assert [item.path for item in collect(tmp_path, dry_run=False).removable] == [draft]
+    assert RunReader(tmp_path / "r").blobs.read(live) == b"live"
+
+
 async def test_what_nobody_refers_to_goes_and_the_rest_stays_readable(tmp_path):
     big = b"B" * (LARGE_BYTES + 1)
     live = await make_run(tmp_path / "small", b"live", b"dead", big)
