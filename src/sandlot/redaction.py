@@ -61,7 +61,9 @@ class _Word:
         data = word.encode()
         self.size = len(word)
         self._encoded = (data, data.hex().encode(), data.hex().upper().encode(), *_in_base64(data))
-        self._escaped = re.compile(b"".join(map(_any_escape, data)))
+        # Of a long row of backslashes only the first is tried: what tries each of them takes hours for a megabyte.
+        first, *rest = (_any_escape(byte) for byte in data)
+        self._escaped = re.compile(rb"(?:(?<!\\)|(?!\\))" + first + b"".join(rest))
 
     def hidden(self, body: bytes) -> bytes:
         for form in self._encoded:

@@ -66,6 +66,16 @@ def test_other_text_stays_as_it_is(text):
     assert SECRETS.hidden(text) == text
 
 
+@pytest.mark.parametrize("piece", ["\\", "%25", "&#0", "&#x0", "s\\", "\\x", "0"])
+def test_long_rows_of_escapes_are_read_once(piece):
+    body = b"% &#" + piece.encode() * 200_000
+    assert SECRETS.hidden_in_reply(body) == body
+
+
+def test_a_secret_after_a_row_of_backslashes_is_hidden():
+    assert SECRETS.hidden("\\" * 9 + escaped(KEY) + " % " + "\\" * 9 + KEY) == REDACTED + " % " + "\\" * 9 + REDACTED
+
+
 def test_short_words_are_hidden_in_errors_only():
     secrets = Secrets(["hunter2", "EMPTY"])
     assert secrets.hidden("hunter2 EMPTY") == f"{REDACTED} EMPTY"
