@@ -138,13 +138,13 @@ class Notable:
     imperfect: int = 0
     """Rollouts that lost points or met a tool error."""
     lowest: TraceRow | None = None
-    """The lowest score; among equals the one with the most tool errors."""
+    """The lowest score; among equals the one with the most tool errors, then the first by task and number."""
 
     @classmethod
     def of(cls, rows: Iterable[TraceRow]) -> Self:
         """Look at each once."""
         found = cls()
-        best = (math.inf, 0)
+        best = (math.inf, 0, "", 0)
         for row in rows:
             if row.outcome == "failed":
                 alike = DIGITS.sub("", row.message or "")
@@ -153,8 +153,9 @@ class Notable:
             if row.score is None:
                 continue
             found.imperfect += row.passed is False or row.tool_errors > 0
-            if (row.score, -row.tool_errors) < best:
-                best, found.lowest = (row.score, -row.tool_errors), row
+            rank = (row.score, -row.tool_errors, row.task, row.rollout)  # not by the order in which they happened to end
+            if rank < best:
+                best, found.lowest = rank, row
         return found
 
 
