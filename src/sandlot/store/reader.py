@@ -207,7 +207,8 @@ def _gather(path: Path, known: dict[int, Segment]) -> dict[int, _Part]:
             if attempt == _ATTEMPTS - 1:
                 raise
             continue
-        segments = {number: known.get(number) or Segment(segment) for number, segment in layout.segments.items()}
+        kept = {number: segment for number, segment in known.items() if segment.is_current}
+        segments = {number: kept.get(number) or Segment(segment) for number, segment in layout.segments.items()}
         parts: dict[int, _Part] = {**segments, **{number: log for number, log in logs.items() if log.num_rows}}
         return dict(sorted(parts.items()))
     raise AssertionError

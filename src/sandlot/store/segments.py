@@ -74,18 +74,33 @@ def _groups(entries: Sequence[Entry]) -> Iterator[Sequence[Entry]]:
     yield entries[start:]
 
 
+def _identity(path: Path) -> tuple[int, int, int]:
+    """The same as long as the same file lies there."""
+    state = path.stat()
+    return state.st_ino, state.st_size, state.st_mtime_ns
+
+
 class Segment:
     """A sealed log, opened for reading: only its footer is held, columns and traces are read when asked for."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         with boundary(StoreError, f"segment `{path}` cannot be read: restore it from a copy, or move it away to run it again"):
+            self._file = _identity(path)
             self._metadata = parquet().read_metadata(path)
         sizes = [self._metadata.row_group(group).num_rows for group in range(self._metadata.num_row_groups)]
         self._starts = [0, *accumulate(sizes)]
         self.num_rows: int = self._starts[-1]
         self._scalars = [name for name in self._metadata.schema.to_arrow_schema().names if name != TRACE]
         self._held: tuple[int, Table] | None = None
+
+    @property
+    def is_current(self) -> bool:
+        """False once another file lies under its name: some of its rollouts were set aside (`aside.py`)."""
+        try:
+            return _identity(self.path) == self._file
+        except FileNotFoundError:
+            return False
 
     def table(self, columns: Sequence[str] | None = None) -> Table:
         """All rows; by default every column but the traces."""
@@ -114,6 +129,8 @@ class Segment:
 
     def _read(self, groups: Sequence[int], columns: Sequence[str] | None, *, threads: bool) -> Table:
         wanted = self._scalars if columns is None else [name for name in columns if name == TRACE or name in self._scalars]
+        if not self.is_current:
+            raise StoreError(f"segment `{self.path}` has changed since the run was opened: the run was continued; open it again")
         # Opened anew each time: a run may have more segments than a process may have files.
         with (
             boundary(StoreError, f"segment `{self.path}` cannot be read"),
