@@ -43,7 +43,7 @@ def _cells(entry: CatalogEntry) -> tuple[str, ...]:
     if entry.problem:
         return "-", state, "-", "-", "-", "-", "-", _word(entry.run)
     return (
-        time.strftime("%Y-%m-%d %H:%M", time.localtime(entry.created)),
+        _date(entry.created),
         state,
         f"{entry.score:.3f}" if entry.score is not None else "-",
         f"{entry.pass_rate:.0%}" if entry.pass_rate is not None else "-",
@@ -52,6 +52,14 @@ def _cells(entry: CatalogEntry) -> tuple[str, ...]:
         _word(entry.model),
         _word(entry.run),
     )
+
+
+def _date(seconds: float) -> str:
+    """In local time; `-` for a number that is no time: a damaged manifest is no reason to list nothing."""
+    try:
+        return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds))
+    except (ValueError, OverflowError, OSError):
+        return "-"
 
 
 def _size(entry: CatalogEntry) -> str:

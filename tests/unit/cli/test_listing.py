@@ -14,3 +14,11 @@ def test_names_that_others_wrote_reach_the_terminal_as_plain_text(capsys, hostil
     assert all(char == "\n" or char.isprintable() for char in out)
     assert len(out.splitlines()) == 7
     assert hostile in out or not hostile.isprintable()
+
+
+@pytest.mark.parametrize("created", [1e300, float("inf"), float("nan"), -1e18])
+def test_a_date_that_is_none_does_not_hide_the_other_runs(capsys, created):
+    print_list(
+        [], [CatalogEntry(run="runs/odd", state="complete", created=created), CatalogEntry(run="runs/b", state="complete")]
+    )
+    assert "runs/b" in capsys.readouterr().out
