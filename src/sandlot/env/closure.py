@@ -155,7 +155,7 @@ def _tree_of(path: Path, _stamp: tuple[int, int]) -> ast.Module | None:
     try:
         return ast.parse(path.read_bytes())
     except (SyntaxError, ValueError, RecursionError):
-        return None  # whoever imports it is told; it imports nothing
+        return None  # importing it raises, so it imports nothing
 
 
 def _tree(path: Path) -> ast.Module | None:

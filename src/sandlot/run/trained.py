@@ -64,10 +64,8 @@ def trained_in(facts: Facts, environment: str, run: str, version: int) -> Traine
 def read_trained(folder: Path) -> TrainedIn | None:
     """What a model's folder says of its training; None if it says nothing, `ConfigError` if it cannot be read."""
     file = folder / ORIGIN
-    if not file.exists():
-        return None
     try:
-        return _decoded(file)
+        return _decoded(file) if file.exists() or file.is_symlink() else None
     except (OSError, ValueError, RecursionError) as error:
         raise ConfigError(
             f"`{file}` should say where the model was trained, and cannot be read: {printable(str(error))}; restore it from the "

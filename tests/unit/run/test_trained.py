@@ -88,6 +88,13 @@ def test_a_damaged_record_is_an_error_that_says_what_to_do(folder, text):
         found(folder, facts())
 
 
+def test_a_record_that_is_a_link_to_nothing_is_not_taken_for_none(folder):
+    (folder / "sandlot.json").unlink()
+    (folder / "sandlot.json").symlink_to("gone.json")
+    with pytest.raises(ConfigError, match=r"sandlot\.json` should say where the model was trained"):
+        found(folder, facts("b"))
+
+
 def test_what_a_strangers_record_says_is_shown_as_printable_text(folder):
     hostile = trained_in(facts("c", harness="\x1b[2Jloop\u202e" + "x" * 10_000), "chores", "demo", 1)
     (folder / "sandlot.json").write_bytes(hostile.encoded())
