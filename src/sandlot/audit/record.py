@@ -56,7 +56,7 @@ def place_of(what: str | Path) -> str:
     path = Path(what)
     if (path / MANIFEST).is_file():
         return str(path.resolve())
-    for file in (path, path / "environment.py", path.with_name(path.name + ".py")):
+    for file in (path, path / "environment.py", path.parent / f"{path.name}.py"):  # as in `load`: `.` has no name
         if file.is_file():
             return str(file.resolve().parent if file.name == MANIFEST else file.resolve())
     return f"installed:{what}"

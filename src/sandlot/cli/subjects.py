@@ -114,7 +114,7 @@ class NamedEnvironment:
     def declarations(self) -> Path | None:
         """Beside what was named; an installed environment has none."""
         path = Path(self.env)
-        for source in (path / "environment.py", path.with_name(path.name + ".py"), path):
+        for source in (path / "environment.py", path.parent / f"{path.name}.py", path):
             if source.exists() and (source.is_file() or source == path):
                 return declarations_of(source)
         return None
