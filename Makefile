@@ -5,19 +5,23 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+PIP := $(BIN)/pip install --quiet --disable-pip-version-check
 export PYTHONDONTWRITEBYTECODE = 1
 
-.PHONY: install demo gallery test test-system test-vllm test-trl test-trackers test-gym check format docs bench clean
+.PHONY: install demo gallery test test-system test-aarch64 test-vllm test-trl test-trackers test-gym check format docs lock wheels bench clean
 
 install: $(VENV)/installed
 
-$(VENV)/installed: pyproject.toml
+# Everything at the versions and hashes of requirements/dev.txt, torch at the version of requirements/torch.txt (why: see there).
+$(VENV)/installed: pyproject.toml requirements/dev.txt requirements/torch.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Sandlot needs Python 3.11 or newer; this is $$($(PYTHON) --version). Name another: make PYTHON=python3.12 install"; exit 1; }
 	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { echo "Python's venv module is missing. Install it: sudo apt-get install python3-venv"; exit 1; }
 	@$(PYTHON) -m venv $(VENV)
 	@echo "installing into $(VENV) ..."
-	@$(BIN)/pip install --quiet --disable-pip-version-check uv torch==2.13.0 && $(BIN)/uv pip install --quiet --python $(BIN)/python -e '.[dev]' \
-	  || $(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@$(PIP) --require-hashes -r requirements/uv.txt && $(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements/dev.txt \
+	  || $(PIP) --require-hashes -r requirements/dev.txt
+	@$(PIP) -r requirements/torch.txt
+	@$(PIP) --no-deps --no-build-isolation -e .
 	@touch $@
 
 demo: install
@@ -28,11 +32,18 @@ test: install
 	@command -v git >/dev/null || { echo "The terminal environment needs git. Install it: sudo apt-get install git"; exit 1; }
 	@$(BIN)/pytest -n 2 -m "not system"
 
-# Longer proofs on the real machine: crashes, foreign servers, many connections, a Docker engine (installed with apt-get if
+# Longer proofs on the real machine: crashes, foreign servers, many connections, the other processor, a Docker engine (installed
+# with apt-get if
 # there is none; the tests start their own in a temporary folder).
 test-system: install
 	@sh tests/install_docker.sh
+	@sh tests/install_cross.sh
 	@$(BIN)/pytest -m system --timeout 300
+
+# The sandbox on an emulated aarch64 machine with a kernel of its own: 1.2 GB the first time, and most of an hour. Others: TESTS="...".
+TESTS ?= tests/unit/sandbox tests/contract/test_sandbox_contract.py tests/contract/test_files_contract.py
+test-aarch64: install
+	@sh tests/foreign/aarch64.sh $(BIN) $(TESTS)
 
 # The token dialect against a real vLLM on the CPU, in a venv of its own outside this folder: 3.5 GB and minutes the first time.
 test-vllm: install
@@ -66,6 +77,16 @@ format: install
 # Reference pages are generated from the code.
 docs: install
 	@$(BIN)/python docs/generate.py
+
+# Renews requirements/*.txt from pyproject.toml, and the SBOM and licences that wheels carry.
+lock: install
+	@sh requirements/lock.sh $(BIN)
+
+# Wheels for x86-64 and aarch64 in dist/, one of them by a cross compiler (tests/install_cross.sh installs it).
+wheels: install
+	@for processor in x86_64 aarch64; do \
+	  SANDLOT_PROCESSOR=$$processor $(BIN)/pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist . || exit 1; done
+	@ls dist
 
 # make bench NAME=rollouts     prints one JSON object on its last line and rewrites its table in benchmarks/README.md
 bench: install

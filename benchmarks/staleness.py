@@ -77,7 +77,7 @@ def figures(progress: Progress) -> dict[str, Any]:
         "updates_per_minute": round(60 * len(steps) / seconds, 2),
         "tokens_per_s": round(sum(step.sampled for step in steps) / seconds, 1),
         "stalest": max(step.staleness for step in steps),
-        "kl": max(step.kl for step in steps),
+        "kl": max(step.kl or 0.0 for step in steps),
         "before": [round(value, 4) for value in (before.mean, before.low, before.high)],
         "after": [round(value, 4) for value in (after.mean, after.low, after.high)],
         "gain_per_minute": round(60 * (after.mean - before.mean) / seconds, 4),

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 import typer
+from python_names import prose, python_page
 
 from sandlot import errors, limits, ports, rubric, sandboxes, task, trace
 from sandlot.audit import audit, finding, waivers
@@ -32,6 +33,7 @@ HEADER = "<!-- Written by docs/generate.py from the code: change the code, then 
 def pages() -> dict[str, str]:
     """Every generated page by file name."""
     return {
+        "python.md": HEADER + python_page(_fields),
         "commands.md": HEADER + commands(),
         "config.md": HEADER + records("Configuration", [folder, limits, config, parts]),
         "records.md": HEADER + records("Records", [task, rubric, trace, item, labels, finding, audit, waivers]),
@@ -104,20 +106,20 @@ def records(title: str, modules: list[ModuleType]) -> str:
                 and value.__module__ == module.__name__
                 and not name.startswith("_")
             ):
-                lines += [f"## {name}", "", f"`{module.__name__}.{name}`: {inspect.cleandoc(value.__doc__ or '')}", ""]
+                lines += [f"## {name}", "", f"`{module.__name__}.{name}`: {prose(value)}", ""]
                 lines += ["| field | type | default | meaning |", "|---|---|---|---|"]
                 lines += [f"| `{field}` | {kind} | {default} | {meaning} |" for field, kind, default, meaning in _fields(value)]
                 lines.append("")
     return "\n".join(lines)
 
 
-def _fields(record: type[msgspec.Struct]) -> list[tuple[str, str, str, str]]:
+def _fields(record: type) -> list[tuple[str, str, str, str]]:
     """Name, type, default and doc of each field, from the source: that is where they are written, once."""
     docs: dict[str, tuple[str, str, str]] = {}
-    for owner in reversed([each for each in record.__mro__ if issubclass(each, msgspec.Struct) and each is not msgspec.Struct]):
+    for owner in reversed([each for each in record.__mro__ if each.__module__.partition(".")[0] == "sandlot"]):
         body = ast.parse(inspect.cleandoc("\n" + inspect.getsource(owner))).body[0].body
         for place, statement in enumerate(body):
-            if not isinstance(statement, ast.AnnAssign):
+            if not isinstance(statement, ast.AnnAssign) or statement.target.id.startswith("_"):
                 continue
             following = body[place + 1] if place + 1 < len(body) else None
             doc = following.value.value if isinstance(following, ast.Expr) and isinstance(following.value, ast.Constant) else ""
@@ -126,7 +128,8 @@ def _fields(record: type[msgspec.Struct]) -> list[tuple[str, str, str, str]]:
                 default = "empty"
             kind = ast.unparse(statement.annotation).replace("|", "or").strip("'\"")
             docs[statement.target.id] = (f"`{kind}`", default.replace("|", "or"), " ".join(str(doc).split()))
-    return [(name, *docs[name]) for name in record.__struct_fields__]
+    names = getattr(record, "__struct_fields__", docs)
+    return [(name, *docs[name]) for name in names]
 
 
 def protocols() -> str:
@@ -135,7 +138,7 @@ def protocols() -> str:
     own = {name: value for part in (sandboxes, ports) for name, value in vars(part).items() if _is_of(value, part.__name__)}
     for name, value in own.items():
         if getattr(value, "_is_protocol", False):
-            lines += [f"## {name}", "", inspect.cleandoc(value.__doc__ or ""), "", "```python"]
+            lines += [f"## {name}", "", prose(value), "", "```python"]
             for member, function in vars(value).items():
                 if isinstance(function, property):
                     lines.append(f"{member}: {_annotation(function)}  # {inspect.cleandoc(function.fget.__doc__ or '')}")

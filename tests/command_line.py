@@ -39,10 +39,10 @@ def environ(**more: str) -> dict[str, str]:
     return kept | {"PYTHONDONTWRITEBYTECODE": "1"} | more
 
 
-def started(*words: object, cwd: Path, **more: str) -> Outcome:
+def started(*words: object, cwd: Path, patience_s: float = 60, **more: str) -> Outcome:
     """Run it from nothing."""
     command = [sys.executable, "-m", "sandlot", *map(str, words)]
-    done = subprocess.run(command, cwd=cwd, input=b"", capture_output=True, timeout=60, check=False, env=environ(**more))
+    done = subprocess.run(command, cwd=cwd, input=b"", capture_output=True, timeout=patience_s, check=False, env=environ(**more))
     return Outcome(done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
@@ -91,7 +91,18 @@ def refused(outcome: Outcome) -> str:
 
 
 def fork_commands() -> None:
-    printing = ("running", "showing", "regrading", "nursing", "triaging", "reviewing", "judging", "main")
+    printing = (
+        "running",
+        "showing",
+        "showing_runs",
+        "listing",
+        "regrading",
+        "nursing",
+        "triaging",
+        "reviewing",
+        "judging",
+        "main",
+    )
     for module in (*(f"sandlot.cli.{name}" for name in printing), "sandlot.run.triage.triage", "pyarrow.parquet"):
         __import__(module)
     for line in sys.stdin:

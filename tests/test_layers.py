@@ -12,6 +12,7 @@ FLOORS = [
         ["nn"],
         ["types"],
         ["errors"],
+        ["redaction", "printable"],
         ["clock"],
         ["threads"],
         ["author"],

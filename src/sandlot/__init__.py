@@ -1,11 +1,40 @@
 """Sandlot: reinforcement-learning environments for language-model agents.
 
-Write an environment, trust it, run thousands of rollouts in it, train on them, and see why. These are the names an author needs;
-each is imported when it is first used, so that `import sandlot` costs nothing.
+Write an environment, trust it, run thousands of rollouts in it, train on them, and see why.
+
+Write an environment (docs/guides/write-an-environment.md):
+    environment, Ask, Score     one function: yield a question, then a score
+    Environment                 one file: decorators for tasks, setup, tools, checks and the golden solution
+    Task, Split                 one thing to be done; which tasks a model may learn from
+    World                       what setups and tools act in: files, commands, `state`
+    Evidence                    what checks see after the agent has ended
+    Agent                       what a golden solution acts with
+    ToolError                   raise it in a tool: the agent reads the message
+    Limits, Constraint          budgets and deadlines; rules about tool calls
+    Persona, McpServer          a user that a model plays; tools from an MCP server
+    load, tasks_from            an environment from a path or name; tasks from a file
+
+Run it and read what happened (docs/guides/run-and-look.md):
+    run, run_async              take rollouts with a model; returns a Run
+    Run, Trace, End             a stored run; one rollout; why the agent stopped
+    Scored, Failed, Cancelled   what became of a rollout; only Scored has a reward
+    SandlotError                the base of every error
+
+Train, with `pip install 'sandlot[torch]'` (docs/guides/train.md):
+    Recipe, train               everything a training run is; train it
+    sandlot.train               `from sandlot.train import Evaluation, Optimisation, PolicyGradient, Imitate, Sampling`
+
+For example:
+    run = sandlot.run("environments/arithmetic", "scripted:golden")
+    print(run.summary().score.value, run.trace("arithmetic-0").answer)
+
+Each name is imported when it is first used, so `import sandlot` is fast. The reference is docs/reference/python.md, and
+`help(sandlot.Environment)` shows the same text.
 """
 
 import sys
 from importlib import import_module
+from importlib.util import find_spec
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -71,12 +100,33 @@ _FRONT_DOOR = {
 __all__ = list(_FRONT_DOOR)  # pyright: ignore[reportUnsupportedDunderAll] - each name is imported on first use
 
 
+_NEEDS_TORCH = {"Recipe", "train"}
+
+
 def __getattr__(name: str) -> Any:
     if name not in _FRONT_DOOR:
-        raise AttributeError(f"module `sandlot` has no name `{name}`; it has: {', '.join(_FRONT_DOOR)}")
-    value = getattr(import_module(f"sandlot.{_FRONT_DOOR[name]}"), name)
+        from difflib import get_close_matches  # noqa: PLC0415 - only for the error
+
+        near = get_close_matches(name, _FRONT_DOOR, n=1)
+        meant = f"did you mean `{near[0]}`?" if near else f"it has: {', '.join(_FRONT_DOOR)}"
+        raise AttributeError(f"module `sandlot` has no name `{name}`; {meant}")
+    try:
+        value = getattr(import_module(f"sandlot.{_FRONT_DOOR[name]}"), name)
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        raise ImportError(f"`sandlot.{name}` needs torch: `pip install 'sandlot[torch]'`", name="torch") from error
     globals()[name] = value
     return value
+
+
+def __dir__() -> list[str]:
+    """The front door; what needs torch only where torch is installed, since `help(sandlot)` opens every name."""
+    try:
+        without = set[str]() if find_spec("torch") else _NEEDS_TORCH
+    except ModuleNotFoundError:
+        without = _NEEDS_TORCH
+    return sorted(_FRONT_DOOR.keys() - without)
 
 
 class _FrontDoor(ModuleType):

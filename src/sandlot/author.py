@@ -8,11 +8,19 @@ run with too many of those stops and names the function.
 import asyncio
 import functools
 import inspect
-from collections.abc import Callable
-from types import FunctionType
+import linecache
+import sysconfig
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import FunctionType, TracebackType
 from typing import Any
 
 from sandlot.threads import off_loop
+
+PRIVATE = "sandlot_env_"
+"""Names of the packages that authors' files are loaded into begin so."""
+MAX_FRAMES = 12
+"""Frames kept of one error: the innermost."""
 
 
 def name_of(function: Callable[..., Any]) -> str:
@@ -31,6 +39,35 @@ def is_async(function: Callable[..., Any]) -> bool:
 
 def _unwrapped(function: Callable[..., Any]) -> Callable[..., Any]:
     return inspect.unwrap(function) if hasattr(function, "__wrapped__") else function
+
+
+def frames_of(error: BaseException) -> tuple[str, ...]:
+    """The author's own frames of an error, outermost first: `/path/tools.py:12 in buy: price = prices[good]`."""
+    found: tuple[str, ...] = ()
+    seen: set[int] = set()
+    step: BaseException | None = error
+    while step is not None and id(step) not in seen:  # the innermost error that passed through the author's code decides
+        seen.add(id(step))
+        found = getattr(step, "author_frames", ()) or tuple(_own_frames(step.__traceback__))[-MAX_FRAMES:] or found
+        step = getattr(step, "original", None) or step.__cause__ or step.__context__
+    return found
+
+
+def _own_frames(trace: TracebackType | None) -> Iterator[str]:
+    while trace is not None:
+        code, line = trace.tb_frame.f_code, trace.tb_lineno or 0  # a frame can be between lines, and then has none
+        if trace.tb_frame.f_globals.get("__name__", "").startswith(PRIVATE) or not code.co_filename.startswith(_foreign()):
+            text = linecache.getline(code.co_filename, line).strip()[:160]
+            yield f"{code.co_filename}:{line} in {code.co_name}" + (f": {text}" if text else "")
+        trace = trace.tb_next
+
+
+@functools.cache
+def _foreign() -> tuple[str, ...]:
+    """Where code lies that no author wrote: Sandlot, Python and installed packages."""
+    paths = sysconfig.get_paths()
+    folders = {str(Path(__file__).parent), *(paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib"))}
+    return ("<", *sorted(f"{folder}/" for folder in folders))
 
 
 async def call(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:

@@ -43,32 +43,47 @@ def time_limit(seconds: float) -> Generator[anyio.CancelScope]:
 
 
 class _Budget:
-    """A scope whose deadline can be put off while somebody waits through no fault of what runs in it."""
+    """A scope whose deadline can be moved while something waits that is not the fault of what runs in it, or be held back."""
 
     def __init__(self, scope: anyio.CancelScope) -> None:
         self._scope = scope
+        self._deadline = scope.deadline
         self._num_excused = 0
-        self._remaining_s = 0.0
+        self._num_held = 0
+        self._excused_since = 0.0
 
     def pause(self) -> None:
         """The first to wait stops the clock."""
         if self._num_excused == 0:
-            self._remaining_s = self._scope.deadline - anyio.current_time()
-            self._scope.deadline = float("inf")
+            self._excused_since = anyio.current_time()
         self._num_excused += 1
+        self._apply()
 
     def go_on(self) -> None:
         """The last to have waited starts it again."""
         self._num_excused -= 1
         if self._num_excused == 0:
-            self._scope.deadline = anyio.current_time() + self._remaining_s
+            self._deadline += anyio.current_time() - self._excused_since
+        self._apply()
 
     def extend(self, seconds: float) -> None:
         """Give time back."""
-        if self._num_excused:
-            self._remaining_s += seconds
-        else:
-            self._scope.deadline += seconds
+        self._deadline += seconds
+        self._apply()
+
+    def hold(self) -> None:
+        """The clock goes on, but the scope is not cancelled."""
+        self._num_held += 1
+        self._apply()
+
+    def let_go(self) -> None:
+        """A deadline that has passed meanwhile cancels the scope now."""
+        self._num_held -= 1
+        self._apply()
+
+    def _apply(self) -> None:
+        waits = self._num_excused or self._num_held
+        self._scope.deadline = float("inf") if waits else self._deadline
 
 
 _budgets: ContextVar[tuple[_Budget, ...]] = ContextVar("budgets", default=())
@@ -95,6 +110,23 @@ def excused() -> Generator[None]:
     finally:
         for budget in budgets:
             budget.go_on()
+
+
+@contextmanager
+def held() -> Generator[None]:
+    """Time spent inside counts, but no limit around it interrupts it; one that has passed meanwhile ends what follows.
+
+    For a request to a model: whether its time was the agent's is known only when it has been answered or has failed. Callers
+    bound it with a deadline of their own.
+    """
+    budgets = _budgets.get()
+    for budget in budgets:
+        budget.hold()
+    try:
+        yield
+    finally:
+        for budget in budgets:
+            budget.let_go()
 
 
 def excuse(seconds: float) -> None:

@@ -25,9 +25,23 @@ from sandlot.types import Side
 
 
 class SandlotError(Exception):
-    """What happened, the value, what to do. `kind` is one word for tables: crash, timeout, rate_limit, ..."""
+    """The base of every error Sandlot raises; the message says what happened, the value and what to do.
+
+    `kind` is one word for tables: `crash`, `timeout`, `rate_limit`, ... All kinds of errors stand in the reference of errors.
+
+    ```python
+    import sandlot
+
+    try:
+        sandlot.load("no-such-environment")
+    except sandlot.SandlotError as error:
+        assert "no environment `no-such-environment`" in str(error)
+    ```
+    """
 
     side: ClassVar[Side | None] = None
+    original: BaseException | None = None
+    """The plain error it was made from. `__cause__` is lost where a task group's wrapping is taken off."""
 
     def __init__(self, message: str, *, kind: str = "crash") -> None:
         super().__init__(message)
@@ -47,7 +61,25 @@ class AuthorError(SandlotError):
 
 
 class ToolError(SandlotError):
-    """What the agent asked for cannot be done; it reads why and may try again."""
+    """Raise it in a tool when the agent's request cannot be done: the agent reads the message and may try again.
+
+    Any other exception in a tool is a failure of the environment, and the rollout has no reward.
+
+    ```python
+    from sandlot import Environment, ToolError, World
+
+    env = Environment("shop", state=lambda: {"stock": 1})
+
+
+    @env.tool
+    def buy(world: World, count: int) -> str:
+        "Buy some units."
+        if count > world.state["stock"]:
+            raise ToolError(f"only {world.state['stock']} in stock")
+        world.state["stock"] -= count
+        return "bought"
+    ```
+    """
 
 
 class SandboxError(SandlotError):
@@ -114,7 +146,9 @@ def boundary(kind: type[SandlotError], what: str) -> Generator[None]:
         if isinstance(cause, SandlotError):
             raise cause from error
         word = "timeout" if isinstance(cause, TimeoutError) else "crash"
-        raise kind(f"{what}: {type(cause).__name__}: {cause}", kind=word) from cause
+        named = kind(f"{what}: {type(cause).__name__}: {cause}", kind=word)
+        named.original = cause
+        raise named from cause
 
 
 def unwrapped(error: BaseException) -> BaseException:

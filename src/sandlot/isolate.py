@@ -28,7 +28,7 @@ from typing import Any, NoReturn
 import anyio
 from anyio.lowlevel import RunVar
 
-from sandlot.author import is_async, name_of
+from sandlot.author import frames_of, is_async, name_of
 from sandlot.clock import excused
 
 MEMORY_BYTES = 2 * 2**30
@@ -270,8 +270,12 @@ def _answer(work: Callable[[], Any]) -> bytes:
 
 def _packed_error(error: Exception) -> bytes:
     error.add_note("In the isolated process:\n" + "".join(traceback.format_exception(error)))
+    frames = frames_of(error)  # a traceback does not travel
     with suppress(Exception):
+        setattr(error, "author_frames", frames)  # noqa: B010 - any error, whatever its class
         data = packed((False, error))
         if type(pickle.loads(data)[1]) is type(error):  # noqa: S301 - our own bytes: some errors only break when rebuilt
             return data
-    return packed((False, RuntimeError(f"{type(error).__name__}: {error}")))
+    instead = RuntimeError(f"{type(error).__name__}: {error}")
+    setattr(instead, "author_frames", frames)  # noqa: B010 - as above
+    return packed((False, instead))

@@ -14,28 +14,43 @@ from sandlot.types import Json
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Budgets and deadlines of one rollout; a task may override any of them."""
+    """Budgets and deadlines of one rollout; a task may override any of them.
+
+    Reaching `turns`, `tokens` or `time_s` ends the rollout, and what the agent left is graded. Passing any of the other deadlines
+    is a failure of the environment or the grader: the rollout then has no reward.
+
+    ```python
+    from sandlot import Environment, Limits, Task
+
+    env = Environment("short", limits=Limits(turns=4, time_s=60))
+    assert env.limits.but({"turns": 2}).turns == 2  # what `Task(..., limits={"turns": 2})` does
+    ```
+    """
 
     turns: int = 16
     """Turns the agent may take."""
     tokens: int | None = None
-    """Tokens the agent may sample in all; None for no limit of its own."""
+    """Tokens the agent may sample in one rollout; None for no limit."""
     time_s: float = 600.0
-    """Agent time: model and tools together, less queueing and retries."""
+    """Seconds for model and tools together. Waiting in a queue and retries do not count."""
     tool_s: float = 60.0
-    """One tool call. Overrunning it is told to the agent."""
+    """Seconds for one tool call. A call that takes longer returns an error to the agent."""
     tool_output_chars: int = 16_000
-    """What the agent sees of one result; the middle is cut with a marker, the whole is kept as an artifact."""
+    """Characters of one tool result that the agent sees. A longer result loses its middle; the whole is stored."""
+    rollout_output_bytes: int = 64 * 2**20
+    """Bytes of all tool results of a rollout together. What is beyond is cut, and the agent sees a notice."""
     provision_s: float = 60.0
-    """Opening the sandbox and the tools."""
+    """Seconds for opening the sandbox and the tools."""
     setup_s: float = 60.0
-    """The author's setup."""
+    """Seconds for the environment's setup."""
     grade_s: float = 120.0
-    """All checks together, judges included."""
+    """Seconds for all checks together, judge calls included."""
     teardown_s: float = 30.0
-    """Closing everything again."""
+    """Seconds for closing the world."""
     evidence_bytes: int = 64 * 2**20
-    """What is stored of the files the agent left, in all."""
+    """Bytes of the agent's files that are stored for grading."""
+    evidence_files: int = 20_000
+    """Paths recorded of what the agent left, beside those that setup left. Those nearest to the root come first."""
 
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:
@@ -62,9 +77,21 @@ class OnBreach(StrEnum):
 
 
 class Constraint(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A declared rule over tool calls: a budget (`at_most` > 0) or a forbidden action (`at_most` = 0)."""
+    """A rule about tool calls: a budget (`at_most` > 0) or a forbidden call (`at_most` = 0).
+
+    Rules are checked on every call. A rule about `bash` sees only the text of the command, and a shell can write the same command
+    in many ways: use rules for budgets and honest mistakes, not as a security boundary.
+
+    ```python
+    from sandlot import Constraint, Environment
+
+    env = Environment("shop", constraints=[Constraint(id="one-refund", tool="refund", at_most=1, on_breach="end")])
+    assert env.constraints[0].describe() == "`refund` may be called at most 1 times"
+    ```
+    """
 
     id: str
+    """Names the rule in traces and scores."""
     tool: str
     """The tool the rule is about; `*` for any."""
     where: dict[str, str] = {}

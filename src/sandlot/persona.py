@@ -32,18 +32,29 @@ not write {mark}, even if the assistant asks you to."""
 
 
 class Persona(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Who the user is, what it knows, and when it is done."""
+    """The user of a conversation, as a model plays it (`sandlot run ENV --user MODEL`).
+
+    Return one from the function marked with `@env.persona`. The model that plays the user sees the persona and the conversation,
+    never the task's `key`, the tools or their results. The agent sees only what the user says.
+
+    ```python
+    from sandlot import Persona
+
+    ada = Persona(who="You are Ada. You want your money back.", facts={"order number": "A-17"}, done="the refund is confirmed")
+    assert "A-17" in ada.instructions("[DONE]")
+    ```
+    """
 
     who: str
-    """Who the user is and what it wants, addressed to it: `You are Ada, and you want your money back.`"""
+    """Who the user is and what it wants, in the second person: `You are Ada. You want your money back.`"""
     facts: dict[str, str] = {}
-    """What it knows and tells only when asked: a name, such as `order number`, and the words it says."""
+    """What the user tells only when asked: a name, such as `order number`, and the words to say."""
     done: str = "what you asked for has been done, or has been refused for good"
-    """When it ends the conversation: the rest of a sentence that begins `You are done when`."""
+    """When the user ends the conversation: completes the sentence `You are done when ...`."""
     solved: tuple[str, ...] = ()
-    """Last words of an agent after which it must be done; for measuring how it is played, never shown to it otherwise."""
+    """Examples of an agent's last message after which the user must end. Used by `sandlot simulator` only."""
     unsolved: tuple[str, ...] = ()
-    """Last words of an agent after which it must go on; for the same."""
+    """Examples of an agent's last message after which the user must go on. Used by `sandlot simulator` only."""
 
     def __post_init__(self) -> None:
         for name in ("who", "done"):

@@ -22,19 +22,52 @@ from sandlot.types import End, Json
 
 
 class World(Protocol):
-    """What a rollout acts in while it lives, as setup, tools and solutions see it."""
+    """What a rollout acts in: the first argument of setups and tools.
+
+    With an image, files and commands are those of the rollout's sandbox. Without one, files live in memory and `exec` is refused.
+    Commands and files are awaited, so a tool that uses them is `async`.
+
+    ```python
+    from sandlot import Environment, Task, World
+
+    env = Environment("notes", state=lambda: {"reads": 0})
+
+
+    @env.setup
+    async def put_note(world: World, task: Task) -> None:
+        await world.write("/notes/today.txt", task.data["note"])
+
+
+    @env.tool
+    async def read_note(world: World, name: str) -> str:
+        "Read one note."
+        world.state["reads"] += 1
+        return (await world.read(f"/notes/{name}.txt")).decode()
+    ```
+    """
 
     state: Any
-    """Fresh for every rollout; what it holds at the end is part of the evidence."""
+    """Made anew for every rollout by the environment's `state`; checks see its last value."""
     task: Task
     """The task, without its key."""
     rng: Random
     """Seeded by environment and task: every rollout of a task draws the same numbers."""
 
     async def exec(
-        self, command: str, *, stdin: str = "", cwd: str | None = None, env: Mapping[str, str] | None = None
+        self,
+        command: str,
+        *,
+        stdin: str = "",
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+        output_bytes: int | None = None,
+        check: bool | None = None,
     ) -> Completed:
-        """Run a shell command in the sandbox."""
+        """Run a shell command in the sandbox and wait for it. Output beyond `output_bytes` (None: 8 MiB) is dropped and counted.
+
+        With `check`, an exit code other than 0 raises, with the end of what the command printed. Setups check unless you write
+        `check=False`; tools and checks do not unless you write `check=True`.
+        """
         ...
 
     async def spawn(self, command: Command) -> Process:
@@ -53,15 +86,15 @@ class World(Protocol):
         ...
 
     def listen(self, port: int) -> AbstractAsyncContextManager[AsyncIterator[Stream]]:
-        """Stand behind a port of the sandbox's loopback: what programs inside connect to, the host answers."""
+        """Answer, on the host, what programs in the sandbox send to this port of their loopback address."""
         ...
 
     async def read(self, path: str) -> bytes:
-        """One file."""
+        """The bytes of one file."""
         ...
 
     async def write(self, path: str, data: bytes | str) -> None:
-        """Put one file, with the folders above it."""
+        """Write one file, and make the folders above it."""
         ...
 
     async def list(self, folder: str = "/") -> Sequence[str]:
@@ -323,6 +356,8 @@ class Sampled(msgspec.Struct, frozen=True, kw_only=True):
     """`stop` (a stop token or text) or `length`."""
     cached: int = 0
     """Tokens of the prompt that were found in the prefix tree."""
+    dtype: str | None = None
+    """The number type the model computed in, such as `float32`; None where the engine does not tell."""
 
 
 class TokenModel(Protocol):
@@ -383,37 +418,62 @@ class Renderer(Protocol):
 
 
 class Evidence(Protocol):
-    """What checks see, after the agent is dead. Asking for what is not there means the check is not met."""
+    """What checks see: the first argument of a check. It was stored when the agent had ended, so grading can be repeated.
+
+    Asking for a file that is not there ends the check as not met; it is no error.
+
+    ```python
+    from sandlot import Environment, Evidence, Task
+
+    env = Environment("report", image="host")
+
+
+    @env.check(points=2)
+    def total_is_right(evidence: Evidence, task: Task) -> tuple[bool, str]:
+        found = evidence.read_text("/out/total.txt").strip()
+        return found == task.key["total"], f"found {found!r}"
+    ```
+    """
 
     answer: str
+    """The agent's last message."""
     state: Any
+    """The last value of `world.state`, as the type that the environment's `state` makes."""
     trace: Trace
+    """The whole conversation."""
     record: EvidenceRecord
+    """The evidence as it is stored."""
 
     def read(self, path: str) -> bytes:
         """A file the agent left."""
         ...
 
     def read_text(self, path: str) -> str:
-        """The same as UTF-8 text."""
+        """A file the agent left, as UTF-8 text."""
         ...
 
     def list(self, folder: str = "/") -> Sequence[str]:
-        """Paths below a folder."""
+        """Paths of the files below a folder."""
         ...
 
     def exists(self, path: str) -> bool:
-        """True if the file is there, kept or not."""
+        """True if there is a regular file, kept or not. A folder or a link is not a file."""
+        ...
+
+    def kind(self, path: str) -> str | None:
+        """What is at a path: `file`, `folder`, `link`, `other`, or None for nothing. Below a link there is `link` too."""
         ...
 
     def diff(self) -> Mapping[str, tuple[FileRecord | None, FileRecord | None]]:
         """What changed since setup: path -> (before, after)."""
         ...
 
-    def grading_sandbox(self, *paths: str) -> AbstractAsyncContextManager[World]:
-        """A fresh sandbox of the pristine image with these of the agent's files in it (none named: all it left).
+    def grading_sandbox(self, *paths: str, replace: Sequence[str] = ()) -> AbstractAsyncContextManager[World]:
+        """A fresh sandbox of the image, without network, with these files of the agent in it and nothing else of the agent's.
 
-        For checks that must execute what the agent wrote: it runs in there, and the verdict is computed out here.
+        For checks that run what the agent wrote. The code runs in there; compute the verdict outside. A file that the image has,
+        or that its programs load by themselves (`/usr/bin/python3`, `/etc/ld.so.preload`, `sitecustomize.py`), is brought only if
+        `replace` names it; otherwise the check is not met. So it is if the code does not end in time or fills the memory.
         """
         ...
 

@@ -6,10 +6,12 @@ Features attach through the parts, never as branches here. `recorded` is the one
 from collections.abc import AsyncGenerator, Generator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 
+from sandlot.author import frames_of
 from sandlot.clock import SYSTEM_CLOCK, deadline, time_limit, timed
 from sandlot.env.grading import grade, load_evidence
 from sandlot.env.session import WorldSession, open_session, world_seed
 from sandlot.errors import GradeError, HarnessError, SandlotError, StoppedByHook, StoreError, boundary, unwrapped
+from sandlot.grade.gather import cuts_of
 from sandlot.ports import Blobs
 from sandlot.rubric import Score
 from sandlot.task import Task
@@ -27,6 +29,7 @@ async def run_rollout(parts: Parts, task: Task, *, run: str, rollout: int, blobs
             trace.end = await _act(parts, task, session, trace)
             with timed(trace.phases, "gather"):
                 trace.evidence = await session.gather(trace.answer)
+                trace.events += cuts_of(trace.evidence, trace.num_turns)
         with timed(trace.phases, "grade"):
             trace.outcome = Scored(await grade_trace(parts.grading, task, trace, blobs))
     return trace
@@ -85,6 +88,6 @@ def recorded(trace: Trace) -> Generator[None]:
         if isinstance(cause, StoppedByHook):
             trace.outcome = Cancelled(str(cause))
         elif isinstance(cause, SandlotError):
-            trace.outcome = Failed(cause.side or Side.HARNESS, cause.kind, str(cause))
+            trace.outcome = Failed(cause.side or Side.HARNESS, cause.kind, str(cause), frames_of(cause))
         else:
-            trace.outcome = Failed(Side.HARNESS, "crash", f"{type(cause).__name__}: {cause}")
+            trace.outcome = Failed(Side.HARNESS, "crash", f"{type(cause).__name__}: {cause}", frames_of(cause))

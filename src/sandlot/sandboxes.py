@@ -70,8 +70,23 @@ class Stream(Protocol):
         ...
 
 
+class Survey(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that is not the image's, by absolute path."""
+
+    sizes: Mapping[str, int]
+    """Regular files: size in bytes."""
+    kinds: Mapping[str, str] = {}
+    """Everything else: `folder`, `link` (not followed) or `other` (a pipe, a socket, a device)."""
+    left_out: int = 0
+    """Paths that are there and not named here: beyond what a sandbox lists, or too deep."""
+
+
 class Snapshot(Protocol):
     """Files frozen at one moment. What the agent does later does not show."""
+
+    async def survey(self) -> Survey:
+        """Everything that is not the image's, with its kind. Too many paths are no error: the rest is counted."""
+        ...
 
     async def list(self) -> Mapping[str, int]:
         """Every file that is not the image's, by absolute path: size in bytes. What an image brings can be read, not listed."""
@@ -140,10 +155,21 @@ class Backend(Protocol):
 
 
 class Completed(msgspec.Struct, frozen=True, kw_only=True):
-    """A command that has ended."""
+    """What `world.exec` returns: a command that has ended.
+
+    ```python
+    from sandlot.sandboxes import Completed
+
+    done = Completed(code=0, stdout="42", stderr="")
+    assert done.code == 0
+    ```
+    """
 
     code: int
+    """The exit code; 0 for success."""
     stdout: str
+    """What it printed."""
     stderr: str
+    """What it printed to stderr."""
     dropped: int = 0
-    """Bytes of output beyond the limit, thrown away."""
+    """Bytes of output above the limit that were not kept."""

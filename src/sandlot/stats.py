@@ -5,14 +5,13 @@ narrow the answer for that task, not for the next one. Nothing here pretends to 
 when every task came out alike, the interval is wide and its `note` says why. Every random draw is seeded.
 
 Shares (`wilson`, `clopper_pearson`), beliefs (`beta_mass`, `beta_quantile`), means (`clustered_mean`, `clustered_share`),
-comparisons (`sign_flip`, `mcnemar`), stopping (`Sprt`), and `pass_at_k`, `quantile`.
+comparisons (`sign_flip`, `mcnemar`), and `pass_at_k`, `quantile`.
 """
 
 import math
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from functools import lru_cache
 from random import Random
 
@@ -271,60 +270,3 @@ def mcnemar(only_first: int, only_second: int) -> float:
     if fewer < 0:
         raise ValueError(f"{only_first} and {only_second} are counts; give numbers from 0 up")
     return 1.0 if n == 0 else min(1.0, 2 * beta_cdf(0.5, n - fewer, fewer + 1))
-
-
-# -- stopping ----------------------------------------------------------------------------------------------------------
-
-
-class Standing(StrEnum):
-    """Where a sequential test stands."""
-
-    UNDECIDED = "undecided"
-    PASS = "pass"  # noqa: S105 - a verdict, not a secret
-    FAIL = "fail"
-
-
-@dataclass(frozen=True, slots=True)
-class Sprt:
-    """Wald's sequential test: is the failure share nearer `p0` (fine) or `p1` (not)? It may be looked at after every count.
-
-    A test that goes on after a pass keeps credit for two passes at most, so that a run which breaks late is still noticed
-    within a few failures. Simulated over 5,000 rollouts at exactly `p0`, that stops one run in twenty, as promised.
-    """
-
-    p0: float = 0.02
-    p1: float = 0.08
-    alpha: float = 0.05
-    beta: float = 0.05
-    failures: int = 0
-    clean: int = 0
-    weight: float = 0.0
-    """The logarithm of how much better `p1` explains the counts than `p0` does."""
-
-    def __post_init__(self) -> None:
-        if not (0 < self.p0 < self.p1 < 1 and 0 < self.alpha < 0.5 and 0 < self.beta < 0.5):
-            raise ValueError(f"{self}: give 0 < p0 < p1 < 1, and alpha and beta between 0 and 1/2")
-
-    @property
-    def fail_at(self) -> float:
-        """The weight from which the share counts as `p1`."""
-        return math.log((1 - self.beta) / self.alpha)
-
-    @property
-    def pass_at(self) -> float:
-        """The weight from which the share counts as `p0`."""
-        return math.log(self.beta / (1 - self.alpha))
-
-    @property
-    def standing(self) -> Standing:
-        """What the counts so far say."""
-        if self.weight >= self.fail_at:
-            return Standing.FAIL
-        return Standing.PASS if self.weight <= self.pass_at else Standing.UNDECIDED
-
-    def after(self, *, failed: bool) -> "Sprt":
-        """The test with one more count."""
-        if failed:
-            return replace(self, failures=self.failures + 1, weight=self.weight + math.log(self.p1 / self.p0))
-        lighter = self.weight + math.log((1 - self.p1) / (1 - self.p0))
-        return replace(self, clean=self.clean + 1, weight=max(lighter, 2 * self.pass_at))

@@ -156,6 +156,8 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     stop: str | None = None
     """Why sampling stopped: `stop`, `length`, `calls`, `refusal`."""
     model: str | None = None
+    dtype: str | None = None
+    """The number type the model computed in, such as `float32`; None where its engine does not tell."""
     start_s: float = 0.0
     """Seconds after the rollout began."""
     seconds: float = 0.0
@@ -175,23 +177,53 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Scored(msgspec.Struct, frozen=True, tag="scored", tag_field="is"):
-    """Graded. The only outcome with a reward."""
+    """Graded: the only outcome with a reward.
+
+    ```python
+    import sandlot
+
+    run = sandlot.run("environments/arithmetic", "scripted:golden", rollouts=1)
+    (trace,) = run
+    assert isinstance(trace.outcome, sandlot.Scored) and trace.outcome.score.passed
+    ```
+    """
 
     score: Score
+    """Points, possible points, `value` (the reward) and the result of every check."""
 
 
 class Failed(msgspec.Struct, frozen=True, tag="failed", tag_field="is"):
-    """Something broke, and whose side it was. There is no reward."""
+    """Something failed, so there is no reward: a failure is never a 0.
+
+    ```python
+    from sandlot import Failed
+
+    assert Failed(side="grader", kind="timeout", message="check `slow` took 120 s").side == "grader"
+    ```
+    """
 
     side: Side
+    """What failed: `environment`, `sandbox`, `model`, `grader` or `harness`."""
     kind: str
+    """One word: `crash`, `timeout`, `rate_limit`, ..."""
     message: str = ""
+    """What happened."""
+    frames: tuple[str, ...] = ()
+    """The author's own frames of the error, outermost first: `file:line in function: code`."""
 
 
 class Cancelled(msgspec.Struct, frozen=True, tag="cancelled", tag_field="is"):
-    """An operator stopped it. There is no reward."""
+    """The rollout was stopped, by a person or a hook, before it was graded. There is no reward.
+
+    ```python
+    from sandlot import Cancelled
+
+    assert Cancelled("interrupted").reason == "interrupted"
+    ```
+    """
 
     reason: str = ""
+    """Why it was stopped."""
 
 
 Outcome = Scored | Failed | Cancelled
@@ -202,7 +234,7 @@ class FileRecord(msgspec.Struct, frozen=True, kw_only=True):
 
     size: int
     blob: str | None
-    """The hash of its bytes; None if it was over the size cap and not kept."""
+    """The hash of its bytes; None if they were not kept: over the size cap, or not readable."""
 
 
 class EvidenceRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -214,6 +246,12 @@ class EvidenceRecord(msgspec.Struct, frozen=True, kw_only=True):
     """The world's final state as plain data."""
     files: dict[str, FileRecord] = {}
     """What the agent left, by path."""
+    kinds: dict[str, str] = {}
+    """What the agent left that is no regular file, by path: `folder`, `link` or `other`."""
+    left_out: int = 0
+    """Paths the agent left that are not recorded here, because there were more than `evidence_files`."""
+    lost: str = ""
+    """Why the files could not be gathered, if the agent ended its own sandbox; empty if they were."""
     initial: dict[str, FileRecord] = {}
     """What was there after setup, for the diff."""
     penalties: dict[str, float] = {}
@@ -230,20 +268,44 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Trace(msgspec.Struct, kw_only=True):
-    """One rollout, growing while it runs: append-only, its nodes frozen."""
+    """What happened in one rollout: messages with their tokens, timings, end and outcome.
+
+    Messages form a tree: `nodes` is append-only, and each node names its parent. `path()` is the conversation from the first
+    message to the newest.
+
+    ```python
+    import sandlot
+
+    run = sandlot.run("environments/arithmetic", "scripted:golden", rollouts=1)
+    for trace in run:
+        print(trace.task, trace.rollout, trace.end, trace.reward)
+        for node in trace.path():
+            print(node.message.role, node.message.text)
+    ```
+    """
 
     format: int = FORMAT
+    """Version of the stored format."""
     run: str
+    """Name of the run."""
     task: str
+    """Id of the task."""
     rollout: int
+    """Number of this attempt at the task, from 0."""
     seed: int
     """The world's seed: the same for every rollout of a task."""
     nodes: list[Node] = msgspec.field(default_factory=list[Node])
+    """Every message, in the order they were added."""
     events: list[Event] = msgspec.field(default_factory=list[Event])
+    """What happened beside the messages: a broken rule, a limit, a retry, a cut result."""
     end: End | None = None
+    """Why the agent stopped; None while it runs."""
     outcome: Outcome | None = None
+    """`Scored`, `Failed` or `Cancelled`; None while it runs."""
     evidence: EvidenceRecord | None = None
+    """What checks saw, as stored."""
     attempts: list[Attempt] = msgspec.field(default_factory=list[Attempt])
+    """Earlier tries at this rollout that infrastructure failures ended."""
     phases: dict[str, float] = msgspec.field(default_factory=dict[str, float])
     """Seconds by phase: open (sandbox, tools, setup), model, tools, gather, close, grade."""
     started: float = 0.0

@@ -13,14 +13,24 @@ Json = dict[str, Any]
 
 
 class End(StrEnum):
-    """Why the agent stopped. An end says nothing about the reward: that is the outcome's business."""
+    """Why the agent stopped. It says nothing about the reward: that is the outcome.
 
-    DONE = "done"  # the agent said so, or the environment reached its own last step
-    TURN_LIMIT = "turn_limit"  # the task's own budgets: what was left behind is graded like any other end
-    TOKEN_LIMIT = "token_limit"  # noqa: S105 - a limit, not a secret
-    TIME_LIMIT = "time_limit"
-    BREACH = "breach"  # a declared constraint was broken whose consequence is to end
-    REFUSED = "refused"
+    Limits and refusals are ordinary ends: what the agent left is graded. Only `cut` means that something failed.
+
+    ```python
+    from sandlot import End
+
+    assert End("turn_limit") is End.TURN_LIMIT
+    ```
+    """
+
+    DONE = "done"  # the agent or the environment ended it
+    TURN_LIMIT = "turn_limit"  # the agent used all its turns
+    TOKEN_LIMIT = "token_limit"  # noqa: S105 - the agent used all its tokens
+    TIME_LIMIT = "time_limit"  # the agent used all its time
+    MEMORY_LIMIT = "memory_limit"  # the agent filled the memory of its sandbox, and the kernel ended it
+    BREACH = "breach"  # the agent broke a constraint with `on_breach="end"`
+    REFUSED = "refused"  # the model refused to answer
     CUT = "cut"  # something failed: the outcome says what, and there is no reward
 
 
@@ -35,10 +45,17 @@ class Side(StrEnum):
 
 
 class Split(StrEnum):
-    """Which tasks may be learned from."""
+    """Which tasks a model may learn from. Training refuses held-out tasks; measurements use them.
 
-    TRAIN = "train"
-    HELDOUT = "heldout"
+    ```python
+    from sandlot import Split, Task
+
+    assert Task("exam-1", split=Split.HELDOUT).split == "heldout"
+    ```
+    """
+
+    TRAIN = "train"  # a model may learn from it
+    HELDOUT = "heldout"  # for measuring only
 
 
 class Role(StrEnum):
@@ -48,6 +65,14 @@ class Role(StrEnum):
     USER = "user"
     ASSISTANT = "assistant"
     TOOL = "tool"
+
+
+class Dtype(StrEnum):
+    """Number types that a model of ours computes in."""
+
+    FLOAT32 = "float32"
+    BFLOAT16 = "bfloat16"
+    FLOAT16 = "float16"
 
 
 def digest(data: bytes) -> str:

@@ -18,13 +18,14 @@ def stored() -> Evidence:
         answer="done",
         state={"n": [1]},
         files=files | {"/huge": FileRecord(size=10**9, blob=None)},
+        kinds={"/out": "folder", "/link": "link", "/pipe": "other"},
         initial={"/c": files["/c"], "/gone": FileRecord(size=1, blob="x")},
     )
     return StoredEvidence(record, Trace(run="r", task="t", rollout=0, seed=0), kept)
 
 
 EVIDENCES = [stored]
-"""Each gives evidence of `FILES`, of `/huge` that was not kept, and of a setup that had left `/c` and `/gone`."""
+"""Each gives evidence of `FILES`, of `/huge` that was not kept, a link, a pipe, and a setup that left `/c` and `/gone`."""
 
 
 @pytest.fixture(params=EVIDENCES)
@@ -52,6 +53,12 @@ def test_asking_for_text_that_is_not_there_is_not_in_evidence(evidence, path):
 def test_a_file_that_was_not_kept_still_exists(evidence):
     assert evidence.exists("/huge")
     assert not evidence.exists("/out")
+
+
+def test_what_is_at_a_path_has_a_kind_and_only_files_exist(evidence):
+    kinds = {path: evidence.kind(path) for path in ("/c", "/huge", "/out", "/out/deep", "/link", "/link/below", "/pipe", "/none")}
+    assert list(kinds.values()) == ["file", "file", "folder", "folder", "link", "link", "other", None]
+    assert [path for path in kinds if evidence.exists(path)] == ["/c", "/huge"]
 
 
 def test_the_diff_names_what_changed_since_setup(evidence):

@@ -236,6 +236,14 @@ async def test_a_snapshot_lists_what_was_left_and_reads_the_image_too(sandbox):
         await snapshot.read("/out/other")
 
 
+async def test_a_survey_names_what_was_left_by_kind_and_follows_no_link(sandbox):
+    await sh(sandbox, "mkdir /out; echo 1 > /out/file; ln -s /etc /out/link; ln -s nowhere /out/gone; mkfifo /out/pipe")
+    survey = await (await sandbox.freeze()).survey()
+    assert dict(survey.sizes) == {"/out/file": 2}
+    assert dict(survey.kinds) == {"/out": "folder", "/out/link": "link", "/out/gone": "link", "/out/pipe": "other"}
+    assert survey.left_out == 0
+
+
 async def test_the_difference_names_what_was_added_changed_and_deleted(sandbox):
     await sh(
         sandbox,

@@ -1,5 +1,6 @@
 """Every command as a person types it: a process of its own, stdout is the result, exit codes as documented."""
 
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -78,6 +79,17 @@ def test_without_json_the_summary_is_on_stdout_and_progress_on_stderr(tmp_path):
     assert "\x1b" not in ran.out + ran.err
 
 
+@pytest.mark.parametrize("form", [(), ("--json",)])
+def test_what_a_dry_run_prints_can_be_run(sandlot, tmp_path, form):
+    words = ("run", NOTES, "--model", "scripted:golden", "--task", "note-1", "--group", 2, "--seed", 5)
+    (tmp_path / "run.json").write_text(sandlot(*words, "--dry-run", *form, cwd=tmp_path).out)
+    ran = sandlot("run", "--config", "run.json", "--json", cwd=tmp_path)
+    assert (ran.code, ran.json["scored"]) == (0, 2)
+    assert ran.json["run"] == sandlot(*words, "--json", cwd=tmp_path).json["run"].removesuffix("2") + "1"
+    beside = sandlot("run", "--config", "run.json", "--group", 3, cwd=tmp_path)
+    assert (beside.code, "leave `--group` out" in beside.err) == (2, True)
+
+
 def test_json_keeps_stderr_quiet(sandlot, made):
     ran = sandlot("run", NOTES, "--model", "scripted:noop", "--json", "--runs", "quiet", cwd=made)
     assert [line for line in ran.err.splitlines() if "blocked" not in line] == []  # a busy machine may block the loop
@@ -132,7 +144,11 @@ def test_show_a_run_by_path_and_by_name(sandlot, made):
     assert (by_path.code, by_name.code) == (0, 0)
     assert by_path.out == by_name.out
     assert "complete" in by_path.out
-    traces = sandlot("show", "runs/golden", "--json", cwd=made).lines
+    assert re.search(r"^note-3 +\w+ +1\.000 +1 of 1 +1 +-$", by_path.out, re.MULTILINE)
+    summary = sandlot("show", "runs/golden", "--json", cwd=made).json
+    assert (summary["environment"], summary["model"], summary["verdict"]) == ("notes", "scripted:golden", "complete")
+    assert [(each["score"], each["passed"]) for each in summary["by_task"]] == [(1.0, 1)] * 8
+    traces = sandlot("show", "runs/golden", "--traces", cwd=made).lines
     assert Counter(trace["task"] for trace in traces) == {f"note-{n}": 1 for n in range(8)}
     assert {trace["outcome"]["is"] for trace in traces} == {"scored"}
 
@@ -146,8 +162,71 @@ def test_show_a_trace(sandlot, made):
     assert (trace["task"], trace["rollout"], trace["end"]) == ("note-3", 0, "done")
 
 
+def test_show_all_attempts_at_a_task(sandlot, made):
+    shown = sandlot("show", "runs/nothing/note-3", cwd=made)
+    assert shown.code == 0
+    assert "0 of 1 scored" not in shown.out
+    assert re.search(r"^0 +0\.000", shown.out, re.MULTILINE)
+    assert re.search(r"^note_is_right +0 +1 +0$", shown.out, re.MULTILINE)
+    rows = sandlot("show", "nothing/note-3", "--json", cwd=made).json["rollouts"]
+    assert [(row["task"], row["rollout"], row["score"]) for row in rows] == [("note-3", 0, 0.0)]
+    (trace,) = sandlot("show", "nothing/note-3", "--traces", cwd=made).lines
+    assert trace["task"] == "note-3"
+
+
+def test_a_task_that_a_run_does_not_have_is_answered_with_those_it_has(sandlot, made):
+    assert "has no task `note-99`; tasks: note-" in refused(sandlot("show", "runs/golden/note-99", cwd=made))
+
+
+def test_traces_of_an_environment_are_refused(sandlot, made):
+    assert "--traces is for a run" in refused(sandlot("show", NOTES, "--traces", cwd=made))
+
+
+def test_an_environment_shows_its_first_tasks_and_with_all_every_one(sandlot, made):
+    short = sandlot("show", ENVIRONMENTS / "helpdesk", cwd=made).out
+    assert "... and 220 more: sandlot show" in short
+    whole = sandlot("show", ENVIRONMENTS / "helpdesk", "--all", cwd=made).out
+    assert len(re.findall(r"^shift-\d+ ", whole, re.MULTILINE)) == 240
+
+
+def test_an_environment_shows_the_tools_of_its_mcp_server(sandlot, made):
+    (made / "served.py").write_text(SERVED)
+    (made / "server.py").write_text(SERVER)
+    shown = sandlot("show", "served.py", cwd=made)
+    assert "mcp tool  double(number)  Twice the number." in shown.out, shown
+    assert [tool["name"] for tool in sandlot("show", "served.py", "--json", cwd=made).json["mcp_tools"]] == ["double"]
+    (made / "served.py").write_text(SERVED.replace("server.py", "gone.py"))
+    broken = sandlot("show", "served.py", cwd=made)
+    assert broken.code == 0
+    assert "its tools cannot be listed" in broken.out
+
+
+SERVED = """
+import sys
+from sandlot import Environment, McpServer, Task
+env = Environment("served")
+env.mcp(McpServer(name="numbers", command=(sys.executable, "server.py")))
+@env.tasks
+def tasks(rng):
+    yield Task("one", prompt="Double 2.")
+@env.check(points=1)
+def right(evidence, task):
+    return "4" in evidence.answer
+"""
+
+SERVER = """
+from mcp.server import MCPServer
+app = MCPServer("numbers")
+@app.tool()
+def double(number: int) -> int:
+    "Twice the number."
+    return number * 2
+app.run("stdio")
+"""
+
+
 def test_a_reader_that_goes_away_is_no_error(sandlot, made):
-    command = f"{sys.executable} -m sandlot show runs/golden --json | head -c 20"
+    command = f"{sys.executable} -m sandlot show runs/golden --traces | head -c 20"
     done = subprocess.run(["/bin/sh", "-c", command], cwd=made, capture_output=True, check=False, env=environ())
     assert (done.returncode, len(done.stdout), done.stderr) == (0, 20, b"")
 
@@ -159,7 +238,18 @@ def test_list_what_there_is(sandlot, made):
         assert name in listed.out
     as_json = sandlot("list", ENVIRONMENTS, "--json", cwd=made).json
     assert {"arithmetic", "helpdesk", "ledger"} <= {found["name"] for found in as_json["environments"]}
-    assert "runs/golden" in as_json["runs"]
+    runs = {entry["run"]: entry for entry in as_json["runs"]}
+    golden = runs["runs/golden"]
+    assert (golden["environment"], golden["model"], golden["state"]) == ("notes", "scripted:golden", "complete")
+    assert (golden["score"], golden["pass_rate"], golden["rollouts"]) == (1.0, 1.0, 8)
+    assert re.search(r"^\d{4}-\d\d-\d\d \d\d:\d\d  complete +0\.000 +0% +8 +notes +scripted:noop", listed.out, re.MULTILINE)
+
+
+def test_a_run_that_cannot_be_read_does_not_hide_the_others(sandlot, made, tmp_path):
+    subprocess.run(["cp", "-r", made / "runs", tmp_path], check=True)
+    (tmp_path / "runs" / "golden" / "manifest.json").write_text("{")
+    listed = sandlot("list", cwd=tmp_path)
+    assert (listed.code, "unreadable" in listed.out, "runs/nothing" in listed.out) == (0, True, True)
 
 
 def test_compare_two_runs(sandlot, made):
@@ -200,7 +290,7 @@ def test_regrading_by_changed_checks_says_what_changed_and_exits_1(sandlot, made
 
 def test_a_trace_is_played_again(sandlot, made):
     again = sandlot("replay", "runs/golden/note-3/0", cwd=made)
-    assert (again.code, again.err) == (0, "the world answered as it did then\n")
+    assert (again.code, again.err) == (0, "the world gave the same answers as then\n")
     assert "end: done" in again.out
     assert "score: 4/4" in again.out
 
@@ -216,6 +306,7 @@ def test_another_model_goes_on_from_a_turn(sandlot, made):
 @pytest.mark.timeout(60)
 def test_a_new_environment_passes_its_own_test_and_runs(sandlot, tmp_path, form):
     made = sandlot("new", "my-first", "--form", form, cwd=tmp_path)
+    assert "# my-first\n" in (tmp_path / "environments" / "my-first" / "README.md").read_text()
     assert made.code == 0
     assert all((tmp_path / line).is_file() for line in made.out.splitlines())
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "environments/my-first"]
@@ -263,7 +354,7 @@ def test_garbage_is_shown_and_then_collected(sandlot, made):
     deleted = sandlot("gc", "--delete", cwd=made)
     assert deleted.code == 0
     assert not orphan.exists()
-    assert len(sandlot("show", "runs/golden", "--json", cwd=made).lines) == 8
+    assert len(sandlot("show", "runs/golden", "--traces", cwd=made).lines) == 8
 
 
 def test_the_doctor_looks(sandlot, tmp_path):
@@ -288,7 +379,15 @@ def test_the_doctor_looks(sandlot, tmp_path):
         (("run", NOTES, "-m", "scripted:mixed:7"), "between 0 and 1"),
         (("run", NOTES, "-m", "openai:"), "no name"),
         (("run", NOTES, "-m", "openai:x@ftp://there"), "ftp"),
-        (("run", NOTES, "-m", "openai:x@http://127.0.0.1:9/v1"), "nobody answers"),
+        (("run", NOTES, "-m", "openai:x@http://127.0.0.1:9/v1"), "no model server answers at http://127.0.0.1:9/v1"),
+        (("run", NOTES, "-m", "gpt-4o"), "is `openai:gpt-4o@URL`"),
+        (("run", NOTES, "-m", "openai:gpt-4o"), "export OPENAI_API_KEY="),
+        (("run", NOTES, "-m", "scripted:goldn"), "did you mean `scripted:golden`?"),
+        (("run", ".", "-m", "scripted:golden"), "`.` is a folder without an environment"),
+        (("run", ENVIRONMENTS, "-m", "scripted:golden"), "name one of those in it: "),
+        (("run", "folder/typo.py", "-m", "scripted:golden"), "typo.py:1: ImportError: cannot import name 'Enviroment'"),
+        (("run", "folder/typo.py", "-m", "scripted:golden"), "did you mean `Environment`?"),
+        (("run", "folder/file.py", "-m", "scripted:golden"), 'write `env = Environment("name")`'),
         (("run", NOTES, "-m", "replay:nowhere"), "`nowhere` is not a run"),
         (("run", ENVIRONMENTS / "arithmetix", "-m", "scripted:golden"), "did you mean"),
         (("run", "folder", "-m", "scripted:golden"), "folder without an environment"),
@@ -320,6 +419,8 @@ def test_the_doctor_looks(sandlot, tmp_path):
 def test_wrong_use_is_one_sentence(sandlot, tmp_path, words, complaint):
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "file").write_text("x")
+    (tmp_path / "folder" / "file.py").touch()
+    (tmp_path / "folder" / "typo.py").write_text("from sandlot import Enviroment")
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken" / "manifest.json").write_text("{not json")
     assert complaint in refused(sandlot(*words, cwd=tmp_path))

@@ -12,7 +12,7 @@ from command_line import ENVIRONMENTS, NOTES, Outcome, environ
 from fake_endpoint import Answer, FakeEndpoint, Request, calls, completion, says, status
 from sandlot import Run
 from sandlot.run.config import RunConfig, Selection
-from sandlot.run.run import run_async
+from sandlot.run.run import run_config
 from sandlot.trace import Failed, Scored
 from sandlot.wiring.parts import ModelConfig
 
@@ -22,7 +22,7 @@ ONE = Selection(tasks=("note-0",))
 
 async def run_notes(endpoint: FakeEndpoint, place: Path, select: Selection = ONE, **model) -> Run:
     config = ModelConfig(spec=f"openai:m@{endpoint.url}", patience_s=model.pop("patience_s", 2.0), **model)
-    return await run_async(RunConfig(env=str(NOTES), model=config, select=select, at_once=4), place=place)
+    return await run_config(RunConfig(env=str(NOTES), model=config, select=select, at_once=4), place=place)
 
 
 def note_writer(request: Request) -> Answer:
@@ -115,6 +115,17 @@ async def test_an_endpoint_that_never_answers_is_the_models_failure(tmp_path):
     assert (trace.outcome.side, trace.outcome.kind, trace.reward) == ("model", "timeout", None)
 
 
+async def test_an_endpoint_that_hangs_in_a_later_turn_is_the_models_failure_too(tmp_path):
+    def hangs_in_its_second_turn(request) -> Answer:
+        return Answer(hang=True) if request.body["messages"][-1]["role"] == "tool" else calls(("look", '{"path": "/"}'))
+
+    async with FakeEndpoint(then=hangs_in_its_second_turn, latency_s=0.5) as endpoint:
+        run = await run_notes(endpoint, tmp_path / "run")
+    trace = run.trace("note-0")
+    assert (trace.outcome.side, trace.outcome.kind, trace.end, trace.reward) == ("model", "timeout", "cut", None)
+    assert trace.num_turns == 1
+
+
 # -- the command -------------------------------------------------------------------------------------------------------
 
 
@@ -158,7 +169,7 @@ async def test_a_key_that_the_endpoint_throws_back_is_written_nowhere(tmp_path):
     async with FakeEndpoint([leaky], then=refusing) as endpoint:
         words = ("run", NOTES, "--model", f"openai:m@{endpoint.url}", "--at-once", 1)
         ran = await command(*words, cwd=tmp_path)
-        shown = await command("show", next((tmp_path / "runs").glob("notes*")), "--json", cwd=tmp_path)
+        shown = await command("show", next((tmp_path / "runs").glob("notes*")), "--traces", cwd=tmp_path)
     assert ran.code == 1
     assert told_secret(tmp_path, ran, shown) == []
 
@@ -191,7 +202,7 @@ async def test_a_judge_is_believed_only_when_it_can_be(tmp_path, judge, kind):
             judge=ModelConfig(spec=f"openai:judge@{endpoint.url}", patience_s=1.0),
             rubric="judged",
         )
-        run = await run_async(config, runs=tmp_path)
+        run = await run_config(config, runs=tmp_path)
     outcomes = [trace.outcome for trace in run]
     assert len(outcomes) == 2
     if kind is None:

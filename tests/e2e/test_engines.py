@@ -22,10 +22,11 @@ from sandlot.limits import Limits
 from sandlot.ports import Sampling
 from sandlot.run.config import RunConfig, Selection, plan_run
 from sandlot.run.manifest import fingerprints
-from sandlot.run.run import run_async
+from sandlot.run.run import run_config
+from sandlot.run.token_audit import audit_run
 from sandlot.task import Task
 from sandlot.trace import Node, Trace, said
-from sandlot.types import Role
+from sandlot.types import Dtype, Role
 from sandlot.wiring import engines
 from sandlot.wiring.engines import open_engine, open_engine_tokens
 from sandlot.wiring.models import open_judge, open_policies, require_used
@@ -53,11 +54,14 @@ def wait_until_gone(pid: int) -> None:
 
 
 async def test_a_run_with_a_model_of_ours_has_exact_tokens(folder, tmp_path):
-    model = ModelConfig(spec=f"hf:{folder}", sampling=Sampling(max_tokens=8))
+    model = ModelConfig(spec=f"hf:{folder}", sampling=Sampling(max_tokens=8), dtype=Dtype.BFLOAT16)
     config = RunConfig(env=str(ENVIRONMENTS / "arithmetic"), model=model, select=Selection(rollouts=3))
-    run = await run_async(config, runs=tmp_path / "runs")
+    run = await run_config(config, runs=tmp_path / "runs")
     traces = [run.trace(row.task, row.rollout) for row in run.rows]
     assert len(traces) == 3
+    assert {node.dtype for trace in traces for node in trace.turns()} == {"bfloat16"}  # as named, and not as stored
+    assert run.manifest.machine["processor"]
+    assert audit_run(run, model.spec).gate == "bf16"
     assert all(trace.trainable for trace in traces)
     assert all(node.context and node.tokens.versions == ((len(node.tokens), 0),) for trace in traces for node in trace.turns())
     assert engines._running == {}
@@ -182,6 +186,8 @@ def test_a_tokenizer_is_for_engines_of_others():
             require_used(ModelConfig(spec=spec, tokenizer="/x"))
     with pytest.raises(ConfigError, match="--kv-gib is for"):
         require_used(ModelConfig(spec="vllm:m@http://127.0.0.1:9", kv_gib=1.0))
+    with pytest.raises(ConfigError, match="--dtype is for"):
+        require_used(ModelConfig(spec="vllm:m@http://127.0.0.1:9", dtype=Dtype.FLOAT32))
     require_used(ModelConfig(spec="sglang:m@http://127.0.0.1:9", tokenizer="/x"))
     require_used(ModelConfig(spec="rookie", kv_gib=1.0))
 
@@ -190,6 +196,7 @@ def test_the_served_model_answers_drains_and_ends_well(folder, tmp_path):
     command = [sys.executable, "-m", "sandlot", "serve", "--model", f"hf:{folder}", "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=tmp_path, env=environ()) as server:
         line = server.stdout.readline().decode()
+        assert line.startswith(f"hf:{folder} in float32 at ")
         address = line.split(" at ")[1].strip()
 
         def post(path, **body):

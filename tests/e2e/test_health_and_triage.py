@@ -88,7 +88,7 @@ def test_triage_of_hostile_traces_is_one_cluster_and_safe_to_print(sandlot, made
 def test_judgements_are_kept_exported_and_counted(sandlot, made):
     kept = sandlot("triage", "runs/mixed", "--label", "note-0/1=model_wrong", "--label", "note-1/2=ok", "--by", "ann", cwd=made)
     assert kept.code == 0, kept
-    assert "note-0/1 is `model_wrong`, says ann" in kept.err
+    assert "note-0/1 labelled `model_wrong` by ann" in kept.err
     lines = sandlot("triage", "runs/mixed", "--export", "labels", cwd=made).lines
     assert [(line["task"], line["rollout"], line["label"], line["by"], line["taxonomy"]) for line in lines] == [
         ("note-0", 1, "model_wrong", "ann", 1),

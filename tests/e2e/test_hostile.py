@@ -19,7 +19,7 @@ from sandlot.env import taskset
 from sandlot.env.fingerprint import environment_fingerprint
 from sandlot.errors import ConfigError
 from sandlot.run.config import RunConfig, Selection
-from sandlot.run.run import run_async
+from sandlot.run.run import run_config
 from sandlot.trace import Failed, Scored
 from sandlot.wiring.parts import ModelConfig
 
@@ -71,7 +71,7 @@ async def test_a_hostile_call_is_answered_stored_and_graded(sandlot, tmp_path, n
     async with FakeEndpoint(then=agent, keep=True) as endpoint:
         model = ModelConfig(spec=f"openai:m@{endpoint.url}", patience_s=1.0)
         config = RunConfig(env=str(NOTES), model=model, select=Selection(tasks=("note-0",)))
-        run = await run_async(config, place=tmp_path / "run")
+        run = await run_config(config, place=tmp_path / "run")
     trace = run.trace("note-0")
     assert isinstance(trace.outcome, Scored), trace.outcome
     assert trace.end == "done"
@@ -131,7 +131,7 @@ TOOL = 'return f"{len(text)} characters"'
 async def test_author_code_that_misbehaves_is_blamed_and_never_rewarded(tmp_path, old, new, side):
     path = changed(tmp_path, old, new)
     config = RunConfig(env=str(path), model=ModelConfig(spec="scripted:golden"), select=Selection(tasks=("note-0",)))
-    run = await run_async(config, runs=tmp_path)
+    run = await run_config(config, runs=tmp_path)
     (trace,) = run
     assert isinstance(trace.outcome, Failed), trace.outcome
     assert (trace.outcome.side, trace.reward) == (side, None)
@@ -265,7 +265,7 @@ def test_a_damaged_run_is_told_in_a_sentence_and_never_read_wrongly(sandlot, tmp
     subprocess.run(["cp", "-r", whole, tmp_path / "run"], check=True)
     (harmed, *_) = [path for path in sorted((tmp_path / "run").glob(what)) if path.is_file()]
     harm(harmed)
-    for words in (("show", "run"), ("show", "run", "--json"), ("regrade", "run", "--json")):
+    for words in (("show", "run"), ("show", "run", "--json"), ("show", "run", "--traces"), ("regrade", "run", "--json")):
         said = sandlot(*words, cwd=tmp_path)
         assert "Traceback" not in said.err, said.err
         assert said.code in {0, 1, 2}
@@ -283,7 +283,7 @@ def test_a_blocking_async_tool_is_named_in_the_summary(sandlot, tmp_path):
     changed(tmp_path, TOOL, f"import time; time.sleep(1.2); {TOOL}")
     ran = sandlot("run", "changed.py", "--model", "scripted:golden", "--task", "note-0", "--run", "run", cwd=tmp_path)
     assert ran.code == 0
-    assert re.search(r"`changed\.write_note .* kept every other rollout waiting", ran.out), ran.out
+    assert re.search(r"`changed\.write_note .* blocked all other rollouts", ran.out), ran.out
     assert "write_note" in Run(tmp_path / "run").sittings[-1].blocked_by[0]
 
 
@@ -297,7 +297,7 @@ async def test_five_hundred_rollouts_at_once_leave_nothing_behind(tmp_path):
             select=Selection(rollouts=500),
             at_once=500,
         )
-        run = await run_async(config, place=tmp_path / "run")
+        run = await run_config(config, place=tmp_path / "run")
         assert endpoint.most_at_once > 250
     assert (run.verdict, run.summary().scored) == ("complete", 500)
     gc.collect()  # an unclosed connection warns here, and a warning is an error

@@ -12,8 +12,9 @@ import msgspec
 import pytest
 import torch
 
-from command_line import environ, refused, started
+from command_line import ENVIRONMENTS, environ, refused, started
 from sandlot import Ask, Environment, Limits, Score, environment
+from sandlot.cli.training import Finished, step_line
 from sandlot.env.module import load_module
 from sandlot.env.taskset import tasks_of
 from sandlot.errors import ConfigError
@@ -23,14 +24,19 @@ from sandlot.nn.lora import load_adapter
 from sandlot.ports import Sampling
 from sandlot.run.results import Run
 from sandlot.run.token_audit import audit_run
+from sandlot.run.trained import read_trained
+from sandlot.trace import Scored
 from sandlot.train.algorithms import Imitate, PolicyGradient
 from sandlot.train.groups import task_order
+from sandlot.train.loop import Watcher
+from sandlot.train.outcome import Outcome
 from sandlot.train.progress import Progress, read_lines
 from sandlot.train.recipe import Evaluation
+from sandlot.train.tracking import figures_of
 from sandlot.train.train import train, train_async
 from sandlot.train.trainer import Optimisation
 from sandlot.train.variants import polite, spaced
-from sandlot.types import Split
+from sandlot.types import Role, Split
 from tiny_models import write_tiny
 
 pytestmark = pytest.mark.timeout(120)
@@ -156,6 +162,25 @@ def test_the_report_is_one_file_and_the_summary_has_its_numbers(whole):
     assert found["skills"]["short"]["before"]["mean"] == found["heldout_before"]["mean"]
 
 
+def test_a_trained_model_knows_its_setting_and_is_measured_elsewhere_only_if_that_is_named(whole, tmp_path):
+    weights = whole.path / "checkpoints" / "000004" / "model"
+    trained = read_trained(weights)
+    assert trained is not None
+    assert trained.setting_fingerprint == Run(whole.path).manifest.fingerprints.setting
+    assert (trained.environment, trained.version, trained.setting["limits"]["tokens"]) == ("letters", 4, 400)
+    assert msgspec.json.decode((weights / "config.json").read_bytes())["sandlot_setting"] == trained.setting_fingerprint
+    model = ("--model", f"hf:{weights}", "--max-tokens", 4, "-n", 1, "--json")
+    assert started("run", WORLD, *model, cwd=tmp_path).code == 0, "where it was trained it is measured"
+    other = tmp_path / "other.py"
+    other.write_text(WORLD.read_text().replace("tokens=400", "tokens=300"))
+    said = refused(started("run", other, *model, cwd=tmp_path))
+    assert "environment `letters`: its files or its image have changed since; limits: tokens `300` instead of `400`" in said
+    done = started("run", other, *model, "--other-setting", "--run", "named", cwd=tmp_path)
+    assert done.code == 0, done.err
+    assert len(Run(tmp_path / "named").manifest.other_setting) == 2
+    assert "not the one the model was trained in: environment" in started("show", "named", cwd=tmp_path).out
+
+
 def test_a_training_run_is_shown_as_what_it_came_to_or_how_far_it_got(whole, tmp_path):
     shown = started("show", whole.path, cwd=tmp_path).out
     assert "complete" in shown
@@ -166,6 +191,17 @@ def test_a_training_run_is_shown_as_what_it_came_to_or_how_far_it_got(whole, tmp
     (going / "summary.json").unlink()
     shown = started("show", going, cwd=tmp_path).out
     assert "training or interrupted, 4 of 4 steps; best: version" in shown
+
+
+def test_a_training_is_listed_with_its_steps_and_its_last_held_out_score(whole, tmp_path):
+    (entry,) = [
+        each
+        for each in started("list", "--runs", whole.path.parent, "--json", cwd=tmp_path).json["runs"]
+        if each["run"] == str(whole.path)
+    ]
+    shown = started("show", whole.path, "--json", cwd=tmp_path).json
+    assert (entry["kind"], entry["state"], entry["steps"], entry["planned_steps"]) == ("training", "complete", 4, 4)
+    assert entry["score"] == shown["score"] == shown["outcome"]["heldout_after"]["mean"]
 
 
 def test_a_dry_run_shows_the_recipe_and_makes_nothing(folder, tmp_path):
@@ -249,6 +285,55 @@ def test_an_environment_that_answers_is_varied_too_and_one_that_asks_for_itself_
         train(recipe.but(env=asks), run=tmp_path / "asks")
 
 
+def test_nothing_to_learn_from_is_warned_of_then_stops_the_run_and_the_same_command_goes_on(folder, tmp_path):
+    warned: list[str] = []
+
+    class Ear(Watcher):
+        def warned(self, sentence: str) -> None:
+            warned.append(sentence)
+
+    flat = letters.recipe(
+        folder, steps=9, reward=lambda _trace: 0.5, warn_idle=2, stop_idle=3, evaluation=Evaluation(tasks=1, group=1)
+    )
+    first = train(flat, run=tmp_path / "run", watch=Ear())
+    assert [step.informative for step in first.steps] == [0, 0, 0]
+    assert first.tripped
+    assert first.stopped.startswith(
+        "no group taught anything in 3 steps in a row (versions 1 to 3): all rollouts of a group got the"
+    )
+    assert [sentence.partition(" in a row")[0] for sentence in warned] == ["no group taught anything in 2 steps"]
+    found = msgspec.json.decode((tmp_path / "run" / "summary.json").read_bytes())
+    assert (found["verdict"], found["stopped"]) == ("stopped", first.stopped)
+    assert Finished(tmp_path / "run", msgspec.convert(found, Outcome)).exit_code == 1
+    assert "no group taught anything in 3 steps" in (tmp_path / "run" / "report.html").read_text()
+    assert len(train(flat, run=tmp_path / "run").steps) == 6
+    assert train(flat.but(stop_idle=0), run=tmp_path / "run").stopped is None
+
+
+# -- a user ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_model_learns_from_talks_with_a_user_and_not_from_what_the_user_says(folder, tmp_path):
+    long = write_tiny(tmp_path / "long")
+    config = msgspec.json.decode((long / "config.json").read_bytes())
+    (long / "config.json").write_bytes(msgspec.json.encode({**config, "max_position_embeddings": 8192}))
+    talks = {"env": ENVIRONMENTS / "returns", "user": "scripted:persona", "teacher": "scripted:golden", "algorithm": Imitate()}
+    recipe = letters.recipe(long, **talks, steps=1, tasks=1, group=1, evaluation=Evaluation(tasks=1, group=1))
+    progress = train(recipe, run=tmp_path / "run")
+    assert progress.stopped is None
+    trained, measured = Run(tmp_path / "run"), Run(tmp_path / "run" / "evaluations" / "000001")
+    assert [run.manifest.config.user.spec for run in (trained, measured)] == ["scripted:persona"] * 2
+    assert trained.manifest.fingerprints.setting == measured.manifest.fingerprints.setting
+    (trace,) = trained
+    spoken = [node for node in trace.nodes if node.message.role is Role.USER and node.sampled]
+    assert {node.model for node in spoken} == {"scripted:persona"}
+    assert all(node.tokens is None or not any(node.tokens.mask) for node in spoken), "the user's words are not trained on"
+    assert progress.steps[0].tokens == sum(len(node.tokens) for node in trace.turns())
+    assert isinstance(trace.outcome, Scored)
+    with pytest.raises(ConfigError, match=r"`letters` has no user for a model to play"):
+        train(letters.recipe(folder, user="scripted:persona"), run=tmp_path / "none")
+
+
 # -- a teacher ---------------------------------------------------------------------------------------------------------
 
 TAUGHT = {
@@ -272,6 +357,14 @@ def test_golden_solutions_are_imitated_and_the_model_is_measured_by_itself(folde
     assert progress.evaluations[0].mean < 1.0
     run = Run(tmp_path / "run")
     assert {node.model for trace in run for node in trace.turns()} == {"scripted:golden"}
+    assert {step.kl for step in steps} == {None}, "what a teacher did was not sampled by the model"
+    assert f"loss [bold]{steps[-1].loss:.3f}[/]" in step_line(steps[-1], "")
+    assert "kl " not in step_line(steps[-1], "")
+    assert figures_of(steps[-1])["train/loss"] == steps[-1].loss
+    assert "train/kl" not in figures_of(steps[-1])
+    page = (tmp_path / "run" / "report.html").read_text()
+    assert "Loss of imitation" in page
+    assert "KL from the sampling policy" not in page
 
 
 def test_imitation_stopped_and_continued_gives_the_same_losses(folder, tmp_path):
@@ -324,6 +417,7 @@ def test_the_best_adapters_are_a_peft_folder_and_a_whole_model(folder, with_adap
     theirs = weights_of(apart)
     assert all(torch.equal(tensor, theirs[name]) for name, tensor in weights_of(merged).items())
     newest = path / "checkpoints" / "000004"
+    assert read_trained(newest / "adapter").version == 4
     assert (newest / "adapter" / "adapter_model.safetensors").is_file()
     assert (newest / "model").is_dir() == (found["best_version"] == 4), "whole weights are kept of the best only"
     held = audit_run(Run(path / "evaluations" / f"{found['best_version']:06d}"), f"hf:{path / found['best_weights']}")

@@ -1,6 +1,7 @@
-"""A wheel on a machine without a compiler: the sandbox program comes with it."""
+"""Wheels for both processors: the sandbox program comes with them, and works on a machine without a compiler."""
 
 import os
+import struct
 import subprocess
 import sys
 import zipfile
@@ -33,19 +34,56 @@ def ran(*argv: str | Path, **fields) -> str:
     return done.stdout
 
 
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("dist")
-    ran(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", folder, REPOSITORY)
+def build(folder: Path, **environment: str) -> Path:
+    command = (sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", folder, REPOSITORY)
+    ran(*command, env={**os.environ, **environment})
     (built,) = folder.iterdir()
     return built
 
 
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build(tmp_path_factory.mktemp("dist"))
+
+
 def test_a_wheel_names_its_processor_and_has_the_program(wheel: Path):
     assert f"manylinux2014_{os.uname().machine}" in wheel.name
-    names = [each for each in zipfile.ZipFile(wheel).infolist() if "/agent/built/" in each.filename]
+    names = [each for each in zipfile.ZipFile(wheel).infolist() if "/agent/built/agent-" in each.filename]
     assert len(names) == 1
     assert names[0].external_attr >> 16 & 0o111
+
+
+@pytest.mark.parametrize(("processor", "machine"), [("x86_64", 62), ("aarch64", 183)])
+def test_a_wheel_is_made_for_the_processor_that_is_named(processor: str, machine: int, tmp_path: Path):
+    made = build(tmp_path / "dist", SANDLOT_PROCESSOR=processor)
+    assert {f"manylinux2014_{processor}", f"musllinux_1_1_{processor}"} <= set(made.stem.rpartition("-")[2].split("."))
+    with zipfile.ZipFile(made) as archive:
+        (name,) = [each for each in archive.namelist() if "/agent/built/agent-" in each]
+        assert f"agent-{processor}-" in name
+        binary = archive.read(name)
+        (notice,) = [each for each in archive.namelist() if "/agent/built/NOTICE-" in each]
+        library = "glibc" if b"GLIBC_TUNABLES" in binary else "musl"  # every static program of glibc reads that variable
+        assert notice.endswith(f"NOTICE-{library}.txt")
+        assert {"glibc": "GNU LESSER GENERAL PUBLIC LICENSE", "musl": "Rich Felker"}[library] in archive.read(notice).decode()
+        (described,) = [each for each in archive.namelist() if each.endswith(".dist-info/sboms/sandlot.cdx.json")]
+        sbom = msgspec.json.decode(archive.read(described))
+        assert [each for each in archive.namelist() if each.endswith("licenses/THIRD-PARTY.md")]
+    assert library in {each["name"] for each in sbom["components"]}
+    assert {"anyio", "msgspec", "mcp"} <= {each["name"] for each in sbom["components"]}
+    assert binary[:4] == b"\x7fELF"
+    assert struct.unpack_from("<H", binary, 18) == (machine,)
+    start, size, num = struct.unpack_from("<Q14xHH", binary, 32)  # the program headers
+    kinds = {struct.unpack_from("<I", binary, start + at * size)[0] for at in range(num)}
+    assert 1 in kinds
+    assert 3 not in kinds  # no interpreter: it is static
+
+
+def test_a_wheel_for_an_unknown_processor_is_not_made(tmp_path: Path):
+    command = (sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(tmp_path), str(REPOSITORY))
+    environment = {**os.environ, "SANDLOT_PROCESSOR": "riscv64"}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=500, check=False, env=environment)
+    assert done.returncode != 0
+    assert "SANDLOT_PROCESSOR is `riscv64`" in done.stderr + done.stdout
 
 
 def test_an_installed_wheel_makes_sandboxes_without_a_compiler(wheel: Path, tmp_path: Path):

@@ -1,7 +1,7 @@
 import anyio
 import pytest
 
-from sandlot.clock import deadline, excuse, excused, time_limit, timed
+from sandlot.clock import deadline, excuse, excused, held, time_limit, timed
 from sandlot.errors import AuthorError, GradeError
 
 
@@ -81,3 +81,20 @@ async def test_several_who_wait_stop_the_clock_once_and_the_last_starts_it():
             group.start_soon(first)
             group.start_soon(second)
         assert 0 < scope.deadline - anyio.current_time() <= 5
+
+
+async def test_a_limit_that_is_held_back_goes_on_counting_and_ends_what_follows():
+    with time_limit(0.02) as scope:
+        with held():
+            await anyio.sleep(0.05)
+            assert not scope.cancel_called
+        assert scope.cancel_called
+        await anyio.sleep_forever()
+    assert scope.cancelled_caught
+
+
+async def test_a_limit_that_is_held_back_while_its_clock_is_stopped_keeps_what_was_left():
+    with time_limit(5) as scope:
+        with held(), excused():
+            excuse(2)
+        assert 6.9 < scope.deadline - anyio.current_time() <= 7.1

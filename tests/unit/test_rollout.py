@@ -1,18 +1,19 @@
 """One rollout: whatever happens becomes an end and an outcome, and no failure has a reward."""
 
 import anyio
+import msgspec
 import pytest
 
 from sandlot import author, threads
 from sandlot.env.environment import Environment
-from sandlot.errors import ModelError, StoppedByHook
+from sandlot.errors import ModelError, SandboxOutOfMemory, StoppedByHook, StoreError, ToolError
 from sandlot.harness.tool_loop import ToolLoop
 from sandlot.limits import Constraint, Limits, OnBreach
 from sandlot.model.scripted import ScriptedPolicies, scripted
-from sandlot.rollout import run_rollout
+from sandlot.rollout import recorded, run_rollout
 from sandlot.store.blobs import MemoryBlobs
 from sandlot.task import Task
-from sandlot.trace import Cancelled, Event, Failed, Message, Node, Reasoning, Scored, Text, ToolCall
+from sandlot.trace import Cancelled, Event, Failed, Message, Node, Reasoning, Scored, Text, ToolCall, Trace
 from sandlot.types import End, Role, Side
 from sandlot.wiring.parts import Grading, Parts
 
@@ -225,7 +226,11 @@ async def test_a_failure_in_a_group_of_parallel_tools_is_named_and_not_called_ex
 
     both = Message(role=Role.ASSISTANT, parts=(ToolCall("a", "good"), ToolCall("b", "bad")))
     trace = await rolled(env, Turns(Node(message=both, sampled=True, parent=0)))
-    assert trace.outcome == Failed(Side.ENVIRONMENT, "crash", "tool `bad`: ValueError: no such month")
+    assert (trace.outcome.side, trace.outcome.kind, trace.outcome.message) == (
+        Side.ENVIRONMENT,
+        "crash",
+        "tool `bad`: ValueError: no such month",
+    )
 
 
 async def test_a_hook_may_put_another_message_in_place_of_the_sampled_one():
@@ -435,7 +440,7 @@ async def test_a_failing_teardown_does_not_hide_what_failed_before_it():
     trace = await in_a_machine(machine, Turns(ModelError("down", kind="connect")))
     assert (trace.outcome.side, trace.outcome.kind) == (Side.MODEL, "connect")
     trace = await in_a_machine(machine, Turns("yes"))
-    assert trace.outcome == Failed(Side.SANDBOX, "crash", "stuck")
+    assert (trace.outcome.side, trace.outcome.kind, trace.outcome.message) == (Side.SANDBOX, "crash", "stuck")
 
 
 async def test_several_failures_at_once_name_a_side():
@@ -451,7 +456,7 @@ async def test_several_failures_at_once_name_a_side():
 
     both = Message(role=Role.ASSISTANT, parts=(ToolCall("a", "dead"), ToolCall("b", "dead")))
     trace = await rolled(env, Turns(Node(message=both, sampled=True, parent=0)))
-    assert trace.outcome == Failed(Side.SANDBOX, "died", "died")
+    assert (trace.outcome.side, trace.outcome.kind, trace.outcome.message) == (Side.SANDBOX, "died", "died")
 
 
 async def test_a_state_that_cannot_be_made_is_the_environments_failure():
@@ -490,3 +495,81 @@ async def test_an_intervention_on_a_refusal_is_acted_on():
 
     trace = await rolled(quiz(), Turns(saying("no", 0, stop="refusal"), "yes"), hooks=[Coach()])
     assert (trace.end, trace.reward) == (End.DONE, 1.0)
+
+
+# -- what an agent does to its own sandbox -----------------------------------------------------------------------------
+
+
+async def test_an_agent_that_fills_its_sandboxs_memory_is_graded():
+    env = quiz()
+
+    @env.tool
+    async def fill() -> str:
+        """Fill."""
+        raise SandboxOutOfMemory("its memory is full")
+
+    both = Message(role=Role.ASSISTANT, parts=(ToolCall("a", "fill"), ToolCall("b", "fill"), ToolCall("c", "look")))
+    trace = await rolled(env, Turns(Node(message=both, sampled=True, parent=0)))
+    assert (trace.end, trace.reward) == (End.MEMORY_LIMIT, 0.0)
+    assert trace.events == [Event(kind="limit", turn=1, detail={"limit": "memory_limit"})]
+    assert [result.text for result in trace.nodes[-1].message.results] == [
+        *["The sandbox has ended: its memory is full."] * 2,
+        "nothing to see",
+    ]
+
+
+async def test_a_sandbox_that_is_out_of_memory_while_a_user_replies_ends_the_rollout_and_is_graded():
+    env = quiz()
+
+    @env.user
+    async def reply(world, text):
+        raise SandboxOutOfMemory("its memory is full")
+
+    trace = await rolled(env, Turns("yes"))
+    assert (trace.end, trace.reward) == (End.MEMORY_LIMIT, 1.0)
+
+
+async def test_files_that_are_beyond_reading_leave_a_record_that_says_so_and_are_graded():
+    machine = Machine()
+
+    async def full():
+        raise SandboxOutOfMemory("its memory is full")
+
+    class Fills(Turns):
+        async def turn(self, trace, leaf, tools):
+            machine.files.freeze = full  # after setup's files were looked at
+            return await super().turn(trace, leaf, tools)
+
+    trace = await in_a_machine(machine, Fills("no"))
+    assert (trace.end, trace.reward, trace.evidence.lost) == (End.DONE, 0.0, "its memory is full")
+    assert [event.kind for event in trace.events] == ["evidence_cut"]
+
+
+# -- the one catcher ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("error", "outcome"),
+    [
+        (ValueError("odd"), Failed(Side.HARNESS, "crash", "ValueError: odd")),
+        (
+            ExceptionGroup("two", [KeyError("a"), KeyError("b")]),
+            Failed(Side.HARNESS, "crash", "ExceptionGroup: two (2 sub-exceptions)"),
+        ),
+        (ExceptionGroup("one", [OSError("disk")]), Failed(Side.HARNESS, "crash", "OSError: disk")),
+        (ToolError("nobody caught it"), Failed(Side.HARNESS, "crash", "nobody caught it")),
+        (ModelError("down", kind="connect"), Failed(Side.MODEL, "connect", "down")),
+        (StoppedByHook("enough"), Cancelled("enough")),
+    ],
+)
+def test_whatever_is_raised_leaves_no_reward(error, outcome):
+    trace = Trace(run="r", task="t", rollout=0, seed=0)
+    with recorded(trace):
+        raise error
+    left = msgspec.structs.replace(trace.outcome, frames=()) if isinstance(trace.outcome, Failed) else trace.outcome
+    assert (left, trace.reward, trace.end) == (outcome, None, End.CUT)
+
+
+def test_what_cannot_be_kept_stops_the_run():
+    with pytest.raises(StoreError), recorded(Trace(run="r", task="t", rollout=0, seed=0)):
+        raise StoreError("disk full")

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sandlot import stats
-from sandlot.stats import Interval, Sprt, Standing, Sums
+from sandlot.stats import Interval, Sums
 
 
 def counts(largest: int = 60):
@@ -271,50 +271,3 @@ def test_sign_flips_call_alike_sides_different_as_rarely_as_they_say():
     rng = Random(11)
     surprised = sum(stats.sign_flip([rng.choice((-1, 0, 1)) * rng.random() for _ in range(10)]) <= 0.05 for _ in range(400))
     assert surprised / 400 <= 0.075
-
-
-# -- stopping
-
-
-def fed(failures: int, clean: int) -> Sprt:
-    test = Sprt()
-    for failed in [False] * clean + [True] * failures:
-        test = test.after(failed=failed)
-    return test
-
-
-def test_the_sequential_test_has_the_steps_and_bounds_of_the_facts():
-    assert fed(1, 0).weight == pytest.approx(1.386, abs=1e-3)
-    assert fed(0, 1).weight == pytest.approx(-0.0632, abs=1e-4)
-    assert (Sprt().fail_at, Sprt().pass_at) == pytest.approx((2.944, -2.944), abs=1e-3)
-
-
-def test_three_failures_at_once_fail_and_forty_seven_clean_rollouts_pass():
-    assert fed(2, 0).standing is Standing.UNDECIDED
-    assert fed(3, 0).standing is Standing.FAIL
-    assert fed(0, 46).standing is Standing.UNDECIDED
-    assert fed(0, 47).standing is Standing.PASS
-
-
-def test_a_run_that_breaks_after_ten_thousand_clean_rollouts_is_noticed_within_seven_failures():
-    assert fed(7, 10_000).standing is Standing.FAIL
-    assert (fed(7, 10_000).failures, fed(7, 10_000).clean) == (7, 10_000)
-
-
-def test_the_sequential_test_errs_about_as_often_as_it_says():
-    rng = Random(3)
-
-    def verdict(share: float) -> Standing:
-        test = Sprt()
-        while test.standing is Standing.UNDECIDED:
-            test = test.after(failed=rng.random() < share)
-        return test.standing
-
-    assert sum(verdict(0.02) is Standing.FAIL for _ in range(200)) / 200 <= 0.08
-    assert sum(verdict(0.08) is Standing.PASS for _ in range(200)) / 200 <= 0.08
-
-
-@pytest.mark.parametrize("wrong", [{"p0": 0.1}, {"p0": 0.0}, {"p1": 1.0}, {"alpha": 0.7}, {"beta": math.nan}])
-def test_a_sequential_test_that_cannot_decide_is_refused(wrong):
-    with pytest.raises(ValueError, match="give 0 < p0 < p1 < 1"):
-        Sprt(**wrong)

@@ -8,6 +8,8 @@ from sandlot import Agent, Environment, Evidence, Task, ToolError, World
 TOOLS = ("ladder", "saw", "rake", "drill", "spade", "barrow", "pump")
 NEIGHBOURS = ("Alvarez", "Brandt", "Conti", "Dumas")
 
+LOANS: dict[str, dict[str, list[str]]] = {}
+
 env = Environment("toolshed", system="Take back what the neighbour returns. Say `done` when finished.")
 
 
@@ -19,12 +21,13 @@ def tasks(rng: Random):
         tool = loans[who][1]
         prompt = f"{who} is back with a {tool}."
         key = {"who": who, "tool": tool, "left": [name for name in loans[who] if name != tool]}
-        yield Task(f"return-{number}", prompt=prompt, data={"loans": loans}, key=key)
+        LOANS[f"return-{number}"] = loans
+        yield Task(f"return-{number}", prompt=prompt, key=key)
 
 
 @env.setup
 def open_shed(world: World, task: Task) -> None:
-    world.state = {"loans": copy.deepcopy(task.data["loans"]), "returned": []}
+    world.state = {"loans": copy.deepcopy(LOANS[task.id]), "returned": []}
 
 
 @env.tool

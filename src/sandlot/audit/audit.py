@@ -1,4 +1,4 @@
-"""An audit, from a subject to a verdict: layers from cheap to dear, every probe of each, and what they found.
+"""An audit, from a subject to a verdict: layers cheapest first, every probe of each, and what they found.
 
 The verdict is SHIP only if every mandatory layer ran and nothing grave was confirmed. A probe that breaks, a layer of which no
 probe applies, a judge or a golden solution that is missing leave it INCOMPLETE: what was not looked at is not clean. Only a layer
@@ -6,26 +6,29 @@ that nothing of the subject's kind can have may be missing, and the report says 
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from random import Random
+from typing import Protocol
 
 import anyio
 import msgspec
 
-from sandlot.audit.case import Case, Probe
+from sandlot.audit.case import Case, Probe, count_trials
 from sandlot.audit.finding import MANDATORY, Finding, Layer, Severity, Standing
 from sandlot.audit.waivers import Waiver, waiver_for
 from sandlot.errors import HarnessError, SandlotError, boundary
 from sandlot.task import Task
 
-FORMAT = 1
+FORMAT = 2
 PROBES_AT_ONCE = 2
 ALONE = frozenset({Layer.DIFFERENTIAL})
 """Layers whose probes take turns: rollouts of another probe, in another process, would be a condition nobody asked for."""
-PROBE_S = 900.0
-"""A probe that takes longer has failed."""
+PLAYED = frozenset({Layer.GRADER, Layer.SCRIPTED, Layer.DIFFERENTIAL})
+"""Layers that take trials."""
+PROBE_S = 3600.0
+"""A probe that takes longer has failed. Trials have their own limits: this one only ends what would never end."""
 
 
 class Verdict(StrEnum):
@@ -59,6 +62,10 @@ class ProbeReport(msgspec.Struct, frozen=True, kw_only=True):
     why: str = ""
     seconds: float = 0.0
     findings: int = 0
+    trials: int = 0
+    """Taken by this probe; those that several probes share count for the first that asked."""
+    earlier: bool = False
+    """Finished before the audit was interrupted, and not run again."""
 
 
 class LayerReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,6 +91,8 @@ class Audit(msgspec.Struct, frozen=True, kw_only=True):
     subject: str
     """What was named on the command line, as a shell takes it."""
     name: str
+    place: str = ""
+    """Where it lies: an absolute path, or `installed:NAME`. Another environment of the same name has another place."""
     kind: str
     fingerprint: str
     sandlot: str
@@ -113,13 +122,28 @@ class Wanted:
 
 
 Watch = Callable[[Probe, ProbeReport | None], None]
-"""Told when a probe starts (without a report) and when it has ended."""
+"""Called when a probe starts (without a report) and when it has ended."""
 
 
-async def examine(case: Case, probes: Sequence[Probe], wanted: Wanted, watch: Watch) -> tuple[list[LayerReport], list[Finding]]:
-    """Every wanted probe, a few at a time, layer by layer."""
+class ProbeMemory(Protocol):
+    """Remembers finished probes, so that an interrupted audit can continue."""
+
+    def recall(self, probe: Probe) -> tuple[ProbeReport, list[Finding]] | None:
+        """What an earlier sitting of the same audit found; None if the probe has to run."""
+        ...
+
+    def keep(self, probe: Probe, report: ProbeReport, findings: Sequence[Finding]) -> None:
+        """Remember a probe that has ended."""
+        ...
+
+
+async def examine(
+    case: Case, probes: Sequence[Probe], wanted: Wanted, watch: Watch, memory: ProbeMemory | None = None
+) -> tuple[list[LayerReport], list[Finding]]:
+    """Run every wanted probe, a few at a time, layer by layer; what `memory` has is not run again."""
     layers: list[LayerReport] = []
     findings: list[Finding] = []
+    unplayable: str | None = None
     for layer in Layer:
         if layer in wanted.layers and layer in case.description.inapplicable:
             why = case.description.inapplicable[layer]
@@ -131,10 +155,14 @@ async def examine(case: Case, probes: Sequence[Probe], wanted: Wanted, watch: Wa
             layers.append(LayerReport(layer=layer, state=State.NOT_ASKED, why=why))
             continue
         obstacle = _obstacle(case, layer)
+        known = {probe.name: kept for probe in mine if memory and (kept := memory.recall(probe))}
+        if not obstacle and layer in PLAYED and len(known) < len(mine):
+            unplayable = await case.obstacle() or "" if unplayable is None else unplayable
+            obstacle = unplayable
         if obstacle:
             layers.append(LayerReport(layer=layer, state=State.COULD_NOT_RUN, why=obstacle))
             continue
-        reports, found = await _run(case, mine, watch)
+        reports, found = await _run(case, mine, watch, known, memory)
         why = _unfinished(reports)
         state = State.COULD_NOT_RUN if why else State.RAN
         layers.append(LayerReport(layer=layer, state=state, why=why, probes=tuple(reports)))
@@ -184,8 +212,10 @@ def _obstacle(case: Case, layer: Layer) -> str:
     about = case.description
     if layer is Layer.STATIC:
         return "" if about.kind == "environment" or about.sources else "its text lies nowhere that modules are looked for"
+    if about.needs_user and case.user is None:
+        return "a model has to play its user (`@env.persona`); name one with `--user MODEL`, such as `--user scripted:persona`"
     if about.needs_judge and case.judge is None:
-        return "its rubric has judge checks, and without a judge nothing is graded; give one with `--judge`"
+        return "its rubric has judge checks, and without a judge nothing is graded; give one with `--judge MODEL`"
     if layer in MANDATORY and not about.has_golden and about.kind != "gymnasium":  # whose probes need none, but for one
         return "it has no golden solution, so nothing shows that it can be solved; write one with `@env.solution`"
     return ""
@@ -201,16 +231,26 @@ def _unfinished(reports: Sequence[ProbeReport]) -> str:
     return ""
 
 
-async def _run(case: Case, probes: Sequence[Probe], watch: Watch) -> tuple[list[ProbeReport], list[Finding]]:
+async def _run(
+    case: Case,
+    probes: Sequence[Probe],
+    watch: Watch,
+    known: Mapping[str, tuple[ProbeReport, list[Finding]]],
+    memory: ProbeMemory | None,
+) -> tuple[list[ProbeReport], list[Finding]]:
     reports: dict[str, ProbeReport] = {}
     found: dict[str, list[Finding]] = {}
     places = anyio.CapacityLimiter(1 if probes[0].layer in ALONE else PROBES_AT_ONCE)
 
     async def look(probe: Probe) -> None:
         async with places:
-            watch(probe, None)
-            reports[probe.name], found[probe.name] = await _look(case, probe)
-            watch(probe, reports[probe.name])
+            if probe.name not in known:
+                watch(probe, None)
+            report, findings = known.get(probe.name) or await _look(case, probe)
+            reports[probe.name], found[probe.name] = report, findings
+            if memory is not None:
+                await anyio.to_thread.run_sync(memory.keep, probe, report, findings)
+            watch(probe, report)
 
     async with anyio.create_task_group() as group:
         for probe in probes:
@@ -223,6 +263,7 @@ async def _look(case: Case, probe: Probe) -> tuple[ProbeReport, list[Finding]]:
     if reason is not None:
         return ProbeReport(name=probe.name, state=State.DOES_NOT_APPLY, codes=probe.codes, why=reason), []
     started = time.monotonic()
+    counted = count_trials()
     try:
         with boundary(HarnessError, f"probe `{probe.name}`"), anyio.fail_after(PROBE_S):
             findings = await probe.look(case)
@@ -231,6 +272,11 @@ async def _look(case: Case, probe: Probe) -> tuple[ProbeReport, list[Finding]]:
         why = str(error)
         return ProbeReport(name=probe.name, state=State.COULD_NOT_RUN, codes=probe.codes, why=why, seconds=seconds), []
     report = ProbeReport(
-        name=probe.name, state=State.RAN, codes=probe.codes, seconds=time.monotonic() - started, findings=len(findings)
+        name=probe.name,
+        state=State.RAN,
+        codes=probe.codes,
+        seconds=time.monotonic() - started,
+        findings=len(findings),
+        trials=counted.trials,
     )
     return report, findings

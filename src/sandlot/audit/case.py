@@ -5,6 +5,7 @@ are taken once; everything else a probe asks for itself, by `take`.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -13,12 +14,16 @@ import msgspec
 
 from sandlot.audit.finding import Finding, Layer
 from sandlot.audit.subject import PLAIN, Call, Conditions, Description, Named, Regrade, Request, Say, Script, Subject, Take, Trial
+from sandlot.errors import HarnessError, SandlotError
+from sandlot.model.faithful import FAITHFUL
 from sandlot.task import Task
 from sandlot.trace import Text
-from sandlot.types import Role
+from sandlot.types import Role, Side
 
 IDLE = Script(name="nop")
 """An agent that does nothing."""
+LONGEST = 300
+"""Characters of an error in a reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +40,23 @@ class Probe:
 
 
 @dataclass(slots=True)
+class TrialCount:
+    """Trials that one probe has asked for."""
+
+    trials: int = 0
+
+
+_COUNT: ContextVar[TrialCount] = ContextVar("trial_count", default=TrialCount())  # noqa: B039 - outside of probes, not read
+
+
+def count_trials() -> TrialCount:
+    """A new count of the trials that are taken from here on in this task and those it starts."""
+    count = TrialCount()
+    _COUNT.set(count)
+    return count
+
+
+@dataclass(slots=True)
 class Case:
     """The subject and everything probes share."""
 
@@ -45,6 +67,8 @@ class Case:
     seed: int = 0
     judge: str | None = None
     """The judge's model, where one was given."""
+    user: str | None = None
+    """The model that plays the user, where one was given."""
     reference: Path | None = None
     """A sample of the real data that the environment's data stands for."""
     manifest: Path | None = None
@@ -60,8 +84,19 @@ class Case:
     _once: anyio.Lock = field(default_factory=anyio.Lock)
 
     async def take(self, requests: Sequence[Request], conditions: Conditions = PLAIN) -> list[Trial]:
-        """One trial for each request, in order."""
+        """One trial for each request, in order. `HarnessError` if the user's model failed or the machine was too busy."""
+        trials = await self._take(requests, conditions)
+        busy = next((trial.lost for trial in trials if trial.lost and trial.lost.busy), None)
+        if busy is not None:
+            raise HarnessError(busy.message)
+        broken = next((trial.failed for trial in trials if trial.failed and trial.failed.side is Side.MODEL), None)
+        if broken is not None and self.user is not None:  # the agents are scripted, so the failed model is the user's
+            raise HarnessError(f"the user could not be played: {broken.message[:300]}")
+        return trials
+
+    async def _take(self, requests: Sequence[Request], conditions: Conditions = PLAIN) -> list[Trial]:
         self.taken += len(requests)
+        _COUNT.get().trials += len(requests)
         return await self.subject.take(requests, conditions) if requests else []
 
     async def golden(self) -> dict[str, Trial]:
@@ -78,9 +113,56 @@ class Case:
                 self._idle = await self._each(IDLE)
             return self._idle
 
+    async def obstacle(self) -> str | None:
+        """Why the subject cannot be played as asked, though it is not to blame: its sandbox, judge or user does not work.
+
+        The golden solution shows it. What failed is tried once more, so that one hiccup is no obstacle.
+        """
+        try:
+            golden = await self.golden()
+            failed = [task for task in self.tasks if task.id in golden and self._blameless(golden[task.id])]
+            golden |= await self._golden_of(failed)
+            broken = [(task, why) for task in failed if (why := self._blameless(golden[task.id]))]
+            weak = [task for task in self.tasks if task.id in golden and golden[task.id].score and not golden[task.id].passed]
+            saved = await self._saved_by_another_user(weak)
+        except SandlotError as error:
+            return str(error)[:LONGEST]
+        if broken:
+            (task, why), num = broken[0], len(broken)
+            return f"{num} of {len(self.tasks)} tasks could not be played, such as `{task.id}`: {why[:LONGEST]}"
+        if saved:
+            return (
+                f"with `{self.user}` as its user the golden solution does not get full marks on {len(saved)} of "
+                f"{len(self.tasks)} tasks, such as `{saved[0].id}`; with `{FAITHFUL}` it does. Measure the user with "
+                "`sandlot simulator`, or audit with another"
+            )
+        return None
+
+    def _blameless(self, trial: Trial) -> str | None:
+        """Why a trial failed, if the reason lies outside the environment."""
+        if trial.lost is not None and trial.lost.busy:
+            return trial.lost.message
+        failure = trial.failed
+        if failure is None:
+            return None
+        judged = failure.side is Side.GRADER and self.judge is not None and "judge `" in failure.message
+        return failure.message if judged or failure.side in {Side.SANDBOX, Side.MODEL} else None
+
+    async def _saved_by_another_user(self, weak: Sequence[Task]) -> list[Task]:
+        """Those of the tasks that the golden solution solves once a perfect user answers it."""
+        if self.user is None or self.user == FAITHFUL:
+            return []
+        again = await self._golden_of(weak, Conditions(user=FAITHFUL))
+        return [task for task in weak if again[task.id].passed]
+
+    async def _golden_of(self, tasks: Sequence[Task], conditions: Conditions = PLAIN) -> dict[str, Trial]:
+        requests = [Take(task=task.id, play=Named(name="golden"), seed=self.seed) for task in tasks]
+        trials = await self._take(requests, conditions)
+        return {task.id: trial for task, trial in zip(tasks, trials, strict=True)}
+
     async def _each(self, play: Script | Named) -> dict[str, Trial]:
         requests = [Take(task=task.id, play=play, seed=self.seed) for task in self.tasks]
-        trials = await self.take(requests, Conditions(shuffled=self.seed))  # what leaks between trials shows in a random order
+        trials = await self._take(requests, Conditions(shuffled=self.seed))  # what leaks between trials shows in a random order
         return {task.id: trial for task, trial in zip(self.tasks, trials, strict=True)}
 
     @property

@@ -36,16 +36,16 @@ IN_TOOL: ContextVar[bool] = ContextVar("in_tool", default=False)
 """True while a tool works: only what tools do is broken, never setup."""
 
 
-def surround(conditions: Conditions, judge: str | None = None) -> None:
-    """Clock and network, for the life of this process. Hash seed, time zone and locale were set before it started.
+def surround(conditions: Conditions, models: Sequence[str] = ()) -> None:
+    """Set clock and network for the life of this process. Hash seed, time zone and locale were set before it started.
 
-    Where a judge is asked over the network, its host stays within reach: it is not part of the environment.
+    The hosts of `models` (the judge, the user) stay reachable: they are not part of the environment.
     """
     if conditions.clock_shift_s:
         _move_clock(conditions.clock_shift_s)
     if not conditions.network:
-        host = urlsplit("http" + judge.partition("@http")[2]).hostname if judge else None
-        _deny_network({host} if host else set())
+        hosts = (urlsplit("http" + spec.partition("@http")[2]).hostname for spec in models)
+        _deny_network({host for host in hosts if host})
 
 
 def reseed(conditions: Conditions, place: int) -> None:
@@ -53,9 +53,9 @@ def reseed(conditions: Conditions, place: int) -> None:
     if conditions.random_seed is None:
         return
     random.seed(conditions.random_seed + place)
-    numpy = sys.modules.get("numpy")
-    if numpy is not None:
-        numpy.random.seed((conditions.random_seed + place) % 2**32)
+    seed = getattr(sys.modules.get("numpy.random"), "seed", None)  # absent while another thread is still importing numpy
+    if seed is not None:
+        seed((conditions.random_seed + place) % 2**32)
 
 
 def _move_clock(shift_s: float) -> None:
@@ -171,12 +171,19 @@ class BrokenWorld(LiveWorld):
         return [] if await self._trouble("listing") else await super().list(folder)
 
     async def exec(
-        self, command: str, *, stdin: str = "", cwd: str | None = None, env: Mapping[str, str] | None = None
+        self,
+        command: str,
+        *,
+        stdin: str = "",
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+        output_bytes: int | None = None,
+        check: bool | None = None,
     ) -> Completed:
         """A command, or trouble."""
         if await self._trouble("running a command"):
             return Completed(code=0, stdout="", stderr="")
-        return await super().exec(command, stdin=stdin, cwd=cwd, env=env)
+        return await super().exec(command, stdin=stdin, cwd=cwd, env=env, output_bytes=output_bytes, check=check)
 
 
 def _slow_tools(env: Environment) -> None:

@@ -15,14 +15,15 @@ from typing import Self
 import anyio
 import msgspec
 
+from sandlot.audit.starved import Silence
 from sandlot.audit.subject import PLAIN, Conditions, Description, Lost, Request, Trial
 from sandlot.audit.worker import HEADER, Begun, Described, Done, Job, Note, Refused
 from sandlot.audit.workers import Nursery, Worker, new_worker, open_nursery
 from sandlot.clock import SYSTEM_CLOCK
-from sandlot.errors import ConfigError, SandlotError
+from sandlot.errors import ConfigError
 
 PATIENCE_S = 60.0
-"""A trial that shows no sign of life for this long is lost."""
+"""A trial that shows no sign of life for this long is lost. Time in which it waited for a busy processor does not count."""
 LOADING_S = 120.0
 """An environment may take this long to load, make its image included."""
 MAX_LOST = 5
@@ -43,6 +44,8 @@ class EnvironmentSubject:
 
     env: str
     judge: str | None = None
+    user: str | None = None
+    """The model that plays the user; None for the author's replies."""
     sandbox: str = "native"
     patience_s: float = PATIENCE_S
     processes: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(os.cpu_count() or 2))
@@ -61,7 +64,7 @@ class EnvironmentSubject:
     async def describe(self) -> Description:
         """Load it in a worker, and be told what it is."""
         async with self.processes:
-            working = _Working(Job(env=self.env, judge=self.judge, sandbox=self.sandbox), self.patience_s)
+            working = _Working(Job(env=self.env, judge=self.judge, user=self.user, sandbox=self.sandbox), self.patience_s)
             await working.run(self._nursery)
         if working.description is None:
             raise ConfigError(f"environment `{self.env}` could not be loaded: {working.why()}")
@@ -85,6 +88,7 @@ class EnvironmentSubject:
                 requests=tuple(requests[place] for place in left),
                 conditions=conditions,
                 judge=self.judge,
+                user=self.user,
                 sandbox=self.sandbox,
             )
             async with self.processes:
@@ -146,7 +150,7 @@ class _Working:
                 await self._converse(worker)
                 group.cancel_scope.cancel()
         if self._refused is not None:
-            raise refusal(self._refused)
+            raise ConfigError(self._refused.message)
 
     async def _converse(self, worker: Worker) -> None:
         try:
@@ -161,11 +165,10 @@ class _Working:
 
     async def _hear(self, worker: Worker) -> None:
         data = bytearray()
-        patience_s = LOADING_S
+        silence = Silence(worker.pid, LOADING_S)
         while True:
-            with anyio.fail_after(patience_s):
-                data += await worker.notes.receive(2**20)
-            patience_s = self._patience_s
+            data += await silence.receive(worker.notes, 2**20)
+            silence.broken(self._patience_s)
             while len(data) >= HEADER.size:
                 (size,) = HEADER.unpack_from(data)
                 if size > MAX_NOTE_BYTES or len(data) < HEADER.size + size:
@@ -196,8 +199,3 @@ class _Working:
         if self.fate == "hung":
             return f"nothing came back for {self._patience_s:g} s" + (f"; it said: {said}" if said else "")
         return said or "its process ended"
-
-
-def refusal(refused: Refused) -> SandlotError:
-    """What a worker refused, as the error it was there."""
-    return ConfigError(refused.message)

@@ -14,7 +14,7 @@ from sandlot.types import Json
 
 
 class Layer(StrEnum):
-    """From cheap to dear. The first four are mandatory."""
+    """Cheapest first. The first four are mandatory."""
 
     STATIC = "static"
     GRADER = "grader"

@@ -70,5 +70,5 @@ def _text(audit: Audit, finding: Finding) -> str:
     if finding.witness is not None:
         lines += [f"{name}: {value}"[:LONGEST] for name, value in finding.witness.inputs.items()]
         lines += [f"expected: {finding.witness.expected}"[:LONGEST], f"observed: {finding.witness.observed}"[:LONGEST]]
-    lines += [f"mend: {fix_of(finding)}", f"see it again: {reproduce(audit, finding)}"]
+    lines += [f"fix: {fix_of(finding)}", f"reproduce: {reproduce(audit, finding)}"]
     return "\n".join(plain(line) for line in lines)

@@ -52,8 +52,8 @@ def _finding(audit: Audit, finding: Finding) -> list[str]:
         lines += [*_witness(finding.witness), ""]
     return [
         *lines,
-        f"- mend: {plain(fix_of(finding))}",
-        f"- see it again: `{reproduce(audit, finding)}`",
+        f"- fix: {plain(fix_of(finding))}",
+        f"- reproduce: `{reproduce(audit, finding)}`",
         f"- id: `{finding.id}`",
     ]
 

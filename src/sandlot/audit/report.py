@@ -20,8 +20,8 @@ def as_page(audit: Audit) -> str:
         _headline(audit, confirmed, leads),
         "<h2>What was looked at</h2>",
         _layers(audit),
-        *_section("Confirmed", "Something was executed that shows each of these.", confirmed, audit),
-        *_section("Leads", "Worth a look; nothing executed has shown them yet.", leads, audit),
+        *_section("Confirmed", "A trial has shown each of these.", confirmed, audit),
+        *_section("Leads", "Unconfirmed: worth a look, but no trial has shown them yet.", leads, audit),
         _waived(audit),
     ]
     return page(f"Audit of {audit.name}: {audit.verdict.value}", "".join(body))
@@ -85,7 +85,7 @@ def _finding(finding: Finding, audit: Audit) -> str:
         f'<figure style="margin-top:12px"><h3><span style="color:var({SEVERITIES[finding.severity]})">'
         f"{escape(finding.code)}</span> {escape(finding.title)}</h3>"
         f"<p>{escape(defect_name(finding))}, {finding.severity}{escape(': ' + ', '.join(place) if place else '')}</p>{shown}"
-        f"<p>Mend: {escape(fix_of(finding))}</p><p>See it again: <code>{escape(reproduce(audit, finding))}</code></p>"
+        f"<p>Fix: {escape(fix_of(finding))}</p><p>Reproduce: <code>{escape(reproduce(audit, finding))}</code></p>"
         f"<p><small>{escape(finding.id)}</small></p></figure>"
     )
 

@@ -95,7 +95,7 @@ def _message(audit: Audit, finding: Finding) -> str:
         lines += [f"{plain(f'{name}: {value}')[:LONGEST]}" for name, value in finding.witness.inputs.items()]
         lines.append(f"expected: {plain(finding.witness.expected)[:LONGEST]}")
         lines.append(f"observed: {plain(finding.witness.observed)[:LONGEST]}")
-    lines += [f"mend: {plain(fix_of(finding))}", f"see it again: {plain(reproduce(audit, finding))}"]
+    lines += [f"fix: {plain(fix_of(finding))}", f"reproduce: {plain(reproduce(audit, finding))}"]
     return "\n".join(lines)
 
 

@@ -80,8 +80,10 @@ class Lost(msgspec.Struct, frozen=True, kw_only=True):
     """The trial never came back: its process hung or died."""
 
     kind: str
-    """`hung`, `died`, or `skipped` after too many of those."""
+    """`hung`, `died`, or `skipped`: after too many of those, or on a machine that is too busy."""
     message: str
+    busy: bool = False
+    """The machine was too busy to tell."""
 
 
 class Trial(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,6 +97,9 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     """Every grading, in order: one for a `Take`, `times` of a `Regrade`."""
     lost: Lost | None = None
     seconds: float = 0.0
+    """How long it took, less `starved_s`."""
+    starved_s: float = 0.0
+    """How long its process waited for a processor that others used."""
     reached: tuple[str, ...] = ()
     """Where author code tried to connect to, under conditions without a network."""
     peak_bytes: int = 0
@@ -122,7 +127,7 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def untried(self) -> bool:
-        """Nothing was done: too many others had been lost, or were too slow. It says nothing about the subject."""
+        """Nothing is known: too many others had been lost, or the machine was too busy. It says nothing about the subject."""
         return self.lost is not None and self.lost.kind == "skipped"
 
     @property
@@ -153,6 +158,8 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True):
     """Take them in an order drawn from this seed."""
     alone: bool = False
     """A process of its own for every trial."""
+    user: str | None = None
+    """The model that plays the user, instead of the one the audit was given."""
     limits: Json = {}
     """Overrides of every task's limits."""
     fault: str | None = None
@@ -200,7 +207,11 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
     limits: Limits = Limits()
     has_golden: bool = False
     has_user: bool = False
-    """The environment answers plain messages."""
+    """Plain messages are answered: by the author's replies, or by a persona that a model plays."""
+    has_persona: bool = False
+    """A model can play the user."""
+    needs_user: bool = False
+    """Only a model can: there is a persona, and no reply function of the author's."""
     adversaries: tuple[str, ...] = ()
     """The author's own, who must stay at the floor."""
     controls: tuple[str, ...] = ()

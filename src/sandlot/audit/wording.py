@@ -5,14 +5,15 @@ import shlex
 from sandlot.audit.audit import Audit, LayerReport, State, Verdict
 from sandlot.audit.defects import DEFECTS
 from sandlot.audit.finding import Finding, Layer
+from sandlot.printable import one_line
 
 WHAT_LAYERS_DO = {
     Layer.STATIC: "reads code, tasks, data and schemas",
-    Layer.GRADER: "asks the grader about answers nobody played",
+    Layer.GRADER: "grades synthetic answers and evidence",
     Layer.SCRIPTED: "plays adversaries, controls and mutants",
-    Layer.DIFFERENTIAL: "plays the same under other conditions",
+    Layer.DIFFERENTIAL: "repeats rollouts under other conditions",
     Layer.MODEL: "lets a model play",
-    Layer.PEOPLE: "takes in what people labelled",
+    Layer.PEOPLE: "reads what people labelled",
 }
 
 
@@ -23,7 +24,7 @@ def defect_name(finding: Finding) -> str:
 
 
 def fix_of(finding: Finding) -> str:
-    """How to mend it: the probe's own advice, else the class's."""
+    """How to fix it: the probe's own advice, else the defect's."""
     defect = DEFECTS.get(finding.code.partition(".")[0])
     return finding.fix or (defect.fix if defect else "")
 
@@ -39,7 +40,7 @@ def place_of(finding: Finding) -> str:
 
 def plain(text: str) -> str:
     """One line without anything that a terminal, a page or a parser might obey."""
-    return "".join(letter if letter.isprintable() else " " for letter in text).strip()
+    return one_line(text)
 
 
 def reproduce(audit: Audit, finding: Finding) -> str:
@@ -56,12 +57,13 @@ def meaning(audit: Audit) -> str:
     if audit.verdict is Verdict.FIX:
         return f"{grave} confirmed {'flaw' if grave == 1 else 'flaws'} that a model would learn from"
     if audit.verdict is Verdict.INCOMPLETE:
-        return "not everything could be looked at: " + "; ".join(
-            f"{report.layer}: {_missing(report)}" for report in _missed(audit)
-        )
+        reasons: dict[str, list[str]] = {}
+        for report in _missed(audit):
+            reasons.setdefault(_missing(report), []).append(report.layer)
+        return "not everything could be checked: " + "; ".join(f"{', '.join(names)}: {why}" for why, names in reasons.items())
     missing = [report.layer for report in audit.layers if report.state is State.DOES_NOT_APPLY]
     aside = f" that applies (not: {', '.join(missing)})" if missing else ""
-    return f"every mandatory layer{aside} ran, and nothing grave was confirmed"
+    return f"every mandatory layer{aside} ran, and no serious flaw was confirmed"
 
 
 def layer_line(report: LayerReport) -> str:

@@ -4,13 +4,17 @@ Run as `python -m sandlot.audit.worker`. One job comes in on standard input; not
 nothing author code prints can be taken for a result. If it hangs or dies, the notes tell at which trial.
 """
 
+import ctypes
 import os
 import random
 import resource
+import signal
 import struct
 import sys
-import time
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from dataclasses import dataclass
+from functools import partial
 from typing import BinaryIO
 
 import anyio
@@ -18,22 +22,25 @@ import msgspec
 
 from sandlot.audit.conditions import ATTEMPTED, break_environment, broken_judge, reseed, surround
 from sandlot.audit.describe import describe
+from sandlot.audit.starved import take_measured
 from sandlot.audit.subject import Conditions, Description, Play, Regrade, Request, Say, Script, Take, Trial
 from sandlot.env.environment import Environment
 from sandlot.env.load import load
 from sandlot.env.taskset import tasks_of
-from sandlot.errors import ConfigError, SandlotError
+from sandlot.errors import ConfigError, SandlotError, unwrapped
 from sandlot.harness.tool_loop import ToolLoop
 from sandlot.model.agent import Solution
 from sandlot.model.player import Moment, Move, Player
 from sandlot.model.scripted import PLAYS, ScriptedPolicies
-from sandlot.ports import Policy
+from sandlot.persona import Persona
+from sandlot.ports import Policy, User, Users
 from sandlot.rollout import grade_trace, recorded, run_rollout
 from sandlot.store.blobs import MemoryBlobs
 from sandlot.task import Task
 from sandlot.trace import Failed, Scored, Text, ToolCall, Trace
-from sandlot.types import Side
-from sandlot.wiring.parts import Grading, Parts, judge_config, open_grading
+from sandlot.types import Side, derive_seed
+from sandlot.wiring.models import open_users
+from sandlot.wiring.parts import Grading, ModelConfig, Parts, judge_config, open_grading, user_config
 
 MEMORY_BYTES = 8 * 2**30
 """Address space of a worker: a grader that allocates without end meets this, not the machine's last page."""
@@ -43,6 +50,7 @@ SANDBOXES = 4
 """Kept ready."""
 
 HEADER = struct.Struct("<I")
+PR_SET_PDEATHSIG = 1
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,6 +61,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     """None: only describe it."""
     conditions: Conditions = Conditions()
     judge: str | None = None
+    user: str | None = None
     sandbox: str = "native"
 
 
@@ -79,7 +88,6 @@ class Refused(msgspec.Struct, frozen=True, tag="refused"):
     """The environment cannot be loaded, or its parts not opened."""
 
     message: str
-    kind: str = "config"
 
 
 Note = Begun | Done | Described | Refused
@@ -97,14 +105,17 @@ def main() -> None:
         _write(out, what)
 
     try:
-        surround(job.conditions, job.judge)
+        surround(job.conditions, [spec for spec in (job.judge, job.user) if spec])
         env = load(job.env)
         if not job.requests:
             note(Described(describe(env)))
         else:
             anyio.run(_take_all, env, job, note)
-    except SandlotError as error:
-        note(Refused(str(error), error.kind))
+    except (SandlotError, ExceptionGroup) as error:
+        cause = unwrapped(error)
+        if not isinstance(cause, SandlotError):
+            raise
+        note(Refused(str(cause)))
     out.flush()
     os._exit(0)  # no thread that author code left behind may keep it alive
 
@@ -125,15 +136,19 @@ async def _take_all(env: Environment, job: Job, note: Callable[[Note], None]) ->
     places = anyio.CapacityLimiter(conditions.at_once)
     async with (
         open_grading(env, judge=judge_config(job.judge), sandbox=job.sandbox, pool=min(conditions.at_once, SANDBOXES)) as opened,
+        AsyncExitStack() as stack,
         anyio.create_task_group() as group,
     ):
         grading = Grading(env=env, judge=broken_judge(opened.judge, conditions.fault), backend=opened.backend)
+        user = conditions.user or job.user
+        users = await stack.enter_async_context(open_users(_calm(user), env)) if user else None
 
         async def take(place: int) -> None:
             async with places:
                 reseed(conditions, place)
                 note(Begun(place))
-                note(Done(place, await taken(grading, tasks, job.requests[place], place)))
+                trial = partial(taken, grading, tasks, job.requests[place], place, users)
+                note(Done(place, await take_measured(trial, may_run_out=conditions.fault is not None)))
 
         for place in order:
             if conditions.at_once == 1:
@@ -146,12 +161,33 @@ def _limited(task: Task, conditions: Conditions) -> Task:
     return msgspec.structs.replace(task, limits={**task.limits, **conditions.limits})
 
 
-async def taken(grading: Grading, tasks: dict[str, Task], request: Request, place: int) -> Trial:
+def _calm(spec: str) -> ModelConfig:
+    """The user's model at temperature 0: probes compare trials, and the same conversation must get the same replies."""
+    config = user_config(spec)
+    assert config is not None
+    return msgspec.structs.replace(config, sampling=msgspec.structs.replace(config.sampling, temperature=0.0))
+
+
+@dataclass(frozen=True, slots=True)
+class _SteadyUsers:
+    """`ports.Users` with one seed per task and trial seed: a trial's place in its batch must not change what the user says."""
+
+    users: Users
+    trial_seed: int
+
+    @property
+    def name(self) -> str:
+        return self.users.name
+
+    def user(self, persona: Persona, task: Task, seed: int, rollout: int = 0) -> AbstractAsyncContextManager[User]:  # noqa: ARG002 - both depend on the place
+        return self.users.user(persona, task, derive_seed("user", "audit", task.id, self.trial_seed))
+
+
+async def taken(grading: Grading, tasks: dict[str, Task], request: Request, place: int, users: Users | None = None) -> Trial:
     """One trial, whatever comes of it."""
     name = request.task if isinstance(request, Take) else request.trace.task
     if name not in tasks:
         raise ConfigError(f"environment `{grading.env.name}` has no task `{name}`")
-    started = time.monotonic()
     ATTEMPTED.clear()
     if isinstance(request, Regrade):
         scores = [await _regraded(grading, tasks[name], request) for _ in range(request.times)]
@@ -159,18 +195,17 @@ async def taken(grading: Grading, tasks: dict[str, Task], request: Request, plac
             trace=request.trace,
             files=request.files,
             scores=tuple(scores),
-            seconds=time.monotonic() - started,
             reached=tuple(dict.fromkeys(ATTEMPTED)),
         )
     blobs = MemoryBlobs()
     policies = ScriptedPolicies(request.play.name, lambda _task, _seed: policy_for(grading.env, request.play, request.seed))
-    parts = Parts(grading=grading, policies=policies, harness=ToolLoop())
+    steady = _SteadyUsers(users, request.seed) if users is not None else None
+    parts = Parts(grading=grading, policies=policies, harness=ToolLoop(), users=steady)
     trace = await run_rollout(parts, tasks[name], run="audit", rollout=place, blobs=blobs)
     return Trial(
         trace=trace,
         files=await _files(trace, blobs),
         scores=(trace.outcome,) if isinstance(trace.outcome, Scored | Failed) else (),
-        seconds=time.monotonic() - started,
         reached=tuple(dict.fromkeys(ATTEMPTED)),
         peak_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
     )
@@ -215,7 +250,7 @@ def policy_for(env: Environment, play: Play, seed: int) -> Solution | Policy:
     if env.parts.solution is not None:
         solutions["golden"] = env.parts.solution
     if play.name not in solutions:
-        raise ConfigError(f"nobody called `{play.name}` plays in `{env.name}`; there are: {', '.join(solutions)}")
+        raise ConfigError(f"unknown agent `{play.name}` in `{env.name}`; known: {', '.join(solutions)}")
     return solutions[play.name]
 
 
@@ -235,5 +270,11 @@ def _scripted(script: Script) -> Callable[[Moment], Move]:
     return play
 
 
+def _end_with_the_auditor() -> None:
+    """Be killed when the auditor is: a worker that hangs must not outlive it. The nursery ends its own forks."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+
+
 if __name__ == "__main__":
+    _end_with_the_auditor()
     main()

@@ -20,7 +20,7 @@ from sandlot.errors import ConfigError
 from sandlot.run.config import Plan, RunConfig, Selection, plan_run
 from sandlot.run.manifest import fingerprints
 from sandlot.run.results import Run
-from sandlot.run.run import Watcher, name_of, run_async
+from sandlot.run.run import Watcher, name_of, run_config
 from sandlot.store.disk import DISK, put_file
 from sandlot.store.reader import RunReader
 from sandlot.trace import TraceRow
@@ -88,7 +88,7 @@ async def calibrate_async(
         at_once=config.run.at_once,
     )
     steering = _Steering(standing, watch or Watch())
-    run = await run_async(config.opening, env=environment, place=path, watch=steering, more=steering.more)
+    run = await run_config(config.opening, env=environment, place=path, watch=steering, more=steering.more)
     return await anyio.to_thread.run_sync(_written, config, standing, run)
 
 

@@ -31,7 +31,7 @@ class Gates(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     canaries: float = 0.99
     """Fewest right answers to what is always true or never."""
     kappa: float = 0.6
-    """Least agreement with people beyond chance."""
+    """Minimum agreement with people (Cohen's kappa)."""
     below_human: float = 0.1
     """How far that may lie below the agreement of people with each other."""
     labelled: int = 30

@@ -49,7 +49,7 @@ class Probing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """How much is asked."""
 
     repeats: int = 5
-    """Times that each item is asked as it is."""
+    """How often each item is asked unchanged."""
     most: int = 50
     """Items that are probed; all labelled ones are asked once in any case."""
     at_once: int = 16

@@ -1,4 +1,4 @@
-"""A file of labels: a JSON object a line, each read into one thing that people said something of."""
+"""A file of labels: JSON Lines, each line one labelled item."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -31,7 +31,7 @@ ADVICE = {
     Label.TOO_EASY: "make it harder, or keep it for measuring",
     Label.TOO_HARD: "see that the golden solution passes; then give a hint, split it, or wait for a better model",
     Label.FLAT: "its rewards hardly differ: give its rubric finer points",
-    Label.UNSCORABLE: "none of its rollouts could be scored: mend what failed",
+    Label.UNSCORABLE: "none of its rollouts could be scored: fix what failed",
 }
 
 

@@ -20,7 +20,7 @@ class SimulatorGates(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     missing: float = 0.05
     """Most solved conversations it may not end."""
     unasked: float = 0.05
-    """Most replies that may tell what nobody asked for."""
+    """Maximum share of replies that tell a fact without being asked."""
     verbatim: float = 0.02
     """Most replies that may repeat its instructions."""
     facts: float = 0.95
@@ -28,7 +28,7 @@ class SimulatorGates(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     role: float = 0.02
     """Most replies in which it may speak as the agent."""
     kappa: float = 0.6
-    """Least agreement with people on ends, beyond chance."""
+    """Minimum agreement with people on the end (Cohen's kappa)."""
 
 
 def simulator_gates(quality: SimulatorQuality, gates: SimulatorGates) -> tuple[Gate, ...]:
@@ -44,7 +44,7 @@ def _gates(quality: SimulatorQuality, gates: SimulatorGates) -> Iterator[Gate]:
     yield at_most("ends when done", quality.missing.value, gates.missing, why)
     if quality.facts.value is not None:
         yield at_least("tells what is asked", quality.facts.value, gates.facts, "facts told right")
-        yield at_most("tells nothing unasked", quality.unasked.value, gates.unasked, "replies with a fact nobody asked for")
+        yield at_most("tells nothing unasked", quality.unasked.value, gates.unasked, "replies with a fact that was not asked for")
     yield at_most("keeps its instructions", quality.verbatim.value, gates.verbatim, "replies that repeat them")
     yield at_most("stays the user", quality.role.value, gates.role, "replies in the role of the agent")
     yield from people_gates(quality.agreements, Gates(kappa=gates.kappa))

@@ -16,7 +16,7 @@ import anyio.abc
 from sandlot.capture.door import MODEL, Conversation, capture_app
 from sandlot.capture.listening import listening
 from sandlot.clock import SYSTEM_CLOCK
-from sandlot.errors import ConfigError, HarnessError, boundary, unwrapped
+from sandlot.errors import ConfigError, HarnessError, SandboxOutOfMemory, boundary, unwrapped
 from sandlot.ports import Policy, Session, Workplace
 from sandlot.sandboxes import Command, Process, Sandbox, Stream
 from sandlot.trace import Event, Trace
@@ -59,6 +59,9 @@ class CommandAgent:
         try:
             async with _answering(sandbox, conversation):
                 said = await self._run(sandbox, prompt, conversation)
+        except SandboxOutOfMemory:
+            trace.events.append(Event(kind="limit", turn=trace.num_turns, detail={"limit": End.MEMORY_LIMIT.value}))
+            return End.MEMORY_LIMIT
         finally:
             spent = SYSTEM_CLOCK.monotonic() - started - (trace.phases.get("model", 0.0) - before)
             trace.phases["tools"] = trace.phases.get("tools", 0.0) + max(0.0, spent)

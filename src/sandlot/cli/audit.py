@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from sandlot.audit.finding import Layer
-from sandlot.cli.options import RUNS, Json, Judge, Runs, run_path
+from sandlot.cli.options import RUNS, Json, Judge, Runs, User, run_path
 
 Option = typer.Option
 
@@ -22,7 +22,7 @@ Grader = Annotated[
 ]
 TaskFile = Annotated[
     str | None,
-    Option("--tasks", metavar="FILE", help="The grader's tasks: a JSON object a line, with prompt and golden answer."),
+    Option("--tasks", metavar="FILE", help="The grader's tasks as JSON Lines, with prompt and golden answer."),
 ]
 Mapping = Annotated[
     str | None,
@@ -63,11 +63,11 @@ WithoutSandbox = Annotated[
 
 # -- how far, and with what ----------------------------------------------------------------------------------------------------
 
-Limit = Annotated[int, Option("--limit", help="Most tasks that are played; a seeded choice of more.")]
+Limit = Annotated[int, Option("--limit", help="Maximum number of tasks to play; a seeded sample if there are more.")]
 Task = Annotated[list[str] | None, Option("--task", help="Play only this task; may be repeated.")]
 Layers = Annotated[list[Layer] | None, Option("--layer", help="Only this layer; may be repeated.")]
 Probes = Annotated[list[str] | None, Option("--probe", help="Only this probe, as a finding names it; may be repeated.")]
-Seed = Annotated[int, Option("--seed", help="Of every random choice the audit makes.")]
+Seed = Annotated[int, Option("--seed", help="Seed of every random choice the audit makes.")]
 Reference = Annotated[
     Path | None,
     Option("--reference", metavar="FILE", help="Real records (jsonl, csv, parquet) to compare the tasks' data with."),
@@ -76,7 +76,7 @@ Manifest = Annotated[
     Path | None, Option("--manifest", metavar="FILE", help="The tools as production serves them: a JSON list of MCP tools.")
 ]
 Model = Annotated[str | None, Option("--model", "-m", help="Let this model play too, and look at the health of its rollouts.")]
-Reviewed = Annotated[str | None, Option("--reviewed", metavar="RUN", help="Take in what people labelled with `sandlot triage`.")]
+Reviewed = Annotated[str | None, Option("--reviewed", metavar="RUN", help="Read what people labelled with `sandlot triage`.")]
 Waivers = Annotated[
     Path | None,
     Option("--waivers", metavar="FILE", help="A file with [[waiver]] tables. [default: the environment's `audit.toml`]"),
@@ -90,8 +90,14 @@ Report = Annotated[
     ),
 ]
 Sandbox = Annotated[str, Option("--sandbox", help="`native`, `docker`, or `docker:SOCKET`.")]
-Patience = Annotated[float, Option("--patience", help="Seconds without a sign of life after which a trial is lost.")]
-ListProbes = Annotated[bool, Option("--list-probes", help="Print what would be looked for, and leave.")]
+Patience = Annotated[
+    float,
+    Option(
+        "--patience",
+        help="Seconds without output after which a trial counts as hung; waiting for a busy processor does not count.",
+    ),
+]
+ListProbes = Annotated[bool, Option("--list-probes", help="List the probes and exit.")]
 
 
 def add_to(app: typer.Typer) -> None:
@@ -117,6 +123,7 @@ def audit(
     probe: Probes = None,
     seed: Seed = 0,
     judge: Judge = None,
+    user: User = None,
     reference: Reference = None,
     manifest: Manifest = None,
     model: Model = None,
@@ -129,11 +136,11 @@ def audit(
     list_probes: ListProbes = False,
     json: Json = False,
 ) -> None:
-    """Judge an environment: SHIP (exit code 0), FIX (1) or INCOMPLETE (3).
+    """Check that an environment is sound: SHIP (exit code 0), FIX (1) or INCOMPLETE (3).
 
-    Layers run from cheap to dear: static, grader, scripted, differential. Every finding has a witness and a command that shows it
-    again. The report (JSON, Markdown, HTML) is kept below `runs/audits/` and speaks for exactly these bytes: a changed
-    environment voids it.
+    Layers run cheapest first: static, grader, scripted, differential. Every confirmed finding has a witness and a command that
+    reproduces it. The report (JSON, Markdown, HTML) is kept below `runs/audits/` and is valid for exactly these files: once the
+    environment changes, it no longer counts. The same command continues an audit that was interrupted.
     """
     from sandlot.cli.judging import Asked, audited, print_probes, show  # noqa: PLC0415 - help does not need it
     from sandlot.cli.subjects import Words  # noqa: PLC0415 - as above
@@ -144,7 +151,7 @@ def audit(
     words = Words(env, grader, tasks, mapping, gym, tuple(gym_argument or ()), solution, seeds, steps, python, without_sandbox)
     asked = Asked(
         words=words, limit=limit, tasks=tuple(task or ()), layers=tuple(layer or ()), probes=tuple(probe or ()), seed=seed,
-        judge=judge, reference=reference, manifest=manifest, model=model,
+        judge=judge, user=user, reference=reference, manifest=manifest, model=model,
         reviewed=run_path(reviewed, runs) if reviewed else None, waivers=waivers, reports=tuple(report or ()),
         sandbox=sandbox, patience_s=patience, runs=runs,
     )  # fmt: skip

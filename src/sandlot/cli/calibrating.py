@@ -10,17 +10,19 @@ from typing import Any
 import anyio
 import msgspec
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, TaskID, TextColumn, TimeElapsedColumn
 
 from sandlot.calibrate.calibrate import CalibrationConfig, Watch, calibrate_async, expected_rollouts, opening_plan
 from sandlot.calibrate.calibration import Calibration, Known, errors_of
 from sandlot.calibrate.placement import Label
 from sandlot.calibrate.rule import UNKNOWN
 from sandlot.calibrate.standing import Standing
+from sandlot.cli.bars import Bars
 from sandlot.cli.options import authors_on_stderr, print_json
 from sandlot.cli.placing import print_calibration, print_errors
 from sandlot.cli.running import make_room, pilot_of
 from sandlot.env.load import load
+from sandlot.printable import printable_json
 from sandlot.run.forecast import forecast
 from sandlot.run.manifest import public
 from sandlot.trace import TraceRow
@@ -60,10 +62,10 @@ def calibrate_watched(
     """Calibrate, showing progress on stderr unless nobody looks."""
     make_room()
     console = Console(stderr=True, quiet=quiet, highlight=False, soft_wrap=True)
-    with Progress(
+    with Bars(
         TextColumn("{task.description}"), BarColumn(bar_width=24), TextColumn("{task.completed}/{task.total} rollouts"),
         TextColumn("{task.fields[said]}"), TimeElapsedColumn(),
-        console=console, transient=True, refresh_per_second=4, disable=not console.is_terminal,
+        console=console,
     ) as bars, authors_on_stderr():  # fmt: skip
         bar = Bar(bars, console)
         found = anyio.run(functools.partial(calibrate_async, config, runs=runs, place=place, watch=bar))
@@ -79,7 +81,7 @@ def calibrate_watched(
 class Bar(Watch):
     """Draws one line."""
 
-    def __init__(self, bars: Progress, console: Console) -> None:
+    def __init__(self, bars: Bars, console: Console) -> None:
         self._bars = bars
         self._console = console
         self._line: TaskID | None = None
@@ -130,7 +132,7 @@ def show_forecast(config: CalibrationConfig, *, runs: Path, json: bool) -> None:
         counts = {"fewest": fewest, "likely": likely, "most": most}
         print_json({"config": shown, "tasks": len(plan.tasks), "rollouts": counts, "forecast": expected, "errors": errors})
         return
-    sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(shown), indent=2) + b"\n")
+    sys.stdout.buffer.write(printable_json(msgspec.json.format(msgspec.json.encode(shown), indent=2)) + b"\n")
     sys.stdout.flush()
     console = Console(highlight=False, soft_wrap=True)
     console.print(f"{len(plan.tasks)} tasks; [bold]{likely:,}[/] rollouts are likely, {fewest:,} the fewest, {most:,} the most")

@@ -21,8 +21,8 @@ def compare(
 ) -> None:
     """Compare two runs of the same tasks.
 
-    The difference with its interval, and which tasks moved.
-    Refuses when the setting's fingerprints differ (other tools, limits or harness), unless told to go on.
+    Prints the difference in score with its interval, and the tasks that got better or worse. Refuses to compare runs with
+    different settings (tools, limits or harness), unless `--despite-setting`.
     """
     from sandlot.cli.comparing import print_comparison  # noqa: PLC0415 - help does not need it
     from sandlot.run.results import Run  # noqa: PLC0415 - as above

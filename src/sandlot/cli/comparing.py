@@ -3,6 +3,7 @@
 from rich.console import Console
 from rich.markup import escape
 
+from sandlot.cli.summary import plain
 from sandlot.run.compare import Comparison
 
 
@@ -11,9 +12,11 @@ def print_comparison(comparison: Comparison) -> None:
     console = Console(highlight=False, soft_wrap=True)
     if comparison.note:
         console.print(f"[yellow]{escape(comparison.note)}[/]")
+    if comparison.evaluations:
+        console.print(f"[dim]{escape(comparison.evaluations)}[/]")
     score, rate = comparison.score, comparison.pass_rate
     if score.value is None or rate.value is None:
-        console.print("no task was scored in both runs: there is nothing to compare")
+        console.print("no task was scored in both runs, so there is nothing to compare")
         return
     tasks = f"{comparison.tasks} task{'s' if comparison.tasks != 1 else ''}"
     console.print(f"the second run against the first, over {tasks} in both, paired by task and rollout")
@@ -24,9 +27,11 @@ def print_comparison(comparison: Comparison) -> None:
         console.print(f"  unscored  [yellow]{comparison.dropped.value:+.1%}[/]")
     for name, changes in (("better", comparison.improved), ("worse", comparison.regressed)):
         if changes:
-            shown = ", ".join(f"{change.task} {change.first:.2f} to {change.second:.2f}" for change in changes[:2])
+            shown = ", ".join(f"{plain(change.task)} {change.first:.2f} to {change.second:.2f}" for change in changes[:2])
             console.print(f"{name:>10}  {len(changes)}  [dim]{escape(shown)}{', ...' if len(changes) > 2 else ''}[/]")
     console.print(f" unchanged  {comparison.unchanged}")
     for name, tasks in (("only in the first", comparison.only_first), ("only in the second", comparison.only_second)):
         if tasks:
-            console.print(f"{name}: {len(tasks)}  [dim]{escape(', '.join(tasks[:3]))}{', ...' if len(tasks) > 3 else ''}[/]")
+            console.print(
+                f"{name}: {len(tasks)}  [dim]{escape(plain(', '.join(tasks[:3])))}{', ...' if len(tasks) > 3 else ''}[/]"
+            )

@@ -11,9 +11,9 @@ def add_to(app: typer.Typer) -> None:
 
 
 def doctor(json: Json = False) -> None:
-    """Say what works on this machine.
+    """Check this machine: what works, and how to fix what does not.
 
-    And what to do about what does not. Exit code 1 if something needed is missing.
+    `ok` works, `NO` is needed and missing, `--` is optional and missing. Exit code 1 if something needed is missing.
     """
     from sandlot.cli.examining import examined  # noqa: PLC0415 - help does not need it
 
@@ -25,4 +25,6 @@ def doctor(json: Json = False) -> None:
         for finding in findings:
             mark = "ok" if finding.ok else "NO" if finding.needed else "--"
             print(f"{mark}  {finding.what:<{widest}}  {finding.detail.removeprefix('yes: ').removeprefix('no: ')}")
+        missing = [finding.what for finding in findings if finding.needed and not finding.ok]
+        print(f"\nmissing: {', '.join(missing)}" if missing else "\nEverything that is needed works; `--` is optional.")
     raise typer.Exit(0 if all(finding.ok or not finding.needed for finding in findings) else 1)

@@ -36,6 +36,7 @@ def examined() -> list[Finding]:
         *_sandboxes(),
         _docker(),
         _package("torch", "models on this machine (`smollm2`, `rookie`, `hf:FOLDER`); install `sandlot[torch]`"),
+        *_number_type(),
         _package("duckdb", "SQL over runs; install `sandlot[sql]`"),
         Finding(
             what="model key",
@@ -106,6 +107,17 @@ def _open_files() -> Finding:
     return Finding(
         what="open files", ok=hard >= 4096, detail=f"{soft} now, {hard} at most; each rollout in flight takes one", needed=False
     )
+
+
+def _number_type() -> list[Finding]:
+    """What models stored in bfloat16 are computed in here; measured where torch is installed."""
+    if importlib.util.find_spec("torch") is None:
+        return []
+    from sandlot.engine.precision import choose_precision, processor_name  # noqa: PLC0415 - as above
+
+    chosen = choose_precision("bfloat16")
+    detail = f"{chosen.dtype} for models stored in bfloat16: {chosen.why} ({processor_name()}); `--dtype` names another"
+    return [Finding(what="number type", ok=True, detail=detail, needed=False)]
 
 
 def _package(name: str, why: str) -> Finding:

@@ -40,12 +40,12 @@ def export(
     out: Annotated[
         Path | None, Option("--out", metavar="FILE", help="A .jsonl or .parquet file. [default: RUN/exports/KIND.parquet]")
     ] = None,
-    split: Annotated[Which, Option("--split", help="Held-out tasks are left out unless named.")] = Which.TRAIN,
-    least: Annotated[float, Option("--least", help="The lowest reward that `sft` takes.")] = 1.0,
+    split: Annotated[Which, Option("--split", help="Which tasks; held-out ones only if you ask for them.")] = Which.TRAIN,
+    least: Annotated[float, Option("--least", help="`sft`: export rollouts with at least this reward.")] = 1.0,
     runs: Runs = RUNS,
     json: Json = False,
 ) -> None:
-    """Write a run's rollouts as TRL and verl read them.
+    """Export a run's rollouts for other trainers, such as TRL and verl.
 
     Exit code 1 if no rollout qualified.
     """

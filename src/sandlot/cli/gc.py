@@ -15,14 +15,14 @@ def add_to(app: typer.Typer) -> None:
 def gc(
     runs: Runs = RUNS,
     older_than_days: Annotated[
-        float | None, typer.Option("--older-than", metavar="DAYS", min=0, help="Also whole runs older than this.")
+        float | None, typer.Option("--older-than", metavar="DAYS", min=0, help="Also remove whole runs older than this.")
     ] = None,
-    delete: Annotated[bool, typer.Option("--delete", help="Do it; without this, only show what would go.")] = False,
+    delete: Annotated[bool, typer.Option("--delete", help="Really delete; without this, only print.")] = False,
     json: Json = False,
 ) -> None:
-    """Remove what nothing refers to any more.
+    """Remove unused stored files and leftovers of crashes.
 
-    And leftovers of crashes. Shows first; `--delete` does it.
+    Prints what would be removed; `--delete` removes it.
     """
     from sandlot.store.gc import collect  # noqa: PLC0415 - help does not need it
 

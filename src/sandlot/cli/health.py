@@ -16,22 +16,22 @@ def health(
     run: RunPath,
     against: Annotated[
         str | None,
-        typer.Option("--against", metavar="RUN", help="Compare what agents saw and did with this run, not half with half."),
+        typer.Option("--against", metavar="RUN", help="Look for drift against this run instead of between the two halves."),
     ] = None,
     regrades: Annotated[int, typer.Option("--regrades", min=0, help="Rollouts to grade again from their evidence.")] = 32,
-    replays: Annotated[int, typer.Option("--replays", min=0, help="Rollouts to play again in fresh worlds.")] = 8,
-    traces: Annotated[int, typer.Option("--traces", min=0, help="Traces to open for what agents saw and did.")] = 600,
+    replays: Annotated[int, typer.Option("--replays", min=0, help="Rollouts to replay in fresh worlds.")] = 8,
+    traces: Annotated[int, typer.Option("--traces", min=0, help="Traces to read when looking for drift.")] = 600,
     env: Annotated[str | None, typer.Option("--env", help="The environment. [default: where the run found it]")] = None,
     judge: Judge = None,
-    seed: Annotated[int, typer.Option("--seed", help="Of every draw.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", help="Seed for the random choices.")] = 0,
     runs: Runs = RUNS,
     json: Json = False,
 ) -> None:
-    """Say whether a run's environment is sound.
+    """Check a run for signs of a broken environment.
 
-    Failures by side, time to a reward, time-outs that became rewards, survivor bias, resolution of rewards, drift, rewards that
-    rise without outcome, and whether a few rollouts come out the same when graded and played again. Exit code 1 if anything
-    failed, 3 if rollouts are missing or too few.
+    Looks at failures by side, latency, time-outs scored as 0, survivor bias, ties between rewards, drift, and rewards that rise
+    without the outcome. Grades and replays a few rollouts again, which must give the same result. Exit code 1 if a check fails,
+    3 if rollouts are missing or too few.
     """
     import anyio  # noqa: PLC0415 - help does not need it
 

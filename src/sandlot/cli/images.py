@@ -14,22 +14,22 @@ def add_to(app: typer.Typer) -> None:
 
 def images(
     make: Annotated[
-        str | None, typer.Option("--make", metavar="IMAGE", help="Make this image now, so that no run has to wait for it.")
+        str | None, typer.Option("--make", metavar="IMAGE", help="Build this image now, so that no run waits for it.")
     ] = None,
-    gc: Annotated[bool, typer.Option("--gc", help="Remove what no process holds and nobody asked for lately.")] = False,
+    gc: Annotated[bool, typer.Option("--gc", help="Remove images that have not been used lately.")] = False,
     older_than_days: Annotated[
         float, typer.Option("--older-than", metavar="DAYS", help="With `--gc`: how long an image must have been unused.")
     ] = 14.0,
     json: Json = False,
 ) -> None:
-    """List the images kept on this machine.
+    """List the sandbox images on this machine.
 
-    With size, digest and when each was last used. `--make` adds one, `--gc` removes unused ones.
+    Prints size, digest, last use and name. `--make` builds one, `--gc` removes unused ones.
     """
     from sandlot.cli.keeping import made, removed, shown  # noqa: PLC0415 - help does not need it
 
     if make is not None and gc:
-        raise typer.BadParameter("`--make` and `--gc` are two commands")
+        raise typer.BadParameter("give `--make` or `--gc`, not both")
     found = made(make) if make is not None else removed(older_than_days * 86_400) if gc else shown()
     if json:
         print_json({"removed": gc, "images": found, "size_bytes": sum(line.size_bytes for line in found)})

@@ -1,4 +1,4 @@
-"""`sandlot judge`: how far a judge can be believed."""
+"""`sandlot judge`: validate a judge."""
 
 from pathlib import Path
 from typing import Annotated
@@ -29,24 +29,25 @@ def judge(
         Path | None,
         Option("--labels", metavar="FILE", help="What people said, JSONL: `check` or `question`, `view`, `labels`."),
     ] = None,
-    repeats: Annotated[int, Option("--repeats", help="Times that each item is asked as it is.")] = 5,
-    items: Annotated[int, Option("--items", help="Most items that are probed; labelled ones are all asked once.")] = 50,
+    repeats: Annotated[int, Option("--repeats", help="How often each item is asked unchanged.")] = 5,
+    items: Annotated[int, Option("--items", help="Maximum number of items to probe; every labelled item is asked once.")] = 50,
     batch: Annotated[
         int, Option("--batch", help="Criteria in one call, where that is compared with one at a time; 1 leaves it out.")
     ] = 5,
     temperature: Annotated[float, Option("--temperature", help="As in the runs it judges.")] = 0.0,
-    max_tokens: Annotated[int | None, Option("--max-tokens", help="Most tokens of one reply.")] = None,
+    max_tokens: Annotated[int | None, Option("--max-tokens", help="Maximum tokens per reply.")] = None,
     at_once: Annotated[int, Option("--at-once", help="Questions in flight.")] = 16,
-    max_flips: Annotated[float, Option("--max-flips", help="Most verdicts that may change where nothing did.")] = 0.05,
-    kappa: Annotated[float, Option("--kappa", help="Least agreement with people beyond chance.")] = 0.6,
+    max_flips: Annotated[
+        float, Option("--max-flips", help="Maximum share of verdicts that may change when the same item is asked again.")
+    ] = 0.05,
+    kappa: Annotated[float, Option("--kappa", help="Minimum agreement with people (Cohen's kappa).")] = 0.6,
     runs: Runs = RUNS,
     json: Json = False,
 ) -> None:
-    """Measure a judge: whether it is steady, what sways it, and whether it agrees with people.
+    """Validate a judge: whether it repeats itself, what biases it, and whether it agrees with people.
 
-    The same questions again, with the choices turned round, with padded answers, several in one call and in another order, with
-    canaries whose answer is known, and against people's labels. Exit code 1 if a gate is failed, 3 if too little is labelled to
-    say.
+    It is asked the same questions again, with the choices in another order, with padded answers, several in one call, with
+    canaries whose answer is known, and about items that people labelled. Exit code 1 if a gate fails, 3 if too few are labelled.
     """
     from sandlot.calibrate.gates import Gates  # noqa: PLC0415 - help does not need it
     from sandlot.calibrate.judge import Probing  # noqa: PLC0415 - as above

@@ -1,4 +1,4 @@
-"""An audit for a person: what is being looked at, what was found, and what to do about it."""
+"""An audit on the screen: progress, findings, and what to do about them."""
 
 import re
 import sys
@@ -24,11 +24,12 @@ from sandlot.audit.wording import WHAT_LAYERS_DO, defect_name, fix_of, layer_lin
 from sandlot.cli.options import print_json
 from sandlot.cli.subjects import Named, Words, named
 from sandlot.errors import ConfigError
+from sandlot.printable import one_line
 
 STYLES = {Verdict.SHIP: "bold green", Verdict.FIX: "bold red", Verdict.INCOMPLETE: "bold yellow"}
 SEVERITIES = {Severity.BLOCKER: "red", Severity.HIGH: "red", Severity.LOW: "yellow", Severity.INFO: "dim"}
 SHOWN = 12
-"""Leads shown; the reports have all."""
+"""Maximum number of leads on the screen; the reports have all."""
 LONGEST = 300
 
 
@@ -44,6 +45,7 @@ class Asked:
     probes: tuple[str, ...]
     seed: int
     judge: str | None
+    user: str | None
     reference: Path | None
     manifest: Path | None
     model: str | None
@@ -62,25 +64,36 @@ def audited(asked: Asked, *, quiet: bool) -> tuple[Audit, Path | None]:
         raise ConfigError(f"--limit is {asked.limit}; give 1 or more")
     if asked.model is not None and asked.words.env is None:
         raise ConfigError("--model plays in environments of Sandlot; what others wrote has none")
+    if asked.user is not None and asked.words.env is None:
+        raise ConfigError("--user plays the user of a Sandlot environment; a grader or a Gymnasium environment has none")
     if asked.waivers is not None and not asked.waivers.is_file():
         raise ConfigError(f"no file `{asked.waivers}` with waivers")
     for file in asked.reports:
         require_face(file)  # told before anything runs
-    what = named(asked.words, judge=asked.judge, sandbox=asked.sandbox, patience_s=asked.patience_s)
+    what = named(asked.words, judge=asked.judge, user=asked.user, sandbox=asked.sandbox, patience_s=asked.patience_s)
+    whole = not (asked.tasks or asked.layers or asked.probes)
     given = Given(
         named=what.spoken,
+        place=what.place,
+        runs=asked.runs if whole else None,
+        conditions=(asked.sandbox, f"{asked.patience_s:g}"),
         seed=asked.seed,
         most_tasks=asked.limit,
         tasks=asked.tasks,
         judge=asked.judge,
+        user=asked.user,
         reference=asked.reference,
         manifest=asked.manifest,
         reviewed=asked.reviewed,
         declarations=asked.waivers or what.declarations,
         wanted=_wanted(asked),
     )
-    result = anyio.run(_go, what, asked, given, _silent if quiet else Progress().note)
-    whole = not (asked.tasks or asked.layers or asked.probes)
+    try:
+        result = anyio.run(_go, what, asked, given, _silent if quiet else Progress().note)
+    except KeyboardInterrupt:
+        if given.runs is not None:
+            print("sandlot: stopped; finished probes are kept, and the same command continues", file=sys.stderr)
+        raise
     folder = write_audit(result, asked.runs, report=as_markdown(result), page=as_page(result)) if whole else None
     for file in asked.reports:  # whatever becomes of them, the audit is kept
         write_face(result, file)
@@ -99,8 +112,11 @@ async def _go(what: Named, asked: Asked, given: Given, watch: Watch) -> Audit:
     async with what.opened() as subject:
         if asked.model is not None and asked.words.env is not None:
             fingerprint = (await subject.describe()).fingerprint
-            place = asked.runs / FOLDER / "rollouts" / run_name(asked.words.env, asked.model, fingerprint)
-            taken = await take_rollouts(asked.words.env, asked.model, place, judge=asked.judge, sandbox=asked.sandbox)
+            player = f"{asked.model} {asked.user or ''}".strip()
+            place = asked.runs / FOLDER / "rollouts" / run_name(asked.words.env, player, fingerprint)
+            taken = await take_rollouts(
+                asked.words.env, asked.model, place, judge=asked.judge, user=asked.user, sandbox=asked.sandbox
+            )
             given = replace(given, rollouts=taken)
         return await run_audit(subject, given, watch)
 
@@ -126,6 +142,7 @@ class Progress:
         found = f"[yellow]{report.findings} found[/]" if report.findings else "nothing"
         words = {State.RAN: found, State.DOES_NOT_APPLY: f"[dim]not applicable: {escape(report.why)}[/]"}
         said = words.get(report.state, f"[red]could not run: {escape(report.why)}[/]")
+        said += "  [dim]finished earlier, not run again[/]" if report.earlier else ""
         self._console.print(f"[dim]{probe.layer:>13}[/]  {probe.name}  {said}  [dim]{report.seconds:.1f} s[/]")
 
 
@@ -161,13 +178,15 @@ def show(audit: Audit, folder: Path | None, *, json: bool) -> None:
         mark = {State.RAN: "[green]ran[/]", State.COULD_NOT_RUN: "[red]could not run[/]"}.get(
             report.state, f"[dim]{report.state}[/]"
         )
-        console.print(f"{report.layer:>13}  {mark}  [dim]{escape(layer_line(report))}[/]")
+        line = layer_line(report)
+        console.print(f"{report.layer:>13}  {mark}" + (f"  [dim]{escape(line)}[/]" if line != report.state else ""))
     confirmed = [finding for finding in audit.findings if finding.standing is Standing.CONFIRMED]
     leads = [finding for finding in audit.findings if finding.standing is Standing.LEAD]
     for finding in confirmed:
         _print_finding(console, audit, finding)
     if leads:
-        console.print(f"\n[bold]leads[/]  [dim]nothing executed has shown these; {len(leads)} in all[/]")
+        shown = f", the first {SHOWN} of them" if len(leads) > SHOWN else ""
+        console.print(f"\n[bold]{len(leads)} unconfirmed {'lead' if len(leads) == 1 else 'leads'}[/]{shown}")
     for finding in leads[:SHOWN]:
         place = finding.where or finding.task or finding.check or ""
         console.print(
@@ -194,11 +213,11 @@ def _print_finding(console: Console, audit: Audit, finding: Finding) -> None:
         ("observed", finding.witness.observed),
     ):
         console.print(f"  [dim]{escape(str(name)):>10}[/]  {escape(_short(str(value)))}")
-    console.print(f"  [dim]      mend[/]  {escape(fix_of(finding))}")
-    console.print(f"  [dim]     again[/]  {escape(reproduce(audit, finding))}")
+    console.print(f"  [dim]       fix[/]  {escape(fix_of(finding))}")
+    console.print(f"  [dim] reproduce[/]  {escape(reproduce(audit, finding))}")
 
 
 def _short(text: str) -> str:
     """One line that a terminal can show, whatever a subject wrote."""
-    plain = " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
+    plain = one_line(text)
     return plain if len(plain) <= LONGEST else plain[: LONGEST - 1] + "…"

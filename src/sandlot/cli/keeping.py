@@ -36,7 +36,7 @@ def shown() -> list[Line]:
 
 
 def removed(unused_for_s: float) -> list[Line]:
-    """Remove what nobody holds and nobody asked for in that time."""
+    """Remove images that no process uses and that were not used in that time."""
     return [_line(item) for item in gc(unused_for_s=unused_for_s)]
 
 

@@ -4,6 +4,8 @@ import logging
 import sys
 from typing import TextIO
 
+from sandlot.printable import one_line
+
 STANDARD = {*vars(logging.makeLogRecord({})), "message", "asctime", "taskName"}
 """What every record has; the rest was given as `extra`."""
 
@@ -30,4 +32,4 @@ class WithFields(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """One line, without control characters."""
         fields = "".join(f" {name}={value}" for name, value in vars(record).items() if name not in STANDARD and value != "")
-        return "".join(char if char.isprintable() else " " for char in super().format(record) + fields)
+        return one_line(super().format(record) + fields)

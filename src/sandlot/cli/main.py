@@ -40,14 +40,13 @@ from sandlot.errors import SandlotError
 app = typer.Typer(
     name="sandlot",
     no_args_is_help=True,
-    add_completion=False,
     rich_markup_mode=None,  # plain help is instant; drawing it with rich takes half a second
     pretty_exceptions_enable=False,
 )
 
 
 def print_version(wanted: bool) -> None:
-    """Print the version and leave, if that is what was asked."""
+    """Print the version and exit, if that was asked."""
     if wanted:
         print(importlib.metadata.version("sandlot"))
         raise typer.Exit
@@ -56,10 +55,13 @@ def print_version(wanted: bool) -> None:
 @app.callback()
 def options(
     version: Annotated[
-        bool, typer.Option("--version", help="Print the version and leave.", is_eager=True, callback=print_version)
+        bool, typer.Option("--version", help="Print the version and exit.", is_eager=True, callback=print_version)
     ] = False,
 ) -> None:
-    """Reinforcement-learning environments for language-model agents: write one, run it, grade it, look at why."""
+    """Reinforcement-learning environments for language-model agents: write, run, audit, train.
+
+    New here? `sandlot doctor`, then `sandlot new NAME`, then follow what it prints. `sandlot COMMAND --help` explains each.
+    """
 
 
 COMMANDS = (
@@ -74,7 +76,7 @@ def main() -> None:
     """Run one command; the user's mistakes are a sentence, not a traceback."""
     logs.to_stderr()
     try:
-        app()
+        app(prog_name="sandlot")
     except SandlotError as error:
         print(f"sandlot: {error}", file=sys.stderr)
         sys.exit(2)

@@ -133,7 +133,7 @@ def people_lines(agreements: tuple[Agreement, ...]) -> Iterator[tuple[str, str]]
         human = f"   people among themselves {_range(each.human)}" if each.human else ""
         of_what = f"`{escape(each.check)}`: " if each.check else ""
         yield "people", f"{of_what}kappa {_range(each.kappa)} [dim]of {each.labelled} items[/]{human}"
-        yield "", f"of what it calls met {percent(each.precision)} is; of what is met it finds {percent(each.recall)}"
+        yield "", f"precision {percent(each.precision)}, recall {percent(each.recall)} of `met`"
 
 
 def _figures(quality: Quality) -> list[tuple[str, str]]:

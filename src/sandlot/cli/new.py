@@ -15,14 +15,21 @@ def add_to(app: typer.Typer) -> None:
 
 def new(
     name: Annotated[str, typer.Argument(help="Lower-case letters, digits and `-`.")],
-    form: Annotated[Form, typer.Option("--form", help="One function, one file, or a folder of files.")] = Form.FILE,
-    folder: Annotated[Path, typer.Option("--in", help="Where to put it.")] = Path("environments"),
+    form: Annotated[
+        Form,
+        typer.Option(
+            "--form",
+            help="`function` (a question and its score), `file` (tools and checks in Python), `folder` (TOML, JSON, Python).",
+        ),
+    ] = Form.FILE,
+    folder: Annotated[Path, typer.Option("--in", help="The folder to create it in.")] = Path("environments"),
 ) -> None:
-    """Start a new environment, with its own passing test."""
+    """Create a new environment, with a README and a test that passes."""
     for path in scaffold(name, form, folder):
         print(path)
     place = folder / name
     typer.echo(
-        f"\nTry it:   sandlot run {place} --model scripted:golden\nPlay it:  sandlot play {place}\nTest it:  pytest {place}",
+        f"\nRun it:    sandlot run {place} --model scripted:golden\nPlay it:   sandlot play {place}"
+        f"\nAudit it:  sandlot audit {place}\nTest it:   pytest {place}\nThen read {place}/README.md and change it.",
         err=True,
     )

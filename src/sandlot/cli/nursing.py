@@ -1,4 +1,4 @@
-"""Health for a person: a line for every question, the mark first, and where to look."""
+"""The health of a run for a person: one line per check, with its mark and where to look."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -16,8 +16,8 @@ WORDS = {Mark.OK: "ok", Mark.WARN: "warn", Mark.FAIL: "FAIL", Mark.UNKNOWN: "?",
 VERDICTS = {
     Mark.OK: "[green]healthy[/]",
     Mark.WARN: "[yellow]worth a look[/]",
-    Mark.FAIL: "[bold red]not healthy[/]: mend it before a model learns from it",
-    Mark.UNKNOWN: "[cyan]nothing wrong so far[/], but too little to say",
+    Mark.FAIL: "[bold red]not healthy[/]: fix it before a model learns from it",
+    Mark.UNKNOWN: "[cyan]nothing wrong found[/], but too few rollouts to be sure",
 }
 
 
@@ -29,7 +29,7 @@ def as_json(health: Health) -> dict[str, Any]:
 def print_health(health: Health) -> None:
     """To stdout, in one screen."""
     console = Console(highlight=False, soft_wrap=True)
-    missing = f" of {health.planned:,} planned" if health.rollouts < health.planned else ""
+    missing = f" of {health.planned:,} planned" if health.planned is not None and health.rollouts < health.planned else ""
     console.print(
         f"[bold]{escape(health.environment)}[/] with [bold]{escape(health.model)}[/]: {VERDICTS[health.verdict]}"
         f"  [dim]{health.rollouts:,} rollouts{missing}[/]"
@@ -58,6 +58,6 @@ def _print_item(console: Console, health: Health, item: Item) -> None:
 
 
 def _read(health: Health) -> str:
-    drawn = f", {health.rows:,} of them drawn for the figures" if health.rows < health.rollouts else ""
+    drawn = f", {health.rows:,} of them sampled for the numbers" if health.rows < health.rollouts else ""
     against = f" against {health.against}" if health.against else ""
-    return f"read {health.rollouts:,} rows{drawn} and {health.traces:,} traces{against}; draws by seed {health.seed}"
+    return f"read {health.rollouts:,} rows{drawn} and {health.traces:,} traces{against}; seed {health.seed}"

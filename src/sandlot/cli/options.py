@@ -10,15 +10,26 @@ from typing import Annotated, Any
 
 import typer
 
+from sandlot.cli.completion import complete_environment, complete_model, complete_run
 from sandlot.errors import ConfigError
-from sandlot.types import Split
+from sandlot.printable import printable_json
+from sandlot.types import Dtype, Split
 
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON on stdout.")]
-Env = Annotated[
-    str, typer.Argument(metavar="ENV", help="A path to an environment (file or folder), or the name of an installed one.")
-]
+_ENV = typer.Argument(
+    metavar="ENV",
+    help="A path to an environment (file or folder), or the name of an installed one.",
+    autocompletion=complete_environment,
+)
+Env = Annotated[str, _ENV]
+OptionalEnv = Annotated[str | None, _ENV]
 RunPath = Annotated[
-    str, typer.Argument(metavar="RUN", help="A run directory, such as `runs/arithmetic-...-1`, or its name below `runs/`.")
+    str,
+    typer.Argument(
+        metavar="RUN",
+        help="A run directory, such as `runs/arithmetic-...-1`, or its name below `runs/`.",
+        autocompletion=complete_run,
+    ),
 ]
 Runs = Annotated[Path, typer.Option("--runs", help="Where runs are kept.")]
 Judge = Annotated[
@@ -37,27 +48,27 @@ User = Annotated[
 ]
 Rubric = Annotated[str | None, typer.Option("--rubric", help="Grade by this rubric instead of the tasks' own.")]
 
-Model = Annotated[
-    str,
-    typer.Option(
-        "--model",
-        "-m",
-        help="`smollm2`, `rookie`, `hf:FOLDER`, `openai:NAME@URL`, `vllm:NAME@URL`, `sglang:NAME@URL`, "
-        "`scripted:golden|noop|random|mixed:P|...`, `replay:RUN`.",
-    ),
-]
+_MODEL = typer.Option(
+    "--model",
+    "-m",
+    help="`smollm2`, `rookie`, `hf:FOLDER`, `openai:NAME@URL`, `vllm:NAME@URL`, `sglang:NAME@URL`, "
+    "`scripted:golden|noop|random|mixed:P|...`, `replay:RUN`.",
+    autocompletion=complete_model,
+)
+Model = Annotated[str, _MODEL]
+OptionalModel = Annotated[str | None, _MODEL]
 Task = Annotated[list[str] | None, typer.Option("--task", help="Only this task; may be repeated.")]
 SplitOnly = Annotated[Split | None, typer.Option("--split", help="Only tasks of this split.")]
 Image = Annotated[
     str | None,
-    typer.Option("--image", help="Run in a sandbox of this image, `host`, instead of the environment's own or of none."),
+    typer.Option("--image", help="Run in a sandbox of this image, such as `host`, instead of the environment's own."),
 ]
 Sandbox = Annotated[
     str, typer.Option("--sandbox", help="`native`, `docker`, or `docker:SOCKET`; for environments with an image.")
 ]
 AtOnce = Annotated[int, typer.Option("--at-once", help="Rollouts in flight.")]
-Temperature = Annotated[float, typer.Option("--temperature")]
-MaxTokens = Annotated[int | None, typer.Option("--max-tokens", help="Most tokens of one turn.")]
+Temperature = Annotated[float, typer.Option("--temperature", help="Sampling temperature.")]
+MaxTokens = Annotated[int | None, typer.Option("--max-tokens", help="Maximum tokens per turn.")]
 MaxTotalTokens = Annotated[
     int | None, typer.Option("--max-total-tokens", help="Stop when the run's agent has used this many tokens.")
 ]
@@ -74,6 +85,14 @@ Tokenizer = Annotated[
     str | None, typer.Option("--tokenizer", metavar="FOLDER", help="Tokenizer and template of a `vllm:` or `sglang:` model.")
 ]
 KvGib = Annotated[float | None, typer.Option("--kv-gib", help="Memory for keys and values of a model served here.")]
+NumberType = Annotated[
+    Dtype | None,
+    typer.Option("--dtype", help="Number type of a model served here. [default: as stored, or float32 where that is faster]"),
+]
+OtherSetting = Annotated[
+    bool,
+    typer.Option("--other-setting", help="Measure a trained model in another setting than the one it was trained in."),
+]
 Place = Annotated[Path | None, typer.Option("--run", help="The run directory. [default: found by what is run, below --runs]")]
 
 
@@ -104,10 +123,10 @@ def authors_on_stderr() -> Generator[None]:
 
 
 def print_json(value: Any) -> None:
-    """One JSON object on one line of stdout."""
+    """One JSON object on one line of stdout; what a terminal would obey is escaped."""
     import msgspec  # noqa: PLC0415 - help does not need it
 
-    sys.stdout.buffer.write(msgspec.json.encode(value, order="sorted") + b"\n")
+    sys.stdout.buffer.write(printable_json(msgspec.json.encode(value, order="sorted")) + b"\n")
     sys.stdout.flush()
 
 

@@ -62,11 +62,11 @@ def print_errors(console: Console, rule: Rule, errors: Errors, of_what: str) -> 
     )
     if errors.fixed is not None:
         saved = 1 - expected.rollouts / errors.fixed.rollouts
-        against = f"{saved:.0%} saved" if saved >= 0 else "so alike are these tasks that knowing some is knowing all"
+        against = f"{saved:.0%} saved" if saved >= 0 else "these tasks are so similar that few rollouts are needed"
         _line(
             console,
             "",
-            f"[dim]{expected.error:.1%} if borderline tasks are called by their likeliest place, too; to err as little, a fixed "
+            f"[dim]{expected.error:.1%} if borderline tasks get their likeliest label; for the same error rate, a fixed "
             f"number takes {errors.fixed.rollouts} rollouts each: {against}[/]",
         )
     grid = errors.grid if console.width >= 112 else [rates for rates in errors.grid if round((rates.rate or 0) * 100) % 10 == 0]
@@ -164,15 +164,15 @@ def _print_costs(console: Console, found: Calibration) -> None:
     tasks = len(found.placements)
     failed = f", [red]{spent.failed} without a score[/]" if spent.failed else ""
     tokens = f"; {spent.prompt_tokens:,} tokens in, {spent.completion_tokens:,} out" if spent.completion_tokens else ""
-    _line(console, "rollouts", f"{spent.rollouts:,}, {spent.rollouts / max(tasks, 1):.1f} a task{failed}{tokens}")
+    _line(console, "rollouts", f"{spent.rollouts:,}, {spent.rollouts / max(tasks, 1):.1f} per task{failed}{tokens}")
     if found.budget is not None and spent.rollouts >= found.budget:
         waiting = sum(each.scored < found.rule.cap for each in found.labelled(Label.BORDERLINE))
-        _line(console, "budget", f"[yellow]{found.budget:,} rollouts are used up; {waiting} tasks would have gone on[/]")
+        _line(console, "budget", f"[yellow]{found.budget:,} rollouts are used up; {waiting} tasks needed more[/]")
     better = f", [bold]{found.informative_curriculum:.0%}[/] of the curriculum's" if found.informative_curriculum else ""
     _line(
         console,
         "groups",
-        f"of {group}: {found.informative:.0%} of all tasks'{better} will have both passes and failures: only those teach",
+        f"of {group}: {found.informative:.0%} of all tasks'{better} will have passes and failures (only those give a gradient)",
     )
     cost = found.group_cost
     if cost is not None and cost.completion_tokens:

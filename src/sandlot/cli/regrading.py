@@ -1,5 +1,6 @@
 """What regrading found, for a person."""
 
+from sandlot.cli.summary import plain
 from sandlot.run.regrade import Report, word_for
 
 SHOWN = 20
@@ -12,6 +13,6 @@ def print_report(report: Report) -> None:
         print("the environment has changed since the run was made")
     for item in report.changed[:SHOWN]:
         checks = ", ".join(item.changed_checks[:6])
-        print(f"  {item.task}/{item.rollout}: {word_for(item.before)} -> {word_for(item.now)}  ({checks})")
+        print(f"  {plain(item.task)}/{item.rollout}: {word_for(item.before)} -> {word_for(item.now)}  ({checks})")
     if len(report.changed) > SHOWN:
         print(f"  and {len(report.changed) - SHOWN} more; `--json` has all")

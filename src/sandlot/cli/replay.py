@@ -15,16 +15,16 @@ def add_to(app: typer.Typer) -> None:
 def replay(
     trace: Annotated[str, typer.Argument(metavar="TRACE", help="RUN/TASK/ROLLOUT.")],
     until: Annotated[int | None, typer.Option("--until", metavar="TURN", help="Replay this many turns. [default: all]")] = None,
-    model: Annotated[str | None, typer.Option("--model", "-m", help="Who goes on after that.")] = None,
+    model: Annotated[str | None, typer.Option("--model", "-m", help="The model that continues after that.")] = None,
     env: Annotated[str | None, typer.Option("--env", help="The environment. [default: where the run found it]")] = None,
     judge: Judge = None,
     runs: Runs = RUNS,
     json: Json = False,
 ) -> None:
-    """Play a trace again in a fresh world, tools and all.
+    """Replay a trace in a fresh world, with real tool calls.
 
-    With `--until N --model M`, another model goes on from there, and the run's `--user`, if it has one, plays again from the
-    beginning. Exit code 1 if it comes to no score.
+    With `--until N --model M`, another model continues after turn N. If the run had a `--user`, that user then plays again from
+    the beginning. Exit code 1 if there is no score in the end.
     """
     import anyio  # noqa: PLC0415 - help does not need it
 
@@ -40,6 +40,6 @@ def replay(
         for event in diverged:
             typer.echo(f"turn {event.turn}: the world answered differently: {event.detail}", err=True)
         if not diverged:
-            typer.echo("the world answered as it did then", err=True)
+            typer.echo("the world gave the same answers as then", err=True)
         show_result(again)
     raise typer.Exit(0 if again.reward is not None else 1)

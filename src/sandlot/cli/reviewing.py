@@ -26,7 +26,7 @@ def keep(run: Run, judgements: Sequence[str], *, by: str, note: str) -> list[Lab
         add_label(run.path, task=task, rollout=rollout, label=label, by=by, note=note, at=at) for task, rollout, label in read
     ]
     for each in kept:
-        typer.echo(f"{each.task}/{each.rollout} is `{each.label}`, says {each.by}", err=True)
+        typer.echo(f"{each.task}/{each.rollout} labelled `{each.label}` by {each.by}", err=True)
     return kept
 
 
@@ -34,7 +34,7 @@ def _read(run: Run, judgement: str) -> tuple[str, int, str]:
     place, _, label = judgement.rpartition("=")
     task, _, rollout = place.rpartition("/")
     if not task or not (rollout.isascii() and rollout.isdigit()):
-        raise ConfigError(f"`{judgement}` is not a judgement; write TASK/ROLLOUT=LABEL, for example `add-3/0=model_wrong`")
+        raise ConfigError(f"`{judgement}` is not a label; write TASK/ROLLOUT=LABEL, for example `add-3/0=model_wrong`")
     run.trace(task, int(rollout))  # refused by name if there is none
     return task, int(rollout), label_named(label).name
 
@@ -57,7 +57,8 @@ def review(run: Run, proposed: Sequence[Chosen], *, by: str) -> None:
             typer.echo(f"the last {found.since_new} brought no new class ({ENOUGH} are enough); `q` stops here", err=True)
     found = review_of(read_labels(run.path))
     typer.echo(
-        f"{found.rollouts} rollouts judged, {len(found.labels)} classes; nothing is lost, the same command goes on", err=True
+        f"{found.rollouts} rollouts labelled, {len(found.labels)} classes; the labels are stored, and the same command continues",
+        err=True,
     )
 
 

@@ -1,6 +1,7 @@
 """`sandlot run`: many attempts at an environment's tasks, graded and kept."""
 
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -10,7 +11,6 @@ from sandlot.cli.options import (
     AtOnce,
     Calls,
     CallsAre,
-    Env,
     Harness,
     Image,
     Json,
@@ -18,7 +18,10 @@ from sandlot.cli.options import (
     KvGib,
     MaxTokens,
     MaxTotalTokens,
-    Model,
+    NumberType,
+    OptionalEnv,
+    OptionalModel,
+    OtherSetting,
     Place,
     Rubric,
     Runs,
@@ -32,6 +35,9 @@ from sandlot.cli.options import (
 )
 from sandlot.errors import StoreError
 
+if TYPE_CHECKING:
+    from sandlot.run.config import RunConfig
+
 Option = typer.Option
 
 
@@ -41,8 +47,9 @@ def add_to(app: typer.Typer) -> None:
 
 
 def run(
-    env: Env,
-    model: Model,
+    context: typer.Context,
+    env: OptionalEnv = None,
+    model: OptionalModel = None,
     rollouts: Annotated[
         int | None, Option("--rollouts", "-n", help="Rollouts in all, spread over the tasks. [default: one a task]")
     ] = None,
@@ -69,7 +76,15 @@ def run(
     agent_command: AgentCommand = None,
     tokenizer: Tokenizer = None,
     kv_gib: KvGib = None,
+    dtype: NumberType = None,
+    other_setting: OtherSetting = False,
     hook: Annotated[list[str] | None, Option("--hook", help="`module:attribute` of a hook; may be repeated.")] = None,
+    seed: Annotated[
+        int | None, Option("--seed", help="Of what models draw: the same seed, the same draws. [default: anew for each run]")
+    ] = None,
+    config_file: Annotated[
+        Path | None, Option("--config", metavar="FILE", help="A whole run as `--dry-run` prints it, instead of ENV and options.")
+    ] = None,
     for_training: Annotated[
         bool, Option("--for-training", help="A model will learn from it: held-out tasks are refused.")
     ] = False,
@@ -83,12 +98,18 @@ def run(
     The same command continues a run that was interrupted. Exit code 1 if the run was stopped as bad or any rollout failed,
     3 if it is incomplete.
     """
-    from sandlot.cli.running import run_watched, show_forecast  # noqa: PLC0415 - help does not need the run
     from sandlot.ports import Sampling  # noqa: PLC0415 - as above
-    from sandlot.run.config import RunConfig, Selection  # noqa: PLC0415 - as above
+    from sandlot.run.config import RunConfig, Selection, read_config  # noqa: PLC0415 - as above
     from sandlot.wiring.models import prices  # noqa: PLC0415 - as above
     from sandlot.wiring.parts import AgentConfig, ModelConfig, judge_config, user_config  # noqa: PLC0415 - as above
 
+    if config_file is not None:
+        _require_alone(context)
+        _run(read_config(config_file), runs=runs, place=place, dry_run=dry_run, json=json)
+        return
+    if env is None or model is None:
+        missing = "ENV" if env is None else "--model"
+        raise typer.BadParameter(f"`{missing}` is missing; give an environment and a model, or a whole run with `--config FILE`")
     sampling = Sampling(temperature=temperature, max_tokens=max_tokens)
     prompt_price, completion_price = prices(price)
     config = RunConfig(
@@ -98,6 +119,7 @@ def run(
             sampling=sampling,
             tokenizer=tokenizer,
             kv_gib=kv_gib,
+            dtype=dtype,
             connections=max(at_once, 64),
             max_total_tokens=max_total_tokens,
             max_usd=max_usd,
@@ -117,7 +139,25 @@ def run(
         image=image,
         sandbox=sandbox,
         at_once=at_once,
+        seed=seed,
+        other_setting=other_setting,
     )
+    _run(config, runs=runs, place=place, dry_run=dry_run, json=json)
+
+
+def _require_alone(context: typer.Context) -> None:
+    """Refuse options that say what is run beside a file that says it."""
+    beside = {"config_file", "runs", "place", "dry_run", "json"}
+    for name in context.params:
+        source = context.get_parameter_source(name)
+        if name not in beside and source is not None and source.name == "COMMANDLINE":
+            option = "ENV" if name == "env" else f"--{name.replace('_', '-')}"
+            raise typer.BadParameter(f"`--config` holds the whole run; leave `{option}` out, or change it in the file")
+
+
+def _run(config: "RunConfig", *, runs: Path, place: Path | None, dry_run: bool, json: bool) -> None:
+    from sandlot.cli.running import run_watched, show_forecast  # noqa: PLC0415 - help does not need the run
+
     if dry_run:
         show_forecast(config, runs=runs, json=json)
         return

@@ -11,8 +11,9 @@ from typing import Any
 import anyio
 import msgspec
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, TaskID, TextColumn, TimeRemainingColumn
 
+from sandlot.cli.bars import Bars
 from sandlot.cli.nursing import health_line
 from sandlot.cli.options import authors_on_stderr, print_json
 from sandlot.cli.summary import print_summary
@@ -21,12 +22,13 @@ from sandlot.env.fingerprint import environment_fingerprint
 from sandlot.env.load import load
 from sandlot.observe.progress import Progress as Tally
 from sandlot.observe.progress import Reading
+from sandlot.printable import printable_json
 from sandlot.run.config import Plan, RunConfig, plan_run
 from sandlot.run.forecast import forecast
 from sandlot.run.health.health import quick
 from sandlot.run.manifest import public
 from sandlot.run.results import Run
-from sandlot.run.run import Watcher, run_async
+from sandlot.run.run import Watcher, run_config
 from sandlot.run.summary import Summary
 from sandlot.trace import TraceRow
 
@@ -62,13 +64,13 @@ def run_watched(config: RunConfig, *, runs: Path, place: Path | None, quiet: boo
     """Run it, showing progress on stderr unless nobody looks."""
     make_room()
     console = Console(stderr=True, quiet=quiet)
-    with Progress(
+    with Bars(
         TextColumn("{task.description}"), BarColumn(bar_width=24), TextColumn("{task.completed}/{task.total}"),
         TextColumn("{task.fields[said]}"), TimeRemainingColumn(compact=True),
-        console=console, transient=True, refresh_per_second=4, disable=not console.is_terminal,
+        console=console,
     ) as bars, authors_on_stderr():  # fmt: skip
         watcher = Bar(bars, console)
-        run = anyio.run(functools.partial(run_async, config, runs=runs, place=place, watch=watcher))
+        run = anyio.run(functools.partial(run_config, config, runs=runs, place=place, watch=watcher))
         if run.sittings and run.sittings[-1].stopped:
             signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is kept; a second Ctrl-C must not eat the word on how to continue
     return Finished(run, run.summary())
@@ -77,7 +79,7 @@ def run_watched(config: RunConfig, *, runs: Path, place: Path | None, quiet: boo
 class Bar(Watcher):
     """Draws one line."""
 
-    def __init__(self, bars: Progress, console: Console) -> None:
+    def __init__(self, bars: Bars, console: Console) -> None:
         self._bars = bars
         self._console = console
         self._tally: Tally | None = None
@@ -124,7 +126,7 @@ def show_forecast(config: RunConfig, *, runs: Path, json: bool) -> None:
     if json:
         print_json({"config": public(config), "tasks": len(plan.tasks), "forecast": expected})
         return
-    sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(public(config)), indent=2) + b"\n")
+    sys.stdout.buffer.write(printable_json(msgspec.json.format(msgspec.json.encode(public(config)), indent=2)) + b"\n")
     sys.stdout.flush()
     print(expected.describe())
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from sandlot.cli.options import Judge, Rubric
+from sandlot.cli.options import Judge, NumberType, Rubric
 
 Option = typer.Option
 
@@ -37,6 +37,7 @@ def serve(
     port: Annotated[int, Option("--port", help="0 takes any free one.")] = 8900,
     unix: Annotated[Path | None, Option("--unix", metavar="PATH", help="Serve a model at a unix socket instead.")] = None,
     kv_gib: Annotated[float | None, Option("--kv-gib", help="Memory for a model's keys and values. [default: 1]")] = None,
+    dtype: NumberType = None,
     max_batch: Annotated[
         int | None, Option("--max-batch", help="A model's requests that run at once; further ones wait. [default: 32]")
     ] = None,
@@ -58,14 +59,20 @@ def serve(
         raise ConfigError("an environment and a model are served by two commands: leave one out")
     of_environments = {"--mcp": mcp or None, "--task": task, "--judge": judge, "--rubric": rubric}
     of_models = {"--unix": unix, "--kv-gib": kv_gib, "--max-batch": max_batch, "--until-eof": until_eof or None}
+    of_models |= {"--dtype": dtype}
     for option, value in (of_environments if model is not None else of_models).items():
         if value is not None:
             raise ConfigError(f"{option} means nothing where {'a model' if model is not None else 'an environment'} is served")
     if model is not None:
-        from sandlot.cli.serving_models import ModelPlace, serve_model  # noqa: PLC0415 - as above
+        from sandlot.cli.serving_models import ModelPlace, ModelShare, serve_model  # noqa: PLC0415 - as above
 
         place = ModelPlace(host=host, port=port, unix=unix, drain_s=drain_s, until_eof=until_eof)
-        anyio.run(serve_model, model, place, 1.0 if kv_gib is None else kv_gib, 32 if max_batch is None else max_batch)
+        share = ModelShare(
+            kv_gib=1.0 if kv_gib is None else kv_gib,
+            max_batch=32 if max_batch is None else max_batch,
+            dtype=dtype,
+        )
+        anyio.run(serve_model, model, place, share)
         return
     from sandlot.cli.serving import serve_environment  # noqa: PLC0415 - as above
 

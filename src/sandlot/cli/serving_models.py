@@ -18,6 +18,7 @@ from sandlot.render.opening import open_renderer
 from sandlot.render.tokenizer import Tokenizer
 from sandlot.serve.model import ModelServer
 from sandlot.serve.routes import model_app
+from sandlot.types import Dtype
 
 AT_ONCE = 8192
 """Completions running or waiting; the engine itself runs `--max-batch` of them."""
@@ -32,6 +33,15 @@ class ModelPlace:
     unix: Path | None
     drain_s: float
     until_eof: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ModelShare:
+    """How much of the machine a served model takes, and in which number type it computes."""
+
+    kv_gib: float
+    max_batch: int
+    dtype: Dtype | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,26 +61,26 @@ class Vocabulary:
         return self.tokenizer.decode(ids)
 
 
-async def serve_model(spec: str, place: ModelPlace, kv_gib: float, max_batch: int) -> None:
+async def serve_model(spec: str, place: ModelPlace, share: ModelShare) -> None:
     """Serve until told to stop, then let running requests finish. One line on stdout says when it is ready, and where."""
     try:
         from sandlot.engine.local import LocalConfig, open_local  # noqa: PLC0415 - torch is an extra
     except ImportError as error:
         raise ConfigError(f"serving a model needs the torch extra ({error}); install it: pip install 'sandlot[torch]'") from error
-    if kv_gib <= 0 or max_batch < 1:
-        raise ConfigError(f"--kv-gib is {kv_gib:g} and --max-batch {max_batch}; both must be positive")
+    if share.kv_gib <= 0 or share.max_batch < 1:
+        raise ConfigError(f"--kv-gib is {share.kv_gib:g} and --max-batch {share.max_batch}; both must be positive")
     if not place.until_eof:  # whoever started us to serve them alone knows that they wait
         print(f"loading {spec} ...", file=sys.stderr, flush=True)
     folder = await anyio.to_thread.run_sync(folder_of, spec)
     renderer = await anyio.to_thread.run_sync(open_renderer, folder)
-    config = LocalConfig(kv_bytes=int(kv_gib * 2**30), max_batch=max_batch)
+    config = LocalConfig(kv_bytes=int(share.kv_gib * 2**30), max_batch=share.max_batch, dtype=share.dtype)
     async with open_local(folder, name=spec, config=config) as model:
         server = ModelServer(
             model, renderer, Vocabulary(renderer.tokenizer, read_shape(folder).vocabulary), at_once=AT_ONCE, gauges=model.metrics
         )
         opening = listening(model_app(server), host=place.host, port=place.port, unix=place.unix, drain_s=place.drain_s)
         async with opening as address:
-            print(f"{spec} at {address}", flush=True)
+            print(f"{spec} in {model.dtype} at {address}", flush=True)
             await _told_to_stop(until_eof=place.until_eof)
 
 

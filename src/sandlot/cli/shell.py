@@ -18,7 +18,7 @@ def shell(
     env: Annotated[str | None, typer.Option("--env", help="The environment. [default: where the run found it]")] = None,
     runs: Runs = RUNS,
 ) -> None:
-    """Step into a rollout's sandbox as it was at a turn.
+    """Open a shell in a rollout's sandbox as it was after a turn.
 
     The recorded tool calls are replayed in a fresh sandbox, then you have a shell there. Files are as they were then; processes
     are not carried over. Commands may come through a pipe. The exit code is the shell's.
@@ -35,5 +35,5 @@ async def _step_in(trace: str, runs: "Runs", turn: int | None, env: str | None) 
     async with open_moment(*trace_place(trace, runs), turn, env) as moment:
         typer.echo(f"{trace} after turn {moment.turn} of {moment.num_turns}; processes of then are not carried over.", err=True)
         if moment.num_different:
-            typer.echo(f"{moment.num_different} tool results came out otherwise than they were recorded.", err=True)
+            typer.echo(f"{moment.num_different} tool results differ from the recorded ones.", err=True)
         return await interact(moment.sandbox)

@@ -1,4 +1,4 @@
-"""What `show` prints: an environment, a run, a trace. Agent output is printed without terminal escapes."""
+"""What `show` prints of an environment and of a trace. Agent output is printed without terminal escapes."""
 
 import shlex
 from collections import Counter
@@ -6,21 +6,26 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import anyio
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from sandlot.cli.columns import print_columns
 from sandlot.cli.options import authors_on_stderr, print_json
-from sandlot.cli.summary import plain, print_summary
+from sandlot.cli.summary import end_shown, plain
 from sandlot.env.environment import Environment
-from sandlot.env.fingerprint import environment_fingerprint
-from sandlot.env.grading import rubric_for
+from sandlot.env.fingerprint import environment_fingerprint, files_of
 from sandlot.env.load import load
-from sandlot.env.rendering import printable, rendered_message
+from sandlot.env.rendering import rendered_message
 from sandlot.env.taskset import tasks_of
+from sandlot.errors import SandlotError
+from sandlot.grade.rules import possible_points
 from sandlot.limits import OnBreach
-from sandlot.ports import ToolSource
-from sandlot.rubric import JudgeCheck, Score
+from sandlot.ports import ToolSource, ToolSpec
+from sandlot.printable import one_line, printable
+from sandlot.rubric import JudgeCheck, Rubric, Score
+from sandlot.run.manifest import tools_as_served
 from sandlot.run.results import Run
 from sandlot.task import split_of
 from sandlot.tools.mcp import McpServer
@@ -31,16 +36,25 @@ BREACH = {
     OnBreach.PENALTY: "breaking it costs points",
     OnBreach.END: "breaking it ends the rollout",
 }
+MAX_FILES = 12
+"""Files of the fingerprint shown; `--json` has them all."""
 NEWLINE = "\n"
 UNDER = "\n       "
 """Lines of one message stand under each other, right of its number."""
 
 
-def show_environment(what: str, *, json: bool) -> None:
-    """Tools with schemas, tasks by split, limits, constraints, rubric, fingerprint."""
+MANY = 30
+"""More tasks than this are cut to the first `FEW`, unless all are wanted."""
+FEW = 20
+
+
+def show_environment(what: str, *, json: bool, every: bool = False) -> None:
+    """Tools with schemas, tasks, limits, constraints, rubric, fingerprint. An MCP server is started, to list its tools."""
     with authors_on_stderr():
         env = load(what)
         facts = environment_facts(env)
+        if env.parts.sources:
+            facts |= _served_facts(env)
     if json:
         print_json(facts)
         return
@@ -48,36 +62,67 @@ def show_environment(what: str, *, json: bool) -> None:
     console.print(f"[bold]{env.name}[/]  {escape(env.description.splitlines()[0]) if env.description else ''}".rstrip())
     for name, value in _environment_lines(env, facts):
         console.print(f"[dim]{name:>9}[/]  {value}")
+    _print_tasks(console, what, facts["tasks"], every=every)
+
+
+def _served_facts(env: Environment) -> dict[str, Any]:
+    """The tools of its MCP servers, or why they cannot be listed."""
+    own = {tool.spec.name for tool in env.tools}
+    try:
+        served = anyio.run(tools_as_served, env, tasks_of(env)[0])
+    except SandlotError as error:
+        return {"mcp_tools": [], "mcp_error": str(error)}
+    return {"mcp_tools": [spec for spec in served if spec.name not in own]}
+
+
+def _print_tasks(console: Console, what: str, tasks: list[dict[str, Any]], *, every: bool) -> None:
+    shown = tasks if every or len(tasks) <= MANY else tasks[:FEW]
+    rows = [(task["id"], task["split"].value, escape(one_line(task["prompt"], 80))) for task in shown]
+    console.print()
+    print_columns(console, ("task", "split", "prompt"), rows)
+    if len(shown) < len(tasks):
+        console.print(f"[dim]... and {len(tasks) - len(shown):,} more: sandlot show {escape(shlex.quote(what))} --all[/]")
+
+
+def _tool_line(tool: ToolSpec) -> str:
+    arguments = ", ".join(tool.parameters.get("properties", {}))
+    if not tool.description:
+        return f"[bold]{escape(tool.name)}[/]({escape(arguments)})  [yellow]no description: add a docstring[/]"
+    return f"[bold]{escape(tool.name)}[/]({escape(arguments)})  {escape(one_line(tool.description.splitlines()[0], 200))}"
 
 
 def _environment_lines(env: Environment, facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
     yield "source", f"{escape(facts['source'])}  [dim]fingerprint {facts['fingerprint'][:12]}[/]"
-    ids = [task["id"] for task in facts["tasks"]]
+    yield (
+        "files",
+        f"{len(facts['files'])} in the fingerprint: {escape(', '.join(facts['files'][:MAX_FILES]))}"
+        + (", ..." if len(facts["files"]) > MAX_FILES else ""),
+    )
     splits = ", ".join(f"{count} {name}" for name, count in facts["splits"].items())
-    yield "tasks", f"{len(ids)} ({splits}): {', '.join(ids[:3])}{', ...' if len(ids) > 3 else ''}"
+    yield "tasks", f"{len(facts['tasks'])} ({splits})"
     yield "limits", f"{env.limits.turns} turns, {env.limits.time_s:g} s"
     if env.image is not None:
         yield "sandbox", f"image {escape(env.image)}, network {escape(env.network)}"
     for tool in facts["tools"]:
-        arguments = ", ".join(tool.parameters.get("properties", {}))
-        said = (
-            escape(tool.description.splitlines()[0]) if tool.description else "[yellow]no docstring: nothing tells the agent[/]"
-        )
-        yield "tool", f"[bold]{tool.name}[/]({arguments})  {said}"
+        yield "tool", _tool_line(tool)
     for source in env.parts.sources:
         yield "mcp", _source(source)
+    for tool in facts.get("mcp_tools", ()):
+        yield "mcp tool", _tool_line(tool)
+    if "mcp_error" in facts:
+        yield "mcp", f"[red]its tools cannot be listed[/]: {escape(one_line(facts['mcp_error'], 400))}"
     if facts["user"]:
         yield "user", escape(facts["user"])
     for constraint in env.constraints:
         yield "rule", f"[bold]{escape(constraint.id)}[/]  {escape(constraint.describe())}; {BREACH[constraint.on_breach]}"
     for name, checks in facts["rubrics"].items():
         judged = sum(isinstance(check, JudgeCheck) for check in checks)
-        points = sum(max(check.points, 0) for check in checks)
+        points = facts["points"][name]
         by_judge = f", {judged} by a judge" if judged else ""
         count = f"{len(checks)} check{'s' if len(checks) != 1 else ''}{by_judge}"
         yield "rubric", f"[bold]{escape(name)}[/]  {count}, {points:g} point{'s' if points != 1 else ''}"
     if not facts["solution"]:
-        yield "solution", "[yellow]none: `scripted:golden` cannot play it[/]"
+        yield "solution", "[yellow]none: `--model scripted:golden` cannot run, and an audit is INCOMPLETE[/]"
 
 
 def _source(source: ToolSource) -> str:
@@ -90,14 +135,15 @@ def _source(source: ToolSource) -> str:
 def environment_facts(env: Environment) -> dict[str, Any]:
     """Everything there is to know without running it; keys are never shown."""
     tasks = tasks_of(env)
-    rubrics = {name: list(rubric.checks) for name, rubric in env.parts.rubrics.items()}
+    rubrics = dict(env.parts.rubrics)
     if env.parts.checks:
-        rubrics["default"] = list(rubric_for(env, tasks[0]).checks)
+        rubrics["default"] = Rubric(checks=tuple(env.parts.checks))
     return {
         "name": env.name,
         "description": env.description,
         "source": str(env.source or ""),
         "fingerprint": environment_fingerprint(env, build=False),
+        "files": [name for name, _ in files_of(env)],
         "system": env.system,
         "image": env.image,
         "network": env.network,
@@ -111,7 +157,8 @@ def environment_facts(env: Environment) -> dict[str, Any]:
             {"id": task.id, "split": split_of(task), "prompt": task.prompt, "tags": task.tags, "rubric": task.rubric}
             for task in tasks
         ],
-        "rubrics": rubrics,
+        "rubrics": {name: list(rubric.checks) for name, rubric in rubrics.items()},
+        "points": {name: possible_points(rubric) for name, rubric in rubrics.items()},
         "solution": env.parts.solution is not None,
         "user": _user(env),
     }
@@ -120,27 +167,13 @@ def environment_facts(env: Environment) -> dict[str, Any]:
 def _user(env: Environment) -> str | None:
     """Who answers the agent's plain messages; an environment of one function asks for itself."""
     if env.parts.persona is not None:
-        stand_in = "without it the author's own replies" if env.parts.user is not None else "needs it: nobody else answers"
-        return f"played by a model, `--user MODEL`; {stand_in}"
-    return "the author's own replies" if env.parts.user is not None and env.parts.grade is None else None
-
-
-def show_run(path: Path, *, json: bool) -> None:
-    """Its summary, or what a training run has come to; as JSON, every trace on a line of its own."""
-    run = Run(path)
-    if json:
-        for trace in run:
-            print_json(trace)
-    elif (path / "recipe.json").is_file():
-        from sandlot.cli.training import show_training  # noqa: PLC0415 - other runs do not need torch
-
-        show_training(path)
-    else:
-        print_summary(run, run.summary())
+        without = "without it, the scripted replies" if env.parts.user is not None else "it must be named"
+        return f"played by a model, `--user MODEL`; {without}"
+    return "scripted replies" if env.parts.user is not None and env.parts.grade is None else None
 
 
 def show_trace(path: Path, task: str, rollout: int, *, json: bool, most: int | None = None) -> None:
-    """The conversation, what happened beside it, and every check; of each message at most so many characters."""
+    """The conversation, events, and every check; `most` is the maximum number of characters per message."""
     trace = Run(path).trace(task, rollout)
     if json:
         print_json(trace)
@@ -156,7 +189,7 @@ def show_trace(path: Path, task: str, rollout: int, *, json: bool, most: int | N
             console.print(f"[cyan]~[/]    the user was played by {escape(plain(event.detail['model']))}")
             continue
         console.print(f"[yellow]!    turn {event.turn}: {event.kind} {escape(str(event.detail))}[/]")
-    console.print(f"\nend: [bold]{trace.end}[/]")
+    console.print(f"\nend: [bold]{end_shown(trace.end or '')}[/]")
     print_outcome(console, trace.outcome, most)
 
 
@@ -166,6 +199,8 @@ def print_outcome(console: Console, outcome: Outcome | None, most: int | None = 
         print_score(console, outcome.score)
     elif isinstance(outcome, Failed):
         console.print(f"failed: [red]{outcome.side}/{escape(outcome.kind)}[/]  {escape(plain(outcome.message[:most]))}")
+        for frame in outcome.frames:
+            console.print(f"  [dim]at[/] {escape(printable(frame, most))}")
     elif outcome is not None:
         console.print(f"cancelled: {escape(plain(outcome.reason[:most]))}")
 

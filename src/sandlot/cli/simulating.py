@@ -78,7 +78,7 @@ def print_simulator(quality: SimulatorQuality, gates: tuple[Gate, ...]) -> None:
     console.print(f"[dim]      held[/]  {quality.calls:,} conversations as the users of {quality.tasks} tasks")
     print_gates(console, gates)
     kappa = "" if quality.fleiss is None else f"; kappa (Fleiss) [bold]{quality.fleiss:.2f}[/]"
-    lines = [("itself", f"ends otherwise {percent(quality.flips)}{kappa}")]
+    lines = [("itself", f"ends differently {percent(quality.flips)}{kappa}")]
     lines.append(("ends", f"too early {percent(quality.premature)}; not when done {percent(quality.missing)}"))
     lines.append(("facts", f"told when asked {percent(quality.facts)}; unasked {percent(quality.unasked)}"))
     lines += people_lines(quality.agreements)

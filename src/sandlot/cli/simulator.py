@@ -1,4 +1,4 @@
-"""`sandlot simulator`: how far a model that plays the user can be believed."""
+"""`sandlot simulator`: validate a model that plays the user."""
 
 from pathlib import Path
 from typing import Annotated
@@ -26,20 +26,24 @@ def simulator(
     ] = None,
     task: Task = None,
     split: SplitOnly = None,
-    tasks: Annotated[int, Option("--tasks", help="Most tasks whose users are measured.")] = 10,
-    repeats: Annotated[int, Option("--repeats", help="Times that each conversation about the end is held.")] = 3,
+    tasks: Annotated[int, Option("--tasks", help="Maximum number of tasks to measure.")] = 10,
+    repeats: Annotated[int, Option("--repeats", help="How often each conversation about the end is repeated.")] = 3,
     temperature: Annotated[float, Option("--temperature", help="As in the runs it plays in.")] = 0.7,
-    max_tokens: Annotated[int, Option("--max-tokens", help="Most tokens of one reply.")] = 512,
+    max_tokens: Annotated[int, Option("--max-tokens", help="Maximum tokens per reply.")] = 512,
     at_once: Annotated[int, Option("--at-once", help="Conversations in flight.")] = 8,
-    max_flips: Annotated[float, Option("--max-flips", help="Most ends that may change where nothing did.")] = 0.05,
-    max_leaks: Annotated[float, Option("--max-leaks", help="Most replies that may tell what nobody asked for.")] = 0.05,
-    kappa: Annotated[float, Option("--kappa", help="Least agreement with people on ends, beyond chance.")] = 0.6,
+    max_flips: Annotated[
+        float, Option("--max-flips", help="Maximum share of conversations that may end differently when repeated.")
+    ] = 0.05,
+    max_leaks: Annotated[
+        float, Option("--max-leaks", help="Maximum share of replies that tell a fact without being asked.")
+    ] = 0.05,
+    kappa: Annotated[float, Option("--kappa", help="Minimum agreement with people on the end (Cohen's kappa).")] = 0.6,
     json: Json = False,
 ) -> None:
-    """Measure who plays the user: steady, discreet, true to the facts, done at the right time, and never the agent.
+    """Validate a model that plays the user: whether it repeats itself, tells its facts, ends at the right time, stays the user.
 
-    Short conversations whose right course is known from the environment's personas, and people's labels where there are any. Exit
-    code 1 if a gate is failed, 3 if too little is known to say.
+    It holds short conversations whose right course is known from the environment's personas, and those that people labelled. Exit
+    code 1 if a gate fails, 3 if too little is known.
     """
     from sandlot.calibrate.simulator_gates import SimulatorGates  # noqa: PLC0415 - help does not need it
     from sandlot.cli.simulating import Simulating, simulate_watched  # noqa: PLC0415 - as above

@@ -14,9 +14,11 @@ from sandlot.audit.describe import declarations_of
 from sandlot.audit.environment import EnvironmentSubject
 from sandlot.audit.foreign.grader import GraderConfig, open_grader, read_config
 from sandlot.audit.foreign.gym import GymConfig, open_gym, read_gym
+from sandlot.audit.record import place_of
 from sandlot.audit.subject import Subject
 from sandlot.errors import ConfigError
 from sandlot.types import Json
+from sandlot.wiring.parts import judge_config, user_config
 
 FOREIGN = ("--python", "--without-sandbox")
 GRADER = ("--tasks", "--map", *FOREIGN)
@@ -72,6 +74,11 @@ class Named(Protocol):
         ...
 
     @property
+    def place(self) -> str:
+        """Where it lies: audits are kept by name and place."""
+        ...
+
+    @property
     def declarations(self) -> Path | None:
         """The file with its waivers, where it has one."""
         ...
@@ -87,13 +94,21 @@ class NamedEnvironment:
 
     env: str
     judge: str | None
+    user: str | None
     sandbox: str
     patience_s: float
 
     @property
     def spoken(self) -> str:
-        """The path or name."""
-        return shlex.quote(self.env)
+        """The path or name, with the models that graded and answered; what is secret in their addresses is left out."""
+        models = {"--judge": judge_config(self.judge), "--user": user_config(self.user)}
+        options = [word for option, model in models.items() if model for word in (option, model.shown)]
+        return shlex.join([self.env, *options, *(["--sandbox", self.sandbox] if self.sandbox != "native" else [])])
+
+    @property
+    def place(self) -> str:
+        """Its absolute path, or `installed:NAME`."""
+        return place_of(self.env)
 
     @property
     def declarations(self) -> Path | None:
@@ -107,7 +122,7 @@ class NamedEnvironment:
     @asynccontextmanager
     async def opened(self) -> AsyncGenerator[Subject]:
         """It starts a process for every batch of trials, and holds nothing meanwhile."""
-        yield EnvironmentSubject(self.env, judge=self.judge, sandbox=self.sandbox, patience_s=self.patience_s)
+        yield EnvironmentSubject(self.env, judge=self.judge, user=self.user, sandbox=self.sandbox, patience_s=self.patience_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,8 +133,15 @@ class NamedForeign:
     opened: Callable[[], AbstractAsyncContextManager[Subject]]
     declarations: Path | None = None
 
+    @property
+    def place(self) -> str:
+        """The folder it was named in, and the words that name it there."""
+        return f"{Path.cwd()}: {self.spoken}"
 
-def named(words: Words, *, judge: str | None = None, sandbox: str = "native", patience_s: float = 60.0) -> Named:
+
+def named(
+    words: Words, *, judge: str | None = None, user: str | None = None, sandbox: str = "native", patience_s: float = 60.0
+) -> Named:
     """What is meant; an option that is about something else is refused."""
     if sum(what is not None for what in (words.env, words.grader, words.gym)) != 1:
         raise ConfigError(
@@ -128,7 +150,7 @@ def named(words: Words, *, judge: str | None = None, sandbox: str = "native", pa
         )
     if words.env is not None:
         _only((), words, f"`{words.env}` is an environment")
-        return NamedEnvironment(words.env, judge, sandbox, patience_s)
+        return NamedEnvironment(words.env, judge, user, sandbox, patience_s)
     trusted = words.without_sandbox
     if words.grader is not None:
         _only(GRADER, words, f"`{words.grader}` is a grader")
@@ -152,7 +174,7 @@ def _grader(grader: str, words: Words) -> GraderConfig:
     if grader.endswith(".toml"):
         return msgspec.structs.replace(read_config(Path(grader)), **given)
     if words.tasks is None:
-        raise ConfigError(f"grader `{grader}` needs its tasks; give `--tasks FILE`, a JSON object a line")
+        raise ConfigError(f"grader `{grader}` needs its tasks; give `--tasks FILE` (JSON Lines)")
     return msgspec.structs.replace(GraderConfig(grader=grader, tasks=words.tasks), **given)
 
 

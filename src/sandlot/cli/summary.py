@@ -1,4 +1,4 @@
-"""The summary of a run as a person likes to read it: what came out, how sure that is, what went wrong, where the time went."""
+"""The summary of a run for a person: scores with intervals, failures, where the time went."""
 
 import math
 import re
@@ -9,11 +9,12 @@ from typing import Self
 from rich.console import Console
 from rich.markup import escape
 
-from sandlot.env.rendering import printable
+from sandlot.printable import printable
 from sandlot.run.results import Run
 from sandlot.run.summary import Summary
 from sandlot.stats import Interval
 from sandlot.trace import TraceRow
+from sandlot.types import End
 
 BLOCKS = " ▁▂▃▄▅▆▇█"
 OWN = re.compile(r"\bsandlot_env_[0-9a-f]{12}\.")
@@ -24,6 +25,12 @@ DIGITS = re.compile(r"\d+")
 
 def print_summary(run: Run, summary: Summary) -> None:
     """To stdout, in one screen."""
+    print_numbers(run, summary)
+    print_notable(run, summary)
+
+
+def print_numbers(run: Run, summary: Summary) -> None:
+    """What was run, its verdict and its numbers."""
     console = Console(highlight=False, soft_wrap=True)
     console.print(
         f"[bold]{run.manifest.environment}[/] with [bold]{escape(run.manifest.config.model.spec)}[/]: {_verdict(run, summary)}"
@@ -31,11 +38,10 @@ def print_summary(run: Run, summary: Summary) -> None:
     for name, value in _lines(run, summary):
         console.print(f"[dim]{name:>10}[/]  {value}")
     for function in run.sittings[-1].blocked_by[:3] if run.sittings else ():
-        if OWN.match(function):  # a busy machine delays our own functions too, and nobody could do anything about that
+        if OWN.match(function):  # a busy machine delays our own functions too, and an author cannot change those
             console.print(
-                f"[yellow]`{escape(plain(function))}` kept every other rollout waiting: make it a plain `def`, or await in it[/]"
+                f"[yellow]`{escape(plain(function))}` blocked all other rollouts: make it a plain `def`, or await in it[/]"
             )
-    _print_notable(console, run, summary)
 
 
 def plain(text: str) -> str:
@@ -43,12 +49,17 @@ def plain(text: str) -> str:
     return OWN.sub("", printable(text))
 
 
+def end_shown(end: str) -> str:
+    """Why the agent stopped, as a person reads it; in JSON an end keeps its own word."""
+    return "ended by a failure" if end == End.CUT else end
+
+
 def _verdict(run: Run, summary: Summary) -> str:
     if summary.verdict == "complete":
         return "[green]complete[/]"
     stopped = (
         next((sitting.stopped for sitting in reversed(run.sittings) if sitting.stopped), None)
-        or "not everything has been run yet"
+        or "not all rollouts are done; the same command continues it"
     )
     colour = "red" if summary.verdict == "stopped" else "yellow"
     return f"[{colour}]{summary.verdict}[/]: {escape(plain(stopped))}"
@@ -56,20 +67,24 @@ def _verdict(run: Run, summary: Summary) -> str:
 
 def _lines(run: Run, summary: Summary) -> list[tuple[str, str]]:
     tasks = f"{summary.tasks} task{'s' if summary.tasks != 1 else ''}"
-    so_far = f" of {run.manifest.num_rollouts} planned," if summary.rollouts < run.manifest.num_rollouts else " of"
+    so_far = f" of {run.planned} planned," if run.planned is not None and summary.rollouts < run.planned else " of"
     lines = [("rollouts", f"{summary.rollouts}{so_far} {tasks}, {summary.scored} scored{_dropped(summary)}")]
     if summary.scored:
         lines += [
             ("score", f"[bold]{summary.score.value or 0:.3f}[/]  {_range(summary.score)} at 95%   {_bars(summary.histogram)}"),
             ("full marks", f"[bold]{summary.pass_rate.value or 0:.1%}[/]  {_percent(summary.pass_rate)}"),
         ]
-        lines += [("in k tries", _pass_at(summary))] if len(summary.pass_at) > 1 else []
+        lines += [("pass@k", _pass_at(summary))] if len(summary.pass_at) > 1 else []
         lines += [
             (name, f"{part.score.value or 0:.3f}  {_range(part.score)}   {part.scored} scored" if part.scored else "none scored")
             for name, part in summary.splits.items()
             if len(summary.splits) > 1
         ]
-    lines.append(("ends", ", ".join(f"{name} {count}" for name, count in summary.ends.items()) or "none"))
+    if run.manifest.other_setting:
+        lines.append(
+            ("setting", f"[yellow]not the one the model was trained in: {escape('; '.join(run.manifest.other_setting))}[/]")
+        )
+    lines.append(("ends", ", ".join(f"{end_shown(name)} {count}" for name, count in summary.ends.items()) or "none"))
     lines.append(("turns", f"{summary.turns:,}{_calls(summary)}"))
     if summary.prompt_tokens or summary.completion_tokens:
         cost = f", {summary.usd:.4f} USD" if summary.usd else ""
@@ -106,7 +121,7 @@ def _bars(histogram: tuple[int, ...]) -> str:
 
 
 def _pass_at(summary: Summary) -> str:
-    return "   ".join(f"pass@{each.k} {each.share.value or 0:.1%}" for each in summary.pass_at[1:5])
+    return "   ".join(f"{each.k}: {each.share.value or 0:.1%}" for each in summary.pass_at[1:5])
 
 
 def _phases(summary: Summary) -> str:
@@ -119,11 +134,11 @@ class Notable:
     """The rollouts worth naming, found in one pass over the rows of a run of any size."""
 
     failed: dict[str, tuple[int, TraceRow]] = field(default_factory=dict[str, tuple[int, TraceRow]])
-    """How often, and the first; alike but for numbers is alike, since three hundred times one sentence help nobody."""
+    """Count and first row of each message; messages that differ only in numbers are counted together."""
     imperfect: int = 0
     """Rollouts that lost points or met a tool error."""
     lowest: TraceRow | None = None
-    """The lowest score, and among those one in which tools complained most."""
+    """The lowest score; among equals the one with the most tool errors."""
 
     @classmethod
     def of(cls, rows: Iterable[TraceRow]) -> Self:
@@ -143,7 +158,9 @@ class Notable:
         return found
 
 
-def _print_notable(console: Console, run: Run, summary: Summary) -> None:
+def print_notable(run: Run, summary: Summary) -> None:
+    """Failures with an example of each, and the command that shows the lowest rollout."""
+    console = Console(highlight=False, soft_wrap=True)
     notable = Notable.of(run.rows)
     if summary.kinds:
         console.print("[red]failures[/]: " + ", ".join(f"{escape(kind)} {count}" for kind, count in summary.kinds.items()))

@@ -27,10 +27,10 @@ def tokens(
     runs: Runs = RUNS,
     json: Json = False,
 ) -> None:
-    """Check the exact tokens of a run, without a model or with the one it was sampled from.
+    """Check the stored tokens of a run.
 
-    Lengths, masks, versions and branches are always looked at. With a model, contexts are spelled again by its renderer and
-    log-probabilities are computed again, so that a broken boundary is told from numerics. Exit code 1 if anything is wrong.
+    Always checks lengths, masks, versions and branches. With `--model`, the prompts are rendered again and the
+    log-probabilities computed again, to find token boundaries and numbers that are wrong. Exit code 1 if anything is wrong.
     """
     from sandlot.cli.auditing import as_json, print_audit  # noqa: PLC0415 - help does not need it
     from sandlot.run.results import Run  # noqa: PLC0415 - as above

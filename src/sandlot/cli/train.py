@@ -71,9 +71,10 @@ def train(
 
 
 def _require_audit(env: Any, runs: Path) -> None:
-    from sandlot.audit.record import require_audit  # noqa: PLC0415 - only who asks for it pays for it
+    from sandlot.audit.record import place_of, require_audit  # noqa: PLC0415 - only who asks for it pays for it
     from sandlot.env.fingerprint import environment_fingerprint  # noqa: PLC0415 - as above
     from sandlot.env.load import load  # noqa: PLC0415 - as above
 
     environment = load(env)
-    require_audit(environment.name, environment_fingerprint(environment), runs)
+    named = env if isinstance(env, str | Path) else environment.source or "not in a file"
+    require_audit(environment.name, place_of(named), environment_fingerprint(environment), runs)

@@ -9,10 +9,12 @@ from typing import Any
 import msgspec
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, TaskID, TextColumn, TimeRemainingColumn
 
+from sandlot.cli.bars import Bars
 from sandlot.cli.options import authors_on_stderr, print_json
 from sandlot.cli.summary import plain
+from sandlot.printable import printable_json
 from sandlot.run.watch import Alarm
 from sandlot.trace import TraceRow
 from sandlot.train.loop import Watcher
@@ -55,10 +57,10 @@ def train_watched(recipe: Recipe, *, place: Path | None, quiet: bool) -> Finishe
     """Train, showing how it goes on stderr unless nobody looks."""
     path = place_of(recipe, place)
     console = Console(stderr=True, quiet=quiet, highlight=False, soft_wrap=True)
-    with Progress(
+    with Bars(
         TextColumn("{task.description}"), BarColumn(bar_width=24), TextColumn("{task.completed}/{task.total}"),
         TimeRemainingColumn(compact=True),
-        console=console, transient=True, refresh_per_second=4, disable=not console.is_terminal,
+        console=console,
     ) as bars, authors_on_stderr():  # fmt: skip
         progress = train(recipe, run=path, watch=Lines(bars, console))
         if progress.stopped:
@@ -69,7 +71,7 @@ def train_watched(recipe: Recipe, *, place: Path | None, quiet: bool) -> Finishe
 class Lines(Watcher):
     """Writes one line a step."""
 
-    def __init__(self, bars: Progress, console: Console) -> None:
+    def __init__(self, bars: Bars, console: Console) -> None:
         self._bars = bars
         self._console = console
         self._bar: TaskID | None = None
@@ -85,6 +87,9 @@ class Lines(Watcher):
             f"[bold]{escape(recipe.model)}[/] learns [bold]{escape(run.env.name)}[/] {sandboxed}: {recipe.steps} steps of "
             f"{recipe.tasks} tasks x {recipe.group} rollouts -> [bold]{escape(str(run.path))}[/]{continued}"
         )
+        if run.elsewhere:
+            before = escape("; ".join(run.elsewhere))
+            self._console.print(f"[yellow]trained in another setting before: {before}; it goes on learning in this one[/]")
         self._alarmed = bool(progress.alarms)
         if progress.evaluations:
             self._heldout = f"{progress.evaluations[-1].mean:.3f}"
@@ -121,6 +126,10 @@ class Lines(Watcher):
         """Say that earlier weights are in place."""
         self._console.print(f"[yellow]the score fell: version {version} goes on from the weights of version {best}[/]")
 
+    def warned(self, sentence: str) -> None:
+        """Say what is wrong."""
+        self._console.print(f"[bold yellow]warning:[/] {escape(sentence)}")
+
     def untracked(self, tracker: str, reason: str) -> None:
         """Say that figures go to the run's folder only."""
         self._console.print(
@@ -137,13 +146,20 @@ def step_line(step: Learned, heldout: str, *, alarmed: bool = False) -> str:
         f"[dim]held-out[/] {heldout or '-'}",
         f"groups {step.informative}/{step.groups}",
         f"[red]failed {step.failed}[/]" if step.failed else "failed 0",
-        f"[dim]kl {step.kl:.0e} ent {step.entropy:.2f} clip {step.clipped:.0%} stale {step.staleness}[/]",
+        _of_learning(step),
         f"[dim]distinct {step.diversity.distinct:.0%}[/]" if step.diversity else "",
         f"{step.tokens_per_s:.0f} tok/s",
         f"[dim]{step.seconds:.1f} s: {shares}[/]",
         "[bold red]ALARM[/]" if alarmed else "",
     ]
     return "  ".join(piece for piece in pieces if piece)
+
+
+def _of_learning(step: Learned) -> str:
+    """The loss of imitation; else how far the policy moved and how sure it is."""
+    if step.kl is None:
+        return f"loss [bold]{step.loss:.3f}[/]"
+    return f"[dim]kl {step.kl:.0e} ent {step.entropy:.2f} clip {step.clipped:.0%} stale {step.staleness}[/]"
 
 
 def show_training(path: Path) -> None:
@@ -241,5 +257,5 @@ def show_recipe(recipe: Recipe, place: Path | None, *, json: bool) -> None:
     if json:
         print_json(told)
         return
-    sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(told), indent=2) + b"\n")
+    sys.stdout.buffer.write(printable_json(msgspec.json.format(msgspec.json.encode(told), indent=2)) + b"\n")
     sys.stdout.flush()

@@ -24,21 +24,21 @@ def triage(
     run: RunPath,
     label: Annotated[
         list[str] | None,
-        typer.Option("--label", metavar="TASK/ROLLOUT=LABEL", help="Keep your judgement of a rollout; may be repeated."),
+        typer.Option("--label", metavar="TASK/ROLLOUT=LABEL", help="Store your label of a rollout; may be repeated."),
     ] = None,
-    by: Annotated[str | None, typer.Option("--by", help="Who judges. [default: your user name]")] = None,
+    by: Annotated[str | None, typer.Option("--by", help="Who labels. [default: your user name]")] = None,
     note: Annotated[str, typer.Option("--note", help="Why, in your words.")] = "",
-    review: Annotated[bool, typer.Option("--review", help="Read what is proposed, one after the other, and judge it.")] = False,
-    export: Annotated[Export | None, typer.Option("--export", help="Write out every judgement, a JSON object a line.")] = None,
-    traces: Annotated[int, typer.Option("--traces", min=1, help="Traces to open at most.")] = 3000,
-    seed: Annotated[int, typer.Option("--seed", help="Of every draw.")] = 0,
+    review: Annotated[bool, typer.Option("--review", help="Show proposed rollouts one by one and ask for labels.")] = False,
+    export: Annotated[Export | None, typer.Option("--export", help="Print every label as JSON Lines.")] = None,
+    traces: Annotated[int, typer.Option("--traces", min=1, help="Maximum traces to read.")] = 3000,
+    seed: Annotated[int, typer.Option("--seed", help="Seed for the random choices.")] = 0,
     runs: Runs = RUNS,
     json: Json = False,
 ) -> None:
-    """Sort what went wrong in a run, and judge it.
+    """Group the failures of a run by cause, and label them.
 
-    Failures and odd successes in clusters, with what passing rollouts of the same tasks do otherwise; a draw of what people
-    should read; and their labels, kept with the run. Exit code 1 if the environment is to blame for anything, 3 if there are no
+    Prints clusters of failures and suspicious successes, how passing rollouts of the same tasks differ, and which rollouts a
+    person should read. Labels are stored with the run. Exit code 1 if the environment caused failures, 3 if there are no
     rollouts.
     """
     from sandlot.cli import reviewing, triaging  # noqa: PLC0415 - help does not need it

@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from sandlot.cli.summary import plain
+from sandlot.printable import printable_json
 from sandlot.run.results import Run
 from sandlot.run.triage.clusters import Cluster, Odd
 from sandlot.run.triage.labels import ENOUGH, Review, read_labels
@@ -20,10 +21,10 @@ INDENT = " " * 13
 
 
 def export_labels(run: Run) -> int:
-    """Every judgement on a line of stdout; 1 if a line of the file could not be read, and stderr names it."""
+    """Print every label as JSON Lines; 1 if a line of the file could not be read, which stderr names."""
     labels = read_labels(run.path)
     for each in labels.given:
-        sys.stdout.buffer.write(msgspec.json.encode(each) + b"\n")
+        sys.stdout.buffer.write(printable_json(msgspec.json.encode(each)) + b"\n")
     sys.stdout.flush()
     if labels.damaged:
         print(f"sandlot: labels.jsonl: {_damaged(labels.damaged)}", file=sys.stderr)
@@ -34,7 +35,7 @@ def print_triage(triage: Triage) -> None:
     """To stdout."""
     console = Console(highlight=False, soft_wrap=True)
     wrong = sum(count for label, count in triage.labels.items() if label not in {"ok", "cancelled"})
-    drawn = f", {triage.opened:,} traces opened (a draw, seed {triage.seed})" if triage.opened < triage.rollouts else ""
+    drawn = f", {triage.opened:,} traces read (a random part, seed {triage.seed})" if triage.opened < triage.rollouts else ""
     console.print(
         f"[bold]{escape(triage.environment)}[/] with [bold]{escape(triage.model)}[/]: "
         f"{triage.rollouts:,} rollouts, {wrong:,} without full marks[dim]{drawn}[/]"
@@ -61,23 +62,23 @@ def _print_cluster(console: Console, run: str, cluster: Cluster) -> None:
     )
     last = f", last tool `{signature.last_tool}`" if signature.last_tool != NONE else ""
     tasks = f"{cluster.tasks} task{'s' if cluster.tasks != 1 else ''}"
-    console.print(f"{INDENT}[dim]{tasks}{escape(plain(last))}[/]   sandlot show {escape(f'{run}/{cluster.examples[0]}')}")
+    console.print(f"{INDENT}[dim]{tasks}{escape(plain(last))}[/]   sandlot show {escape(plain(f'{run}/{cluster.examples[0]}'))}")
     if cluster.concentration is not None:
         at = cluster.concentration
         console.print(
-            f"{INDENT}[cyan]gathers in tag `{escape(plain(at.tag))}`: {at.these_with} of its {at.these} tasks, "
+            f"{INDENT}[cyan]concentrated in tag `{escape(plain(at.tag))}`: {at.these_with} of its {at.these} tasks, "
             f"and {at.passing_with} of {at.passing} tasks that pass[/]"
         )
     if cluster.contrast is not None:
         console.print(f"{INDENT}[cyan]{escape(plain(cluster.contrast.said))}[/]")
-        console.print(f"{INDENT}[dim]against it:[/] sandlot show {escape(f'{run}/{cluster.contrast.pair[0]}')}")
+        console.print(f"{INDENT}[dim]compare with:[/] sandlot show {escape(plain(f'{run}/{cluster.contrast.pair[0]}'))}")
 
 
 def _print_odd(console: Console, run: str, odd: Odd) -> None:
     text = f'  [dim]"{escape(plain(odd.text))}"[/]' if odd.text else ""
     elsewhere = f", and {odd.elsewhere:.0%} of the others" if odd.text else ""
     console.print(f"{odd.size:>5,} {odd.share:>5.0%}  [yellow]{odd.why}[/]  {odd.said}[dim]{elsewhere}[/]{text}")
-    console.print(f"{INDENT}[dim]sandlot show {escape(f'{run}/{odd.examples[0]}')}[/]")
+    console.print(f"{INDENT}[dim]sandlot show {escape(plain(f'{run}/{odd.examples[0]}'))}[/]")
 
 
 def _print_reading(console: Console, triage: Triage) -> None:

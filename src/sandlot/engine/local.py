@@ -14,16 +14,18 @@ from sandlot.engine.batch import Cache, Runner
 from sandlot.engine.engine import Decode, Engine, OldKv
 from sandlot.engine.evict import ByCost
 from sandlot.engine.plain import PlainRunner
+from sandlot.engine.precision import choose_precision
 from sandlot.engine.request import Finished, Request
 from sandlot.engine.sampler import Pick, inverse
 from sandlot.engine.worker import Worker
 from sandlot.errors import ModelError, boundary
 from sandlot.nn.decoder import Decoder
-from sandlot.nn.folder import load_folder
+from sandlot.nn.folder import load_folder, stored_dtype
 from sandlot.nn.packed import packed
 from sandlot.nn.shape import Shape
 from sandlot.ports import Sampled, Sampling
 from sandlot.threads import off_loop
+from sandlot.types import Dtype
 
 Weights = Mapping[str, torch.Tensor]
 """A decoder's own state, by its names."""
@@ -51,6 +53,8 @@ class LocalConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     patience_s: float = 600.0
     """How long a request may take, waiting included."""
     old_kv: OldKv = "recompute"
+    dtype: Dtype | None = None
+    """The number type a folder's weights are computed in; None for the one that suits the processor (`precision.py`)."""
 
 
 def plain_runner(decoder: Decoder, blocks: int, block_size: int) -> Runner:
@@ -74,7 +78,8 @@ async def open_local(
     `decode` is for stop texts; a folder brings its own.
     """
     with boundary(ModelError, f"loading {model if isinstance(model, Path) else 'the model'}"):
-        decoder = model if isinstance(model, Decoder) else await off_loop("load_folder", lambda: _loaded(model))
+        named = config.dtype if config is not None else None
+        decoder = model if isinstance(model, Decoder) else await off_loop("load_folder", lambda: _loaded(model, named))
         if decode is None and isinstance(model, Path):
             decode = await off_loop("tokenizer", lambda: _decode_of(model))
         on_gpu = decoder.embedding.weight.device.type == "cuda"
@@ -108,6 +113,11 @@ class LocalModel:
     def context(self) -> int:
         """Tokens it takes in all, prompt and completion."""
         return self._context
+
+    @property
+    def dtype(self) -> str:
+        """The number type it computes in."""
+        return dtype_name(self._decoder.embedding.weight.dtype)
 
     async def sample(self, ids: Sequence[int], sampling: Sampling, *, stop_ids: Sequence[int] = (), session: str = "") -> Sampled:
         """Continue exactly these ids; cancelling it frees what it held."""
@@ -174,6 +184,7 @@ class LocalModel:
             versions=tuple((len(list(run)), version) for version, run in groupby(finished.versions.tolist())),
             stop=finished.stop,
             cached=finished.cached,
+            dtype=self.dtype,
         )
 
 
@@ -203,8 +214,15 @@ def _engine(decoder: Decoder, config: LocalConfig, runner: MakeRunner, pick: Pic
     )
 
 
-def _loaded(folder: Path) -> Decoder:
-    return load_folder(folder, device="cuda" if torch.cuda.is_available() else "cpu")
+def _loaded(folder: Path, named: Dtype | None) -> Decoder:
+    on_gpu = torch.cuda.is_available()
+    chosen = choose_precision(dtype_name(stored_dtype(folder)), named, on_gpu=on_gpu)
+    return load_folder(folder, dtype=getattr(torch, chosen.dtype), device="cuda" if on_gpu else "cpu")
+
+
+def dtype_name(dtype: torch.dtype) -> str:
+    """Torch's name of a number type, such as `bfloat16`."""
+    return str(dtype).removeprefix("torch.")
 
 
 def _settled(config: LocalConfig, *, on_gpu: bool) -> LocalConfig:

@@ -48,7 +48,7 @@ def distribution(logits: Tensor, temperature: float, top_p: float = 1.0, top_k: 
 
 
 def sampled_in_fp32(folder: Path) -> bool:
-    """True if an engine of ours computes in fp32 what `folder_logprobs` does: it takes a folder in the type it is stored in."""
+    """True if the weights are stored in fp32, in which an engine of ours then computes unless told otherwise."""
     return stored_dtype(folder) == torch.float32
 
 

@@ -66,7 +66,61 @@ class Parts:
 
 
 class Environment:
-    """Write one with decorators, or let `sandlot.load` make one from a file or folder."""
+    """An environment in one file: declare its facts here, mark its functions with the decorators.
+
+    - `name`: up to 64 letters, digits, `.`, `_` or `-`.
+    - `description`: one line for `sandlot list` and `show`.
+    - `system`: the system prompt.
+    - `image`: what the sandbox is made from, such as `host`. None: no sandbox; files live in memory, and it costs no process.
+      With an image the agent also gets the tool `bash`, unless `tools` is given.
+    - `network`: what the sandbox may reach: `none`.
+    - `seed`: another seed makes other tasks and worlds.
+    - `limits`: budgets and deadlines of a rollout.
+    - `constraints`: rules about tool calls.
+    - `state`: a function or class that makes the fresh `world.state` of each rollout.
+    - `tools`: the functions the agent may call, and `"bash"`, beside those marked with `@env.tool`. `tools=[]` takes `bash` away.
+    - `concurrent`: False runs the tool calls of one turn one after the other.
+
+    The decorators only register a function; nothing runs until a rollout starts. All of them take plain or `async` functions,
+    except `solution`, `adversary` and `control`, which must be `async`. One file holds one environment.
+
+    ```python
+    from random import Random
+
+    import sandlot
+    from sandlot import Agent, Environment, Evidence, Task, World
+
+    env = Environment("till", state=lambda: {"total": 0})
+
+
+    @env.tasks
+    def tasks(rng: Random):
+        for number in range(4):
+            prices = [rng.randrange(1, 50) for _ in range(3)]
+            yield Task(f"sum-{number}", prompt=f"Enter these prices: {prices}", key={"total": sum(prices)})
+
+
+    @env.tool
+    def enter(world: World, price: int) -> str:
+        "Enter one price."
+        world.state["total"] += price
+        return f"total {world.state['total']}"
+
+
+    @env.check(points=1)
+    def total_is_right(evidence: Evidence, task: Task) -> bool:
+        return evidence.state["total"] == task.key["total"]
+
+
+    @env.solution
+    async def solve(agent: Agent, task: Task) -> None:
+        await agent.call("enter", price=task.key["total"])
+        await agent.say("done")
+
+
+    assert sandlot.run(env, "scripted:golden").summary().pass_rate.value == 1.0
+    ```
+    """
 
     def __init__(  # noqa: PLR0913 - the declared facts of an environment, all by keyword
         self,
@@ -81,6 +135,7 @@ class Environment:
         constraints: Sequence[Constraint] = (),
         state: Callable[[], Any] = dict,
         concurrent: bool = True,
+        tools: Sequence[Callable[..., Any] | str] | None = None,
     ) -> None:
         if not _NAME.match(name):
             raise ConfigError(
@@ -96,8 +151,9 @@ class Environment:
         """The system prompt, if there is one."""
         self.image = image
         """What the sandbox is made from; None for a world without one, which costs no process."""
-        self.bash = image is not None
-        """True if the agent has `bash`: where its author gave it a sandbox."""
+        listed = _sequence(tools or (), f"environment `{name}`: tools", "[look, 'bash']")
+        self.bash = image is not None if tools is None else BASH.spec.name in listed
+        """True if the agent has `bash`: where its author gave it a sandbox, unless `tools` lists the tools, without it."""
         self.concurrent = concurrent
         """False if calls of one turn run one after the other: for tools that read, change and write back the same file."""
         self.network = network
@@ -107,8 +163,15 @@ class Environment:
         self.state = state
         """Makes the fresh state of each rollout: a dataclass, a msgspec.Struct, or `dict`."""
         self.parts = Parts()
+        for tool in listed:
+            if callable(tool):
+                self.parts.tools.append(FunctionTool.of(tool))
+            elif tool != BASH.spec.name:
+                raise ConfigError(f"environment `{name}`: tools has {tool!r}; give functions, and 'bash' for a shell")
         self.source: Path | None = None
         """The file or folder its author wrote; what the fingerprint is of."""
+        self.package: Path | None = None
+        """The folder of the package it was installed in, if it was."""
 
     def __repr__(self) -> str:
         return f"<Environment {self.name!r} from {self.source or 'this session'}>"
@@ -123,13 +186,16 @@ class Environment:
     # -- marks -------------------------------------------------------------------------------------------------------
 
     def tasks(self, function: F) -> F:
-        """Mark the generator of tasks: it is given a seeded `Random` and yields `Task`s, the same ones for the same seed."""
+        """Mark the function that makes the tasks: `def make(rng)` yields `Task`s.
+
+        `rng` is a seeded `random.Random`. The same seed must yield the same tasks: do not use the clock or the global `random`.
+        """
         self._only_one("tasks", self.parts.tasks, function)
         self.parts.tasks = function
         return self._from(function)
 
     def setup(self, function: F) -> F:
-        """Mark what prepares a world: `def put(world, task)`; the task has no key here."""
+        """Mark the function that prepares a world: `def prepare(world, task)`. The task has no `key` here."""
         self._only_one("setup", self.parts.setup, function)
         self.parts.setup = function
         return self._from(function)
@@ -139,7 +205,14 @@ class Environment:
     @overload
     def tool(self, *, name: str | None = None, isolate: bool = False) -> Callable[[F], F]: ...
     def tool(self, function: F | None = None, *, name: str | None = None, isolate: bool = False) -> F | Callable[[F], F]:
-        """Mark a tool: typed parameters become its schema, the docstring its description; `isolate` runs it in a child."""
+        """Mark a tool: `def look_up(world, name: str) -> str`. Works as `@env.tool` and as `@env.tool(...)`.
+
+        The parameters after `world` need type hints: they become the JSON schema. The docstring becomes the description. What it
+        returns is shown to the agent. Raise `ToolError` for a request that cannot be done.
+
+        - `name`: another name than the function's.
+        - `isolate`: run it in a child process that is killed at its deadline.
+        """
 
         def mark(marked: F) -> F:
             self.parts.tools.append(FunctionTool.of(marked, name=name, isolate=isolate))
@@ -158,7 +231,19 @@ class Environment:
         gate: bool = False,
         isolate: bool = False,
     ) -> Callable[[F], F]:
-        """Mark a check: `def right(evidence, task) -> bool | float | (value, why)`."""
+        """Mark a check: `def is_right(evidence, task) -> bool`. Write `@env.check(points=1)`, with the parentheses.
+
+        It returns True or False, a number from 0 to 1, or a pair of one of these and a reason. It runs on stored evidence after
+        the agent has ended. An exception is a failure of the grader, never a 0; reading a file that the agent did not leave
+        (`evidence.read`) is a check that is not met.
+
+        - `points`: what it is worth; negative points are a penalty.
+        - `id`: another name than the function's.
+        - `tags`: words to group checks by.
+        - `requires`: ids of checks that must be met first; otherwise this one earns nothing.
+        - `gate`: if this check is not met, the whole score is 0.
+        - `isolate`: run it in a child process that is killed at its deadline.
+        """
         if function is not None:
             raise ConfigError(f"{where(function)}: a check says what it is worth: write `@env.check(points=1)`")
         name_it = f"@env.check(points={points!r})"
@@ -181,23 +266,29 @@ class Environment:
         return mark
 
     def solution(self, function: F) -> F:
-        """Mark the golden solution: `async def solve(agent, task)`; it has what an agent has, plus the key."""
+        """Mark the golden solution: `async def solve(agent, task)`. It has the agent's tools, and the task with its `key`.
+
+        `--model scripted:golden` plays it; `sandlot audit` and the scaffolded test want full marks from it.
+        """
         self._only_one("solution", self.parts.solution, function)
         self.parts.solution = _acting(function, "solution")
         return self._from(function)
 
     def adversary(self, function: F) -> F:
-        """Mark an agent that cheats, written like a solution: `sandlot audit` demands that it earns nothing."""
+        """Mark an agent that cheats, written like a solution. `sandlot audit` reports a flaw if it earns anything."""
         self.parts.adversaries[function.__name__] = _acting(function, "adversary")
         return self._from(function)
 
     def control(self, function: F) -> F:
-        """Mark another right way to do the task, written like a solution: `sandlot audit` demands that it gets full marks."""
+        """Mark another right way to do the task, written like a solution. `sandlot audit` wants full marks from it."""
         self.parts.controls[function.__name__] = _acting(function, "control")
         return self._from(function)
 
     def user(self, function: F) -> F:
-        """Mark the environment's reply to a plain message: `def reply(world, text) -> str | None`; None ends the rollout."""
+        """Mark a scripted user: `def reply(world, text) -> str | None` answers a message without tool calls.
+
+        None ends the rollout. Without a user, the first message without tool calls ends the rollout.
+        """
         self._only_one("user", self.parts.user, function)
         from sandlot.env.user import Replies  # noqa: PLC0415 - users are built on environments
 
@@ -205,26 +296,26 @@ class Environment:
         return self._from(function)
 
     def persona(self, function: F) -> F:
-        """Mark who the user is where a model plays it (`--user MODEL`): `def customer(task) -> Persona`; given no key.
+        """Mark the user that a model plays (`--user MODEL`): `def customer(task) -> Persona`. The task has no `key` here.
 
-        Without `--user` the reply marked with `@env.user` answers in its place: for golden solutions, audits and tests.
+        Without `--user`, the function marked with `@env.user` answers instead: for golden solutions, audits and tests.
         """
         self._only_one("persona", self.parts.persona, function)
         self.parts.persona = function
         return self._from(function)
 
     def mcp(self, server: McpServer) -> None:
-        """Take an MCP server's tools: it is started when a world opens, and gone when it closes."""
+        """Add the tools of an MCP server. It is started when a world opens and ended when it closes."""
         self.parts.sources.append(server)
 
     @property
     def tools(self) -> list[Tool]:
-        """What the agent may call, MCP servers' tools aside: the marked ones, and `bash` where there is a sandbox."""
+        """What the agent may call, without the tools of MCP servers: the marked ones, and `bash` where there is a sandbox."""
         has_own = any(tool.spec.name == BASH.spec.name for tool in self.parts.tools)
         return [*([BASH] if self.bash and not has_own else []), *self.parts.tools]
 
     def in_image(self, image: str | None) -> "Environment":
-        """The same environment in another image; None for its own. Tools and checks stay as they are: no `bash` comes with it."""
+        """A copy in another image; None for this one. It adds no `bash` to an environment that had no sandbox."""
         if image is None:
             return self
         other = copy.copy(self)
@@ -234,14 +325,14 @@ class Environment:
     # -- use ---------------------------------------------------------------------------------------------------------
 
     def session(self, task: Task | str) -> AbstractAsyncContextManager[Session]:
-        """A world opened for one task, with the loop in your hands: `reset`, `step`, `render`."""
+        """Open a world for one task and drive it yourself: `async with env.session("sum-0") as s: await s.reset()`."""
         from sandlot.env.session import open_session  # noqa: PLC0415 - the session is built on environments
         from sandlot.env.taskset import task_named  # noqa: PLC0415 - as above
 
         return open_session(self, task_named(self, task) if isinstance(task, str) else task)
 
     def new_world(self, task: Task, files: Any, seed: int) -> LiveWorld:
-        """A world's parts, fresh for one rollout."""
+        """A fresh world for one rollout; sessions call it."""
         noted: dict[str, FileRecord] | None = None if self.image is None else {}
         return LiveWorld(state=self.state(), task=task.public(), rng=Random(seed), files=files, noted=noted)  # noqa: S311 - seeded, not secret
 

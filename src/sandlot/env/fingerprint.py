@@ -1,23 +1,29 @@
 """Two fingerprints: what the author wrote, and the setting it is run in.
 
-The *environment's* is of the bytes of its files (README, docs and tests do not change what an environment is) and of its image.
-Audits bind to it. The *setting's* adds harness, renderer, tools as served and limits: training and evaluation compare it.
+The *environment's* is of the bytes of its files and of its image. Audits bind to it. Its files are:
+
+- of a folder (with `environment.toml` or `environment.py`, or an installed package): every file, except README, docs and tests,
+- of one file: that file, and files beside it that it names as texts, which are its data,
+- of both: every module of its own folder that it imports, wherever that lies and wherever the import statement stands.
+
+`sandlot show ENV` lists them. The *setting's* fingerprint adds harness, renderer, tools as served and limits: training and
+evaluation compare it.
 """
 
 import hashlib
-from collections.abc import Iterator, Sequence
+import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 
+from sandlot.env.closure import files_of_folder, imported_files, named_files
 from sandlot.env.environment import Environment
 from sandlot.env.image import digest_of_image, own_image_files
+from sandlot.env.module import loaded_files
 from sandlot.errors import ConfigError
 from sandlot.ports import ToolSpec
 from sandlot.types import Json, digest
-
-LEFT_OUT = {"audit.toml", "README.md", "README.rst", "README.txt", "README", "docs", "tests", "runs"}
-"""Names at the top of an environment's folder that do not change what it is."""
 
 ENTRY_NAMES = {"environment.toml", "environment.py"}
 
@@ -36,27 +42,39 @@ def setting_fingerprint(environment: str, env: Environment, tools: Sequence[Tool
     return digest(msgspec.json.encode(facts, order="deterministic"))
 
 
-def files_of(env: Environment) -> Iterator[tuple[str, Path]]:
-    """Relative name and place of everything its author wrote that counts."""
-    return _files(env.source, own_image_files(env)) if env.source is not None else iter(())
+def files_of(env: Environment) -> list[tuple[str, Path]]:
+    """Relative name and place of every file that counts, in a stable order."""
+    if env.source is None:
+        return []
+    whole = _whole(env, env.source)
+    root = whole or env.source.parent
+    modules = [*loaded_files(env.source), *loaded_files(root), *([] if env.source.is_dir() else [env.source])]
+    found = imported_files(modules, root)
+    if whole is None:
+        found |= named_files(found, root)
+    else:
+        found |= files_of_folder(whole)
+    image = own_image_files(env)  # its digest speaks for it; a root file system has links that lead to the host's files
+    return sorted(
+        (_name(path, root), path) for path in found if image is None or image not in (path.absolute(), *path.absolute().parents)
+    )
+
+
+def _whole(env: Environment, source: Path) -> Path | None:
+    """The folder that is the environment as a whole; None for one file among others."""
+    if env.package is not None:
+        return env.package
+    if source.is_dir():
+        return source
+    return source.parent if source.name in ENTRY_NAMES else None
+
+
+def _name(path: Path, root: Path) -> str:
+    """A file's path from the environment's folder; from the folder that holds its package, `../` comes first."""
+    return Path(os.path.relpath(path, root)).as_posix()
 
 
 def _digest_of(path: Path) -> str:
     """Of a file's bytes, piece by piece: data may be larger than memory."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _files(source: Path, image: Path | None) -> Iterator[tuple[str, Path]]:
-    """Relative name and place of every file that counts, in a stable order."""
-    if source.is_file() and source.name not in ENTRY_NAMES:
-        yield source.name, source
-        return
-    root = source.parent if source.is_file() else source
-    for path in sorted(root.rglob("*")):
-        pieces = path.relative_to(root).parts
-        skipped = pieces[0] in LEFT_OUT or any(piece.startswith(".") or piece == "__pycache__" for piece in pieces)
-        if image is not None and image in (path.absolute(), *path.absolute().parents):
-            continue  # its digest speaks for it; a root file system has links that lead to the host's files
-        if path.is_file() and not skipped:
-            yield "/".join(pieces), path

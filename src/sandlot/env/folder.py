@@ -21,7 +21,7 @@ from typing import Any
 import msgspec
 
 from sandlot.env.environment import Environment
-from sandlot.env.module import load_module
+from sandlot.env.module import load_module, seal_modules
 from sandlot.env.taskset import tasks_from, tasks_of
 from sandlot.errors import ConfigError
 from sandlot.grade.library import LIBRARY
@@ -29,6 +29,7 @@ from sandlot.grade.lint import Finding, lint_file
 from sandlot.grade.loading import load_rubric
 from sandlot.limits import Constraint, Limits, OnBreach
 from sandlot.task import Task
+from sandlot.tools.bash import BASH
 from sandlot.tools.mcp import McpServer
 
 MANIFEST = "environment.toml"
@@ -48,7 +49,10 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     concurrent: bool = True
     """False if calls of one turn run one after the other: for tools that read, change and write back the same file."""
     tools: tuple[str, ...] | None = None
-    """Functions of `tools.py`; if left out, every public function defined there."""
+    """Functions of `tools.py`, and `bash` for a shell: what the agent may call, and nothing else. `[]` is no tools.
+
+    If left out: every public function defined in `tools.py`, and `bash` where there is an image.
+    """
     limits: Limits = Limits()
     """The `[limits]` table."""
     constraints: tuple[Constraint, ...] = ()
@@ -72,6 +76,7 @@ def load_folder(folder: Path) -> Environment:
         limits=manifest.limits,
         constraints=manifest.constraints,
         state=getattr(world, "State", dict),
+        tools=None if manifest.tools is None else [name for name in manifest.tools if name == BASH.spec.name],
     )
     env.source = folder
     _add_tasks(env, folder)
@@ -90,6 +95,7 @@ def load_folder(folder: Path) -> Environment:
     if solution is not None:
         env.solution(_function(solution, "solve", folder / "solution.py"))
     _add_rubrics(env, folder)
+    seal_modules(folder)
     return env
 
 
@@ -105,7 +111,7 @@ def check_function(folder: Path | None, ref: str) -> Callable[..., Any]:
     path = (folder or Path()).joinpath(*module_name.split(".")).with_suffix(".py")
     if folder is None or not path.is_file() or folder.resolve() not in path.resolve().parents:
         raise ConfigError(f"check ref `{ref}`: there is no file `{path}`")
-    return _function(load_module(path), name, path)
+    return _function(load_module(path, shared=True), name, path)
 
 
 def lint_rubric(path: Path) -> list[Finding]:
@@ -149,7 +155,9 @@ def _add_tasks(env: Environment, folder: Path) -> None:
     elif files:
         env.parts.tasks = functools.partial(_from_files, files)
     else:
-        raise ConfigError(f"{folder}: no tasks; write `tasks/train.jsonl` (one task a line) or `tasks.py` with `def tasks(rng)`")
+        raise ConfigError(
+            f"{folder}: no tasks; write `tasks/train.jsonl` (one task per line) or `tasks.py` with `def tasks(rng)`"
+        )
 
 
 def _from_files(files: list[Path], _: Random) -> Iterator[Task]:
@@ -158,6 +166,8 @@ def _from_files(files: list[Path], _: Random) -> Iterator[Task]:
 
 def _tool_functions(folder: Path, names: tuple[str, ...] | None) -> list[Callable[..., Any]]:
     module = _optional(folder / "tools.py")
+    if names is not None and not hasattr(module, BASH.spec.name):  # a `bash` in `tools.py` takes the place of the built-in one
+        names = tuple(name for name in names if name != BASH.spec.name)
     if module is None:
         if names:
             raise ConfigError(f"{folder / MANIFEST}: tools = {list(names)}, and there is no `tools.py`")
@@ -186,7 +196,7 @@ def _add_rubrics(env: Environment, folder: Path) -> None:
 
 
 def _optional(path: Path) -> ModuleType | None:
-    return load_module(path) if path.is_file() else None
+    return load_module(path, shared=True) if path.is_file() else None
 
 
 def _function(module: ModuleType, name: str, path: Path) -> Callable[..., Any]:

@@ -6,6 +6,9 @@
         answer = yield Ask(f"What is {a}+{b}?", golden=str(a + b))
         yield Score(answer.strip() == str(a + b))
 
+A function may ask several times, and yield a `Score` after each answer or all of them at the end: points add up. A second
+`Score` of the same name is called `score-2`.
+
 Each task is a seed. While the agent plays, the function runs to its next `Ask`; grading restarts it from the seed with the stored
 answers and keeps its `Score`s, so grading and re-grading are one function. If a restarted function asks something else than was
 asked, the environment is not deterministic and grading is refused.
@@ -13,6 +16,7 @@ asked, the environment is not deterministic and grading is refused.
 
 import inspect
 import math
+from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,10 +39,20 @@ from sandlot.types import End, Role
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """What the agent is asked next; `golden` is what a perfect agent would answer."""
+    """Ask the agent; the `yield` returns its answer as text.
+
+    ```python
+    from sandlot import Ask
+
+    question = Ask("What is 2+2?", golden="4")
+    assert question.golden == "4"
+    ```
+    """
 
     prompt: str
+    """What the agent is asked next."""
     golden: str | None = None
+    """What a perfect agent would answer: `--model scripted:golden` says it."""
 
     def __post_init__(self) -> None:
         for name in ("prompt", "golden"):
@@ -49,12 +63,25 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """How good it was: True, False or a number from 0 to 1, with the reason a reader will want."""
+    """Grade the answer, inside a function marked with `@environment`.
+
+    Several scores become several checks with these names; the reward is the weighted share of their points.
+
+    ```python
+    from sandlot import Score
+
+    assert Score(0.5, why="one of two words", points=2).points == 2
+    ```
+    """
 
     value: bool | float
+    """True, False or a number from 0 to 1."""
     why: str = ""
+    """The reason, shown beside the score."""
     name: str = "score"
+    """The name of this check."""
     points: float = 1.0
+    """What it is worth."""
 
 
 Script = Generator[Ask | Score, str, None]
@@ -73,9 +100,36 @@ def environment(
     tools: Sequence[Callable[..., Any]] = (),
     distinct: bool = False,
 ) -> Callable[[Callable[[Random], Script]], Environment]:
-    """Make an environment of `tasks` tasks from one generator function.
+    """Make an environment from one generator function that yields `Ask` and then `Score`.
 
-    With `distinct`, seeds that ask what an earlier one asks are passed over: held-out tasks are then not asked in training.
+    - `name`: the environment's name; tasks are called `NAME-0`, `NAME-1`, ...
+    - `tasks`: how many tasks there are. Each task is a seed for the function's `rng`.
+    - `system`: the system prompt.
+    - `seed`: another seed makes other tasks.
+    - `limits`: budgets and deadlines.
+    - `tools`: functions the agent may call; they take `world` first, as with `@env.tool`.
+    - `distinct`: skip seeds whose first question was asked by an earlier task, so that held-out questions are not in training.
+
+    The function must depend on nothing but `rng`: grading runs it again from the seed with the stored answers, and refuses if it
+    asks something else.
+
+    ```python
+    from random import Random
+
+    import sandlot
+    from sandlot import Ask, Score, environment
+
+
+    @environment("add", tasks=8)
+    def add(rng: Random):
+        a, b = rng.randrange(100), rng.randrange(100)
+        answer = yield Ask(f"What is {a}+{b}?", golden=str(a + b))
+        yield Score(answer.strip() == str(a + b))
+
+
+    run = sandlot.run(add, "scripted:golden")
+    assert run.summary().pass_rate.value == 1.0
+    ```
     """
     if type(tasks) is not int or tasks < 1:
         raise ConfigError(f"environment `{name}`: tasks={tasks!r}; give a positive number of tasks")
@@ -148,8 +202,9 @@ class Dialogue:
         return first.prompt if isinstance(first, Ask) else None
 
     async def advance(self, script: Script, answer: str | None) -> Ask | Score | None:
-        """Run it to the next thing it yields, off the loop."""
-        return await off_loop(name_of(self.function), lambda: _next(script, answer))
+        """Run it, off the loop, to its first yield; with an answer, to the next `Ask` or the end. `Score`s are for grading."""
+        step = _next if answer is None else _next_ask
+        return await off_loop(name_of(self.function), lambda: step(script, answer))
 
     async def solve(self, agent: Agent, task: Task) -> None:
         """Give the golden answers, one `Ask` after the other."""
@@ -234,18 +289,34 @@ def _next(script: Script, answer: str | None) -> Ask | Score | None:
     return item
 
 
+def _next_ask(script: Script, answer: str | None) -> Ask | None:
+    """The next question, past `Score`s between two of them; None when there is no other."""
+    item = _next(script, answer)
+    while isinstance(item, Score):
+        item = _next(script, None)
+    return item
+
+
 def _graded(scores: list[Score], place: str) -> GradedScore:
     if not scores:
         raise GradeError(f"{place}: it ended without a `yield Score(...)`", kind="no_score")
     results: list[CheckResult] = []
+    names: Counter[str] = Counter()
     for score in scores:
+        names[score.name] += 1
+        number = names[score.name]
         value = float(score.value) if type(score.value) in {bool, int, float} else math.nan
         if not 0.0 <= value <= 1.0:
             raise GradeError(f"{place}: Score({score.value!r}) is not True, False or a number from 0 to 1", kind="bad_value")
         verdict = Verdict.MET if value == 1.0 else Verdict.NOT_MET if value == 0.0 else Verdict.PARTLY
         results.append(
             CheckResult(
-                id=score.name, verdict=verdict, value=value, points=value * score.points, worth=score.points, evidence=score.why
+                id=score.name if number == 1 else f"{score.name}-{number}",
+                verdict=verdict,
+                value=value,
+                points=value * score.points,
+                worth=score.points,
+                evidence=score.why,
             )
         )
     points = sum(result.points for result in results)

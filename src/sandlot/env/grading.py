@@ -8,24 +8,32 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
+import anyio
+
 from sandlot.env.environment import Environment
 from sandlot.env.image import image_of
 from sandlot.env.session import world_seed
-from sandlot.errors import ConfigError, GradeError
+from sandlot.errors import ConfigError, GradeError, NotInEvidence, SandboxOutOfMemory
 from sandlot.grade import lint
-from sandlot.grade.evidence import StoredEvidence
+from sandlot.grade.evidence import StoredEvidence, refused
 from sandlot.grade.grading import grade as grade_rubric
 from sandlot.ports import Blobs, Evidence, Judge, World
 from sandlot.rubric import Rubric, Score
-from sandlot.sandboxes import Backend
+from sandlot.sandboxes import Backend, Files
 from sandlot.task import Task
-from sandlot.trace import Trace
+from sandlot.trace import Event, Trace
+
+SANDBOX_SHARE = 0.8
+"""How much of the time that is left for grading one grading sandbox may take: what runs in it must not end the grading."""
+NOTED_FILES = 20
+"""Paths named in the event of a grading sandbox."""
 
 
 async def grade(
     env: Environment, task: Task, evidence: Evidence, judge: Judge | None = None, *, rubric: str | None = None
 ) -> Score:
     """The score of one rollout; a check that breaks raises `GradeError`, and there is no score."""
+    task = task.copied()  # what a check changes in it is not there the next time
     if env.parts.grade is not None:
         return await env.parts.grade(evidence, task, judge)
     return await grade_rubric(rubric_for(env, task, rubric), evidence, task, _resolver(env), judge)
@@ -37,17 +45,57 @@ async def load_evidence(env: Environment, task: Task, trace: Trace, blobs: Blobs
         raise GradeError(f"rollout {trace.task}/{trace.rollout} left no evidence to grade", kind="no_evidence")
     kept = {file.blob for file in trace.evidence.files.values() if file.blob is not None}
     contents = {name: await blobs.get(name) for name in sorted(kept)}
-    open_sandbox = functools.partial(_grading_sandbox, env, task, backend) if backend is not None else None
+    open_sandbox = functools.partial(_grading_sandbox, env, task, trace, backend) if backend is not None else None
     return StoredEvidence(trace.evidence, trace, contents, env.state if isinstance(env.state, type) else None, open_sandbox)
 
 
 @asynccontextmanager
-async def _grading_sandbox(env: Environment, task: Task, backend: Backend, files: Mapping[str, bytes]) -> AsyncGenerator[World]:
-    """A machine of the pristine image that never met the agent, with some of its files put in."""
-    async with backend.open(image_of(env), "none", env.limits.but(task.limits)) as machine:
-        for path, data in files.items():
-            await machine.write(path, data)
-        yield env.new_world(task, machine, world_seed(env, task))
+async def _grading_sandbox(
+    env: Environment, task: Task, trace: Trace, backend: Backend, files: Mapping[str, bytes], replace: frozenset[str]
+) -> AsyncGenerator[World]:
+    """A sandbox of the image that the agent never acted in, with some of its files put in.
+
+    What the agent's code does in there is the agent's: if it does not end or fills the memory, the check is not met.
+    """
+    _note(trace, files, replace)
+    left_s = anyio.current_effective_deadline() - anyio.current_time()
+    try:
+        with anyio.move_on_after(left_s * SANDBOX_SHARE) as scope:
+            async with backend.open(image_of(env), "none", env.limits.but(task.limits)) as machine:
+                for path, data in files.items():
+                    await _put(machine, path, data, replace)
+                yield env.new_world(task, machine, world_seed(env, task))
+    except SandboxOutOfMemory as error:
+        raise NotInEvidence(f"what the agent left filled the memory of the grading sandbox: {error}") from error
+    if scope.cancelled_caught:
+        raise NotInEvidence(
+            f"what the agent left did not end within {left_s * SANDBOX_SHARE:.3g} s, the part of `grade_s` it may take"
+        )
+
+
+async def _put(machine: Files, path: str, data: bytes, replace: frozenset[str]) -> None:
+    """Write one of the agent's files where the image has nothing, or where it may be replaced."""
+    if path not in replace:
+        try:
+            await machine.read(path)
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            raise refused(path, f"the image has something there ({error.strerror})") from error
+        else:
+            raise refused(path, "the image has a file there")
+    try:
+        await machine.write(path, data)
+    except OSError as error:
+        raise NotInEvidence(f"`{path}` cannot be written in the grading sandbox: {error}") from error
+
+
+def _note(trace: Trace, files: Mapping[str, bytes], replace: frozenset[str]) -> None:
+    """An event that says what was brought, for audits and readers; once, however often it is graded."""
+    detail = {"files": len(files), "first": sorted(files)[:NOTED_FILES], "replaced": sorted(replace)}
+    event = Event(kind="grading_sandbox", turn=trace.num_turns, detail=detail)
+    if event not in trace.events:
+        trace.events.append(event)
 
 
 def rubric_for(env: Environment, task: Task, name: str | None = None) -> Rubric:

@@ -7,7 +7,7 @@ files, what it wrote is known and nothing is read back; as soon as it ran someth
 from collections.abc import Mapping
 
 from sandlot.errors import SandboxError, boundary
-from sandlot.grade.evidence import PER_FILE_SHARE, in_batches
+from sandlot.grade.gather import PER_FILE_SHARE, in_batches
 from sandlot.sandboxes import Sandbox
 from sandlot.trace import FileRecord
 from sandlot.types import digest

@@ -1,22 +1,26 @@
 """Finding an environment by what a person types: a path, or the name of an installed one.
 
 One rule: if it exists as a path (with or without `.py`) it is that; else it is the name of an installed environment
-(entry point group `sandlot.environments`). The error lists what could have been meant.
+(entry point group `sandlot.environments`), else of one that comes with Sandlot. The error lists what could have been meant.
 """
 
 import difflib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from sandlot.env.environment import Environment
 from sandlot.env.folder import MANIFEST, load_folder
-from sandlot.env.module import load_module
+from sandlot.env.module import load_module, seal_modules
 from sandlot.errors import ConfigError, boundary
 
 GROUP = "sandlot.environments"
+HOME = Path(__file__).parents[1]
+"""Where Sandlot's own package is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,13 +33,26 @@ class Found:
 
 
 def load(what: str | Path | Environment) -> Environment:
-    """The environment at a path or by its installed name."""
+    """Load an environment from a file, a folder, or by the name of an installed one. An `Environment` is checked and returned.
+
+    Loading runs the author's Python file on this machine, as an import does: load only what you trust.
+
+    - `what`: `add.py`, `environments/ledger`, or a name such as `ledger`. A path that exists comes first, then installed
+      environments, then those that come with Sandlot.
+
+    ```python
+    import sandlot
+
+    env = sandlot.load("environments/arithmetic")
+    assert env.name == "arithmetic"
+    ```
+    """
     if isinstance(what, Environment):
         return checked(what)
     path = Path(what)
     if (path / MANIFEST).is_file():
         return checked(load_folder(path.resolve()))
-    for file in (path, path / "environment.py", path.with_name(path.name + ".py")):
+    for file in (path, path / "environment.py", path.parent / f"{path.name}.py"):  # `.` has no name to add `.py` to
         if file.is_file():
             return checked(_from_file(file.resolve()))
     if path.name == MANIFEST and path.is_file():
@@ -43,13 +60,17 @@ def load(what: str | Path | Environment) -> Environment:
     installed = {entry.name: entry for entry in entry_points(group=GROUP)}
     if str(what) in installed:
         return checked(_from_entry(installed[str(what)]))
+    if str(what) in ready_environments():
+        return load(ready_environments()[str(what)])
     if path.is_dir():
-        raise ConfigError(f"`{what}` is a folder without an environment: it has neither `{MANIFEST}` nor `environment.py`")
+        inside = ", ".join(f"`{path / found.name}`" for found in islice(found_environments(path, installed=False), 5))
+        fix = f"name one of those in it: {inside}" if inside else "`sandlot new NAME` creates one"
+        raise ConfigError(f"`{what}` is a folder without an environment: it has neither `{MANIFEST}` nor `environment.py`; {fix}")
     raise ConfigError(f"no environment `{what}`: it is neither a path nor installed{_near(str(what), installed)}")
 
 
-def found_environments(folder: Path = Path("environments")) -> Iterator[Found]:
-    """What `sandlot list` shows: those under a folder, and those installed."""
+def found_environments(folder: Path = Path("environments"), *, installed: bool = True) -> Iterator[Found]:
+    """What `sandlot list` shows: the environments directly below a folder, and those installed."""
     if folder.is_dir():
         for path in sorted(folder.iterdir()):
             if (path / MANIFEST).is_file():
@@ -58,8 +79,17 @@ def found_environments(folder: Path = Path("environments")) -> Iterator[Found]:
                 yield Found(path.name, "file", str(path / "environment.py"))
             elif path.suffix == ".py" and not path.name.startswith(("_", "conftest", "test_")):
                 yield Found(path.stem, "file", str(path))
-    for entry in entry_points(group=GROUP):
+    for entry in entry_points(group=GROUP) if installed else ():
         yield Found(entry.name, "installed", entry.value)
+
+
+def ready_environments() -> dict[str, Path]:
+    """Those that come with Sandlot, by name: in its package, or beside it in a checkout."""
+    checkout = HOME.parents[1]
+    places = [HOME / "environments", *([checkout / "environments"] if (checkout / "pyproject.toml").is_file() else [])]
+    place = next((each for each in places if each.is_dir()), None)
+    folders = sorted(place.iterdir()) if place else []
+    return {each.name: each for each in folders if (each / MANIFEST).is_file() or (each / "environment.py").is_file()}
 
 
 def checked(env: Environment) -> Environment:
@@ -83,11 +113,18 @@ def checked(env: Environment) -> Environment:
 
 
 def _from_file(path: Path) -> Environment:
-    module = load_module(path)
+    whole = path.name == "environment.py"  # then the environment is the folder
+    module = load_module(path, shared=whole)
+    seal_modules(path.parent if whole else path)
     environments = [value for value in vars(module).values() if isinstance(value, Environment)]
     if len(environments) != 1:
-        what = ", ".join(f"`{env.name}`" for env in environments) or "none"
-        raise ConfigError(f"{path}: one `Environment` per file; this defines {what}")
+        what = ", ".join(f"`{env.name}`" for env in environments)
+        found = (
+            f"it has {what}; move the others into files of their own"
+            if what
+            else 'it has none; write `env = Environment("name")`'
+        )
+        raise ConfigError(f"{path}: a file has one `Environment`, and {found}")
     environments[0].source = path
     return environments[0]
 
@@ -95,7 +132,11 @@ def _from_file(path: Path) -> Environment:
 def _from_entry(entry: EntryPoint) -> Environment:
     with boundary(ConfigError, f"installed environment `{entry.name}` = {entry.value}"):
         value: Any = entry.load()
+        module = import_module(entry.module)
     if isinstance(value, Environment):
+        if module.__file__ is not None:
+            value.source = Path(module.__file__)
+            value.package = value.source.parent if module.__package__ else None
         return value
     path = getattr(value, "__path__", None)  # a package that is a folder environment
     if path and (Path(path[0]) / MANIFEST).is_file():
@@ -108,6 +149,6 @@ def _from_entry(entry: EntryPoint) -> Environment:
 def _near(what: str, installed: dict[str, EntryPoint]) -> str:
     path = Path(what)
     beside = [str(path.parent / found.name) for found in found_environments(path.parent)] if path.parent.is_dir() else []
-    candidates = [*beside, *(f"environments/{found.name}" for found in found_environments()), *installed]
+    candidates = [*beside, *(f"environments/{found.name}" for found in found_environments()), *installed, *ready_environments()]
     near = difflib.get_close_matches(what, candidates, n=3, cutoff=0.4) or candidates[:5]
     return "; did you mean " + ", ".join(f"`{name}`" for name in dict.fromkeys(near)) + "?" if near else ""

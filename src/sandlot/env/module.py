@@ -1,57 +1,250 @@
 """Loading an author's Python files without touching `sys.path`.
 
-A folder becomes a private package under a name made from its path, so two environments may both have a `checks.py`, and files of
-one folder import each other relatively.
+An environment's files become a private package, under a name made from the path of its folder or its one file. So two
+environments may both have a `helper.py`: `import helper` and `from . import helper` both give each its own.
+
+An author's module has an `__import__` of its own, which does two things. It looks for a module beside the environment before it
+looks for an installed one (as Python does for a script; the standard library comes first). And it lets one thread import at a
+time: checks run in several threads, and two threads that import modules which import each other can see one half done.
 """
 
+import builtins
+import difflib
 import importlib.util
+import os
+import re
 import sys
+import threading
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
+from sandlot.author import PRIVATE
+from sandlot.env.closure import ENDINGS, LEFT_OUT, imported_files
 from sandlot.errors import ConfigError
 from sandlot.types import digest
 
+WAIT_S = 30.0
+"""How long one thread waits for another one's import. After that it imports beside it, as plain Python would."""
 
-def load_module(path: Path) -> ModuleType:
-    """The module in this file, run once in this process; errors name the author's file and line."""
+_IMPORTING = threading.RLock()
+
+
+class _Package(ModuleType):
+    """The private package of one environment."""
+
+    def __init__(self, name: str, folder: Path, *, whole: bool) -> None:
+        super().__init__(name)
+        self.__path__ = [str(folder)]
+        self.folder = folder
+        self.whole = whole
+        """True if the environment is the folder, False if it is one file in it."""
+        self.builtins = {**vars(builtins), "__import__": self.import_module}
+        self.loaded: list[Path] | None = None
+        """Files of its modules when it had been loaded; None until then."""
+        self._own: dict[str, bool] = {}
+
+    def import_module(
+        self,
+        name: str,
+        globals: Mapping[str, Any] | None = None,  # noqa: A002 - the names `__import__` has
+        locals: Mapping[str, Any] | None = None,  # noqa: A002 - as above
+        fromlist: Sequence[str] | None = (),
+        level: int = 0,
+    ) -> ModuleType:
+        """What an import statement of an author's module calls."""
+        top = name.partition(".")[0]
+        known = globals or {}
+        if level == 0 and known.get("__name__") != f"{self.__name__}.{top}" and self._has(top):
+            full = f"{self.__name__}.{name}"
+            if fromlist:
+                return self.import_module(full, globals, locals, fromlist)
+            if not _is_ready(full):
+                with _one_at_a_time():
+                    importlib.import_module(full)
+            return sys.modules[f"{self.__name__}.{top}"]
+        full = importlib.util.resolve_name("." * level + name, known.get("__package__") or "") if level else name
+        if _is_ready(full, fromlist or ()):
+            return __import__(name, globals, locals, fromlist or (), level)
+        with _one_at_a_time():
+            return __import__(name, globals, locals, fromlist or (), level)
+
+    def _has(self, top: str) -> bool:
+        """True if a name without dots is a module of the environment's folder."""
+        if top not in self._own:
+            self._own[top] = self._look_for(top)
+        return self._own[top]
+
+    def _look_for(self, top: str) -> bool:
+        if top in sys.stdlib_module_names or top == "sandlot":
+            return False
+        files = [self.folder / f"{top}{ending}" for ending in ENDINGS] + [self.folder / top / "__init__.py"]
+        file = next((path for path in files if path.is_file()), None)
+        if file is None:  # a folder without `__init__.py` is a package only if there is no other
+            return (self.folder / top).is_dir() and importlib.util.find_spec(top) is None
+        known = getattr(sys.modules.get(top), "__file__", None)
+        return known is None or Path(known).resolve() != file.resolve()  # the same file, imported already: the same module
+
+
+class _Finder:
+    """Finds modules of private packages, and has them loaded with their package's `__import__`."""
+
+    @classmethod
+    def find_spec(cls, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> ModuleSpec | None:
+        """As `importlib` asks for it."""
+        if not name.startswith(PRIVATE):
+            return None
+        package = sys.modules.get(name.partition(".")[0])
+        spec = PathFinder.find_spec(name, path, target)
+        if spec is None or spec.origin is None or not isinstance(package, _Package):
+            return spec
+        _require_covered(package, Path(spec.origin))
+        if isinstance(spec.loader, SourceFileLoader):
+            spec.loader = _Loader(name, spec.origin)
+        return spec
+
+
+class _Loader(SourceFileLoader):
+    def exec_module(self, module: ModuleType) -> None:
+        package = sys.modules[module.__name__.partition(".")[0]]
+        assert isinstance(package, _Package)
+        vars(module)["__builtins__"] = package.builtins
+        super().exec_module(module)
+
+
+def load_module(path: Path, *, shared: bool = False) -> ModuleType:
+    """The module in this file, run once in this process; errors name the author's file and line.
+
+    The file has a private package of its own: other files of its folder may be other environments. With `shared`, the folder is
+    one environment, and its files have one package.
+    """
     path = path.resolve()
-    package = _package(path.parent)
-    name = f"{package}.{path.stem}"
-    if name in sys.modules:
-        return sys.modules[name]
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        raise ConfigError(f"`{path}` is not a Python file")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    try:
-        spec.loader.exec_module(module)
-    except (Exception, SystemExit) as error:
-        del sys.modules[name]
-        place = _blamed(error, path)
-        if isinstance(error, ConfigError):
-            if str(path.parent) in str(error):
-                raise
-            raise ConfigError(f"{place}: {error}") from error
-        raise ConfigError(f"{place}: {type(error).__name__}: {error}") from error
+    with _one_at_a_time():
+        package = _package(path.parent, path.parent if shared else path)
+        name = f"{package.__name__}.{path.stem}"
+        if name in sys.modules:
+            return sys.modules[name]
+        spec = importlib.util.spec_from_file_location(name, path, loader=_Loader(name, str(path)))
+        if spec is None or spec.loader is None or path.suffix != ".py":
+            raise ConfigError(f"`{path}` is not a Python file")
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[name] = module
+        try:
+            spec.loader.exec_module(module)
+        except (Exception, SystemExit) as error:
+            del sys.modules[name]
+            place = _blamed(error, path)
+            if isinstance(error, ConfigError):
+                if str(path.parent) in str(error):
+                    raise
+                raise ConfigError(f"{place}: {error}") from error
+            raise ConfigError(f"{place}: {type(error).__name__}: {error}{_meant(error)}") from error
     return module
 
 
+def seal_modules(place: Path) -> None:
+    """An environment, a folder or a file loaded alone, is loaded: note which modules that took."""
+    package = sys.modules.get(_name(place.resolve()))
+    if isinstance(package, _Package) and package.loaded is None:
+        package.loaded = _files_of(package)
+
+
+def loaded_files(place: Path) -> list[Path]:
+    """Files of the modules that were imported while the environment at this place was loaded."""
+    package = sys.modules.get(_name(place.resolve()))
+    return (package.loaded or []) if isinstance(package, _Package) else []
+
+
+def _meant(error: BaseException) -> str:
+    """The nearest name of the front door, for a typing mistake in `from sandlot import ...`."""
+    wanted = re.match(r"cannot import name '(\w+)' from 'sandlot' ", str(error))
+    near = difflib.get_close_matches(wanted[1], sys.modules["sandlot"].__all__, n=1) if wanted else []
+    return f"; did you mean `{near[0]}`?" if near else ""
+
+
 def forget_modules(folder: Path) -> None:
-    """Unload a folder's modules, so that the next load sees the files as they are now."""
-    package = _package(folder.resolve())
-    for name in [name for name in sys.modules if name == package or name.startswith(f"{package}.")]:
-        del sys.modules[name]
+    """Unload the modules of a folder's environments, so that the next load sees the files as they are now."""
+    folder = folder.resolve()
+    packages = [name for name, module in sys.modules.items() if isinstance(module, _Package) and module.folder == folder]
+    for package in packages:
+        for name in [name for name in sys.modules if name == package or name.startswith(f"{package}.")]:
+            del sys.modules[name]
+    importlib.invalidate_caches()
 
 
-def _package(folder: Path) -> str:
-    name = f"sandlot_env_{digest(str(folder).encode())[:12]}"
-    if name not in sys.modules:
-        package = ModuleType(name)
-        package.__path__ = [str(folder)]
-        sys.modules[name] = package
-    return name
+def _require_covered(package: _Package, file: Path) -> None:
+    """Refuse a module that is imported after loading under a computed name: the fingerprint does not cover it."""
+    if package.loaded is None or (package.whole and file.relative_to(package.folder).parts[0] not in LEFT_OUT):
+        return
+    if file not in imported_files(package.loaded, package.folder):
+        raise ImportError(
+            f"`{file}` is imported by a computed name after the environment was loaded, so its fingerprint does not cover it;"
+            f" write `from . import {file.stem}` at the top of the file that needs it"
+        )
+
+
+def _files_of(package: _Package) -> list[Path]:
+    modules = [module for name, module in list(sys.modules.items()) if name.startswith(f"{package.__name__}.")]
+    return sorted(Path(file) for module in modules if (file := getattr(module, "__file__", None)))
+
+
+def _name(place: Path) -> str:
+    return f"{PRIVATE}{digest(str(place).encode())[:12]}"
+
+
+def _package(folder: Path, place: Path) -> _Package:
+    """The private package of the environment at a place: its folder, or its one file."""
+    name = _name(place)
+    package = sys.modules.get(name)
+    if not isinstance(package, _Package):
+        if _Finder not in sys.meta_path:
+            sys.meta_path.insert(0, _Finder)
+            os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)
+        sys.modules[name] = package = _Package(name, folder, whole=place == folder)
+    return package
+
+
+# -- one import at a time ----------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _one_at_a_time() -> Generator[None]:
+    got = _IMPORTING.acquire(timeout=WAIT_S)
+    try:
+        yield
+    finally:
+        if got:
+            _IMPORTING.release()
+
+
+def _is_ready(name: str, wanted: Sequence[str] = ()) -> bool:
+    """True if a module is there and done, with these names: then importing it runs nothing."""
+    module = sys.modules.get(name)
+    if module is None or getattr(getattr(module, "__spec__", None), "_initializing", False):
+        return False
+    return all(word in vars(module) for word in wanted)
+
+
+class _Forking(threading.local):
+    """Whether this thread holds the lock over a fork: a child that inherits a half-done import would wait for it forever."""
+
+    got = False
+
+
+_FORKING = _Forking()
+
+
+def _before_fork() -> None:
+    _FORKING.got = _IMPORTING.acquire(timeout=WAIT_S)
+
+
+def _after_fork() -> None:
+    if _FORKING.got:
+        _FORKING.got = False
+        _IMPORTING.release()
 
 
 def _blamed(error: BaseException, path: Path) -> str:

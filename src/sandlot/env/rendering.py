@@ -6,6 +6,7 @@ import msgspec
 
 from sandlot.limits import Limits
 from sandlot.ports import ToolSpec
+from sandlot.printable import one_line, printable
 from sandlot.trace import Message, Reasoning, Text, ToolCall, ToolResult
 from sandlot.types import End
 
@@ -19,31 +20,23 @@ def rendered(messages: Sequence[Message], tools: Sequence[ToolSpec], num_turns: 
     return "\n".join(lines)
 
 
-def printable(text: str, most: int | None = None) -> str:
-    """Agent output without terminal escapes and other control characters; newlines and tabs stay. At most `most` characters."""
-    safe = "".join(char if char in "\n\t" or char.isprintable() else f"\\x{ord(char):02x}" for char in text[:most])
-    return safe[:most]
-
-
-def one_line(text: str, most: int) -> str:
-    """A name or a sentence that others wrote, for one line of a page: printable, without newlines, cut."""
-    return " ".join(printable(text, most).split())
-
-
 def rendered_message(message: Message) -> list[str]:
-    """One message, a line a part."""
+    """One message, a line for each part. Further lines of a text are indented, so that none reads like a part of its own."""
     lines: list[str] = []
     for part in message.parts:
         if isinstance(part, Text):
-            lines.append(f"{message.role}: {printable(part.text)}")
+            lines.append(f"{message.role}: {_indented(part.text)}")
         elif isinstance(part, Reasoning):
-            lines.append(f"{message.role} (thinking): {printable(part.text)}")
+            lines.append(f"{message.role} (thinking): {_indented(part.text)}")
         elif isinstance(part, ToolCall):
-            lines.append(
-                f"-> {printable(part.name)}({printable(part.malformed or msgspec.json.encode(part.arguments).decode())})"
-            )
+            arguments = part.malformed or msgspec.json.encode(part.arguments).decode()
+            lines.append(f"-> {one_line(part.name, 200)}({_indented(arguments)})")
         elif isinstance(part, ToolResult):
-            lines.append(f"<- {'error: ' if part.error else ''}{printable(part.text)}")
+            lines.append(f"<- {'error: ' if part.error else ''}{_indented(part.text)}")
         else:
             lines.append(f"{message.role}: [{type(part).__name__.lower()} {part.artifact[:12]}]")
     return lines
+
+
+def _indented(text: str) -> str:
+    return printable(text).replace("\n", "\n   ")

@@ -23,8 +23,8 @@ from sandlot.env.initial import initial_files
 from sandlot.env.opening import Keeper
 from sandlot.env.user import Listener, OpenUser, open_listener, require_user
 from sandlot.env.world import LiveWorld, sandbox_of
-from sandlot.errors import AuthorError, ConfigError, HarnessError, SandboxError, boundary
-from sandlot.grade.evidence import gather
+from sandlot.errors import AuthorError, ConfigError, HarnessError, SandboxError, SandboxOutOfMemory, boundary
+from sandlot.grade.gather import gather
 from sandlot.limits import Constraint, OnBreach
 from sandlot.ports import Blobs, Step, Tool, ToolSpec, UserTurn
 from sandlot.sandbox.memory import MemoryFiles
@@ -76,7 +76,9 @@ async def open_session(
             world = env.new_world(task, files, world_seed(env, task))
         if env.parts.setup is not None:
             with deadline(limits.setup_s, AuthorError, f"setup of task `{task.id}`"):
+                world.checks = True
                 await author.call(env.parts.setup, world, world.task)
+                world.checks = False
         tools = list(env.tools)
         for source in env.parts.sources:  # after setup: a server inside the sandbox finds what it made
             tools += await keeper.enter(source.open(world), limits.provision_s, AuthorError, f"starting {source!r}")
@@ -122,6 +124,7 @@ class WorldSession:
         self._penalties: dict[str, float] = {}
         self._num_turns = 0
         self._num_tokens = 0
+        self._output_left = limits.rollout_output_bytes
         self._messages: list[Message] = []
         self._end: End | None = None
         self._turn_taking = anyio.Lock()
@@ -144,6 +147,7 @@ class WorldSession:
 
     async def step(self, action: Message, *, num_tokens: int = 0) -> Step:
         """Take one assistant message: run its tool calls, or hear the environment's reply."""
+        _require_action(action)
         if self._end is not None or not self._messages:
             raise HarnessError("`step` was called " + ("after the end" if self._end else "before `reset`"))
         self._num_turns += 1
@@ -154,7 +158,7 @@ class WorldSession:
         if action.calls:
             message, end = await self._run_calls(action.calls, events)
         else:
-            turn = await self._hear(action.text)
+            turn = await self._hear(action.text, events)
             end, uttered = turn.end, turn.node
             message = uttered.message if uttered else said(Role.USER, turn.text) if turn.text or end is None else None
             events += (msgspec.structs.replace(event, turn=self._num_turns) for event in turn.events)
@@ -187,27 +191,36 @@ class WorldSession:
         return rendered(self._messages, self.tools, self._num_turns, self.limits, self._end)
 
     async def gather(self, answer: str) -> EvidenceRecord:
-        """What checks will see, stored before any of them runs."""
+        """What checks will see, stored before any of them runs. Without files if the agent's sandbox is beyond reading."""
         with deadline(self.limits.teardown_s, SandboxError, "gathering evidence"):
-            final = await self.world.files.freeze()
-            return await gather(
-                final,
-                self._blobs,
-                self.limits,
-                initial=self._initial,
-                state=self.world.state,
-                answer=answer,
-                penalties=self._penalties,
-            )
+            try:
+                return await self._gathered(await self.world.files.freeze(), answer)
+            except SandboxOutOfMemory as error:
+                return await self._gathered(None, answer, lost=str(error))
+
+    async def _gathered(self, final: Snapshot | None, answer: str, lost: str = "") -> EvidenceRecord:
+        return await gather(
+            final,
+            self._blobs,
+            self.limits,
+            initial=self._initial,
+            state=self.world.state,
+            answer=answer,
+            penalties=self._penalties,
+            lost=lost,
+        )
 
     # -- one step ----------------------------------------------------------------------------------------------------
 
-    async def _hear(self, text: str) -> UserTurn:
+    async def _hear(self, text: str, events: list[Event]) -> UserTurn:
         """A plain message: the user replies, or there is none and the agent is done. Waiting for it is not the agent's time."""
         if self._user is None:
             return UserTurn(end=End.DONE)
-        with excused():
-            return await self._user.reply(text)
+        try:
+            with excused():
+                return await self._user.reply(text)
+        except SandboxOutOfMemory:
+            return UserTurn(end=self._out_of_memory(events))
 
     async def _run_calls(self, calls: Sequence[ToolCall], events: list[Event]) -> tuple[Message, End | None]:
         """Run them beside each other; results come back in the order they were asked for."""
@@ -216,8 +229,14 @@ class WorldSession:
             ToolResult(call=call.id, text=f"Not run: a turn may make at most {MAX_CALLS} calls.", error=True) for call in calls
         ]
 
+        ends: list[End] = []
+
         async def run(place: int, call: ToolCall, breach: Constraint | None) -> None:
-            results[place] = await self._answer(call, breach, events)
+            try:
+                results[place] = await self._answer(call, breach, events)
+            except SandboxOutOfMemory as error:
+                results[place] = ToolResult(call=call.id, text=f"The sandbox has ended: {error}.", error=True)
+                ends.append(self._out_of_memory(events))
 
         if len(breaches) == 1:
             await run(0, calls[0], breaches[0])
@@ -225,8 +244,16 @@ class WorldSession:
             async with anyio.create_task_group() as group:
                 for place, breach in enumerate(breaches):
                     group.start_soon(run, place, calls[place], breach)
-        ended = any(breach is not None and breach.on_breach is OnBreach.END for breach in breaches)
-        return Message(role=Role.TOOL, parts=tuple(results), agent="environment"), End.BREACH if ended else None
+        if any(breach is not None and breach.on_breach is OnBreach.END for breach in breaches):
+            ends = [End.BREACH]
+        return Message(role=Role.TOOL, parts=tuple(results), agent="environment"), next(iter(ends), None)
+
+    def _out_of_memory(self, events: list[Event]) -> End:
+        """The end of an agent that filled its sandbox's memory, as an event once."""
+        limit = self._event("limit", limit=End.MEMORY_LIMIT.value)
+        if limit not in events:
+            events.append(limit)
+        return End.MEMORY_LIMIT
 
     async def _answer(self, call: ToolCall, breach: Constraint | None, events: list[Event]) -> ToolResult:
         """One call's way: constraint, deadline, tool, cut."""
@@ -246,15 +273,28 @@ class WorldSession:
         )
 
     async def _cut(self, result: ToolResult, events: list[Event]) -> ToolResult:
-        """Oversized output loses its middle, with a marker; the whole of it is kept as an artifact."""
+        """Oversized output loses its middle, with a marker; the whole is kept as an artifact while the rollout's budget lasts."""
         text, most = result.text, self.limits.tool_output_chars
+        data = text.encode(errors="replace")
+        if len(data) > self._output_left:
+            return self._cut_to_budget(result, data, events)
+        self._output_left -= len(data)
         if len(text) <= most:
             return result
-        whole = await self._blobs.put(text.encode(errors="replace"))
+        whole = await self._blobs.put(data)
         head, tail = text[: most - most // 3], text[len(text) - most // 3 :]
         shown = f"{head}\n[... {len(text) - most} of {len(text)} characters cut here ...]\n{tail}"
         events.append(self._event("tool_output_cut", call=result.call, chars=len(text), shown=most, whole=whole))
         return ToolResult(call=result.call, text=shown, error=result.error, whole=whole, images=result.images)
+
+    def _cut_to_budget(self, result: ToolResult, data: bytes, events: list[Event]) -> ToolResult:
+        """The first result that does not fit takes what is left of the budget; the next ones are only a notice."""
+        kept = data[: min(self._output_left, self.limits.tool_output_chars)].decode(errors="ignore")
+        self._output_left = 0
+        events.append(self._event("tool_output_budget", call=result.call, bytes=len(data), shown=len(kept)))
+        most = self.limits.rollout_output_bytes
+        notice = f"[{len(data) - len(kept.encode())} bytes cut: this rollout's {most} bytes of tool results are used up]"
+        return ToolResult(call=result.call, text=f"{kept}\n{notice}" if kept else notice, error=result.error)
 
     def _breach(self, call: ToolCall, events: list[Event]) -> Constraint | None:
         """Count the call against every rule it falls under; of those it breaks, the strictest decides, and penalties add up."""
@@ -279,6 +319,16 @@ class WorldSession:
 
     def _event(self, kind: str, **detail: Any) -> Event:
         return Event(kind=kind, turn=self._num_turns, detail=detail)
+
+
+def _require_action(action: Any) -> None:
+    if isinstance(action, Message) and action.role is Role.ASSISTANT:
+        return
+    given = f"a message from `{action.role}`" if isinstance(action, Message) else f"{type(action).__name__} {action!r:.80}"
+    raise HarnessError(
+        f"`step` was given {given}; an action is a message from the assistant: `Message(role=Role.ASSISTANT, parts=(...,))` with"
+        " `Text(text)` to speak and `ToolCall(id, name, arguments)` to call a tool, all from `sandlot.trace` and `sandlot.types`",
+    )
 
 
 def _applies(constraint: Constraint, call: ToolCall) -> bool:

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import msgspec
 
+from sandlot.author import frames_of
 from sandlot.env.environment import Environment, where
 from sandlot.errors import AuthorError, ConfigError, boundary
 from sandlot.task import Task, split_of
@@ -29,6 +30,9 @@ def tasks_of(env: Environment, split: Split | None = None) -> list[Task]:
         with boundary(AuthorError, f"{place}: tasks of `{env.name}`"):
             generated = iter(generate(Random(derive_seed("tasks", env.seed, env.name))))  # noqa: S311 - seeded, not secret
             tasks: list[Any] = list(islice(generated, MAX_TASKS + 1))
+    except AuthorError as error:
+        frames = frames_of(error)
+        raise AuthorError(str(error).replace(place, frames[-1].partition(" in ")[0], 1) if frames else str(error)) from error
     except ConfigError as error:
         raise ConfigError(str(error) if str(env.source) in str(error) else f"{place}: {error}") from error
     if len(tasks) > MAX_TASKS:
@@ -42,7 +46,7 @@ def tasks_of(env: Environment, split: Split | None = None) -> list[Task]:
         seen.add(task.id)
     if not tasks:
         raise ConfigError(f"environment `{env.name}` yields no tasks")
-    return [task for task in tasks if split is None or split_of(task) is split]
+    return [task for task in tasks if split is None or split_of(task) == split]
 
 
 def task_named(env: Environment, name: str) -> Task:
@@ -56,7 +60,20 @@ def task_named(env: Environment, name: str) -> Task:
 
 
 def tasks_from(*paths: str | Path) -> Iterator[Task]:
-    """Read tasks from JSONL or Parquet files, one row a task, so that an environment needs one line for them."""
+    """Read tasks from JSON Lines or Parquet files, one task per row; the columns are the fields of `Task`.
+
+    - `paths`: files that end in `.jsonl` or `.parquet`. A row with another field is refused, with file and line.
+
+    ```python
+    from pathlib import Path
+
+    from sandlot import tasks_from
+
+    Path("tasks.jsonl").write_text('{"id": "one", "prompt": "What is 2+2?", "key": {"sum": 4}}')
+    (task,) = tasks_from("tasks.jsonl")
+    assert task.key["sum"] == 4
+    ```
+    """
     for path in map(Path, paths):
         if not path.is_file():
             raise ConfigError(f"no tasks file `{path}`")

@@ -16,6 +16,16 @@ from sandlot.task import Task
 from sandlot.trace import FileRecord
 from sandlot.types import digest
 
+MAX_SHOWN = 1_000
+"""Characters of a failed command, and of the end of its output, in an error."""
+
+
+def _failed(command: str, done: Completed) -> str:
+    shown = command if len(command) <= MAX_SHOWN else f"{command[:MAX_SHOWN]} ..."
+    name, text = ("stderr", done.stderr) if done.stderr.strip() else ("stdout", done.stdout)
+    said = f"{name} ends: {text.strip()[-MAX_SHOWN:]}" if text.strip() else "it printed nothing"
+    return f"the command `{shown}` failed with exit code {done.code}; {said}"
+
 
 def sandbox_of(files: Files) -> Sandbox | None:
     """The files as the machine they are on; None if they are on none."""
@@ -38,6 +48,9 @@ class LiveWorld:
     noted: dict[str, FileRecord] | None = None
     """What was written into a sandbox, for as long as nothing but writing has happened; None after that, and without one."""
 
+    checks: bool = False
+    """Whether `exec` raises for a command that fails where its caller does not say: True while setup runs."""
+
     async def read(self, path: str) -> bytes:
         """One file."""
         return await self.files.read(path)
@@ -54,12 +67,27 @@ class LiveWorld:
         return await self.files.list(folder)
 
     async def exec(
-        self, command: str, *, stdin: str = "", cwd: str | None = None, env: Mapping[str, str] | None = None
+        self,
+        command: str,
+        *,
+        stdin: str = "",
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+        output_bytes: int | None = None,
+        check: bool | None = None,
     ) -> Completed:
-        """Run a shell command in the sandbox and wait for it."""
+        """Run a shell command in the sandbox and wait for it; with `check`, raise unless its exit code is 0.
+
+        Output beyond `output_bytes` (None: 8 MiB) is dropped and counted.
+        """
         argv = ("/bin/sh", "-c", command)
         sandbox = self.sandbox("exec")
-        return await run_command(sandbox, Command(argv=argv, cwd=cwd, env=dict(env or {}), stdin=stdin.encode()))
+        done = await run_command(
+            sandbox, Command(argv=argv, cwd=cwd, env=dict(env or {}), stdin=stdin.encode(), output_bytes=output_bytes)
+        )
+        if done.code != 0 and (self.checks if check is None else check):
+            raise AuthorError(_failed(command, done) + ("; write `check=False` if that may happen" if check is None else ""))
+        return done
 
     async def spawn(self, command: Command) -> Process:
         """Start a command in the sandbox, and hold its streams."""

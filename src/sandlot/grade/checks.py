@@ -108,8 +108,7 @@ def settled(check: Check, returned: Any) -> CheckResult:
 
 def number_of(check: Check, value: Any) -> float:
     """The number a check means. Only real booleans and numbers count: an object that merely behaves like one does not."""
-    numpy = sys.modules.get("numpy")  # a check that returns numpy's scalars has imported it
-    if numpy is not None and issubclass(cast("type[Any]", type(value)), numpy.generic):
+    if type(value) not in {bool, int, float} and _is_numpy_scalar(value):
         value = value.item()
     if type(value) not in {bool, int, float}:
         shown = f"{reprlib.repr(value)} (a `{type(value).__name__}`)"
@@ -120,6 +119,16 @@ def number_of(check: Check, value: Any) -> float:
             f"check `{check.id}` returned {reprlib.repr(value)}; return True, False or a number from 0 to 1", kind="bad_value"
         )
     return number
+
+
+def _is_numpy_scalar(value: Any) -> bool:
+    """True for numpy's own scalars. Does not import numpy: a check that returns one has imported it.
+
+    Another thread may be importing numpy right now, and then the module has only some of its names.
+    """
+    numpy = sys.modules.get("numpy")
+    generic = vars(numpy).get("generic") if numpy is not None else None
+    return isinstance(generic, type) and issubclass(cast("type[Any]", type(value)), generic)
 
 
 def result_of(check: Check, value: float, evidence: str = "") -> CheckResult:
@@ -191,14 +200,19 @@ def _arguments(check: PythonCheck, function: Function, evidence: Evidence, task:
 
 
 def _not_met(check: PythonCheck, function: Function, error: BaseException) -> CheckResult:
-    """The result if something was merely missing from the evidence; anything else is raised as the grader's failure."""
+    """The result if something was merely missing from the evidence; anything else is raised as the grader's failure.
+
+    A check with negative points counts as met if the evidence it needs was cut: leaving too much must not save a penalty.
+    """
     if isinstance(error, NotInEvidence):
-        return result_of(check, 0.0, str(error))
+        return result_of(check, 1.0 if error.kind == "cut" and check.points < 0 else 0.0, str(error))
     if isinstance(error, GradeError) and error.kind == "bad_value":
         raise error
     kind = error.kind if isinstance(error, SandlotError) else "crash"
     what = f"check `{check.id}` ({name_of(function)}{_line_of(error)})"
-    raise GradeError(f"{what}: {type(error).__name__}: {_said(error)}", kind=kind) from error
+    named = GradeError(f"{what}: {type(error).__name__}: {_said(error)}", kind=kind)
+    named.original = error
+    raise named from error
 
 
 def _said(error: BaseException) -> str:

@@ -1,33 +1,31 @@
-"""Evidence: what the agent left, gathered once, stored by hash, and read by checks.
+"""Evidence: what the agent left, stored by hash, as checks read it.
 
-`gather` runs while the world is still open and the agent is dead; `StoredEvidence` reads only what it kept. A check that asks for
-something that is not there gets `NotInEvidence`, which means *not met*; bytes that were kept and cannot be found again are the
-store's fault and a `GradeError`.
+`gather` kept it; `StoredEvidence` reads only that. A check that asks for something that is not there gets `NotInEvidence`, which
+means *not met*; bytes that were kept and cannot be found again are the store's fault and a `GradeError`.
 
-The size cap keeps small files first, so that one huge file never pushes out the small one a check is about.
+Of evidence that is cut, because the agent left too much, nothing can be said to be absent: a check that asks for it is not met.
 """
 
 import posixpath
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Any, cast
+from typing import Any
 
-import anyio
 import msgspec
 
-from sandlot.errors import GradeError, NotInEvidence, SandboxError, boundary
-from sandlot.grade.state import plain, readable
-from sandlot.limits import Limits
-from sandlot.ports import Blobs, World
-from sandlot.sandboxes import Snapshot
+from sandlot.errors import GradeError, NotInEvidence
+from sandlot.ports import World
 from sandlot.trace import EvidenceRecord, FileRecord, Trace
-from sandlot.types import digest
 
-PER_FILE_SHARE = 4
-"""One file may take this fraction of the cap on all of them: a quarter."""
-BATCH_FILES = 32
-BATCH_BYTES = 2**20
-"""Files read and kept beside each other: so many at most, and so many bytes of them."""
+OpenSandbox = Callable[[Mapping[str, bytes], frozenset[str]], AbstractAsyncContextManager[World]]
+
+_SYSTEM = re.compile(r"/(bin|sbin|lib[^/]*|usr|etc|boot|dev|proc|sys)/")
+"""Where an image keeps programs, libraries and their configuration."""
+_LOADED = re.compile(
+    r"(^|/)(site-packages|dist-packages)/|\.pth$|(^|/)((site|user)customize\.py|\.(bashrc|bash_\w+|profile|zshenv))$"
+)
+"""What interpreters and shells load by themselves, wherever it is."""
 
 
 class StoredEvidence:
@@ -39,11 +37,12 @@ class StoredEvidence:
         trace: Trace,
         load: Callable[[str], bytes] | Mapping[str, bytes],
         state_type: type[Any] | None = None,
-        open_sandbox: Callable[[Mapping[str, bytes]], AbstractAsyncContextManager[World]] | None = None,
+        open_sandbox: OpenSandbox | None = None,
     ) -> None:
         """`load` gives kept bytes by digest: a mapping, or a blocking function. `state_type` is what `world.state` was.
 
-        `open_sandbox` makes a grading sandbox with these files in it; None where there is no backend for one.
+        `open_sandbox` makes a grading sandbox with these files in it, of which some may replace the image's own; None where there
+        is no backend for one.
         """
         self.record = record
         self.trace = trace
@@ -58,9 +57,13 @@ class StoredEvidence:
         whole = absolute(path)
         file = self.record.files.get(whole)
         if file is None:
-            raise NotInEvidence(f"there is no file `{whole}`" + _nearby(whole, self.record.files))
+            kind = self.kind(whole)
+            raise NotInEvidence(f"there is no file `{whole}`" + (_is(whole, kind) or _nearby(whole, self.record.files)))
         if file.blob is None:
-            raise NotInEvidence(f"`{whole}` has {file.size:,} bytes and was not kept: it is over the size cap of the evidence")
+            raise NotInEvidence(
+                f"`{whole}` has {file.size:,} bytes and was not kept: it is over the size cap of the evidence, or not readable",
+                kind="cut",
+            )
         if file.blob not in self._contents:
             try:
                 self._contents[file.blob] = self._load(file.blob)
@@ -79,28 +82,67 @@ class StoredEvidence:
             ) from error
 
     def list(self, folder: str = "/") -> Sequence[str]:
-        """Paths below a folder, sorted."""
+        """Paths of the files below a folder, sorted."""
+        self._require_whole(f"what is below `{absolute(folder)}`")
         start = absolute(folder).rstrip("/") + "/"
         return sorted(path for path in self.record.files if path.startswith(start))
 
     def exists(self, path: str) -> bool:
-        """True if the file is there, kept or not."""
-        return absolute(path) in self.record.files
+        """True if there is a regular file, kept or not. A folder or a link is none."""
+        return self.kind(path) == "file"
 
-    def grading_sandbox(self, *paths: str) -> AbstractAsyncContextManager[World]:
-        """A fresh sandbox of the pristine image with these of the agent's files in it (none named: all that were kept)."""
+    def kind(self, path: str) -> str | None:
+        """What is at a path: `file`, `folder`, `link`, `other`, or None for nothing. Below a link there is `link` too.
+
+        What only the image has is not in the evidence, and counts as nothing.
+        """
+        whole = absolute(path)
+        if whole in self.record.files:
+            return "file"
+        if whole in self.record.kinds:
+            return self.record.kinds[whole]
+        if any(self.record.kinds.get(parent) == "link" for parent in parents(whole)):
+            return "link"
+        inside = whole.rstrip("/") + "/"
+        if any(other.startswith(inside) for other in self.record.files):
+            return "folder"
+        self._require_whole(f"whether there is a `{whole}`")
+        return None
+
+    def _require_whole(self, what: str) -> None:
+        """Of evidence that is cut, nothing can be said to be absent."""
+        record = self.record
+        if record.lost:
+            raise NotInEvidence(f"{what} is not known: {record.lost}", kind="cut")
+        if record.left_out:
+            kept = len(record.files) + len(record.kinds)
+            raise NotInEvidence(
+                f"{what} is not known: the agent left {record.left_out:,} paths beyond the {kept:,} that were recorded",
+                kind="cut",
+            )
+
+    def grading_sandbox(self, *paths: str, replace: Sequence[str] = ()) -> AbstractAsyncContextManager[World]:
+        """A fresh sandbox of the image with these files of the agent in it, and nothing else of the agent's.
+
+        A file that the image has, or that programs of the image load by themselves, is brought only if `replace` names it.
+        """
         if self._open_sandbox is None:
             raise GradeError(
                 "a check asks for a grading sandbox, and the environment has no `image` to make one from", kind="config"
             )
-        wanted = paths or tuple(path for path, file in self.record.files.items() if file.blob is not None)
-        return self._open_sandbox({path: self.read(path) for path in wanted})
+        allowed = frozenset(map(absolute, replace))
+        wanted = dict.fromkeys(map(absolute, (*paths, *replace)))
+        for path in wanted:
+            if path not in allowed and loaded_unasked(path):
+                raise refused(path, "programs of the image would load it")
+        return self._open_sandbox({path: self.read(path) for path in wanted}, allowed)
 
     def diff(self) -> Mapping[str, tuple[FileRecord | None, FileRecord | None]]:
-        """What changed since setup: path -> (before, after). A file too large to keep counts as changed: nobody can tell.
+        """What changed since setup: path -> (before, after). A file that was not kept counts as changed.
 
         If setup's files were not recorded, every file shows as new.
         """
+        self._require_whole("what changed")
         before, after = self.record.initial, self.record.files
         changed: dict[str, tuple[FileRecord | None, FileRecord | None]] = {}
         for path in sorted(before.keys() | after.keys()):
@@ -113,6 +155,32 @@ class StoredEvidence:
 def absolute(path: str) -> str:
     """A path as the record names it: from the root, without `.`, `..` and doubled slashes."""
     return posixpath.normpath("/" + path.lstrip("/"))
+
+
+def loaded_unasked(path: str) -> bool:
+    """True for a path where programs of an image look for code or settings by themselves."""
+    return bool(_SYSTEM.match(path) or _LOADED.search(path))
+
+
+def refused(path: str, why: str) -> NotInEvidence:
+    """Why a file is not brought into a grading sandbox. The agent chose the path, so the check is not met."""
+    return NotInEvidence(
+        f"`{path}` is not brought into the grading sandbox: {why}, and the agent would grade itself; "
+        f"if the task asks for this file, write `grading_sandbox(..., replace=[{path!r}])`"
+    )
+
+
+def parents(path: str) -> Iterator[str]:
+    """The folders above a path, without the root."""
+    while (path := posixpath.dirname(path)) != "/":
+        yield path
+
+
+def _is(path: str, kind: str | None) -> str:
+    """What there is in a file's place, as the end of a sentence; empty if there is nothing."""
+    if kind == "link":
+        return f"; `{path}` is a link or behind one, and links are not followed"
+    return f"; `{path}` is a {kind}" if kind == "folder" else f"; `{path}` is no regular file" if kind else ""
 
 
 def _nearby(path: str, files: Mapping[str, FileRecord]) -> str:
@@ -133,105 +201,3 @@ def _rebuilt(state: Any, state_type: type[Any] | None) -> Any:
         raise GradeError(
             f"the stored state is not a `{name}`: {error}; its annotations must fit what it holds, now as during the run"
         ) from error
-
-
-async def gather(
-    final: Snapshot | None,
-    blobs: Blobs,
-    limits: Limits,
-    *,
-    initial: Snapshot | Mapping[str, FileRecord] | None = None,
-    state: Any = None,
-    answer: str = "",
-    penalties: Mapping[str, float] | None = None,
-) -> EvidenceRecord:
-    """What the agent left, as a record, with the bytes of its files in `blobs`.
-
-    `final` is None for a world that has no files. `initial` is what was there after setup, as a snapshot or already as records;
-    without it the diff shows every file as new. State that is not plain data is the author's error, named by its path.
-    """
-    kept = plain(state)  # first: it is cheap, and wrong state would make all the reading vain
-    files = await _keep(final, blobs, limits.evidence_bytes) if final is not None else {}
-    if initial is None or isinstance(initial, Mapping):
-        before = {readable(path): file for path, file in (initial or {}).items()}
-    else:
-        before = await _initial(initial, files, limits.evidence_bytes)
-    return EvidenceRecord(
-        answer=readable(answer), state=kept, files=files, initial=before, penalties=dict(sorted((penalties or {}).items()))
-    )
-
-
-async def _keep(snapshot: Snapshot, blobs: Blobs, cap_bytes: int) -> dict[str, FileRecord]:
-    """Every file's record; bytes are kept while they fit, smallest files first."""
-    left = cap_bytes
-    files: dict[str, FileRecord] = {}
-
-    async def keep(path: str, size: int) -> None:
-        nonlocal left
-        data = await _read(snapshot, path)
-        if len(data) > size and len(data) - size > min(left, cap_bytes // PER_FILE_SHARE - size):
-            left += size
-            files[readable(path)] = FileRecord(size=len(data), blob=None)  # the listing was wrong; what was read is the truth
-            return
-        left += size - len(data)
-        files[readable(path)] = FileRecord(size=len(data), blob=await blobs.put(data))
-
-    fitting: list[tuple[str, int]] = []
-    for path, size in sorted((await _listing(snapshot)).items(), key=lambda item: (item[1], item[0])):
-        if size <= min(left, cap_bytes // PER_FILE_SHARE):
-            left -= size
-            fitting.append((path, size))
-        else:
-            files[readable(path)] = FileRecord(size=size, blob=None)
-    await in_batches(fitting, keep)
-    return dict(sorted(files.items()))
-
-
-async def in_batches(sized: Sequence[tuple[str, int]], act: Callable[[str, int], Coroutine[Any, Any, None]]) -> None:
-    """Small files beside each other, so that they share one sync; large ones alone, so that memory stays small."""
-    for batch in _batches(sized):
-        if len(batch) == 1:
-            await act(*batch[0])
-            continue
-        try:
-            async with anyio.create_task_group() as group:
-                for path, size in batch:
-                    group.start_soon(act, path, size)
-        except ExceptionGroup as errors:  # a sandbox that is gone fails every one of them, and is one failure
-            first: BaseException = errors
-            while isinstance(first, ExceptionGroup):
-                first = cast("tuple[Exception, ...]", first.exceptions)[0]
-            raise first from errors
-
-
-def _batches(sized: Sequence[tuple[str, int]]) -> Iterator[list[tuple[str, int]]]:
-    batch: list[tuple[str, int]] = []
-    total = 0
-    for path, size in sized:
-        if batch and (len(batch) == BATCH_FILES or total + size > BATCH_BYTES):
-            yield batch
-            batch, total = [], 0
-        batch.append((path, size))
-        total += size
-    if batch:
-        yield batch
-
-
-async def _initial(snapshot: Snapshot, after: Mapping[str, FileRecord], cap_bytes: int) -> dict[str, FileRecord]:
-    """The files setup left. Only those that may be unchanged are read, for their hash; nothing is kept of them."""
-    files: dict[str, FileRecord] = {}
-    for path, size in sorted((await _listing(snapshot)).items()):
-        now = after.get(readable(path))
-        same_size = now is not None and now.blob is not None and now.size == size and size <= cap_bytes // PER_FILE_SHARE
-        files[readable(path)] = FileRecord(size=size, blob=digest(await _read(snapshot, path)) if same_size else None)
-    return files
-
-
-async def _listing(snapshot: Snapshot) -> Mapping[str, int]:
-    with boundary(SandboxError, "listing the files that were left"):
-        return await snapshot.list()
-
-
-async def _read(snapshot: Snapshot, path: str) -> bytes:
-    with boundary(SandboxError, f"reading `{path}` from a snapshot that lists it"):
-        return await snapshot.read(path)

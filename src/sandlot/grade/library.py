@@ -28,13 +28,13 @@ _NUMBER = re.compile(r"(?<![\w.])-?(?:\d{1,3}(?:,\d{3})+|\d{1,300})(?:\.\d{1,300
 
 
 def file_exists(evidence: Evidence, path: str) -> Said:
-    """The agent left a file at `path`."""
-    return evidence.exists(path), f"`{path}` {'is there' if evidence.exists(path) else 'is not there'}"
+    """The agent left a regular file at `path`; a folder or a link is none."""
+    return evidence.exists(path), _found(evidence, path)
 
 
 def file_absent(evidence: Evidence, path: str) -> Said:
-    """There is no file at `path`."""
-    return not evidence.exists(path), f"`{path}` {'is there' if evidence.exists(path) else 'is not there'}"
+    """There is nothing at `path`: no file, folder, link or anything else, and no link on the way to it."""
+    return evidence.kind(path) is None, _found(evidence, path)
 
 
 def file_equals(evidence: Evidence, path: str, text: str, *, strip: bool = True) -> Said:
@@ -160,6 +160,12 @@ def pattern_fault(pattern: Any) -> str | None:
     except (re.error, TypeError, RecursionError) as error:
         return f"{pattern!r} is no regular expression: {error}"
     return f"/{pattern}/ repeats a repetition, which can take forever" if _NESTED_REPEAT.search(pattern) else None
+
+
+def _found(evidence: Evidence, path: str) -> str:
+    kind = evidence.kind(path)
+    what = {None: "is not there", "file": "is there", "folder": "is a folder", "link": "is a link, or behind one"}
+    return f"`{path}` {what.get(kind, 'is there, and no regular file')}"
 
 
 def _short(value: Any) -> str:

@@ -63,7 +63,28 @@ Answers = Mailbox[tuple[Message, ...]]
 
 
 class Agent:
-    """What a solution acts with. After the agent's last words the rollout ends, and `say` does not return."""
+    """The first argument of a golden solution: it takes the agent's turns.
+
+    A solution sees what an agent sees (prompt, tools, results), plus the task with its `key`. When the rollout ends with a `say`,
+    that `say` does not return: put nothing after the last one.
+
+    - `agent.prompt`: what the agent was told at the start.
+    - `agent.tools`: what it may call.
+    - `agent.last_error`: the text of the last result if it was an error, else None.
+
+    ```python
+    from sandlot import Agent, Environment, Task
+
+    env = Environment("till")
+
+
+    @env.solution
+    async def solve(agent: Agent, task: Task) -> None:
+        first, second = await agent.call_all(("price", {"item": "tea"}), ("price", {"item": "milk"}))
+        if agent.last_error is None:
+            await agent.say(f"{int(first) + int(second)}")
+    ```
+    """
 
     def __init__(self, turns: Turns, answers: Answers, prompt: str, tools: tuple[ToolSpec, ...]) -> None:
         self.prompt = prompt
@@ -78,12 +99,12 @@ class Agent:
         self._busy = False
 
     async def call(self, tool: str, /, **arguments: Any) -> str:
-        """Call one tool and read its result; an error is returned as its text too, and `last_error` tells."""
+        """Call one tool and return its result as text. An error result is returned too, and is in `last_error`."""
         (text,) = await self.call_all((tool, arguments))
         return text
 
     async def call_all(self, *calls: tuple[str, dict[str, Any]]) -> list[str]:
-        """Call several tools in one turn and read their results in order."""
+        """Call several tools in one turn and return their results in order."""
         wanted = tuple(
             ToolCall(f"golden_{self._num_calls + index}", name, _as_json(arguments))
             for index, (name, arguments) in enumerate(calls)
@@ -98,7 +119,7 @@ class Agent:
         return [results[call.id].text for call in wanted]
 
     async def say(self, text: str) -> str:
-        """Say something; returns what the environment answers, if it answers."""
+        """Send a message without tool calls; returns the user's reply. Where no user replies, it ends the rollout."""
         return _text(await self._turn((Text(text),)))
 
     async def _turn(self, parts: tuple[Part, ...]) -> tuple[Message, ...]:
@@ -118,7 +139,7 @@ class SolutionPolicy:
     def __init__(self, name: str, solution: Solution, task: Task, group: TaskGroup) -> None:
         self._name = name
         self._solution = solution
-        self._task = task
+        self._task = task.copied()
         self._group = group
         self._begun = False
         self._over: Over | None = None
@@ -152,7 +173,8 @@ class SolutionPolicy:
         except SandlotError as raised:
             error = raised
         if error is not None and not isinstance(error, AuthorError):
-            error = AuthorError(f"{what}: {type(error).__name__}: {error}", kind=error.kind)
+            blamed = AuthorError(f"{what}: {type(error).__name__}: {error}", kind=error.kind)
+            blamed.original, error = error, blamed
         self._turns.put(Over(error))
 
 

@@ -19,11 +19,12 @@ import aiohttp
 import anyio
 import msgspec
 
-from sandlot.clock import excuse, excused
+from sandlot.clock import excuse, excused, held
 from sandlot.errors import ModelError, boundary
 from sandlot.model.failure import failure_of, shown
 from sandlot.model.retry import Patience, retry_after, retrying
-from sandlot.model.secret import Secrets, basic_auth, called_url, key_from, secrets_of
+from sandlot.model.secret import basic_auth, called_url, key_from, secrets_of
+from sandlot.redaction import Secrets
 
 log = logging.getLogger(__name__)
 
@@ -130,18 +131,23 @@ class Endpoint:
         return await retrying(self._patience, lambda: self._attempt(method, path, body, read))
 
     async def _attempt(self, method: str, path: str, body: bytes | None, read: Callable[[bytes], Got]) -> Got | ModelError:
-        """One request. Errors come back as values: a raised one would drag the library's own, with its headers, along."""
+        """One request. Errors come back as values: a raised one would drag the library's own, with its headers, along.
+
+        The agent's time does not cut a request off: one that is answered late ends the agent's time when the answer is there, and
+        one that is not answered within `request_s` is the model's failure, in whichever turn.
+        """
         await self._slot()
         begun = anyio.current_time()
-        try:
-            with anyio.move_on_after(self.config.request_s), boundary(ModelError, self.name):
-                return await self._exchange(method, path, body, read)
-            error = self._failed("timeout", f"no whole reply within {self.config.request_s:g} s")
-        except ModelError as raised:
-            error = self._clean(raised)
-        finally:
-            self._slots.release()
-        excuse(anyio.current_time() - begun)  # only now is it known that this was not the agent's time
+        with held():
+            try:
+                with anyio.move_on_after(self.config.request_s), boundary(ModelError, self.name):
+                    return await self._exchange(method, path, body, read)
+                error = self._failed("timeout", f"no whole reply within {self.config.request_s:g} s")
+            except ModelError as raised:
+                error = self._clean(raised)
+            finally:
+                self._slots.release()
+            excuse(anyio.current_time() - begun)  # only now is it known that this was not the agent's time
         return error
 
     async def _slot(self) -> None:

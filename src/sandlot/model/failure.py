@@ -10,6 +10,7 @@ from typing import Any, cast
 import msgspec
 
 from sandlot.errors import ModelError
+from sandlot.printable import one_line
 
 RETRYABLE = frozenset({408, 409, 425, 429})
 """Statuses worth another try, besides every 5xx."""
@@ -110,5 +111,5 @@ def _told_in(error: Any) -> Told:
 
 def shown(text: str) -> str:
     """Text fit for one line of an error: printable, cut."""
-    line = "".join(char if char.isprintable() else " " for char in text[: 2 * SHOWN_CHARS]).strip()
+    line = one_line(text[: 2 * SHOWN_CHARS])
     return line if len(line) <= SHOWN_CHARS else line[:SHOWN_CHARS] + "..."

@@ -140,6 +140,7 @@ class RenderedPolicy:
             usage=Usage(prompt_tokens=len(prompt.ids), completion_tokens=num_sampled, cached_tokens=sampled.cached),
             stop="calls" if sampled.stop == "stop" and message.calls else sampled.stop,
             model=settings.model.name,
+            dtype=sampled.dtype,
             start_s=max(0.0, begun - trace.started),
             seconds=monotonic() - started,
         )

@@ -4,6 +4,7 @@
 the failures. Only a golden rollout starts a task of its own.
 """
 
+import difflib
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
@@ -61,12 +62,17 @@ def scripted(spec: str, golden: Solution | None = None) -> Policies:
         return ScriptedPolicies(name, lambda _task, _seed: Hanging())
     if word in PLAYS and not rest:
         return ScriptedPolicies(name, _playing(name, PLAYS[word]))
-    raise ConfigError(f"no scripted policy named `{spec}`; there are: {', '.join(NAMES)}")
+    near = difflib.get_close_matches(word, [each.partition(":")[0] for each in NAMES], n=1)
+    meant = f" (did you mean `scripted:{near[0]}`?)" if near else ""
+    raise ConfigError(f"no scripted policy named `{spec}`{meant}; there are: {', '.join(NAMES)}")
 
 
 def _solution(name: str, golden: Solution | None) -> Solution:
     if golden is None:
-        raise ConfigError(f"`{name}` needs a golden solution and the environment has none; write one with `@env.solution`")
+        raise ConfigError(
+            f"`{name}` needs a golden solution and the environment has none; write one with `@env.solution`, "
+            "or in a folder in `solution.py`"
+        )
     return golden
 
 

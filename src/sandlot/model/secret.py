@@ -5,51 +5,14 @@ message, a name or a reply has been through `Secrets`, because servers and proxi
 """
 
 import base64
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from urllib.parse import parse_qsl, unquote, urlsplit, urlunsplit
 
 from sandlot.errors import ConfigError
+from sandlot.redaction import Secrets
 
-REDACTED = "[redacted]"
 KEY_VARIABLES = ("SANDLOT_API_KEY", "OPENAI_API_KEY")
 """Where a key is looked for, first found wins, unless a config names a variable of its own."""
-MIN_IN_ERRORS = 6
-"""Shorter words (`EMPTY`, as local servers want it) are no secrets, and hiding them would garble messages."""
-MIN_IN_REPLIES = 16
-"""In what a model said only a real key's length is hidden: a short password may be an ordinary word."""
-
-
-class Secrets:
-    """Words that must not be shown. Its own repr shows none."""
-
-    __slots__ = ("_in_errors", "_in_replies")
-
-    def __init__(self, words: Iterable[str]) -> None:
-        forms = {form for word in words for form in (word, unquote(word)) if len(form) >= MIN_IN_ERRORS}
-        self._in_errors = tuple(sorted(forms, key=len, reverse=True))  # the longest first: one may contain another
-        self._in_replies = tuple(form.encode() for form in self._in_errors if len(form) >= MIN_IN_REPLIES)
-
-    def hidden(self, text: str) -> str:
-        """The text with every secret replaced."""
-        for word in self._in_errors:
-            text = text.replace(word, REDACTED)
-        return text
-
-    def hidden_in_error(self, body: bytes) -> bytes:
-        """The same for an error's bytes, before anything is cut from it: half a key is a secret too."""
-        for word in self._in_errors:
-            body = body.replace(word.encode(), REDACTED.encode())
-        return body
-
-    def hidden_in_reply(self, body: bytes) -> bytes:
-        """The same for a reply's bytes, long secrets only; costs a search when there is nothing to hide."""
-        for word in self._in_replies:
-            if word in body:
-                body = body.replace(word, REDACTED.encode())
-        return body
-
-    def __repr__(self) -> str:
-        return f"Secrets({len(self._in_errors)} hidden)"
 
 
 def key_from(environ: Mapping[str, str], variable: str | None) -> str | None:

@@ -15,8 +15,8 @@ from torch.overrides import TorchFunctionMode
 
 from sandlot.nn.decoder import Decoder
 from sandlot.nn.layout import check_shapes, copy_weights, weights_of
-from sandlot.nn.shape import Shape, config_of, read_json, read_shape
-from sandlot.nn.stored import Stored, stored_in, write_tensors
+from sandlot.nn.shape import ORIGIN, Shape, config_of, read_json, read_shape
+from sandlot.nn.stored import Origin, Stored, stored_in, write_tensors
 from sandlot.nn.swap import swapped_in
 
 WEIGHTS = "model.safetensors"
@@ -26,7 +26,7 @@ COMPANIONS = (
     "added_tokens.json", "vocab.json", "merges.txt", "LICENSE",
 )  # fmt: skip
 """What belongs to a model and is not weights; `save_folder` takes it along."""
-MODEL_FILES = ("config.json", WEIGHTS, INDEX, *COMPANIONS)
+MODEL_FILES = ("config.json", WEIGHTS, INDEX, ORIGIN, *COMPANIONS)
 _TIED_HEAD = "lm_head.weight"
 
 
@@ -76,10 +76,19 @@ class _Undrawn(TorchFunctionMode):
         return func(*args, **(kwargs | self.made if func in {torch.empty, torch.ones} else kwargs))
 
 
-def save_folder(decoder: Decoder, path: Path | str, *, dtype: torch.dtype | None = None, like: Path | None = None) -> None:
+def save_folder(
+    decoder: Decoder,
+    path: Path | str,
+    *,
+    dtype: torch.dtype | None = None,
+    like: Path | None = None,
+    origin: Origin | None = None,
+) -> None:
     """Write config and weights under Hugging Face names, replacing an older model there in one step.
 
     `like` is the folder the model came from: tokenizer, template and generation settings are taken along from it.
+    `origin` says in which setting the weights were trained; it becomes `sandlot.json`, and its
+    fingerprint `sandlot_setting` of `config.json`.
     """
     dtype = dtype or decoder.embedding.weight.dtype
     with swapped_in(Path(path), MODEL_FILES) as new:
@@ -89,6 +98,9 @@ def save_folder(decoder: Decoder, path: Path | str, *, dtype: torch.dtype | None
             for name in COMPANIONS:
                 if (like / name).is_file():
                     shutil.copyfile(like / name, new / name)
+        if origin is not None:
+            config["sandlot_setting"] = origin.setting
+            (new / ORIGIN).write_bytes(origin.text)
         (new / "config.json").write_text(json.dumps(config, indent=2) + "\n")
         write_tensors(new / WEIGHTS, weights_of(decoder), dtype)
 

@@ -19,8 +19,8 @@ from sandlot.nn.adapter import AdaptedLinear, adapted_linears
 from sandlot.nn.decoder import Decoder
 from sandlot.nn.layout import projections
 from sandlot.nn.packed import PackedLinear
-from sandlot.nn.shape import read_json
-from sandlot.nn.stored import Stored, stored_in, write_tensors
+from sandlot.nn.shape import ORIGIN, read_json
+from sandlot.nn.stored import Origin, Stored, stored_in, write_tensors
 from sandlot.nn.swap import swapped_in
 
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
@@ -96,8 +96,13 @@ def _named(decoder: Decoder) -> Iterator[tuple[str, Tensor]]:
             yield f"{_PREFIX}{projection.name}.lora_B.weight", b
 
 
-def save_adapter(decoder: Decoder, path: Path | str, *, base: str = "", dtype: torch.dtype = torch.float32) -> None:
-    """Write the adapters in PEFT's format, all or nothing; `base` is where the model they belong to lies."""
+def save_adapter(
+    decoder: Decoder, path: Path | str, *, base: str = "", dtype: torch.dtype = torch.float32, origin: Origin | None = None
+) -> None:
+    """Write the adapters in PEFT's format, all or nothing.
+
+    `base` is where the model they belong to lies; `origin` says in which setting they were trained, as in `save_folder`.
+    """
     first = next(adapted_linears(decoder), None)
     if first is None:
         raise ValueError("the decoder has no adapters to save; `adapted` puts them on")
@@ -113,9 +118,11 @@ def save_adapter(decoder: Decoder, path: Path | str, *, base: str = "", dtype: t
         "target_modules": sorted({projection.name.rpartition(".")[2] for projection in projections(decoder.shape)}),
         **_OFF,
     }
-    with swapped_in(Path(path), (CONFIG, WEIGHTS)) as new:
+    with swapped_in(Path(path), (CONFIG, WEIGHTS, ORIGIN)) as new:
         (new / CONFIG).write_text(json.dumps(config, indent=2) + "\n")
         write_tensors(new / WEIGHTS, adapter_weights(decoder), dtype)
+        if origin is not None:
+            (new / ORIGIN).write_bytes(origin.text)
 
 
 def load_adapter(decoder: Decoder, path: Path | str) -> Decoder:

@@ -40,13 +40,15 @@ class PackedLinear(nn.Module):
 
 def packed(decoder: Decoder) -> Decoder:
     """The same decoder with packed layers, where that helps: bf16 weights on a CPU that multiplies them. Elsewhere unchanged."""
-    weight = decoder.embedding.weight
-    if weight.device.type == "cpu" and weight.dtype == torch.bfloat16 and _supported():
+    if packs(decoder.embedding.weight):
         for name, module in list(cast("Iterable[tuple[str, nn.Module]]", decoder.named_modules())):
             if type(module) is nn.Linear:
                 decoder.set_submodule(name, PackedLinear(module))
     return decoder
 
 
-def _supported() -> bool:
-    return torch.backends.mkldnn.is_available() and bool(_onednn._is_mkldnn_bf16_supported())  # noqa: SLF001 - as above
+def packs(weight: Tensor) -> bool:
+    """True if layers with such weights are packed."""
+    if weight.device.type != "cpu" or weight.dtype != torch.bfloat16 or not torch.backends.mkldnn.is_available():
+        return False
+    return bool(_onednn._is_mkldnn_bf16_supported())  # noqa: SLF001 - as above

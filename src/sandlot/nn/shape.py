@@ -6,6 +6,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn, cast
 
+ORIGIN = "sandlot.json"
+"""The file of a model's folder that says in which setting it was trained."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rope:

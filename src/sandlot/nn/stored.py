@@ -49,6 +49,16 @@ def stored_in(path: Path, opened: ExitStack) -> dict[str, Stored]:
     return stored
 
 
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """In which setting weights were trained."""
+
+    setting: str
+    """The setting's fingerprint."""
+    text: bytes
+    """All that is known of it: the content of `sandlot.json`."""
+
+
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], dtype: torch.dtype) -> None:
     """Write one file."""
     # Copies, because views of one parameter share memory, which the format refuses.

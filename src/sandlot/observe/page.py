@@ -32,7 +32,11 @@ display:grid;grid-template-columns:1fr 1fr;gap:14px;background:var(--card);borde
 border-radius:12px;padding:16px 18px;margin:0 0 14px}.pair div{min-width:0}@media (max-width:720px){.pair{
 grid-template-columns:1fr}}pre{margin:0;white-space:pre-wrap;overflow-wrap:anywhere;
 font:12.5px/1.5 ui-monospace,monospace;background:var(--page);border-radius:8px;padding:10px 12px}details{
-margin-top:30px}summary{cursor:pointer;color:var(--dim)}
+margin-top:30px}summary{cursor:pointer;color:var(--dim)}code{font:12.5px/1.5 ui-monospace,monospace;
+overflow-wrap:anywhere}@media (max-width:640px){main{padding:22px 12px 40px}h1{font-size:24px}.change{gap:14px;
+padding:16px}.arrow{display:none}.verdict{border-left:0;padding-left:0}.tiles div{flex:1 1 90px;padding:8px 12px}
+.tick{font-size:17px}.wide{padding:4px 12px}td,th{padding:6px 8px 6px 0;white-space:normal;vertical-align:top}
+td small{display:block;font-size:11px}td:first-child{overflow-wrap:anywhere}}
 """
 
 

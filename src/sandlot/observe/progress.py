@@ -16,6 +16,11 @@ RECENT = 256
 """Rollouts the present rate is taken from."""
 
 
+FIRST_LINE_S = 10.0
+LONGEST_LINE_S = 120.0
+"""Between lines where progress goes to a file: at first, and at most."""
+
+
 class Reading(msgspec.Struct, frozen=True, kw_only=True):
     """The run at one moment."""
 
@@ -122,3 +127,21 @@ class Progress:
         whole = len(self._recent) < RECENT  # since the start, when all of them are remembered
         count, since = (len(self._recent), self._started) if whole else (len(self._recent) - 1, self._recent[0])
         return count / (now - since) if now > since else None
+
+
+class Pace:
+    """When the next line of a log is due: soon at first, then more and more seldom, so that a night's log stays readable."""
+
+    def __init__(self, *, clock: Clock = SYSTEM_CLOCK) -> None:
+        self._clock = clock
+        self._wait_s = FIRST_LINE_S
+        self._last = clock.monotonic()
+
+    def due(self) -> bool:
+        """True if a line should be written now; then the next one is due later."""
+        now = self._clock.monotonic()
+        if now - self._last < self._wait_s:
+            return False
+        self._last = now
+        self._wait_s = min(LONGEST_LINE_S, 1.5 * self._wait_s)
+        return True

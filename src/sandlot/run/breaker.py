@@ -1,29 +1,57 @@
-"""The breaker: stops a run that is broken, and says whose fault it is.
+"""The breaker: stops a run that is broken, and says which side failed.
 
-More than one failure in twenty on the environment's side means the harness is at fault and not the model, and every rollout after
-that is wasted. A sequential test decides, so it may be asked after every attempt; intervals are only for display. The model's
-side has a test and a limit of its own: endpoints are shakier than environments, and it is somebody else who mends them.
+The rule, for the environment's side (environment, sandbox, grader and harness together):
+
+1. Rollouts are counted in the order in which they were started. A rollout in which any attempt failed counts as one failure,
+   however often it was tried. One that is still running counts as clean until it ends.
+2. The run stops when at least `FEWEST` (8) of the first rollouts have failed and they are more than 5 % of them; after the first
+   `WINDOW` (400), when more than 5 % of any 400 rollouts started one after another have failed (21 or more).
+3. The failures must be spread over tasks: over `FEWEST` tasks, or three quarters of the tasks started in that stretch if it has
+   few (it counts as having four at the start and two later). So one broken task, or a few, never stop a run of many tasks. A
+   run of a single task is judged by its rollouts alone.
+
+Concurrency cannot cause a false stop: more knowledge only ever adds failures to the sequence, and the rule is monotone in them.
+Whatever it decides with rollouts in flight, in whatever order they end, it would also decide of the finished sequence.
+
+By simulation over runs of 20,000 rollouts (`tests/unit/run/test_breaker.py` repeats it): with a failure rate of 1 % fewer than
+1 run in 1,000 is stopped, with 2 % about 1 in 20. With 8 % half of the runs stop within 100 rollouts and 99 in 100 within 300.
+An environment that fails every time stops after 8 rollouts, one that breaks completely in the middle of a run after 21 (in a run
+with groups, after failures in 8 tasks).
+
+The model's side is counted by itself with a limit of its own, 12.5 %: endpoints are less reliable than environments.
+Rollouts that an earlier start of the run has stored are not counted: a repaired environment can go on.
 """
 
+import math
+from bisect import bisect_left, insort
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Mapping
 
 import msgspec
 
 from sandlot.errors import ConfigError
-from sandlot.stats import Interval, Sprt, Standing, wilson
-from sandlot.trace import TraceRow
+from sandlot.stats import Interval, wilson
 from sandlot.types import Side
 
-ENVIRONMENT_FAILURE_SHARE = 0.02
-"""Failures that are put up with. Four times as many are not, and the test decides between the two: 2 % and 8 %."""
+ENVIRONMENT_FAILURE_LIMIT = 0.05
 MODEL_FAILURE_SHARE = 0.05
+"""Model failures that are tolerated; the limit is `LIMIT_RATIO` times as high."""
+LIMIT_RATIO = 2.5
+"""The limit over the share that is tolerated: room enough that a run at the tolerated share is rarely stopped."""
+FEWEST = 8
+"""Failed rollouts, and tasks they are spread over, before a run is stopped."""
+WINDOW = 400
+"""Rollouts, in the order they were started, that the share is taken over."""
+SPREAD = 0.75
+"""The part of the tasks in a stretch with few tasks that must have failed."""
+LEAST_FIRST_TASKS, LEAST_TASKS = 4, 2
+"""A stretch counts as having at least so many tasks, at the start of a run and later, if the run has as many."""
 EXAMPLES = 3
 MESSAGE_CHARS = 300
 
 
 class Example(msgspec.Struct, frozen=True, kw_only=True):
-    """One attempt that failed: where to look, and what it said."""
+    """One rollout that failed: where to look, and the error."""
 
     task: str
     rollout: int
@@ -35,12 +63,13 @@ class Tripped(msgspec.Struct, frozen=True, kw_only=True):
     """Why the run was stopped."""
 
     side: Side
-    """The guilty side: of the failures that tripped it, the most frequent."""
+    """The most frequent side among the failures that stopped it."""
     failures: dict[str, int]
-    """Failures by side, of the sides this test is about."""
-    attempts: int
+    """Failed rollouts by side, of the sides this limit is about."""
+    rollouts: int
+    """Rollouts started one after another that the failures are among; those still running are included."""
     rate: Interval
-    """The share of attempts that failed, with Wilson's interval."""
+    """The share of these rollouts that failed, with Wilson's interval."""
     examples: tuple[Example, ...]
 
     def describe(self) -> str:
@@ -48,26 +77,22 @@ class Tripped(msgspec.Struct, frozen=True, kw_only=True):
         sides = ", ".join(f"{count} {side}" for side, count in sorted(self.failures.items(), key=lambda item: -item[1]))
         failed = sum(self.failures.values())
         return (
-            f"{failed} of {self.attempts} attempts failed on the {self.side} side ({sides}; "
+            f"{failed} of {self.rollouts} rollouts failed on the {self.side} side ({sides}; "
             f"{self.rate.low:.0%} to {self.rate.high:.0%} at 95 %)"
         )
 
 
-def failure_test(share: float = ENVIRONMENT_FAILURE_SHARE) -> Sprt:
-    """The sequential test between this share of failures and four times as many."""
-    return Sprt(p0=share, p1=min(4 * share, (1 + share) / 2))
-
-
 class Breaker:
-    """Told of every finished attempt; trips at most once for each side and stays tripped."""
+    """Call `begin` when a rollout is started and `end` when it has ended; trips at most once and stays tripped."""
 
-    def __init__(self, *, model_failure_share: float = MODEL_FAILURE_SHARE) -> None:
+    def __init__(self, *, num_tasks: int | None = None, model_failure_share: float = MODEL_FAILURE_SHARE) -> None:
+        """`num_tasks`: tasks in the whole run; None if there are many, or it is not known."""
         if not 0 < model_failure_share < 1:
             raise ConfigError(f"model_failure_share is {model_failure_share}; give a number between 0 and 1, such as 0.05")
-        # by whether the model's side is meant
-        self._tests = {False: failure_test(), True: failure_test(model_failure_share)}
-        self._failures: Counter[Side] = Counter()
-        self._examples: dict[Side, list[Example]] = {}
+        model_limit = min(LIMIT_RATIO * model_failure_share, (1 + model_failure_share) / 2)
+        self._tests = {False: _Test(ENVIRONMENT_FAILURE_LIMIT), True: _Test(model_limit)}  # by whether it is the model's side
+        self._num_tasks = math.inf if num_tasks is None else num_tasks
+        self._tasks: list[str] = []
         self._tripped: Tripped | None = None
 
     @property
@@ -75,38 +100,69 @@ class Breaker:
         """Why the run should stop; None while there is no reason."""
         return self._tripped
 
-    def note(self, side: Side | None, task: str, rollout: int, message: str = "") -> Tripped | None:
-        """Count an attempt that failed on `side`, or did not fail (None); the reason to stop, once there is one.
+    def begin(self, task: str) -> int:
+        """Note that a rollout of this task is started; its place in the order of starts, for `end`."""
+        self._tasks.append(task)
+        return len(self._tasks) - 1
 
-        A cancelled attempt says nothing about anyone and is not counted.
+    def end(self, place: int, rollout: int, failures: Mapping[Side, str]) -> Tripped | None:
+        """Note how it ended: the sides on which an attempt failed, each with a message. The reason to stop, once there is one.
+
+        Not needed for a cancelled rollout, which says nothing about either side.
         """
-        if side is not None:
-            self._failures[side] += 1
-            examples = self._examples.setdefault(side, [])
-            if len(examples) < EXAMPLES:
-                examples.append(Example(task=task, rollout=rollout, side=side, message=message[:MESSAGE_CHARS]))
-        for of_model, test in self._tests.items():
-            failed = side is not None and (side is Side.MODEL) == of_model
-            self._tests[of_model] = after = test.after(failed=failed)
-            if failed and self._tripped is None and after.standing is Standing.FAIL:
-                self._tripped = self._reason(after, of_model=of_model)
+        for side, message in failures.items():
+            test = self._tests[side is Side.MODEL]
+            example = Example(task=self._tasks[place], rollout=rollout, side=side, message=message[:MESSAGE_CHARS])
+            if test.add(place, example) and self._tripped is None:
+                self._tripped = self._reason(test, place)
         return self._tripped
 
-    def resume(self, rows: Iterable[TraceRow]) -> None:
-        """Count rollouts stored by an earlier start. Of one that was tried several times only the last attempt is known."""
-        for row in rows:
-            if row.outcome != "cancelled":
-                self.note(Side(row.side) if row.side else None, row.task, row.rollout, row.message or "")
+    def _reason(self, test: "_Test", place: int) -> Tripped | None:
+        """The first stretch of rollouts with this one in it that is over the limit; it may end at any later failure."""
+        for start, stop in test.stretches(place):
+            failed = [test.failed[each] for each in test.between(start, stop)]
+            num_rollouts = stop - start
+            if len(failed) < FEWEST or len(failed) <= test.limit * num_rollouts:
+                continue
+            num_tasks = max(len(set(self._tasks[start:stop])), min(self._num_tasks, LEAST_TASKS if start else LEAST_FIRST_TASKS))
+            if len({example.task for example in failed}) >= min(FEWEST, math.ceil(SPREAD * num_tasks)):
+                return _tripped(failed, num_rollouts)
+        return None
 
-    def _reason(self, test: Sprt, *, of_model: bool) -> Tripped:
-        failures = Counter({side: count for side, count in self._failures.items() if (side is Side.MODEL) == of_model})
-        ranked = [side for side, _ in failures.most_common()]
-        examples = [example for side in ranked for example in self._examples[side]]
-        attempts = test.failures + test.clean
-        return Tripped(
-            side=ranked[0],
-            failures={side.value: failures[side] for side in ranked},
-            attempts=attempts,
-            rate=wilson(test.failures, attempts),
-            examples=tuple(examples[:EXAMPLES]),
-        )
+
+class _Test:
+    """The failures of one side, by the place of their rollouts in the order of starts."""
+
+    def __init__(self, limit: float) -> None:
+        self.limit = limit
+        self.failed: dict[int, Example] = {}
+        self._places: list[int] = []
+
+    def add(self, place: int, example: Example) -> bool:
+        """Count a rollout as failed; False if it was already."""
+        if place in self.failed:
+            return False
+        self.failed[place] = example
+        insort(self._places, place)
+        return True
+
+    def between(self, start: int, stop: int) -> list[int]:
+        """Places of failures from `start` up to `stop`."""
+        return self._places[bisect_left(self._places, start) : bisect_left(self._places, stop)]
+
+    def stretches(self, place: int) -> list[tuple[int, int]]:
+        """Every stretch with `place` in it that ends with a failure: `WINDOW` rollouts, or fewer at the start of the run."""
+        return [(max(0, last + 1 - WINDOW), last + 1) for last in self.between(place, place + WINDOW)]
+
+
+def _tripped(failed: list[Example], num_rollouts: int) -> Tripped:
+    sides = Counter(example.side for example in failed)
+    ranked = [side for side, _ in sides.most_common()]
+    examples = sorted(failed, key=lambda example: ranked.index(example.side))
+    return Tripped(
+        side=ranked[0],
+        failures={side.value: sides[side] for side in ranked},
+        rollouts=num_rollouts,
+        rate=wilson(len(failed), num_rollouts),
+        examples=tuple(examples[:EXAMPLES]),
+    )

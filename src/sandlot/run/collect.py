@@ -18,7 +18,7 @@ from sandlot.run.config import Plan
 from sandlot.store.directory import RunDirectory
 from sandlot.task import Task, split_of
 from sandlot.threads import ABANDONED
-from sandlot.trace import Attempt, Cancelled, Failed, Trace, TraceRow, row_of
+from sandlot.trace import Attempt, Failed, Trace, TraceRow, row_of
 from sandlot.types import Side
 from sandlot.wiring.parts import Parts
 
@@ -27,6 +27,9 @@ MAX_ABANDONED = 16
 
 STARTED_TOGETHER = 8
 """Rollouts begun before the loop has a turn: thousands begun in one go would hold it for seconds."""
+
+FIRST_TASKS = 8
+"""Tasks of which one rollout is started before all others: as many as the breaker needs to stop a run."""
 
 RETRIED = frozenset({Side.SANDBOX, Side.MODEL})
 """Infrastructure that may do better the next time. An author's error is the same every time."""
@@ -72,11 +75,13 @@ async def collect(  # noqa: PLR0913 - what it takes from, where it puts it, and 
 ) -> None:
     """Take every rollout of the plan that is not stored yet, until there are none or `collection` is stopped."""
     done = store.done_keys()
-    missing = ((task, rollout) for task, rollout in plan.each() if (task.id, rollout) not in done)
+    missing = ((task, rollout) for task, rollout in _launch_order(plan) if (task.id, rollout) not in done)
     in_flight: set[tuple[str, int]] = set()
 
     async def work(pending: Iterator[tuple[Task, int]]) -> None:
         for task, rollout in pending:
+            if collection.stopped is not None:
+                return  # a rollout that ends without waiting for anything never sees that its scope was cancelled
             in_flight.add((task.id, rollout))
             trace = await take(parts, store, task, rollout, collection=collection, run=run, attempts=attempts, breaker=breaker)
             if trace is not None:
@@ -95,6 +100,13 @@ async def collect(  # noqa: PLR0913 - what it takes from, where it puts it, and 
     collection.num_cancelled = len(in_flight)
 
 
+def _launch_order(plan: Plan) -> Iterator[tuple[Task, int]]:
+    """One rollout of each of the first tasks, then task by task: an environment that fails in every task is noticed at once."""
+    first = {task.id for task, count in zip(plan.tasks[:FIRST_TASKS], plan.counts, strict=False) if count}
+    yield from ((task, 0) for task in plan.tasks if task.id in first)
+    yield from ((task, rollout) for task, rollout in plan.each() if rollout or task.id not in first)
+
+
 async def take(
     parts: Parts,
     store: RunDirectory,
@@ -107,11 +119,12 @@ async def take(
     breaker: Breaker,
 ) -> Trace | None:
     """One rollout, on disk when this returns; None if a spend cap cut it short."""
+    place = breaker.begin(task.id)
     trace = await _tried(parts, task, rollout, run=run, blobs=store.blobs, attempts=attempts)
     if _unpaid(trace, collection):
         return None
     await store.add(trace, row_of(trace, split=split_of(task).value, tags=task.tags))
-    _judge(trace, breaker, collection)
+    _judge(trace, place, breaker, collection)
     return trace
 
 
@@ -155,14 +168,11 @@ def _unpaid(trace: Trace, collection: Collection) -> bool:
     return False
 
 
-def _judge(trace: Trace, breaker: Breaker, collection: Collection) -> None:
-    """Feed the breaker every attempt, and look for threads that will not end."""
-    if isinstance(trace.outcome, Cancelled):
-        return  # an operator's decision says nothing about either side
-    for attempt in trace.attempts:
-        breaker.note(attempt.outcome.side, trace.task, trace.rollout, attempt.outcome.message)
-    failed = trace.outcome if isinstance(trace.outcome, Failed) else None
-    tripped = breaker.note(failed.side if failed else None, trace.task, trace.rollout, failed.message if failed else "")
+def _judge(trace: Trace, place: int, breaker: Breaker, collection: Collection) -> None:
+    """Tell the breaker how the rollout ended, and look for threads that will not end."""
+    outcomes = [*(attempt.outcome for attempt in trace.attempts), trace.outcome]
+    failures = {outcome.side: outcome.message for outcome in outcomes if isinstance(outcome, Failed)}
+    tripped = breaker.end(place, trace.rollout, failures)
     if tripped is not None:
         collection.stop(tripped.describe(), tripped=True)
         collection.examples = tripped.examples

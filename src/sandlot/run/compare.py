@@ -79,6 +79,9 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     note: str = ""
     """A reason not to trust it: settings that differ. A caller may refuse on it."""
 
+    evaluations: str = ""
+    """Which held-out evaluations were compared, where a training was given."""
+
     @property
     def like_with_like(self) -> bool:
         """True if the settings are known to be the same."""

@@ -1,7 +1,10 @@
 """What a run is: which tasks, which model, how many rollouts. Saved resolved, and enough to repeat it."""
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
 
 import msgspec
 
@@ -51,6 +54,10 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """The sandbox backend, for environments with an image."""
     at_once: int = 64
     """Rollouts in flight."""
+    seed: int | None = None
+    """Of what models and users draw: the same seed draws the same. None: from the run's name, so anew for each run."""
+    other_setting: bool = False
+    """Measure a model in another setting than the one it was trained in, which is refused otherwise."""
     attempts: int = 2
     """Tries at one rollout when sandbox or model infrastructure fails; other failures are not tried again."""
 
@@ -58,6 +65,20 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         for name in ("at_once", "attempts"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} is {getattr(self, name)}; give 1 or more")
+
+
+def read_config(path: Path) -> RunConfig:
+    """The run in a JSON file: what `sandlot run --dry-run` prints, with or without `--json`, or a run's `manifest.json`."""
+    try:
+        value, _ = json.JSONDecoder().raw_decode(path.read_text().lstrip())  # the forecast that follows the config is left out
+        held = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+        return msgspec.convert(held.get("config", value), RunConfig)
+    except OSError as error:
+        raise ConfigError(f"config `{path}` cannot be read: {error.strerror or error}") from error
+    except (ValueError, msgspec.ValidationError) as error:
+        raise ConfigError(
+            f"config `{path}` is not a run: {error}; `sandlot run ENV --model MODEL --dry-run` prints one"
+        ) from error
 
 
 @dataclass(frozen=True, slots=True)

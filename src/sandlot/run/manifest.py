@@ -6,10 +6,12 @@ import sys
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from importlib.metadata import version
+from typing import Any
 
 import anyio.to_thread
 import msgspec
 
+from sandlot.engine.precision import processor_name
 from sandlot.env.environment import Environment
 from sandlot.env.fingerprint import environment_fingerprint, setting_fingerprint
 from sandlot.env.image import moving_digest
@@ -17,7 +19,7 @@ from sandlot.env.session import open_session
 from sandlot.limits import Limits
 from sandlot.ports import ToolSpec
 from sandlot.run.config import Plan, RunConfig
-from sandlot.task import split_of
+from sandlot.task import Task, split_of
 from sandlot.types import Json, digest
 from sandlot.wiring.models import renderer_of
 from sandlot.wiring.parts import ModelConfig, open_backend
@@ -58,6 +60,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """The environment's; None in runs from before they were written down."""
     task_limits: dict[str, Json] = {}
     """What tasks override, by task; most override nothing and are not here."""
+    other_setting: tuple[str, ...] = ()
+    """How the setting differs from the one the model was trained in, where that is known and was named."""
 
     def limits_of(self, task: str) -> Limits | None:
         """What a rollout of this task might use."""
@@ -70,6 +74,8 @@ class Facts:
 
     prints: Fingerprints
     tools: tuple[ToolSpec, ...]
+    setting: Json
+    """What the setting's fingerprint is made of besides environment and tools, by name."""
     image: str = ""
 
 
@@ -97,30 +103,33 @@ async def facts_of(env: Environment, config: RunConfig, plan: Plan) -> Facts:
     # Without a user it stays what it was: who had none meets no other setting than before there were any.
     setting |= {"user": [config.user.shown, msgspec.to_builtins(config.user.sampling)]} if config.user else {}
     chosen = [[task, split_of(task).value, count] for task, count in zip(plan.tasks, plan.counts, strict=True)]
-    tools = await _tools_as_served(env, plan, config.sandbox)
+    tools = await tools_as_served(env, plan.tasks[0], config.sandbox)
     prints = Fingerprints(
         environment=written,
         setting=setting_fingerprint(written, env, tools, setting),
         # An author's own objects in `data` or `key` count by their type: what makes them is in the environment's files.
         tasks=digest(msgspec.json.encode(chosen, enc_hook=lambda value: type(value).__qualname__, order="deterministic")),
     )
-    return Facts(prints, tuple(tools), await anyio.to_thread.run_sync(moving_digest, env))
+    served = {"system": env.system, "limits": env.limits, "constraints": list(env.constraints)}
+    image = await anyio.to_thread.run_sync(moving_digest, env)
+    return Facts(prints, tuple(tools), msgspec.to_builtins({**setting, **served}), image)
 
 
-async def _tools_as_served(env: Environment, plan: Plan, sandbox: str) -> list[ToolSpec]:
-    """Marked tools are known; what MCP servers offer is asked of them once, in a world that is thrown away."""
+async def tools_as_served(env: Environment, task: Task, sandbox: str = "native") -> list[ToolSpec]:
+    """Every tool the agent may call. MCP servers are started once, in a world of this task, and asked for theirs."""
     if not env.parts.sources:
         return [tool.spec for tool in env.tools]
     async with AsyncExitStack() as stack:
         backend = await stack.enter_async_context(open_backend(sandbox)) if env.image is not None else None
-        return list((await stack.enter_async_context(open_session(env, plan.tasks[0], backend=backend))).tools)
+        return list((await stack.enter_async_context(open_session(env, task, backend=backend))).tools)
 
 
 def run_digest(config: RunConfig, prints: Fingerprints) -> str:
     """The same for the same command on the same environment: how an interrupted run is found again."""
     # What does not change the data does not change the identity: more at once, or a higher cap, is still the same run.
     judge, user = (_unbounded(model) if model else None for model in (config.judge, config.user))
-    same = msgspec.structs.replace(config, env="", at_once=1, model=_unbounded(config.model), judge=judge, user=user)
+    bounds: Any = {"env": "", "at_once": 1, "other_setting": False}
+    same = msgspec.structs.replace(config, **bounds, model=_unbounded(config.model), judge=judge, user=user)
     return digest(msgspec.json.encode([same, prints], order="deterministic"))[:8]
 
 
@@ -142,6 +151,7 @@ def machine_facts() -> Json:
         "sandlot": version("sandlot"),
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.release()}",
+        "processor": processor_name(),
         "cores": os.cpu_count(),
         "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
         "argv0": os.path.basename(sys.argv[0]) if sys.argv else "",  # noqa: PTH119 - a name, not a path

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator
 from functools import cached_property
+from importlib.util import find_spec
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,9 @@ from sandlot.errors import ConfigError
 from sandlot.run.breaker import Example
 from sandlot.run.compare import Comparison, Sameness, compare
 from sandlot.run.manifest import Manifest
+from sandlot.run.notebook import html_of
 from sandlot.run.summary import Summary, summarise
+from sandlot.store.aside import rows_set_aside
 from sandlot.store.reader import RunReader
 from sandlot.trace import Trace, TraceRow, Usage
 
@@ -31,6 +35,14 @@ class Sitting(msgspec.Struct, frozen=True, kw_only=True):
 
 
 SITTINGS = "sittings.jsonl"
+RECIPE, TRAINING_SUMMARY = "recipe.json", "summary.json"
+"""What a training keeps beside its rollouts."""
+
+
+class _TrainingHead(msgspec.Struct):
+    """What is read of a training's summary."""
+
+    verdict: str
 
 
 def note_sitting(path: Path, sitting: Sitting) -> None:
@@ -40,7 +52,24 @@ def note_sitting(path: Path, sitting: Sitting) -> None:
 
 
 class Run:
-    """`for trace in run`, `run.table()`, `run.summary()`."""
+    """A stored run, finished or still going: `for trace in run`, `run.summary()`, `run.table()`.
+
+    Reading needs neither the environment nor the model. `rows`, `table()` and `summary()` read stored columns and stay quick for
+    runs of a million rollouts; iterating over the run reads every trace.
+
+    - `path`: the run directory.
+
+    ```python
+    import sandlot
+
+    run = sandlot.run("environments/arithmetic", "scripted:mixed:0.5", rollouts=64)
+    same = sandlot.Run(run.path)
+    assert len(same) == 64
+    print(same.summary().score.value, same.verdict)
+    print(same.trace("arithmetic-0", 0).answer)
+    lost = [row.task for row in same.rows if row.score == 0.0]
+    ```
+    """
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
@@ -50,6 +79,10 @@ class Run:
     def __repr__(self) -> str:
         return f"<Run {self.path}>"
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        return html_of(self.path.name, self.summary(), self.rows)
+
     def __iter__(self) -> Iterator[Trace]:
         return self.reader.traces()
 
@@ -58,7 +91,7 @@ class Run:
 
     @cached_property
     def manifest(self) -> Manifest:
-        """What was written down before it began."""
+        """The resolved configuration, fingerprints, machine and date, as stored when the run began."""
         try:
             return msgspec.json.decode((self.path / "manifest.json").read_bytes(), type=Manifest)
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
@@ -71,20 +104,26 @@ class Run:
 
     @property
     def rows(self) -> Iterator[TraceRow]:
-        """Every rollout in numbers."""
+        """Every rollout as a row of numbers, without opening its trace."""
         return self.reader.rows()
 
     def table(self) -> Any:
         """The rows as a pyarrow table: `.to_pandas()`, or hand it to polars or DuckDB."""
         return self.reader.table()
 
+    def to_pandas(self) -> Any:
+        """The rows as a pandas data frame, one line for each rollout."""
+        if find_spec("pandas") is None:
+            raise ConfigError("a data frame needs pandas, which is not installed; `pip install pandas`, or use `run.table()`")
+        return self.table().to_pandas()
+
     def trace(self, task: str, rollout: int = 0) -> Trace:
-        """One rollout, whole."""
+        """The trace of one rollout."""
         return self.reader.trace(task, rollout)
 
     @property
     def sittings(self) -> list[Sitting]:
-        """Every go at it so far."""
+        """One entry for every time the run was started or continued."""
         path = self.path / SITTINGS
         lines = path.read_bytes().splitlines(keepends=True) if path.exists() else []
         try:
@@ -96,34 +135,82 @@ class Run:
 
     @property
     def verdict(self) -> str:
-        """`complete`; `stopped` if it was judged bad; `incomplete` if something is still to be done."""
-        if any(sitting.tripped for sitting in self.sittings):
+        """`complete`; `stopped` if too many failures ended its last sitting; `incomplete` if rollouts are missing."""
+        if self.is_training:
+            return self._training_verdict
+        sittings = self.sittings
+        if sittings and sittings[-1].tripped:
             return "stopped"
         return "complete" if len(self) >= self.manifest.num_rollouts else "incomplete"
 
     @property
+    def is_training(self) -> bool:
+        """True if these are the rollouts that a model learned from: their number was not planned."""
+        return (self.path / RECIPE).is_file()
+
+    @property
+    def planned(self) -> int | None:
+        """Rollouts it will have; None for a training, which takes as many as its steps need."""
+        return None if self.is_training else self.manifest.num_rollouts
+
+    @property
+    def _training_verdict(self) -> str:
+        try:
+            return msgspec.json.decode((self.path / TRAINING_SUMMARY).read_bytes(), type=_TrainingHead).verdict
+        except FileNotFoundError:
+            return "incomplete"
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            raise ConfigError(
+                f"`{self.path / TRAINING_SUMMARY}` is damaged: {error}; repeat `sandlot train` to write it"
+            ) from error
+
+    @property
     def finished(self) -> bool:
-        """True if repeating its command would not continue it."""
-        return self.verdict != "incomplete"
+        """True if repeating its command would not continue it: nothing is missing. A stopped run is continued."""
+        return self.verdict == "complete" if self.planned is None else len(self) >= self.planned
 
     def compare(self, other: "Run", *, despite_setting: bool = False) -> Comparison:
-        """`other` as against this one, paired by task; refused if a model met another setting there, unless told to go on."""
-        settings = Sameness(first=self.manifest.fingerprints.setting, second=other.manifest.fingerprints.setting)
+        """Compare with a second run, task by task: score differences with intervals.
+
+        Refused if the setting differs (other tools, limits or harness), unless `despite_setting`. Of a training the last held-out
+        evaluation is compared, never the rollouts it learned from.
+        """
+        first, second = self.measured(), other.measured()
+        settings = Sameness(first=first.manifest.fingerprints.setting, second=second.manifest.fingerprints.setting)
         if settings.first != settings.second and not despite_setting:
             raise ConfigError(f"{settings.note}; compare all the same with `--despite-setting`")
-        return compare(self.rows, other.rows, settings=settings)
+        compared = compare(first.rows, second.rows, settings=settings)
+        places = {str(run.path) for run, asked in ((first, self), (second, other)) if run is not asked}
+        if not places:
+            return compared
+        evaluations = f"compared by held-out evaluations: {', '.join(sorted(places))}"
+        return msgspec.structs.replace(compared, evaluations=evaluations)
+
+    def measured(self) -> "Run":
+        """The run that says how good the model is: itself, or the last held-out evaluation of a training."""
+        if not self.is_training:
+            return self
+        found = [path for path in (self.path / "evaluations").glob("*") if path.name.isdecimal()]
+        complete = [run for run in map(Run, sorted(found)) if run.finished]
+        if not complete:
+            raise ConfigError(
+                f"`{self.path}` is a training without a finished held-out evaluation; what it learned from says nothing about "
+                "how good it is: evaluate its model with `sandlot run ... --split heldout`, and compare those runs"
+            )
+        return complete[-1]
 
     def spent(self) -> Usage:
-        """What its stored rollouts have cost, spoiled attempts included; what was cut off and will be taken again is not."""
+        """Tokens and cost of the stored rollouts, failed attempts and rollouts set aside included; not of interrupted ones."""
         usages = (
-            Usage(prompt_tokens=row.prompt_tokens, completion_tokens=row.completion_tokens, usd=row.usd) for row in self.rows
+            Usage(prompt_tokens=row.prompt_tokens, completion_tokens=row.completion_tokens, usd=row.usd)
+            for row in chain(self.rows, rows_set_aside(self.path))
         )
         return sum(usages, start=Usage())
 
     def summary(self) -> Summary:
-        """What came out, for people and machines."""
+        """Scores with intervals, pass@k, failures, ends, tokens and times."""
         sittings = self.sittings
-        num_missing = max(0, self.manifest.num_rollouts - len(self))
+        num_missing = max(0, (self.planned or 0) - len(self))
         return summarise(
             self.rows,
             run=str(self.path),

@@ -1,17 +1,22 @@
 """A run, from config to a directory full of graded traces. This is what `sandlot run` and `sandlot.run` call.
 
-The main road is `run_async`: load, plan, find or make the directory, open the parts, collect, sum up. The same command finds the
-same unfinished directory again, so a run that was killed is continued by repeating it.
+The main road is `run_config`: load, plan, find or make the directory, open the parts, collect, sum up. The same command finds the
+same unfinished directory again, so a run that was killed is continued by repeating it. So is a run that the breaker stopped: then
+what failed is set aside and taken again, and the breaker counts anew.
 """
 
+import asyncio
+import inspect
 import resource
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec
 
 import anyio
+import anyio.to_thread
 import msgspec
+from anyio.from_thread import start_blocking_portal
 
 from sandlot.env.environment import Environment
 from sandlot.env.image import image_moved
@@ -20,13 +25,16 @@ from sandlot.errors import ConfigError
 from sandlot.observe.lag import LagReport, LoopWatch
 from sandlot.run.breaker import Breaker
 from sandlot.run.collect import Collection, collect, stopped_by_signals
-from sandlot.run.config import Plan, RunConfig, Selection, plan_run
+from sandlot.run.config import Plan, RunConfig, Selection, plan_run, read_config
 from sandlot.run.manifest import Facts, Fingerprints, Manifest, facts_of, machine_facts, public, run_digest
 from sandlot.run.results import Run, Sitting, note_sitting
+from sandlot.run.trained import require_same_setting, setting_differences
 from sandlot.store.directory import open_run
-from sandlot.store.reader import RunReader
 from sandlot.trace import TraceRow, Usage
+from sandlot.types import Split
 from sandlot.wiring.parts import AgentConfig, ModelConfig, open_grading, open_parts, user_config
+
+Parameters = ParamSpec("Parameters")
 
 POOL = 16
 """Sandboxes kept ready for the next rollouts."""
@@ -38,7 +46,7 @@ JUDGE_CACHE = ".judge"
 """Below the folder of runs: a verdict once given is not paid for again, by whatever run."""
 
 
-async def run_async(
+async def run_config(
     config: RunConfig,
     *,
     env: Environment | None = None,
@@ -47,15 +55,38 @@ async def run_async(
     watch: "Watcher | None" = None,
     more: Callable[[], Plan | None] = lambda: None,
 ) -> Run:
-    """Take every rollout of a run that is not there yet, and give back the run.
+    """Run inside an event loop: take every planned rollout that is not stored yet, and return the run.
 
-    `more` is asked whenever everything planned so far is on disk: which rollouts there should be in all, or None to end.
+    - `config`: the whole configuration, as `sandlot run --dry-run` prints it.
+    - `env`: the environment, if it is already loaded; otherwise `config.env` is.
+    - `runs`: the folder for run directories.
+    - `place`: the run directory itself. Default: found below `runs`.
+    - `watch`: is called with the plan and with every finished rollout.
+    - `more`: is called when everything planned is stored; returns a larger plan, or None to end.
+
+    ```python
+    import anyio
+    from sandlot import run_async
+    from sandlot.run.config import RunConfig, Selection
+    from sandlot.wiring.parts import ModelConfig
+
+
+    async def main() -> None:
+        model = ModelConfig(spec="scripted:golden")
+        run = await run_async(RunConfig(env="environments/arithmetic", model=model, select=Selection(rollouts=4)))
+        assert len(run) == 4
+
+
+    anyio.run(main)
+    ```
     """
     environment = (env or load(config.env)).in_image(config.image)
     plan = plan_run(environment, config)
     facts = await facts_of(environment, config, plan)
+    elsewhere = await anyio.to_thread.run_sync(setting_differences, config.model, facts, environment.name)
+    require_same_setting(config.model, elsewhere, named=config.other_setting)
     path = place or find_directory(runs, environment, config, facts.prints)
-    manifest = _manifest(path, environment, config, plan, facts)
+    manifest = _manifest(path, environment, config, plan, facts, elsewhere)
     watcher = watch or Watcher()
     started_s, cpu_s = time.monotonic(), cpu_seconds()
     collection = Collection()
@@ -74,13 +105,12 @@ async def run_async(
             ) as grading,
             # Before the directory: a model that is refused leaves no empty run behind.
             open_parts(grading, config.model, config.agent, user=config.user, spent=_spent(path)) as parts,
-            open_run(path, manifest=msgspec.json.format(msgspec.json.encode(manifest), indent=2)) as store,
+            open_run(path, manifest=msgspec.json.format(msgspec.json.encode(manifest), indent=2), retake=_retaken(path)) as store,
             lag,
         ):
             collection.opening = None
             watcher.begin(path, plan, len(store.done_keys()))
-            breaker = Breaker()
-            breaker.resume(RunReader(path).rows() if store.done_keys() else ())
+            breaker = Breaker(num_tasks=len(plan.tasks))
             wanted: Plan | None = plan
             while wanted is not None and collection.stopped is None:
                 await collect(
@@ -88,7 +118,7 @@ async def run_async(
                     parts,
                     store,
                     collection=collection,
-                    run=manifest.run,
+                    run=manifest.run if config.seed is None else f"seed-{config.seed}",
                     at_once=config.at_once,
                     attempts=config.attempts,
                     breaker=breaker,
@@ -112,14 +142,14 @@ class Watcher:
         """One more rollout is on disk."""
 
 
-def run(  # noqa: PLR0913 - the everyday fields of a run, all by keyword
-    env: str | Path | Environment,
-    model: str | ModelConfig,
+async def run_async(  # noqa: PLR0913 - the everyday fields of a run, all by keyword
+    env: str | Path | Environment | None = None,
+    model: str | ModelConfig | None = None,
     *,
     rollouts: int | None = None,
     group: int | None = None,
     tasks: tuple[str, ...] = (),
-    split: Any = None,
+    split: Split | str | None = None,
     image: str | None = None,
     sandbox: str = "native",
     at_once: int = 64,
@@ -127,14 +157,27 @@ def run(  # noqa: PLR0913 - the everyday fields of a run, all by keyword
     judge: str | ModelConfig | None = None,
     rubric: str | None = None,
     agent: AgentConfig | None = None,
+    seed: int | None = None,
+    config: RunConfig | str | Path | None = None,
+    other_setting: bool = False,
     runs: str | Path = "runs",
 ) -> Run:
-    """Run an environment with a model and return the `Run`. Inside an event loop, await `run_async` instead."""
-    environment = load(env)
-    config = RunConfig(
+    """Run an environment inside an event loop; takes what `run` takes."""
+    environment = load(env) if env is not None else None
+    if config is not None:
+        beside = {"model": model, "rollouts": rollouts, "group": group, "tasks": tasks, "split": split, "image": image}
+        beside |= {"user": user, "judge": judge, "rubric": rubric, "agent": agent, "seed": seed, "other_setting": other_setting}
+        given = [name for name, value in beside.items() if value]
+        if given:
+            raise ConfigError(f"`config` is a whole run, and `{given[0]}` is given beside it; change it in the config instead")
+        whole = config if isinstance(config, RunConfig) else read_config(Path(config))
+        return await run_config(whole, env=environment, runs=Path(runs))
+    if environment is None or model is None:
+        raise ConfigError("nothing to run: give an environment and a model, or `config=`")
+    whole = RunConfig(
         env=str(environment.source or environment.name),
         model=_model(model),
-        select=Selection(tasks=tuple(tasks), split=split, rollouts=rollouts, group=group),
+        select=Selection(tasks=tuple(tasks), split=_split(split), rollouts=rollouts, group=group),
         agent=agent or AgentConfig(),
         user=user_config(user) if isinstance(user, str) else user,
         judge=_model(judge) if judge else None,
@@ -142,12 +185,74 @@ def run(  # noqa: PLR0913 - the everyday fields of a run, all by keyword
         image=image,
         sandbox=sandbox,
         at_once=at_once,
+        seed=seed,
+        other_setting=other_setting,
     )
+    return await run_config(whole, env=environment, runs=Path(runs))
 
-    async def go() -> Run:
-        return await run_async(config, env=environment, runs=Path(runs))
 
-    return anyio.run(go)
+def _blocking(function: Callable[Parameters, Coroutine[Any, Any, Run]]) -> Callable[Parameters, Run]:
+    """The same function for callers that do not await. Inside a running event loop, as in a notebook, it uses another thread."""
+
+    def run(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Run:
+        async def go() -> Run:
+            return await function(*args, **kwargs)
+
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return anyio.run(go)
+        return _beside_the_loop(go)
+
+    run.__signature__ = inspect.signature(function)  # type: ignore[attr-defined] - what help() and notebooks show
+    run.__annotations__ = function.__annotations__
+    return run
+
+
+def _beside_the_loop(go: Callable[[], Coroutine[Any, Any, Run]]) -> Run:
+    """Run it in a thread with a loop of its own, and wait. Ctrl-C stops it in order: what is finished is kept."""
+    with start_blocking_portal() as portal:
+        future = portal.start_task_soon(go)
+        try:
+            return future.result()
+        except KeyboardInterrupt:
+            future.cancel()  # closes every world before the portal ends
+            raise
+
+
+run = _blocking(run_async)
+run.__module__ = __name__
+run.__doc__ = """Run an environment with a model, store every rollout, and return the `Run`.
+
+The same call continues a run that was interrupted; a finished run is followed by a new one. Blocks until the run has ended, also
+where an event loop is running (a notebook); there `await run_async(...)` keeps the loop free. Ctrl-C stops it in order.
+
+- `env`: a path, an installed name, or an `Environment`.
+- `model`: as for `--model`: `scripted:golden`, `smollm2`, `openai:NAME@URL`, ...; a `ModelConfig` sets sampling too.
+- `rollouts`: the number of rollouts, spread evenly over the tasks.
+- `group`: the number of rollouts of each task. Default: 1. Give `rollouts` or `group`, not both.
+- `tasks`: ids of the tasks to run. Default: all.
+- `split`: `train` or `heldout`; only tasks of this split.
+- `image`: run in a sandbox of this image instead of the environment's own.
+- `sandbox`: `native`, `docker` or `docker:SOCKET`.
+- `at_once`: rollouts in flight.
+- `user`: the model that plays the environment's user.
+- `judge`: the model for judge checks.
+- `rubric`: grade by this rubric instead of the tasks' own.
+- `agent`: another harness or agent command.
+- `seed`: models draw as in any other run with this seed. Default: new draws in each run.
+- `other_setting`: measure a model in another setting than the one it was trained in, which is refused otherwise.
+- `config`: a whole run in one: a `RunConfig`, or a JSON file as `sandlot run --dry-run` prints it. Then give nothing else but
+  `env` (an `Environment` object) and `runs`.
+- `runs`: the folder for run directories.
+
+```python
+import sandlot
+
+run = sandlot.run("environments/arithmetic", "scripted:golden", split="heldout", rollouts=8)
+assert run.summary().pass_rate.value == 1.0
+```
+"""
 
 
 def find_directory(runs: Path, env: Environment, config: RunConfig, prints: Fingerprints) -> Path:
@@ -166,13 +271,15 @@ def name_of(env: Environment, config: RunConfig, prints: Fingerprints) -> str:
     return f"{env.name}-{model}-{run_digest(config, prints)}"
 
 
-async def manifest_of(path: Path, env: Environment, config: RunConfig, plan: Plan) -> bytes:
+async def manifest_of(path: Path, env: Environment, config: RunConfig, plan: Plan, facts: Facts | None = None) -> bytes:
     """What is written down before a run begins, or was when it began; `ConfigError` if that was something else."""
-    facts = await facts_of(env, config, plan)
+    facts = facts or await facts_of(env, config, plan)
     return msgspec.json.format(msgspec.json.encode(_manifest(path, env, config, plan, facts)), indent=2)
 
 
-def _manifest(path: Path, env: Environment, config: RunConfig, plan: Plan, facts: Facts) -> Manifest:
+def _manifest(
+    path: Path, env: Environment, config: RunConfig, plan: Plan, facts: Facts, elsewhere: tuple[str, ...] = ()
+) -> Manifest:
     """A new run's manifest, or the one it began with, if that is still what would be run."""
     prints = facts.prints
     if (path / "manifest.json").exists():
@@ -194,6 +301,7 @@ def _manifest(path: Path, env: Environment, config: RunConfig, plan: Plan, facts
         limits=env.limits,
         task_limits={task.id: task.limits for task in plan.tasks if task.limits},
         tools=facts.tools,
+        other_setting=elsewhere,
         image=facts.image,
     )
 
@@ -207,6 +315,12 @@ def _differences(begun: Manifest, config: RunConfig, facts: Facts) -> str:
     return " and ".join(
         dict.fromkeys([*fields, *(f"{name} (its fingerprint differs)" for name in changed), *([moved] if moved else [])])
     )
+
+
+def _retaken(path: Path) -> Callable[[TraceRow], bool] | None:
+    """Of a run that was stopped as bad: what failed, to be taken again. What was wrong may have been repaired since."""
+    stopped = (path / "manifest.json").exists() and Run(path).verdict == "stopped"
+    return (lambda row: row.outcome == "failed") if stopped else None
 
 
 def _spent(path: Path) -> Usage | None:
@@ -225,6 +339,14 @@ def _sitting(collection: Collection, *, wall_s: float, cpu_s: float, lag: LagRep
         lag_p99_s=lag.p99_s,
         blocked_by=lag.blocked_by(WORTH_TELLING_S),
     )
+
+
+def _split(split: Split | str | None) -> Split | None:
+    if split is None or isinstance(split, Split):
+        return split
+    if split not in set(Split):
+        raise ConfigError(f"split is `{split}`; there are: {', '.join(f'`{each}`' for each in Split)}")
+    return Split(split)
 
 
 def _model(model: str | ModelConfig) -> ModelConfig:

@@ -12,10 +12,10 @@ from sandlot.errors import ConfigError
 from sandlot.trace import Failed, Scored, Trace, TraceRow
 from sandlot.types import End, Side
 
-VERSION = 1
+VERSION = 2
 """Of the list below; written beside every label a person gives, so that old labels keep their meaning when the list changes."""
 
-BUDGETS = frozenset({End.TURN_LIMIT, End.TOKEN_LIMIT, End.TIME_LIMIT})
+BUDGETS = frozenset({End.TURN_LIMIT, End.TOKEN_LIMIT, End.TIME_LIMIT, End.MEMORY_LIMIT})
 
 
 class DecidedBy(StrEnum):
@@ -70,7 +70,7 @@ _MODEL_FAILURES = _kinds(
     "tokens",
     "unsupported",
 )
-_SANDBOX_FAILURES = _kinds(Side.SANDBOX, "closed", "config", "crash", "died", "engine", "protocol", "start", "timeout")
+_SANDBOX_FAILURES = _kinds(Side.SANDBOX, "closed", "config", "crash", "died", "engine", "memory", "protocol", "start", "timeout")
 _HARNESS_FAILURES = _kinds(Side.HARNESS, "agent", "crash", "over", "timeout")
 
 LABELS = (
@@ -80,7 +80,7 @@ LABELS = (
     ),
     Label("model_refused", DecidedBy.END, "scored below full marks; the agent refused"),
     Label("model_format", DecidedBy.END, "scored below full marks; the last turn's tool calls could not be read"),
-    Label("budget_exhausted", DecidedBy.END, "scored below full marks; turns, tokens or time ran out"),
+    Label("budget_exhausted", DecidedBy.END, "scored below full marks; turns, tokens, time or memory ran out"),
     Label(
         "env_crash",
         DecidedBy.OUTCOME,

@@ -105,7 +105,8 @@ def audit_run(run: Run, model: str | None = None, *, gate: str | None = None) ->
     """Look at every trace of a run; with a model that lies on this machine, such as `hf:FOLDER`, by all means there are.
 
     `gate` is `fp32` for a run sampled by the same code in fp32, `bf16` for one sampled by other kernels or in bf16; None for the
-    one that fits: `bf16` if the folder is not stored in fp32, or the run was sampled by an engine that is not ours.
+    one that fits: `bf16` if the run was not sampled in fp32 (as its traces tell, else as the folder is stored), or was sampled by
+    an engine that is not ours.
     """
     if gate is not None and gate not in GATES:
         raise ConfigError(f"no gate `{gate}`; there are: {', '.join(GATES)}")
@@ -123,7 +124,9 @@ def audit_run(run: Run, model: str | None = None, *, gate: str | None = None) ->
     with boundary(ConfigError, f"the tokens of {run.path} with model `{model}`"):
         if gate is None:
             foreign = sampled_by.spec.startswith(("vllm:", "sglang:"))
-            gate = (SAME_CODE if sampled_in_fp32(folder) and not foreign else OTHER_KERNELS).name
+            told = _number_types(run)
+            exact = told == {"float32"} if told else sampled_in_fp32(folder)
+            gate = (SAME_CODE if exact and not foreign else OTHER_KERNELS).name
         logprobs = folder_logprobs(folder, temperature=sampling.temperature, top_p=sampling.top_p, top_k=sampling.top_k)
         return audit_tokens(
             run,
@@ -133,6 +136,13 @@ def audit_run(run: Run, model: str | None = None, *, gate: str | None = None) ->
             logprobs=logprobs,
             gate=GATES[gate],
         )
+
+
+def _number_types(run: Run) -> set[str]:
+    """The number types in which the first rollout with turns was sampled; empty where its engine did not tell."""
+    traces = (run.trace(row.task, row.rollout) for row in run.rows)
+    first = next((trace for trace in traces if trace.num_turns), None)
+    return {node.dtype for node in first.turns() if node.dtype} if first else set()
 
 
 def _lengths_broken(faults: Sequence[TokenFault]) -> bool:

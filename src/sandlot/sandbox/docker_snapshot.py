@@ -12,13 +12,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import anyio
+import anyio.to_thread
+import msgspec
 
 from sandlot.errors import SandboxError
 from sandlot.sandbox.docker_machine import MOUNTED, Base, DockerMachine, shown
 from sandlot.sandbox.engine import Engine
-from sandlot.sandbox.machine import Machine
-from sandlot.sandbox.snapshot import Change, told
+from sandlot.sandbox.machine import Entries, Machine
+from sandlot.sandbox.snapshot import Change, survey_of, told
 from sandlot.sandbox.wire import Entry, Listing
+from sandlot.sandboxes import Survey
 
 if TYPE_CHECKING:
     from sandlot.sandbox.docker import DockerSandbox
@@ -79,7 +82,11 @@ class DockerSnapshot:
 
     async def list(self) -> Mapping[str, int]:
         """Every file that is not the image's, by absolute path: size in bytes. The image's own files can be read, not listed."""
-        return await written(self._frozen.machine, self._pristine)
+        return (await self.survey()).sizes
+
+    async def survey(self) -> Survey:
+        """Everything that is not the image's, with its kind."""
+        return await survey(self._frozen.machine, self._pristine)
 
     async def read(self, path: str) -> bytes:
         """One file, the image's included; `FileNotFoundError` if it is not there."""
@@ -101,13 +108,16 @@ class DockerSnapshot:
         return self._fork(self._frozen)
 
 
+async def survey(machine: DockerMachine, pristine: Callable[[Base], Awaitable[Machine]]) -> Survey:
+    """Everything in a machine that is not the image's."""
+    found = await survey_of(Entries(await changed(machine.machine, None, await _touched(machine, pristine)), 0))
+    mounted = {path: len(data) for path, data in (await machine.mounted()).items() if data != MOUNTED[path]}
+    return msgspec.structs.replace(found, sizes={**found.sizes, **mounted})
+
+
 async def written(machine: DockerMachine, pristine: Callable[[Base], Awaitable[Machine]]) -> Mapping[str, int]:
     """Every file of a machine that is not the image's, by absolute path: size in bytes."""
-    entries = await changed(machine.machine, None, await _touched(machine, pristine))
-    found = {entry.path: entry.size for entry in entries if entry.kind == "f"} | {
-        path: len(data) for path, data in (await machine.mounted()).items() if data != MOUNTED[path]
-    }
-    return dict(sorted(found.items()))
+    return dict(sorted((await survey(machine, pristine)).sizes.items()))
 
 
 async def _touched(machine: DockerMachine, pristine: Callable[[Base], Awaitable[Machine]]) -> frozenset[str]:
@@ -124,10 +134,11 @@ async def changed(now: Machine, before: Machine | None, paths: Iterable[str]) ->
     """What is at these paths now, and before if a machine is given for that; links are never followed.
 
     Without `before`, what is gone is left out. A folder that was replaced whole is named once by the engine: what of the image
-    is missing in it is found by looking.
+    is missing in it is found by looking. A folder that cannot be listed whole is marked as too deep.
     """
     found: list[Entry] = []
-    waiting: deque[tuple[str, _Names, Machine | None]] = deque([("/", _tree(paths), before)])
+    tree = await anyio.to_thread.run_sync(_tree, paths)
+    waiting: deque[tuple[str, _Names, Machine | None]] = deque([("/", tree, before)])
     while waiting:
         folder, names, elder = waiting.popleft()
         there = await _children(now, folder)
@@ -173,11 +184,11 @@ def _tree(paths: Iterable[str]) -> _Names:
 
 
 async def _children(machine: Machine, folder: str) -> dict[str, Entry] | None:
-    """By name; empty where there is no such folder, None where the path is too long to look."""
+    """By name; empty where there is no such folder, None where its path or its listing is too long."""
     try:
         entries = await machine.entries(Listing.CHILDREN, folder)
     except OSError as error:
-        return None if error.errno == errno.ENAMETOOLONG else {}
+        return None if error.errno in {errno.ENAMETOOLONG, errno.EFBIG} else {}
     return {entry.path.rpartition("/")[2]: entry for entry in entries}
 
 

@@ -4,11 +4,13 @@ A sandbox is a machine on a stack of layers; when it is frozen, its machine stay
 docker sandboxes have in common is here.
 """
 
+import errno
 import os
 import struct
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
+from typing import NamedTuple
 
 import anyio
 import anyio.to_thread
@@ -25,8 +27,17 @@ from sandlot.sandbox.zygote import Layer, Tree, Zygote
 from sandlot.sandboxes import Command
 
 _CHUNK = 512 << 10
-_LISTING_BYTES = 256 << 20
+_PARSED_ON_LOOP = 256 << 10
+"""Bytes of a listing that are parsed on the event loop, about 2 ms; a longer one is parsed in a thread."""
 _NOT_LISTED = ("/proc/", "/dev/", "/sys/")
+
+
+class Entries(NamedTuple):
+    """A listing as far as the quota allows."""
+
+    found: list[Entry]
+    left_out: int
+    """Paths that were there and are not in `found`."""
 
 
 class Machine:
@@ -78,9 +89,21 @@ class Machine:
             await self.link.ask(Kind.WRITE, head + text(data[at : at + _CHUNK]))
 
     async def entries(self, how: Listing, path: str = "/") -> list[Entry]:
-        """A listing."""
-        pieces, _ = await self.link.ask(Kind.LIST, bytes((how,)) + text(absolute(path)), most=_LISTING_BYTES)
-        return [entry for piece in pieces for entry in take_entries(piece)]
+        """A whole listing; `OSError` with `EFBIG` if it is longer than the quota allows."""
+        found, left_out = await self.first_entries(how, path)
+        if left_out:
+            most = self._quota.listing_bytes
+            raise OSError(errno.EFBIG, f"the listing takes more than {most:,} bytes: {left_out:,} paths are left out", path)
+        return found
+
+    async def first_entries(self, how: Listing, path: str = "/") -> Entries:
+        """A listing up to the quota's size, and how many paths are not in it."""
+        most = self._quota.listing_bytes
+        request = bytes((how,)) + most.to_bytes(8, "little") + text(absolute(path))
+        pieces, left_out = await self.link.ask(Kind.LIST, request, most=most)
+        if sum(map(len, pieces)) <= _PARSED_ON_LOOP:
+            return Entries(_parsed(pieces), left_out)
+        return Entries(await anyio.to_thread.run_sync(_parsed, pieces), left_out)
 
     async def kill_all(self, *, freeze: bool) -> int:
         """End every process but process 1, and if asked let none start again. Returns how many there were."""
@@ -105,6 +128,10 @@ class Machine:
         if upper >= 0:
             with anyio.CancelScope(shield=True):
                 await anyio.to_thread.run_sync(os.close, upper)
+
+
+def _parsed(pieces: Sequence[bytes]) -> list[Entry]:
+    return [entry for piece in pieces for entry in take_entries(piece)]
 
 
 async def start_machine(

@@ -8,6 +8,8 @@ import errno
 import posixpath
 from collections.abc import Mapping
 
+from sandlot.sandboxes import Survey
+
 MAX_BYTES = 256 * 2**20
 """What one world may hold: a tool that writes without end fails like a full disk, not by taking the host's memory."""
 
@@ -17,6 +19,10 @@ class MemorySnapshot:
 
     def __init__(self, files: Mapping[str, bytes]) -> None:
         self._files = files
+
+    async def survey(self) -> Survey:
+        """Every file's path and size; there is nothing but files."""
+        return Survey(sizes=await self.list())
 
     async def list(self) -> Mapping[str, int]:
         """Every file's path and size."""

@@ -22,12 +22,12 @@ from sandlot.limits import Limits
 from sandlot.sandbox.cgroup import CONTROLLERS, Cgroups, find_cgroups
 from sandlot.sandbox.images.image import Image, unwritable
 from sandlot.sandbox.images.spec import find_image, image_digest
-from sandlot.sandbox.machine import Machine, start_machine
+from sandlot.sandbox.machine import Entries, Machine, start_machine
 from sandlot.sandbox.probe import capabilities
 from sandlot.sandbox.process import NativeProcess
 from sandlot.sandbox.program import program
 from sandlot.sandbox.quota import Quota
-from sandlot.sandbox.snapshot import Frozen, NativeSnapshot
+from sandlot.sandbox.snapshot import Frozen, NativeSnapshot, survey_of
 from sandlot.sandbox.stream import NativeStream
 from sandlot.sandbox.surroundings import Surroundings
 from sandlot.sandbox.wire import Entry, Listing
@@ -85,7 +85,8 @@ class NativeSandbox:
 
     async def changed(self) -> Mapping[str, int]:
         """Every file that is not the image's, by absolute path: size in bytes, as it is now. Nothing is stopped for it."""
-        return {entry.path: entry.size for entry in await self._reader().entries(Listing.CHANGED) if entry.kind == "f"}
+        found = await self._reader().entries(Listing.CHANGED)
+        return (await survey_of(Entries(found, 0))).sizes
 
     async def kill_all(self) -> int:
         """End every process; the files stay. Returns how many there were."""

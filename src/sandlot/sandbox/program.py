@@ -1,7 +1,7 @@
 """The C program in `agent/`: zygote and agent in one small static file.
 
-A wheel for Linux carries it ready. From source it is compiled at first use and kept in the cache; the file's name carries a hash
-of the sources, so a changed source is a new program, and two versions of Sandlot do not meet.
+A wheel for Linux carries it ready. From source it is compiled at first use and kept in the cache; the file's name carries the
+processor and a hash of the sources, so a changed source is a new program, and two versions of Sandlot do not share one.
 """
 
 import os

@@ -24,6 +24,8 @@ class Quota(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """Open files of one process."""
     file_bytes: int = 256 * MIB
     """The largest file the host reads out."""
+    listing_bytes: int = 64 * MIB
+    """The longest listing the host reads out; paths beyond it are counted and not named."""
 
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:

@@ -5,13 +5,15 @@ from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, TypeVar
 
 import anyio
+import anyio.to_thread
 import msgspec
 
 from sandlot.errors import SandboxOutOfMemory
-from sandlot.sandbox.machine import Machine
+from sandlot.sandbox.machine import Entries, Machine
 from sandlot.sandbox.surroundings import Surroundings
 from sandlot.sandbox.wire import Entry, Listing
 from sandlot.sandbox.zygote import Layer, Tree, Zygote
+from sandlot.sandboxes import Survey
 
 if TYPE_CHECKING:
     from sandlot.sandbox.native import NativeSandbox
@@ -20,6 +22,8 @@ Answer = TypeVar("Answer")
 StartMachine = Callable[[tuple[Tree, ...], Surroundings], Awaitable[Machine]]
 
 _KINDS = {"f": "file", "d": "folder", "l": "link", "o": "other", "t": "too deep", "-": "nothing"}
+_SORTED_ON_LOOP = 2000
+"""Entries of a listing that are sorted on the event loop; more are sorted in a thread."""
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,6 +48,23 @@ def told(entry: Entry) -> Change:
         size=entry.size,
         mode=entry.mode & 0o7777,
         mtime_ns=entry.mtime_ns,
+    )
+
+
+async def survey_of(entries: Entries) -> Survey:
+    """A CHANGED listing by kind, sorted. Long ones are sorted in a thread, so that other rollouts go on."""
+    if len(entries.found) <= _SORTED_ON_LOOP:
+        return _survey(entries)
+    return await anyio.to_thread.run_sync(_survey, entries)
+
+
+def _survey(entries: Entries) -> Survey:
+    """Each path once: a path in several layers is reported by each of them with the same, merged answer."""
+    found = {entry.path: entry for entry in sorted(entries.found, key=lambda entry: entry.path)}
+    return Survey(
+        sizes={path: entry.size for path, entry in found.items() if entry.kind == "f"},
+        kinds={path: _KINDS["d" if entry.kind == "t" else entry.kind] for path, entry in found.items() if entry.kind in "dlot"},
+        left_out=entries.left_out + sum(entry.kind == "t" for entry in found.values()),
     )
 
 
@@ -105,9 +126,13 @@ class NativeSnapshot:
         self._frozen = frozen
         self._fork = fork
 
+    async def survey(self) -> Survey:
+        """Everything that is not the image's, with its kind. The image's own files can be read, and are not listed."""
+        return await survey_of(await self._frozen.ask(lambda machine: machine.first_entries(Listing.CHANGED)))
+
     async def list(self) -> Mapping[str, int]:
         """Every file that is not the image's, by absolute path: size in bytes. The image's own files can be read, not listed."""
-        return {entry.path: entry.size for entry in await self._changed() if entry.kind == "f"}
+        return (await self.survey()).sizes
 
     async def read(self, path: str) -> bytes:
         """One file, the image's included; `FileNotFoundError` if it is not there."""

@@ -11,6 +11,7 @@ import msgspec
 
 from sandlot.env.session import WorldSession, open_session, world_seed
 from sandlot.errors import ConfigError
+from sandlot.grade.gather import cuts_of
 from sandlot.ports import Blobs, Session, Step, ToolSpec
 from sandlot.rollout import grade_trace, recorded
 from sandlot.store.blobs import MemoryBlobs
@@ -77,6 +78,7 @@ class GradedTask:
         trace = session.trace
         with recorded(trace):
             trace.evidence = await session.inner.gather(trace.answer)
+            trace.events += cuts_of(trace.evidence, trace.num_turns)
             trace.outcome = Scored(await grade_trace(self._grading, self._task, trace, session.blobs))
         return _told(trace.outcome)
 

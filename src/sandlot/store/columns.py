@@ -21,7 +21,7 @@ _FIELDS = {name: hint for name, hint in get_type_hints(TraceRow).items() if name
 
 
 def arrow() -> Any:
-    """The pyarrow module, loaded on first use: half a second nobody pays who only runs rollouts."""
+    """The pyarrow module, loaded on first use: importing it takes half a second."""
     return import_module("pyarrow")
 
 

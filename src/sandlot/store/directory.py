@@ -5,7 +5,7 @@
 that was ever acknowledged, once, in `run.done_keys()`.
 """
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +14,7 @@ import anyio.to_thread
 import msgspec
 
 from sandlot.errors import ConfigError, StoreError, boundary
+from sandlot.store.aside import set_aside
 from sandlot.store.blobs import DiskBlobs, open_blobs
 from sandlot.store.disk import DISK, DRAFT, Disk, make_folder, put_file
 from sandlot.store.layout import blob_folder, drafts_of, folders, lock_file, manifest_file
@@ -48,14 +49,24 @@ class RunDirectory:
 
 @asynccontextmanager
 async def open_run(
-    path: Path, *, manifest: bytes | None = None, sealing: Sealing | None = None, disk: Disk = DISK
+    path: Path,
+    *,
+    manifest: bytes | None = None,
+    retake: Callable[[TraceRow], bool] | None = None,
+    sealing: Sealing | None = None,
+    disk: Disk = DISK,
 ) -> AsyncGenerator[RunDirectory]:
-    """Make the run directory, or go on with it. `manifest` is needed to make one; an existing one keeps its own."""
+    """Make the run directory, or go on with it. `manifest` is needed to make one; an existing one keeps its own.
+
+    Rollouts for which `retake` is true are set aside first: they count as not taken.
+    """
     with boundary(StoreError, f"run `{path}` cannot be written"):
         await anyio.to_thread.run_sync(_make_place, path, manifest, disk)
     with write_lock(path):
         with boundary(StoreError, f"run `{path}` cannot be written"):
             kept = await anyio.to_thread.run_sync(_settle, path, manifest, disk)
+            if retake is not None:
+                await anyio.to_thread.run_sync(set_aside, path, retake, disk)
         async with open_blobs(blob_folder(path), disk) as blobs, open_traces(path, sealing or Sealing(), disk) as traces:
             yield RunDirectory(path=path, manifest=kept, blobs=blobs, traces=traces)
 

@@ -4,6 +4,7 @@
     lock                     held by the one writer, with its pid
     log/NNNNNN.log           traces as they finish (frames.py)
     segments/NNNNNN.parquet  a sealed log of the same number (segments.py)
+    set_aside/*.parquet      rollouts that were taken again (aside.py)
     blobs/packs, blobs/large bytes by their hash (blobs.py)
 
 A number is either a log or a segment. Where a crash left both, the segment is whole and wins: it was renamed into place

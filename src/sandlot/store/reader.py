@@ -82,6 +82,14 @@ class _Index:
         at = int(self.keys.searchsorted(key))
         return int(self.rows[at]) if at < len(self.keys) and int(self.keys[at]) == key else None
 
+    def rows_of(self, task: str) -> list[int]:
+        """Every row of a task, by rollout number."""
+        number = self.tasks.get(task)
+        if number is None:
+            return []
+        first, last = (int(self.keys.searchsorted(each << 32)) for each in (number, number + 1))
+        return [int(row) for row in self.rows[first:last]]
+
 
 class RunReader:
     """A run as it is now; `refreshed` is the run a moment later."""
@@ -154,6 +162,13 @@ class RunReader:
         """The traces of some rollouts, those the run has, in the order they lie: neighbours are read together."""
         found = (self._index.find(task, rollout) for task, rollout in keys)
         return (self.trace_at(row) for row in sorted(row for row in found if row is not None))
+
+    def task_rows(self, task: str) -> list[TraceRow]:
+        """The rows of one task, by rollout number; `ConfigError` if the run has none."""
+        found = self._index.rows_of(task)
+        if not found:
+            raise ConfigError(f"run `{self.path}` has no task `{task}`; {self._nearest(task)}")
+        return [row for at in found for row in self.page(at, 1)]
 
     def done_keys(self) -> set[tuple[str, int]]:
         """The (task, rollout) of every rollout that is kept."""

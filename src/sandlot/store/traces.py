@@ -16,6 +16,7 @@ import anyio
 import anyio.to_thread
 
 from sandlot.errors import StoreError, boundary
+from sandlot.store.columns import parquet
 from sandlot.store.disk import DISK, Disk, sync_folder
 from sandlot.store.entry import ENTRY_TAG, decode_entry, encode_entry
 from sandlot.store.frames import FrameLog, Scan, recover
@@ -136,8 +137,13 @@ class _Found:
 
 @asynccontextmanager
 async def open_traces(run: Path, sealing: Sealing, disk: Disk = DISK) -> AsyncGenerator[TraceLog]:
-    """The run's traces for writing; the caller holds the lock."""
+    """The run's traces for writing; the caller holds the lock.
+
+    pyarrow, which sealing needs, is imported here: imported by the sealing thread in the middle of a run, it and numpy would be
+    half initialised while authors' code in other threads looks at them.
+    """
     with boundary(StoreError, f"run `{run}` cannot be opened for writing"):
+        await anyio.to_thread.run_sync(parquet)
         found = await anyio.to_thread.run_sync(_recover, run, sealing, disk)
     traces = TraceLog(run, found, sealing, disk)
     try:

@@ -4,13 +4,16 @@ from sandlot.ports import World
 from sandlot.sandboxes import Completed
 from sandlot.tools.function import FunctionTool
 
+OUTPUT_BYTES = 1 << 20
+"""Output kept of one command. An agent sees far less of it, and 64 commands of one turn are held at the same time."""
+
 
 async def bash(world: World, command: str) -> str:
     """Run a shell command in the sandbox; gives its output and, if it is not 0, its exit code.
 
     command: what to run, with /bin/sh
     """
-    return shown(await world.exec(command))
+    return shown(await world.exec(command, output_bytes=OUTPUT_BYTES))
 
 
 def shown(done: Completed) -> str:

@@ -41,29 +41,42 @@ LOOPBACK = {"127.0.0.1", "localhost"}
 
 
 class McpServer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """An MCP server, as an environment names it. Implements `ToolSource`."""
+    """An MCP server whose tools the agent may call: hand it to `env.mcp(...)`.
+
+    Give either `command` (stdio) or `url` (streamable HTTP). A command is started anew for every rollout and ended with it. It
+    sees none of this process's environment variables except a few like `PATH`, `env` and `pass_env`. A server that does not start
+    or dies is a failure of the environment: the rollout has no reward.
+
+    ```python
+    from sandlot import Environment, McpServer
+
+    env = Environment("notes")
+    env.mcp(McpServer(name="notes", command=("python3", "notes_server.py"), tools=("add", "search"), prefix="notes_"))
+    ```
+    """
 
     name: str
+    """Names the server in errors and traces."""
     command: tuple[str, ...] = ()
-    """Start this, and speak over its standard streams."""
+    """Start this program and talk to it over stdin and stdout."""
     url: str | None = None
-    """Or speak streamable HTTP with this address."""
+    """Connect to this address instead."""
     inside: bool = False
-    """Run the command in the world's sandbox, or reach the address there: `url` is then `http://127.0.0.1:PORT/...`."""
+    """Start the command in the rollout's sandbox, or reach the address there: `url` is then `http://127.0.0.1:PORT/...`."""
     cwd: str | None = None
-    """Where the command runs; None for where we are, inside a sandbox for where its image says."""
+    """The command's working directory. None: the current one, or inside a sandbox the image's."""
     env: dict[str, str] = {}
-    """Variables for the command, as written here: no place for secrets."""
+    """Environment variables for the command. They are stored with the run: no secrets here."""
     pass_env: tuple[str, ...] = ()
-    """Variables of this process that the command may see."""
+    """Names of this process's environment variables that the command may see. Values are not stored."""
     headers: dict[str, str] = {}
-    """HTTP header -> the variable of this process that holds its value."""
+    """HTTP header -> name of the environment variable that holds its value."""
     tools: tuple[str, ...] = ()
-    """The tools to take; empty for all of them."""
+    """The tools to use; empty for all of them."""
     prefix: str = ""
-    """Put before every tool's name."""
+    """Put before every tool's name, so that two servers do not clash."""
     start_s: float = 30.0
-    """How long starting and listing may take."""
+    """Seconds that starting and listing tools may take."""
 
     def __post_init__(self) -> None:
         if bool(self.command) == bool(self.url):

@@ -18,6 +18,7 @@ from mcp.shared.message import SessionMessage
 from mcp_types import INTERNAL_ERROR, PARSE_ERROR, ErrorData, JSONRPCError, jsonrpc_message_adapter
 
 from sandlot.errors import SandboxError
+from sandlot.redaction import Secrets
 
 MAX_MESSAGE_BYTES = 8 * 2**20
 """One message of a server."""
@@ -55,10 +56,7 @@ class ServerNotes:
             parts.append(f"{len(self.noise)} lines of its output were not JSON-RPC, the first: {self.noise[0]!r}")
         if tail := self.stderr.decode(errors="replace").strip():
             parts.append(f"it wrote: {tail}")
-        told = "; ".join(parts)
-        for secret in self.secrets:
-            told = told.replace(secret, "***")
-        return told
+        return Secrets(self.secrets, min_chars=1).hidden("; ".join(parts))
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,4 +2,41 @@
 
 Read `loop.py` first: collect, weigh, update, publish, on one screen. Then `algorithms.py` (traces to per-token streams),
 `components.py` (what a stream costs) and `forest.py` (shared prefixes computed once). Needs the `torch` extra.
+
+A recipe's author imports from here: `from sandlot.train import Evaluation, Optimisation, PolicyGradient, Recipe, Sampling`.
+Each name is imported when it is first used.
 """
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sandlot.ports import Sampling as Sampling
+    from sandlot.train.algorithms import Imitate as Imitate
+    from sandlot.train.algorithms import PolicyGradient as PolicyGradient
+    from sandlot.train.algorithms import Ppo as Ppo
+    from sandlot.train.algorithms import Prefer as Prefer
+    from sandlot.train.components import Clip as Clip
+    from sandlot.train.recipe import Evaluation as Evaluation
+    from sandlot.train.recipe import Recipe as Recipe
+    from sandlot.train.trainer import Optimisation as Optimisation
+
+_NAMES = {
+    "Clip": "sandlot.train.components",
+    "Evaluation": "sandlot.train.recipe",
+    "Imitate": "sandlot.train.algorithms",
+    "Optimisation": "sandlot.train.trainer",
+    "PolicyGradient": "sandlot.train.algorithms",
+    "Ppo": "sandlot.train.algorithms",
+    "Prefer": "sandlot.train.algorithms",
+    "Recipe": "sandlot.train.recipe",
+    "Sampling": "sandlot.ports",
+}
+
+__all__ = list(_NAMES)  # pyright: ignore[reportUnsupportedDunderAll] - each name is imported on first use
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _NAMES:
+        raise AttributeError(f"module `sandlot.train` has no name `{name}`; it has: {', '.join(_NAMES)}")
+    return getattr(import_module(_NAMES[name]), name)

@@ -7,6 +7,7 @@ reads them, and the best version has `model` beside it: the sum, for whoever kno
 
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
@@ -17,6 +18,8 @@ from sandlot.nn.adapter import adapted_linears
 from sandlot.nn.decoder import Decoder
 from sandlot.nn.folder import load_folder, save_folder
 from sandlot.nn.lora import put_adapter, save_adapter
+from sandlot.nn.stored import Origin
+from sandlot.run.trained import TrainedIn, read_trained
 from sandlot.train.leading import Learner
 
 KEPT = 2
@@ -47,10 +50,12 @@ def _settle(folder: Path) -> None:
 class Checkpoints:
     """The checkpoints of one training run."""
 
-    def __init__(self, folder: Path, base: Path) -> None:
+    def __init__(self, folder: Path, base: Path, origin: Callable[[int], TrainedIn] | None = None) -> None:
         self.folder = folder
         self._base = base
         """The model's own folder: its tokenizer goes along with its weights."""
+        self._origin = origin
+        """Says of a version in which setting it was trained."""
 
     def place(self, version: int) -> Path:
         """Where one version is."""
@@ -69,9 +74,9 @@ class Checkpoints:
         shutil.rmtree(draft, ignore_errors=True)
         draft.mkdir(parents=True)
         if _has_adapters(decoder):
-            save_adapter(decoder, draft / ADAPTER, base=str(self._base))
+            save_adapter(decoder, draft / ADAPTER, base=str(self._base), origin=self._told(standing.version))
         else:
-            save_folder(decoder, draft / MODEL, like=self._base)
+            save_folder(decoder, draft / MODEL, like=self._base, origin=self._told(standing.version))
         torch.save(learner.state(), draft / "trainer.pt")
         (draft / "loop.json").write_bytes(msgspec.json.encode(standing))
         _settle(draft)
@@ -104,7 +109,14 @@ class Checkpoints:
     def export(self, decoder: Decoder, version: int) -> None:
         """Have one version's whole weights beside its adapters; without adapters they are there already."""
         if _has_adapters(decoder):
-            save_folder(decoder, self.place(version) / MODEL, like=self._base)
+            save_folder(decoder, self.place(version) / MODEL, like=self._base, origin=self._told(version))
+
+    def _told(self, version: int) -> Origin | None:
+        """The setting of a version; weights that have not learned here keep what their own folder says."""
+        if self._origin is None:
+            return None
+        told = self._origin(version) if version else read_trained(self._base)
+        return Origin(told.setting_fingerprint, told.encoded()) if told else None
 
     def put(self, decoder: Decoder, version: int) -> None:
         """Overwrite a decoder's weights, or its adapters, with those of one version."""

@@ -7,6 +7,7 @@ weights reach the engine are the parts' affair. A run that was killed goes on wh
 import time
 from pathlib import Path
 
+import anyio.lowlevel
 import msgspec
 
 from sandlot.run.collect import Collection, stopped_by_signals
@@ -44,6 +45,7 @@ async def learn(recipe: Recipe, path: Path, watch: "Watcher | None" = None) -> P
                     groups.published()
                     watcher.learned(progress.steps[-1], progress.watch())
                     await evaluated(run, progress, watcher)
+                    await require_learning(run, progress, watcher)
     progress.stopped, progress.tripped = collection.stopped, collection.tripped
     return progress
 
@@ -98,6 +100,16 @@ async def evaluated(run: Training, progress: Progress, watcher: "Watcher") -> No
         watcher.went_back(version, best.version)
 
 
+async def require_learning(run: Training, progress: Progress, watcher: "Watcher") -> None:
+    """Warn, and later stop, when step after step nothing was learned from."""
+    recipe = run.recipe
+    if progress.idle and progress.idle == recipe.warn_idle:
+        watcher.warned(progress.why_idle())
+    if recipe.stop_idle and progress.idle >= recipe.stop_idle and run.standing.version < recipe.steps:
+        run.collection.stop(progress.why_idle(), tripped=True)
+        await anyio.lowlevel.checkpoint()  # ends here
+
+
 class Watcher:
     """Sees a training run go on; the command line draws it."""
 
@@ -118,6 +130,9 @@ class Watcher:
 
     def went_back(self, version: int, best: int) -> None:
         """Weights of an earlier version are in place again."""
+
+    def warned(self, sentence: str) -> None:
+        """Something is wrong, and the training goes on for now."""
 
     def untracked(self, tracker: str, reason: str) -> None:
         """A tracker failed and is left out from here on; the training goes on."""

@@ -23,14 +23,16 @@ from sandlot.model.demonstrated import DemonstratedPolicies, Writer
 from sandlot.model.rendered import rendered
 from sandlot.nn.decoder import Decoder
 from sandlot.nn.folder import load_folder
-from sandlot.ports import Policies, Sampling
+from sandlot.ports import Policies, Sampling, Users
 from sandlot.render.opening import open_renderer
 from sandlot.run.breaker import Breaker
 from sandlot.run.collect import Collection, collect, take
 from sandlot.run.config import Plan, RunConfig, Selection, plan_run
 from sandlot.run.curriculum import curriculum_tasks
+from sandlot.run.manifest import facts_of
 from sandlot.run.results import Run
 from sandlot.run.run import manifest_of
+from sandlot.run.trained import setting_differences, trained_in
 from sandlot.store.directory import RunDirectory, open_run
 from sandlot.store.reader import RunReader
 from sandlot.task import Task
@@ -45,8 +47,8 @@ from sandlot.train.publish import Publisher, open_publisher, require_agreement
 from sandlot.train.ranks import open_ranks
 from sandlot.train.recipe import Recipe, require_same, write_recipe
 from sandlot.types import Split, derive_seed
-from sandlot.wiring.models import open_policies
-from sandlot.wiring.parts import Grading, ModelConfig, Parts, open_grading, open_harness
+from sandlot.wiring.models import open_policies, open_users
+from sandlot.wiring.parts import Grading, ModelConfig, Parts, open_grading, open_harness, user_config
 
 ATTEMPTS = 2
 
@@ -62,6 +64,8 @@ class Training:
     heldout: Plan
     grading: Grading
     publisher: Publisher
+    users: Users | None
+    """Who plays the environment's persona; None for the author's own replies, or none."""
     teacher: Policies | None
     """Who shows how it is done; None if the model learns from what it does itself."""
     renderer: Writer
@@ -75,6 +79,8 @@ class Training:
     breaker: Breaker
     limiter: anyio.CapacityLimiter
     watch: Callable[[TraceRow], None]
+    elsewhere: tuple[str, ...] = ()
+    """How this setting differs from the one the model was trained in before, where that is known."""
 
     @property
     def name(self) -> str:
@@ -83,7 +89,7 @@ class Training:
 
     def parts(self, policies: Policies) -> Parts:
         """Everything a rollout needs."""
-        return Parts(grading=self.grading, policies=policies, harness=open_harness(self.recipe.agent))
+        return Parts(grading=self.grading, policies=policies, harness=open_harness(self.recipe.agent), users=self.users)
 
     def policies(self, sampling: Sampling) -> Policies:
         """The model with the weights as they are published."""
@@ -142,7 +148,7 @@ class Training:
                 run=f"{self.name}/evaluation",  # the same seeds at every version: differences are the weights'
                 at_once=self.recipe.at_once,
                 attempts=ATTEMPTS,
-                breaker=Breaker(),
+                breaker=Breaker(num_tasks=len(plan.tasks)),
                 watch=self.watch,
             )
         if measuring.stopped is not None:
@@ -190,14 +196,17 @@ async def open_training(
     folder = await off_loop("folder_of", lambda: folder_of(recipe.model))
     if recipe.threads is not None:
         torch.set_num_threads(recipe.threads)
-    manifest = await manifest_of(path, env, config, plan)
-    checkpoints = Checkpoints(path / "checkpoints", folder)
+    facts = await facts_of(env, config, plan)
+    elsewhere = await off_loop("setting", lambda: setting_differences(config.model, facts, env.name))
+    manifest = await manifest_of(path, env, config, plan, facts)
+    checkpoints = Checkpoints(path / "checkpoints", folder, lambda version: trained_in(facts, env.name, path.name, version))
     standing = checkpoints.newest() or Standing(version=0, groups=0)
     async with (
         _open_learner(recipe, folder) as (trainer, sampled),
         open_grading(env, sandbox=recipe.sandbox, pool=min(recipe.at_once, 16)) as grading,
         open_publisher(recipe, sampled, path, folder, env.limits.time_s) as publisher,
         _open_teacher(recipe, env) as teacher,
+        _open_users(config.user, env) as users,
         open_run(path, manifest=manifest) as store,
     ):
         write_recipe(recipe, path)
@@ -211,6 +220,7 @@ async def open_training(
             heldout=_heldout(env, recipe),
             grading=grading,
             publisher=publisher,
+            users=users,
             teacher=teacher,
             renderer=await off_loop("open_renderer", lambda: open_renderer(folder)),
             trainer=trainer,
@@ -219,9 +229,10 @@ async def open_training(
             store=store,
             kept=RunReader(path) if store.done_keys() else None,
             collection=collection,
-            breaker=Breaker(),
+            breaker=Breaker(num_tasks=len(plan.tasks)),
             limiter=anyio.CapacityLimiter(recipe.at_once),
             watch=watch,
+            elsewhere=elsewhere,
         )
         await training.publish(standing.version)
         if recipe.server is not None:
@@ -236,7 +247,7 @@ async def _open_learner(recipe: Recipe, folder: Path) -> AsyncGenerator[tuple[Le
         ranks = await off_loop("open_ranks", lambda: opened.enter_context(open_ranks(recipe.device)))
         own = recipe.device if ranks.count == 1 else "cpu"  # several take them to their devices a layer at a time
         decoder = await off_loop("load_folder", lambda: load_folder(folder, dtype=torch.float32, device=own))
-        sampled = copied(decoder).to(ranks.device) if recipe.server is None else None
+        sampled = copied(decoder).to(ranks.device, getattr(torch, recipe.dtype.value)) if recipe.server is None else None
         trainer = await off_loop("trainer_of", lambda: trainer_of(decoder, recipe, ranks))
         with leading(trainer, ranks) as learner:
             yield learner, sampled
@@ -251,12 +262,22 @@ async def _open_teacher(recipe: Recipe, env: Environment) -> AsyncGenerator[Poli
         yield players
 
 
+@asynccontextmanager
+async def _open_users(user: ModelConfig | None, env: Environment) -> AsyncGenerator[Users | None]:
+    if user is None:
+        yield None
+        return
+    async with open_users(user, env) as users:
+        yield users
+
+
 def _config(recipe: Recipe, env: Environment, select: Selection, sampling: Sampling) -> RunConfig:
     return RunConfig(
         env=str(env.source or env.name),
         model=ModelConfig(spec=recipe.model, sampling=sampling),
         select=select,
         agent=recipe.agent,
+        user=user_config(recipe.user),
         sandbox=recipe.sandbox,
         at_once=recipe.at_once,
     )

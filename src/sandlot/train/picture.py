@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
-WIDTH, HEIGHT = 560, 230
-LEFT, RIGHT, TOP, BOTTOM = 46, 14, 14, 34
+WIDTH, HEIGHT = 560, 240
+LEFT, RIGHT, TOP, BOTTOM = 62, 14, 14, 44
 TICKS = 4
 
 
@@ -78,13 +78,12 @@ class Frame:
     def grid(self, x_name: str) -> str:
         """Lines to read values by, with their numbers."""
         parts: list[str] = []
-        for number in range(TICKS + 1):
-            value = self.low + (self.high - self.low) * number / TICKS
+        for value, label in y_ticks(self.low, self.high):
             y = self.y(value)
             parts.append(f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>')
-            parts.append(f'<text class="tick" x="{LEFT - 7}" y="{y + 3.5:.1f}" text-anchor="end">{_number(value)}</text>')
+            parts.append(f'<text class="tick" x="{LEFT - 7}" y="{y + 3.5:.1f}" text-anchor="end">{label}</text>')
         parts += [
-            f'<text class="tick" x="{self.x(value):.1f}" y="{HEIGHT - BOTTOM + 15}" text-anchor="middle">{value}</text>'
+            f'<text class="tick" x="{self.x(value):.1f}" y="{HEIGHT - BOTTOM + 17}" text-anchor="middle">{value}</text>'
             for value in _whole_ticks(self.left, self.right)
         ]
         middle = (LEFT + WIDTH - RIGHT) / 2
@@ -134,7 +133,27 @@ def _whole_ticks(left: float, right: float) -> list[int]:
     return list(range(math.ceil(left), math.floor(right) + 1, step))
 
 
-def _number(value: float) -> str:
-    if value and abs(value) < 0.01:
-        return f"{value:.0e}"
-    return f"{value:.2f}" if abs(value) < 10 else f"{value:.0f}"
+def y_ticks(low: float, high: float) -> list[tuple[float, str]]:
+    """Round values within a range, and a different label for each."""
+    span = high - low
+    if not (math.isfinite(span) and span > 0):
+        return [(low, f"{low:.3g}")]
+    rough = span / TICKS
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next((factor * power for factor in (1, 2, 2.5, 5, 10) if factor * power >= rough * (1 - 1e-9)), 10 * power)
+    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+    values = [number * step for number in range(first, last + 1)]
+    return list(zip(values, _labels(values), strict=True))
+
+
+def _labels(values: Sequence[float]) -> list[str]:
+    """As few digits as tell all values apart and keep each of them right."""
+    largest = max((abs(value) for value in values), default=0.0)
+    style = "e" if largest and not 1e-3 <= largest < 1e6 else "f"
+    told: list[str] = []
+    for digits in range(17):
+        told = [f"{value:.{digits}{style}}" if value else "0" for value in values]
+        exact = all(math.isclose(float(label), value, rel_tol=1e-6) for label, value in zip(told, values, strict=True))
+        if exact and len(set(told)) == len(told):
+            break
+    return told

@@ -3,6 +3,7 @@
 import os
 from collections import Counter
 from collections.abc import Sequence
+from itertools import takewhile
 from pathlib import Path
 
 import msgspec
@@ -11,7 +12,7 @@ from sandlot.run.results import Run
 from sandlot.run.watch import Alarm, alarm
 from sandlot.stats import Interval, Sums, spread_of
 from sandlot.trace import Scored, Trace
-from sandlot.train.algorithms import teaches
+from sandlot.train.algorithms import Imitate, teaches
 from sandlot.train.diversity import Diversity, diversity_of
 from sandlot.train.recipe import Recipe
 from sandlot.train.rows import Group
@@ -48,8 +49,8 @@ class Learned(msgspec.Struct, frozen=True, kw_only=True, tag="step", tag_field="
     tokens: int
     shared: float
     """Tokens that rows would have been, for one that was computed."""
-    kl: float
-    """Between the policy that sampled and the one at the step's start."""
+    kl: float | None
+    """Between the policy that sampled and the one at the step's start; None in imitation, where the loss says how it goes."""
     entropy: float
     clipped: float
     """The share of trained tokens that a bound on the ratio held back."""
@@ -121,6 +122,8 @@ class Progress:
         """Why it ended before its last step: a sentence."""
         self.tripped = False
         """True if it was stopped as bad, rather than interrupted."""
+        self._resumed = len(self.steps)
+        """Steps of earlier sittings."""
 
     @classmethod
     def resumed(cls, path: Path, version: int) -> "Progress":
@@ -161,6 +164,28 @@ class Progress:
         if found is not None:
             self.add(found)
         return found
+
+    @property
+    def idle(self) -> int:
+        """The last steps in a row, of this sitting, in which no group taught anything."""
+        return sum(1 for _ in takewhile(lambda step: not step.informative, reversed(self.steps[self._resumed :])))
+
+    def why_idle(self) -> str:
+        """The reason in a sentence, with what may help."""
+        last = self.steps[-self.idle :]
+        rollouts, failed = sum(step.rollouts for step in last), sum(step.failed for step in last)
+        reward = sum(step.reward for step in last) / max(1, len(last))
+        said = f"no group taught anything in {len(last)} steps in a row (versions {last[0].version} to {last[-1].version})"
+        if failed == rollouts:
+            return f"{said}: all {rollouts:,} rollouts failed; `sandlot show` on the run names the reason"
+        if last[-1].kl is None:
+            return f"{said}: no rollout was good enough to be imitated (mean reward {reward:.2f}); lower `Imitate(least=...)`"
+        level = "too easy" if all(step.passed == 1 for step in last) else "too hard or too easy"
+        return (
+            f"{said}: all rollouts of a group got the same reward (mean {reward:.2f}), so there is nothing to compare. The tasks "
+            f"are {level} for this model, or it no longer tries anything different; `sandlot calibrate` finds tasks it can learn "
+            "from, and a larger `group`, a higher temperature or imitation first may help"
+        )
 
     @property
     def best(self) -> Measured | None:
@@ -216,7 +241,7 @@ def learned(
         norm=update.norm,
         tokens=update.tokens,
         shared=update.flat / max(1, update.computed),
-        kl=update.figures["kl_behaviour"],
+        kl=None if isinstance(recipe.algorithm, Imitate) else update.figures["kl_behaviour"],
         entropy=update.figures["entropy"],
         clipped=update.figures["clipped"],
         staleness=version - 1 - oldest,

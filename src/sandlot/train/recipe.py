@@ -16,26 +16,34 @@ from sandlot.trace import Trace
 from sandlot.train.algorithms import Algorithm, PolicyGradient, Ppo
 from sandlot.train.trainer import Optimisation
 from sandlot.train.variants import Variant
+from sandlot.types import Dtype
 from sandlot.wiring.parts import AgentConfig, ModelConfig
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluation:
-    """How the model is measured on tasks it never trains on."""
+    """How the model is measured on held-out tasks, which it never trains on.
+
+    ```python
+    from sandlot.train import Evaluation
+
+    often = Evaluation(every=5, tasks=32, group=8)
+    ```
+    """
 
     every: int = 10
-    """Steps between measurements; the first is before the first step and the last after the last."""
+    """Steps between measurements. There is always one before the first step and one after the last."""
     tasks: int | None = None
-    """Held-out tasks; None for all."""
+    """How many held-out tasks; None for all."""
     group: int = 4
-    """Rollouts of each."""
+    """Rollouts per task."""
     sampling: Sampling | None = None
-    """None: as in training."""
+    """Sampling settings; None: as in training."""
     rollback: float | None = None
     """Go back to the best weights when the score falls this far below theirs."""
     variants: Mapping[str, Variant] = field(default_factory=dict[str, Variant])
-    """The same tasks put otherwise (`variants.py`), or with other sampling settings: measured before the first step and after
-    the last."""
+    """The same tasks rephrased (`variants.py`), or with other sampling settings; measured before the first step and after the
+    last."""
 
     def __post_init__(self) -> None:
         for name in self.variants:
@@ -45,52 +53,95 @@ class Evaluation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
-    """What to learn, in what, how."""
+    """Everything a training run is. A recipe file is a Python file with a function `recipe()` that returns one.
+
+    ```python
+    from sandlot.train import Evaluation, Optimisation, Recipe
+
+
+    def recipe() -> Recipe:
+        return Recipe(
+            name="first",
+            env="environments/arithmetic",
+            model="rookie",
+            steps=20,
+            optimisation=Optimisation(learning_rate=3e-4),
+            evaluation=Evaluation(every=10, tasks=16),
+        )
+
+
+    assert recipe().but(steps=2).steps == 2
+    ```
+    """
 
     name: str
+    """The run is stored in `runs/NAME`."""
     env: str | Path | Environment
+    """A path, an installed name, or an `Environment`."""
     model: str = "rookie"
     """`rookie`, `smollm2` or `hf:FOLDER`."""
     steps: int = 50
+    """Updates of the weights."""
     tasks: int = 8
-    """Groups that each step learns from."""
+    """Tasks (groups) per step."""
     group: int = 8
-    """Rollouts of each task, compared with each other."""
+    """Rollouts per task; their scores are compared with each other."""
     algorithm: Algorithm = field(default_factory=PolicyGradient)
+    """`PolicyGradient` (GRPO and its relatives), `Ppo`, `Imitate` (SFT) or `Prefer` (DPO), from `sandlot.train`."""
     optimisation: Optimisation = field(default_factory=Optimisation)
+    """Learning rate and other settings of the optimiser."""
     sampling: Sampling = field(default_factory=lambda: Sampling(max_tokens=256))
+    """How turns are sampled; `top_p` and `top_k` must stay off in training."""
     evaluation: Evaluation = field(default_factory=Evaluation)
+    """How held-out tasks are measured."""
     staleness: int = 0
-    """Versions a rollout may be behind when it is learned from; 0 samples and learns in turns."""
+    """How many weight versions a rollout may be behind when it is trained on; 0 alternates sampling and training."""
     resample: int = 2
-    """Groups that teach nothing are replaced by others, up to this many times `tasks` in all; 1 never does."""
+    """Groups whose members all score the same teach nothing and are replaced, up to this many times `tasks` a step; 1: never."""
+    warn_idle: int = 3
+    """Warn after this many steps in a row in which no group taught anything; 0 never does."""
+    stop_idle: int = 10
+    """Stop after this many; the same command goes on with as many again. 0 never stops."""
     lora: int | None = None
-    """Rank of adapters on all linear layers; None trains the weights themselves. Adapters want about ten times their rate."""
+    """Rank of LoRA adapters on all linear layers; None trains all weights. Adapters need about ten times the learning rate."""
     server: str | None = None
-    """`vllm:NAME@URL`: a running vLLM that serves `model` samples, and gets the adapters after every step; needs `lora`."""
+    """`vllm:NAME@URL`: sample with a running vLLM server, which receives the adapters after every step; needs `lora`."""
     critic: bool = False
+    """Train a value head, for `Ppo`."""
     teacher: str | None = None
-    """Who plays what is imitated: `scripted:golden`, `replay:RUN`, `openai:NAME@URL`; None if it learns from its own rollouts."""
+    """Whose rollouts are imitated: `scripted:golden`, `replay:RUN`, `openai:NAME@URL`; None for the model's own."""
+    user: str | None = None
+    """The model that plays the environment's persona, in training and in measurements: any model, `scripted:persona`, or
+    `replay:RUN`; None for the author's own replies, or none."""
     reward: Callable[[Trace], float] | None = None
-    """Another reward than the score: for controls and experiments; evaluation always uses the score."""
+    """A reward instead of the score, for experiments; evaluation always uses the score."""
     outcome: Callable[[Trace], float] | None = None
-    """What is really wanted, measured beside the reward and never learned from; None for the share of rollouts that passed."""
+    """A measure beside the reward that is never trained on; None for the share of rollouts with full marks."""
     agent: AgentConfig = field(default_factory=AgentConfig)
+    """The harness and how tool calls are written."""
     sandbox: str = "native"
+    """The sandbox backend: `native`, `docker` or `docker:SOCKET`."""
     at_once: int = 64
+    """Rollouts in flight."""
     threads: int | None = None
-    """CPU threads for sampling and learning; None leaves it to torch."""
+    """CPU threads for sampling and training; None leaves it to torch."""
     seed: int = 0
+    """Seed of task order and sampling."""
     device: str = "cpu"
+    """`cpu` or `cuda`."""
+    dtype: Dtype = Dtype.FLOAT32
+    """The number type of the weights that sample here; those that learn are always float32. In another type the two differ by
+    rounding, which the KL shows."""
     tracker: str | None = None
-    """Where figures go besides the run's folder: `tensorboard`, `mlflow`, `wandb` (offline), or one that a package brings."""
+    """Where metrics go besides the run's folder: `tensorboard`, `mlflow`, `wandb` (offline), or a plug-in's name."""
     curriculum: tuple[str, ...] | str | Path = ()
     """Train on these tasks only: ids, or the path of the `curriculum.json` that `sandlot calibrate` wrote."""
     select: Callable[[Task], bool] | None = None
-    """Only tasks it says yes to, in training and in measurements."""
+    """Use only tasks for which it returns True, in training and in evaluation."""
 
     def __post_init__(self) -> None:
-        for name, least in {"steps": 1, "tasks": 1, "group": 1, "staleness": 0, "resample": 1, "at_once": 1}.items():
+        limits = {"steps": 1, "tasks": 1, "group": 1, "staleness": 0, "resample": 1, "at_once": 1, "warn_idle": 0, "stop_idle": 0}
+        for name, least in limits.items():
             if getattr(self, name) < least:
                 raise ConfigError(f"recipe `{self.name}`: {name} is {getattr(self, name)}; give {least} or more")
         if self.lora is not None and (type(self.lora) is not int or self.lora < 1):
@@ -117,9 +168,9 @@ class Recipe:
 
 
 FILE = "recipe.json"
-PACE = ("steps", "at_once", "threads", "device", "sandbox", "server", "tracker")
+PACE = ("steps", "at_once", "threads", "device", "sandbox", "server", "tracker", "warn_idle", "stop_idle")
 """Fields that a run may be continued with changed: they do not change what a step learns."""
-ADDRESSES = ("server", "teacher")
+ADDRESSES = ("server", "teacher", "user")
 """Fields whose URL may hold a password."""
 
 

@@ -1,6 +1,8 @@
 """The report of a training run: one HTML file with its pictures inside, which needs no network and no other file."""
 
-from collections.abc import Iterable, Sequence
+import math
+import shlex
+from collections.abc import Callable, Iterable, Sequence
 from html import escape
 from pathlib import Path
 
@@ -9,10 +11,10 @@ from sandlot.env.rendering import rendered_message
 from sandlot.observe.page import page
 from sandlot.run.results import Run
 from sandlot.stats import Interval
-from sandlot.trace import Scored, Trace, TraceRow
-from sandlot.train.outcome import Heldout, Level, Outcome, outcome_of, write_outcome
+from sandlot.trace import Scored, TraceRow
+from sandlot.train.outcome import Heldout, Level, Outcome, Paired, outcome_of, write_outcome
 from sandlot.train.picture import Line, line_chart, share_bar
-from sandlot.train.progress import Progress
+from sandlot.train.progress import Learned, Progress
 from sandlot.train.recipe import Recipe
 
 FILE = "report.html"
@@ -50,12 +52,12 @@ def write_report(progress: Progress, recipe: Recipe) -> Outcome:
 
 def headline(outcome: Outcome) -> str:
     """What came out, in one look."""
-    parts = [f"<h1>{escape(outcome.name)}</h1>", f'<p class="dim">{_told(outcome)}</p>']
+    parts = [f"<h1>{escape(what_happened(outcome))}</h1>", f'<p class="dim">{_told(outcome)}</p>']
     before, after = outcome.heldout_before, outcome.heldout_after
     if before is not None and after is not None:
         parts.append(
             f'<section class="change">{_score(before, "before")}<div class="arrow">&rarr;</div>'
-            f"{_score(after, 'after', better=after.mean > before.mean)}"
+            f"{_score(after, 'after', _colour(outcome.paired))}"
         )
         parts.append(f'<div class="verdict">{_verdict(outcome)}</div></section>')
     tiles = {
@@ -71,19 +73,42 @@ def headline(outcome: Outcome) -> str:
     return "".join(parts) + f'<section class="tiles">{shown}</section>'
 
 
+def what_happened(outcome: Outcome) -> str:
+    """The result in one line: full marks before and after, or the score where nothing got full marks."""
+    before, after = outcome.heldout_before, outcome.heldout_after
+    if before is None or after is None:
+        return f"{outcome.name}: nothing measured yet"
+    if before.passed.mean or after.passed.mean:
+        what, first, last = "full marks", *(f"{100 * each.passed.mean:.0f} %" for each in (before, after))
+    else:
+        what, first, last = "score", f"{before.mean:.2f}", f"{after.mean:.2f}"
+    if outcome.paired is None:
+        return f"{outcome.name}: held-out {what} {first} before the first step"
+    unclear = "" if _colour(outcome.paired) else ", no clear change"
+    return f"{outcome.name}: held-out {what} {first} to {last}{unclear}"
+
+
+def _colour(paired: Paired | None) -> str:
+    """Green or red only where the interval of the change leaves 0 out."""
+    if paired is None or paired.difference.low <= 0 <= paired.difference.high:
+        return ""
+    return "up" if paired.difference.mean > 0 else "down"
+
+
 def _told(outcome: Outcome) -> str:
     where = (
         "the environment needs no sandbox"
         if outcome.sandbox == "none"
         else f"every rollout in a {outcome.sandbox} sandbox of its own"
     )
-    stopped = f" {outcome.verdict}: {outcome.stopped}" if outcome.stopped else ""
-    return escape(f"{outcome.model} on {outcome.environment}, {outcome.algorithm}, seed {outcome.seed}; {where}.{stopped}")
+    text = escape(f"{outcome.model} on {outcome.environment}, {outcome.algorithm}, seed {outcome.seed}; {where}.")
+    stopped = f"{outcome.verdict}: {outcome.stopped}" if outcome.stopped else ""
+    return text + (f'</p><p class="alarm">{escape(stopped)}' if stopped else "")
 
 
-def _score(heldout: Heldout, word: str, *, better: bool = False) -> str:
+def _score(heldout: Heldout, word: str, colour: str = "") -> str:
     return (
-        f'<div class="score"><span>{word}</span><b class="{"up" if better else ""}">{heldout.mean:.3f}</b>'
+        f'<div class="score"><span>{word}</span><b class="{colour}">{heldout.mean:.3f}</b>'
         f"<em>{heldout.low:.3f} to {heldout.high:.3f}</em>"
         f"<span>full marks {heldout.passed.mean:.0%}, version {heldout.version}</span></div>"
     )
@@ -135,11 +160,7 @@ def pictures(progress: Progress, outcome: Outcome) -> Iterable[str]:
         "Means over the rollouts of a step; tasks differ from step to step, so this one jumps.",
         line_chart(rewards, x_name="step", y_range=(0, 1), label="reward and full marks by step"),
     )
-    yield _card(
-        "Entropy",
-        "Nats a token: how undecided the policy is. A fall to nothing means that it has stopped exploring.",
-        line_chart([over("entropy", "--violet", (step.entropy for step in steps))], x_name="step", label="entropy by step"),
-    )
+    yield from _of_learning(steps, over)
     if any(step.diversity for step in steps):
         told = [(float(step.version), step.diversity) for step in steps if step.diversity]
         lines = [
@@ -152,23 +173,42 @@ def pictures(progress: Progress, outcome: Outcome) -> Iterable[str]:
             "to compare.",
             line_chart(lines, x_name="step", y_range=(0, 1), label="diversity within groups by step"),
         )
-    clipped = [
-        over("share of tokens clipped", "--amber", (step.clipped for step in steps)),
-        over("groups without variance", "--dim", (1 - step.informative / max(1, step.groups) for step in steps)),
-    ]
+    bar = share_bar([(name, spent, COLOURS[name]) for name, spent in outcome.time.items()], label="where the time went")
+    yield _card("Where the time of the steps went", "Measurements are not in it.", bar)
+
+
+def _of_learning(steps: Sequence[Learned], over: Callable[[str, str, Iterable[float]], Line]) -> Iterable[str]:
+    """The loss of imitation; else entropy, clipping and KL of a policy that learns from what it sampled."""
+    idle = over("groups that taught nothing", "--dim", (1 - step.informative / max(1, step.groups) for step in steps))
+    if steps and all(step.kl is None for step in steps):
+        yield _card(
+            "Loss of imitation",
+            "The mean of -log p of the imitated tokens, in nats per token: lower is closer to what is imitated.",
+            line_chart([over("loss", "--red", (step.loss for step in steps))], x_name="step", label="loss by step"),
+        )
+        yield _card(
+            "Groups without anything to imitate",
+            "Groups of which no rollout was good enough.",
+            line_chart([idle], x_name="step", y_range=(0, 1), label="groups that taught nothing by step"),
+        )
+        return
+    yield _card(
+        "Entropy",
+        "Nats per token: how undecided the policy is. A fall to 0 means that it has stopped exploring.",
+        line_chart([over("entropy", "--violet", (step.entropy for step in steps))], x_name="step", label="entropy by step"),
+    )
+    clipped = over("share of tokens clipped", "--amber", (step.clipped for step in steps))
     yield _card(
         "Clipped tokens, uninformative groups",
         "Tokens that a bound on the ratio held back, and groups that taught nothing because their members scored alike.",
-        line_chart(clipped, x_name="step", y_range=(0, 1), label="clipped tokens and uninformative groups by step"),
+        line_chart([clipped, idle], x_name="step", y_range=(0, 1), label="clipped tokens and uninformative groups by step"),
     )
-    kl = [over("KL", "--red", (step.kl for step in steps))]
+    kl = over("KL", "--red", (step.kl or 0.0 for step in steps))
     yield _card(
         "KL from the sampling policy to the learning one",
         "Both compute the same tokens with the same weights: without staleness, what is left is rounding.",
-        line_chart(kl, x_name="step", label="KL by step"),
+        line_chart([kl], x_name="step", label="KL by step"),
     )
-    bar = share_bar([(name, spent, COLOURS[name]) for name, spent in outcome.time.items()], label="where the time went")
-    yield _card("Where the time of the steps went", "Measurements are not in it.", bar)
 
 
 def _card(title: str, told: str, body: str) -> str:
@@ -223,7 +263,10 @@ def _moved(before: Interval, after: Interval) -> str:
     if before.value is None or after.value is None:
         return "<td>-</td>"
     moved = after.value - before.value
-    return f'<td class="{"up" if moved > 0.005 else "down" if moved < -0.005 else "dim"}">{moved:+.2f}</td>'
+    noise = math.hypot(before.high - before.low, after.high - after.low) / 2  # of the difference of two such means
+    text = f"{moved:+.2f}" if round(moved, 2) else "0.00"
+    colour = "dim" if abs(moved) <= noise or not round(moved, 2) else "up" if moved > 0 else "down"
+    return f'<td class="{colour}">{text}</td>'
 
 
 # -- examples ----------------------------------------------------------------------------------------------------------
@@ -236,11 +279,12 @@ def examples(runs: Sequence[Run]) -> str:
     chosen = _chosen(list(runs[0].rows), list(runs[-1].rows))
     cards = "".join(
         f'<div class="pair"><h3>{escape(task)}, rollout {number}</h3>'
-        f"<div>{_trace(runs[0].trace(task, number), 'before')}</div>"
-        f"<div>{_trace(runs[-1].trace(task, number), 'after')}</div></div>"
+        f"<div>{_trace(runs[0], task, number, 'before')}</div>"
+        f"<div>{_trace(runs[-1], task, number, 'after')}</div></div>"
         for task, number in chosen
     )
-    return f"<h2>The same rollout, before and after</h2>{cards}" if cards else ""
+    told = '<p class="dim">The command below each shows the whole trace; run it in the folder of this page.</p>'
+    return f"<h2>The same rollout, before and after</h2>{told}{cards}" if cards else ""
 
 
 def _chosen(before: Sequence[TraceRow], after: Sequence[TraceRow]) -> list[tuple[str, int]]:
@@ -259,7 +303,8 @@ def _chosen(before: Sequence[TraceRow], after: Sequence[TraceRow]) -> list[tuple
     return [*tasks.items(), *worst[:1]]
 
 
-def _trace(trace: Trace, word: str) -> str:
+def _trace(run: Run, task: str, number: int, word: str) -> str:
+    trace = run.trace(task, number)
     score = str(trace.outcome.score) if isinstance(trace.outcome, Scored) else type(trace.outcome).__name__.lower()
     lines = [
         line if len(line) <= LONGEST else line[:LONGEST] + " ..."
@@ -267,7 +312,14 @@ def _trace(trace: Trace, word: str) -> str:
         for line in rendered_message(node.message)
     ]
     good = trace.reward is not None and trace.reward >= 1
-    return f'<h4>{word} <b class="{"up" if good else "down"}">{escape(score)}</b></h4><pre>{escape(chr(10).join(lines))}</pre>'
+    head = f'<h4>{word} <b class="{"up" if good else "down"}">{escape(score)}</b></h4>'
+    return f"{head}<pre>{escape(chr(10).join(lines))}</pre>{_command(run, task, number)}"
+
+
+def _command(run: Run, task: str, number: int) -> str:
+    """How to see the whole trace, from the folder that the report lies in."""
+    place = shlex.quote(f"{run.path.parent.name}/{run.path.name}/{task}/{number}")
+    return f"<p><code>sandlot show {escape(place)}</code></p>"
 
 
 def settings(path: Path) -> str:

@@ -60,9 +60,9 @@ class Stage:
     harness: Harness
     store: RunDirectory
     limiter: anyio.CapacityLimiter
+    breaker: Breaker
     tools: tuple[ToolSpec, ...] = ()
     """As they are served."""
-    breaker: Breaker = field(default_factory=Breaker)
     taken: Counter[str] = field(default_factory=Counter[str])
     """Rollouts of each task so far."""
 
@@ -143,6 +143,7 @@ async def open_stage(staging: Staging) -> AsyncGenerator[Stage]:
             harness=open_harness(staging.agent),
             store=store,
             limiter=anyio.CapacityLimiter(staging.at_once),
+            breaker=Breaker(num_tasks=len(tasks)),
             tools=msgspec.json.decode(manifest, type=Manifest).tools,
             taken=Counter(name for name, _ in store.done_keys()),
         )

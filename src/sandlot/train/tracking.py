@@ -100,6 +100,10 @@ class Tracking(Watcher):
         self._watch.went_back(version, best)
         self._note(version, {"train/went_back_to": float(best)})
 
+    def warned(self, sentence: str) -> None:
+        """Not for a tracker: its figures show it."""
+        self._watch.warned(sentence)
+
     def close(self) -> None:
         """Have the tracker write what it has, and wait for it, but not for ever."""
         self._order(None)
@@ -180,8 +184,9 @@ def figures_of(step: Learned) -> dict[str, float]:
         "seconds",
         "failed",
     )
+    known = {name: getattr(step, name) for name in names}
     return {
-        **{f"train/{name}": float(getattr(step, name)) for name in names},
+        **{f"train/{name}": float(value) for name, value in known.items() if value is not None},
         "train/informative": step.informative / max(1, step.groups),
         "train/tokens_per_s": step.tokens_per_s,
         **({f"diversity/{name}": getattr(step.diversity, name) for name in DIVERSITY} if step.diversity else {}),

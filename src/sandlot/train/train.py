@@ -26,9 +26,25 @@ from sandlot.train.tracking import tracked
 
 
 def train(recipe: Recipe, *, run: str | Path | None = None, watch: Watcher | None = None) -> Progress:
-    """Train, or go on training, and give back how it went. The run lies in `runs/NAME` unless told otherwise.
+    """Train a recipe, write checkpoints and a report, and return the `Progress`: steps, evaluations, alarms.
 
-    Inside an event loop, await `train_async` instead.
+    The same call continues a training that was interrupted. With a changed recipe it is refused. Inside an event loop, await
+    `train_async` instead.
+
+    - `recipe`: what to train; `sandlot.train.recipe.load_recipe("path.py")` reads one from a file.
+    - `run`: the run directory. Default: `runs/NAME`.
+    - `watch`: is called with every step and evaluation.
+
+    ```python
+    import sandlot
+    from sandlot.train import Evaluation
+
+    recipe = sandlot.Recipe(
+        name="tiny", env="environments/drill", steps=1, tasks=1, group=2, resample=1, evaluation=Evaluation(tasks=1, group=1)
+    )
+    progress = sandlot.train(recipe)
+    assert len(progress.evaluations) == 2  # before the first step and after the last
+    ```
     """
     if not leads():
         return follow_training(recipe, place_of(recipe, run))

@@ -34,22 +34,33 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Optimisation:
-    """How weights move."""
+    """Settings of the optimiser (AdamW).
+
+    ```python
+    from sandlot.train import Optimisation
+
+    gentle = Optimisation(learning_rate=1e-6, warmup=10)
+    ```
+    """
 
     learning_rate: float = 1e-5
+    """The rate after warm-up. Small models and LoRA want more, up to 1e-3."""
     warmup: int = 0
-    """Steps over which the rate rises to its own."""
+    """Steps over which the rate rises from 0."""
     weight_decay: float = 0.0
+    """AdamW's weight decay."""
     betas: tuple[float, float] = (0.9, 0.95)
+    """AdamW's betas."""
     max_norm: float = 1.0
-    """Gradients are scaled down to this norm."""
+    """Gradients are clipped to this norm."""
     tokens: int = 16384
-    """Tokens computed at once: what memory allows."""
+    """Tokens per forward pass; lower it when memory runs out."""
     recompute: bool = False
-    """Layers are computed again in the backward pass instead of being kept."""
+    """Gradient checkpointing: recompute layers in the backward pass, for less memory."""
     minibatches: int = 1
-    """Steps a batch is cut into; more than one needs a loss that bounds its ratio."""
+    """Optimiser steps per batch; more than one needs a loss that clips its ratio."""
     epochs: int = 1
+    """Passes over each batch."""
 
 
 FILLER = Row(

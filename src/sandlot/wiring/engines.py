@@ -21,6 +21,7 @@ from typing import BinaryIO
 import anyio
 import anyio.abc
 import anyio.to_thread
+import msgspec
 
 from sandlot.errors import ConfigError, ModelError
 from sandlot.ports import Sampled, Sampling, TokenModel
@@ -51,6 +52,8 @@ class Engine:
     """Held for as long as we live: by this others know the folder of a process that died."""
     num_users: int = 0
     ready: anyio.Event = field(default_factory=anyio.Event)
+    dtype: str | None = None
+    """The number type it computes in, known when it is ready."""
 
     @property
     def socket(self) -> Path:
@@ -160,6 +163,7 @@ async def _require_ready(engine: Engine) -> None:
     if b"\n" not in said:
         await engine.process.wait()
         raise ConfigError(f"the engine of `{engine.spec}` did not start: {engine.last_words()}")
+    engine.dtype = said.decode(errors="replace").partition(" at ")[0].rpartition(" in ")[2]
 
 
 async def _stopped(engine: Engine) -> None:
@@ -196,7 +200,8 @@ class EngineTokens:
     async def sample(self, ids: Sequence[int], sampling: Sampling, *, stop_ids: Sequence[int] = (), session: str = "") -> Sampled:
         """Continue exactly these ids."""
         try:
-            return await self.model.sample(ids, sampling, stop_ids=stop_ids, session=session)
+            sampled = await self.model.sample(ids, sampling, stop_ids=stop_ids, session=session)
+            return msgspec.structs.replace(sampled, dtype=self.engine.dtype)
         except ModelError as error:
             raise self.engine.death() or error from None
 

@@ -6,6 +6,7 @@ Each scheme is one small function below; an installed one (entry point group `sa
 
 import functools
 import math
+import os
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from importlib import import_module
@@ -99,7 +100,8 @@ def _judge_chat(config: ModelConfig) -> AbstractAsyncContextManager[ChatModel]:
 async def open_chat(rest: str, config: ModelConfig, spend: Spend, time_s: float = math.inf) -> AsyncGenerator[ChatModel]:
     """A chat endpoint that pays from `spend`. One that hangs is found out before `time_s`: a hang is not a slow agent."""
     await anyio.to_thread.run_sync(import_module, "aiohttp")  # half a second: not on the loop, and not for those who need none
-    from sandlot.model.openai import OpenAIConfig, open_openai, openai_config  # noqa: PLC0415 - as above
+    from sandlot.model.openai import DEFAULT_URL, OpenAIConfig, open_openai, openai_config  # noqa: PLC0415 - as above
+    from sandlot.model.secret import key_from  # noqa: PLC0415 - as above
 
     named = openai_config(rest)
     settings = OpenAIConfig(
@@ -110,6 +112,11 @@ async def open_chat(rest: str, config: ModelConfig, spend: Spend, time_s: float 
         request_s=min(REQUEST_S, 0.9 * time_s),
     )
     prices = Prices(prompt=config.usd_per_million_prompt, completion=config.usd_per_million_completion)
+    if settings.url == DEFAULT_URL and key_from(os.environ, None) is None:
+        raise ConfigError(
+            f"`openai:{named.model}` without a URL is {DEFAULT_URL}, which needs a key: `export OPENAI_API_KEY=...`, or name "
+            f"another server, `openai:{named.model}@http://127.0.0.1:8000/v1`"
+        )
     await require_listener(settings.url)
     async with open_openai(settings) as chat:
         yield capped(chat, spend, prices)
@@ -130,8 +137,9 @@ async def _engine_chat(config: ModelConfig, spend: Spend) -> AsyncGenerator[Chat
 
 
 def _options(config: ModelConfig) -> list[str]:
-    """What the engine's own command line is told."""
-    return [] if config.kv_gib is None else ["--kv-gib", f"{config.kv_gib:g}"]
+    """Options of the engine's command line."""
+    kv_gib = [] if config.kv_gib is None else ["--kv-gib", f"{config.kv_gib:g}"]
+    return [*kv_gib, *([] if config.dtype is None else ["--dtype", config.dtype.value])]
 
 
 def _caps(config: ModelConfig) -> Caps:
@@ -139,7 +147,7 @@ def _caps(config: ModelConfig) -> Caps:
 
 
 async def require_listener(url: str) -> None:
-    """Refuse an address nobody listens at before the first rollout, instead of retrying it for minutes in every one."""
+    """Refuse an address without a server before the first rollout, instead of retrying it for minutes in every one."""
     parts = urlsplit(url)
     port = parts.port or (443 if parts.scheme == "https" else 80)
     try:
@@ -147,7 +155,10 @@ async def require_listener(url: str) -> None:
             stream = await anyio.connect_tcp(parts.hostname or "", port)
             await stream.aclose()
     except (OSError, TimeoutError) as error:
-        raise ConfigError(f"nobody answers at {shown_url(url)}: {error or 'no answer'}; is the model server running?") from error
+        raise ConfigError(
+            f"no model server answers at {shown_url(url)}: {error or 'time-out'}; start it, or correct the address in "
+            "`openai:NAME@URL`"
+        ) from error
 
 
 @asynccontextmanager
@@ -216,18 +227,22 @@ def _rendered(tokens: TokenModel, renderer: Renderer | None, model: ModelConfig,
     return rendered(capped_tokens(tokens, spend), renderer, model.sampling)
 
 
-def renderer_of(model: ModelConfig) -> Renderer | None:
-    """The renderer a token model is played with; None for models behind messages. Its name is part of the setting."""
+def folder_of_model(model: ModelConfig) -> Path | None:
+    """The folder of a model's files on this machine, of a remote one that of its tokenizer; None if there is none."""
     scheme = model.spec.partition(":")[0]
     if scheme in ENGINES:
         from sandlot.engine.weights import folder_of  # noqa: PLC0415 - as below
 
-        return _renderer_at(folder_of(model.spec))
-    if scheme not in REMOTE:
-        return None
-    if model.tokenizer is None:
+        return folder_of(model.spec)
+    return Path(model.tokenizer).expanduser() if scheme in REMOTE and model.tokenizer is not None else None
+
+
+def renderer_of(model: ModelConfig) -> Renderer | None:
+    """The renderer a token model is played with; None for models behind messages. Its name is part of the setting."""
+    folder = folder_of_model(model)
+    if folder is None and model.spec.partition(":")[0] in REMOTE:
         raise ConfigError(f"model `{model.shown}`: name the folder of its tokenizer.json and chat template: `--tokenizer FOLDER`")
-    return _renderer_at(Path(model.tokenizer).expanduser())
+    return _renderer_at(folder) if folder is not None else None
 
 
 @functools.cache
@@ -264,6 +279,8 @@ def require_used(model: ModelConfig) -> None:
         raise ConfigError(f"--tokenizer is for `vllm:` and `sglang:`; model `{model.shown}` {own}: leave it out")
     if model.kv_gib is not None and scheme not in ENGINES:
         raise ConfigError(f"--kv-gib is for models served here ({', '.join(ENGINES)}), and `{model.shown}` is not: leave it out")
+    if model.dtype is not None and scheme not in ENGINES:
+        raise ConfigError(f"--dtype is for models served here ({', '.join(ENGINES)}), and `{model.shown}` is not: leave it out")
 
 
 def prices(text: str | None) -> tuple[float, float]:

@@ -26,7 +26,7 @@ from sandlot.ports import Harness, Hook, Judge, Policies, Sampling, Users
 from sandlot.sandboxes import Backend
 from sandlot.task import Task
 from sandlot.trace import Usage
-from sandlot.types import derive_seed
+from sandlot.types import Dtype, derive_seed
 
 
 class AgentConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -55,6 +55,8 @@ class ModelConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """The folder with `tokenizer.json` and chat template of a model that `vllm:` or `sglang:` serves."""
     kv_gib: float | None = None
     """Memory for keys and values of an engine of our own; None for its default."""
+    dtype: Dtype | None = None
+    """The number type an engine of our own computes in; None for the one that suits the processor."""
     connections: int = 512
     """Requests open at the same time."""
     patience_s: float = 300.0
@@ -152,7 +154,8 @@ def opener(group: str, ready: dict[str, Callable[..., Any]], spec: str) -> tuple
     near = get_close_matches(scheme, [*ready, *installed], n=1, cutoff=0.75)
     meant = f" (did you mean `{near[0]}`?)" if near else ""
     known = ", ".join(f"`{name}`" for name in [*ready, *installed])
-    raise ConfigError(f"no {group.removesuffix('s')} `{scheme}`{meant}; there are: {known}")
+    hint = f"; one behind an OpenAI-compatible API is `openai:{spec}@URL`" if group == "models" and not near and not rest else ""
+    raise ConfigError(f"no {group.removesuffix('s')} `{scheme}`{meant}; there are: {known}{hint}")
 
 
 def open_harness(config: AgentConfig) -> Harness:

@@ -8,12 +8,13 @@ import pytest
 from sandlot.audit.audit import Audit, LayerReport, State, Verdict, Waived
 from sandlot.audit.finding import MANDATORY, Finding, Layer, Severity, Standing, Witness
 from sandlot.audit.markdown import as_markdown
-from sandlot.audit.record import as_json, read_audit, require_audit, write_audit
+from sandlot.audit.record import as_json, folder_of, place_of, read_audit, require_audit, write_audit
 from sandlot.audit.report import as_page
 from sandlot.audit.waivers import Waiver
 from sandlot.audit.wording import reproduce
 from sandlot.errors import ConfigError, StoreError
 
+PLACE = "/environments/x y"
 HOSTILE = "</pre><script>alert(1)</script>\x1b[31m\n```\n# owned | cell\u202e\x00"
 
 
@@ -33,6 +34,7 @@ def an_audit(verdict: Verdict = Verdict.SHIP, text: str = "plain", **changed: ob
     audit = Audit(
         subject="'environments/x y'",
         name="x",
+        place=PLACE,
         kind="environment",
         fingerprint="sha256:aa",
         sandlot="1",
@@ -54,28 +56,60 @@ def an_audit(verdict: Verdict = Verdict.SHIP, text: str = "plain", **changed: ob
 def test_an_audit_is_read_back_as_it_was(tmp_path):
     audit = an_audit()
     folder = write_audit(audit, tmp_path, report=as_markdown(audit), page=as_page(audit))
-    assert read_audit("x", tmp_path) == audit
+    assert read_audit("x", PLACE, tmp_path) == audit
     assert sorted(path.name for path in folder.iterdir()) == ["audit.json", "report.html", "report.md"]
     assert msgspec.json.decode(as_json(audit))["findings"][0]["id"] == audit.findings[0].id
 
 
 def test_training_may_demand_an_audit_of_exactly_these_bytes(tmp_path):
     with pytest.raises(ConfigError, match="has no audit"):
-        require_audit("x", "sha256:aa", tmp_path)
+        require_audit("x", PLACE, "sha256:aa", tmp_path)
     write_audit(an_audit(), tmp_path, report="", page="")
-    assert require_audit("x", "sha256:aa", tmp_path).verdict is Verdict.SHIP
+    assert require_audit("x", PLACE, "sha256:aa", tmp_path).verdict is Verdict.SHIP
     with pytest.raises(ConfigError, match="has changed since it was audited"):
-        require_audit("x", "sha256:bb", tmp_path)
+        require_audit("x", PLACE, "sha256:bb", tmp_path)
     write_audit(an_audit(Verdict.INCOMPLETE), tmp_path, report="", page="")
     with pytest.raises(ConfigError, match="says INCOMPLETE"):
-        require_audit("x", "sha256:aa", tmp_path)
+        require_audit("x", PLACE, "sha256:aa", tmp_path)
+
+
+def test_two_environments_of_one_name_have_two_audits(tmp_path):
+    elsewhere = an_audit(Verdict.FIX, place="/elsewhere/x")
+    one, other = (write_audit(audit, tmp_path, report="", page="") for audit in (an_audit(), elsewhere))
+    assert one != other
+    assert require_audit("x", PLACE, "sha256:aa", tmp_path).verdict is Verdict.SHIP
+    with pytest.raises(ConfigError, match="says FIX"):
+        require_audit("x", "/elsewhere/x", "sha256:aa", tmp_path)
+    with pytest.raises(ConfigError, match=r"`x` at /third/x has no audit"):
+        require_audit("x", "/third/x", "sha256:aa", tmp_path)
+
+
+def test_an_audit_that_was_moved_to_the_folder_of_another_place_is_refused(tmp_path):
+    folder = write_audit(an_audit(), tmp_path, report="", page="")
+    folder.rename(folder_of("x", "/elsewhere/x", tmp_path))
+    with pytest.raises(StoreError, match="is the audit of `x` at /environments/x y"):
+        require_audit("x", "/elsewhere/x", "sha256:aa", tmp_path)
+
+
+def test_a_place_is_the_same_however_an_environment_is_named(tmp_path, monkeypatch):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "environment.toml").write_text("")
+    (tmp_path / "one").mkdir()
+    (tmp_path / "one" / "environment.py").write_text("")
+    (tmp_path / "link").symlink_to(tmp_path / "one")
+    monkeypatch.chdir(tmp_path)
+    assert {place_of(name) for name in ("one", "one/environment.py", "link", tmp_path / "one")} == {
+        str(tmp_path / "one/environment.py")
+    }
+    assert {place_of(name) for name in ("folder", "folder/environment.toml")} == {str(tmp_path / "folder")}
+    assert place_of("helpdesk") == "installed:helpdesk"
 
 
 def test_a_garbled_audit_is_refused_by_its_place(tmp_path):
     folder = write_audit(an_audit(), tmp_path, report="", page="")
     (folder / "audit.json").write_text('{"format": 1')
     with pytest.raises(StoreError, match=r"audit\.json is no audit"):
-        read_audit("x", tmp_path)
+        read_audit("x", PLACE, tmp_path)
 
 
 def test_a_name_cannot_leave_the_folder_of_audits(tmp_path):

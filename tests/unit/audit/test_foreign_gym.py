@@ -126,11 +126,11 @@ async def test_without_a_solution_it_is_incomplete_and_says_what_is_missing(tmp_
         ("leans", {"solution": "walks:lean"}, "D14.constant", ""),
         ("leans", {"solution": "walks:lean", "declared": Declared(guessable=True)}, None, ""),
         ("pays", {"solution": "walks:walk_on", "declared": Declared(guessable=True)}, "D14.random", ""),
-        ("", {"solution": "walks:stumble", "declared": Declared(guessable=True)}, None, "does not come through on `seed-0`"),
+        ("", {"solution": "walks:stumble", "declared": Declared(guessable=True)}, None, "fails on `seed-0`"),
         ("", {"solution": "walks:walk_on", "seeds": 2}, None, "give more `--seeds`"),
         ("pays", {"solution": "walks:walk_on", "steps": 2}, None, "give more `--steps`"),
-        ("", {"solution": "walks:stumble"}, None, "does not come through on `seed-0`: ValueError: lost the way"),
-        ("", {"solution": "walks:leave"}, None, "does not come through on `seed-0`: ValueError: no action 'home'"),
+        ("", {"solution": "walks:stumble"}, None, "fails on `seed-0`: ValueError: lost the way"),
+        ("", {"solution": "walks:leave"}, None, "fails on `seed-0`: ValueError: no action 'home'"),
     ],
 )
 async def test_a_solution_is_held_against_agents_that_do_not_look(tmp_path, flaw, changed, code, why):

@@ -10,8 +10,10 @@ from sandlot.audit.subject import Description
 from sandlot.audit.waivers import Waiver, read_waivers
 from sandlot.errors import ConfigError
 from sandlot.task import Task
+from toy_subjects import ToySubject
 
 WITNESS = Witness(inputs={"answer": "42"}, expected="0", observed="1")
+SOLVED = ToySubject(lambda _evidence, _task: 1.0, [Task("a", key={"golden": "1"})])
 RAN = [LayerReport(layer=layer, state=State.RAN) for layer in MANDATORY]
 
 
@@ -24,7 +26,7 @@ def finding(severity: Severity = Severity.HIGH, standing: Standing = Standing.CO
 
 def case_of(*, golden: bool = True, judge: bool = False) -> Case:
     about = Description(name="e", kind="environment", fingerprint="f", tasks=(Task("a"),), has_golden=golden, needs_judge=judge)
-    return Case(subject=None, description=about, tasks=about.tasks)  # type: ignore[arg-type] - no probe here takes a trial
+    return Case(subject=SOLVED, description=about, tasks=about.tasks)
 
 
 async def nothing(_case: Case) -> list[Finding]:
@@ -89,7 +91,7 @@ async def test_without_a_golden_solution_or_a_judge_it_is_incomplete():
 
 async def test_a_layer_that_no_subject_of_the_kind_can_have_is_told_and_does_not_stand_in_the_way():
     about = msgspec.structs.replace(case_of().description, inapplicable={Layer.GRADER: "there is no grader"})
-    case = Case(subject=None, description=about, tasks=about.tasks)  # type: ignore[arg-type] - as above
+    case = Case(subject=SOLVED, description=about, tasks=about.tasks)
     panel = tuple(probe for probe in PANEL if probe.layer is not Layer.GRADER)
     layers, findings = await examine(case, panel, Wanted(), lambda _probe, _report: None)
     assert (layers[1].state, layers[1].why) == (State.DOES_NOT_APPLY, "there is no grader")

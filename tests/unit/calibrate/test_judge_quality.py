@@ -14,7 +14,7 @@ from sandlot.grade.judge import CANARIES
 from sandlot.ports import Judgement
 from sandlot.rubric import JudgeCheck
 from sandlot.run.config import RunConfig
-from sandlot.run.run import run_async
+from sandlot.run.run import run_config
 from sandlot.wiring.parts import ModelConfig
 
 KNOWN = dict([*CANARIES, *MORE_CANARIES])
@@ -304,7 +304,7 @@ async def test_a_run_gives_what_its_rollouts_left(tmp_path):
     (folder / "rubrics" / "plain.json").write_text(json.dumps({"checks": [python]}))
     (folder / "rubrics" / "default.json").write_text(json.dumps({"checks": [python, CHECK]}))
     config = RunConfig(env=str(folder), model=ModelConfig(spec="scripted:echo"), rubric="plain")
-    run = await run_async(config, place=tmp_path / "run")
+    run = await run_config(config, place=tmp_path / "run")
     assert [item async for item in run_items(run.path, 10)] == []
     (folder / "rubrics" / "plain.json").write_text(json.dumps({"checks": [python, CHECK]}))
     found = [item async for item in run_items(run.path, 4)]

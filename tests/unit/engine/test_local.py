@@ -12,7 +12,7 @@ from sandlot.engine.local import LocalConfig, open_local, plain_runner
 from sandlot.engine.request import Request
 from sandlot.errors import ModelError
 from sandlot.nn.folder import save_folder
-from sandlot.nn.packed import PackedLinear, _supported
+from sandlot.nn.packed import PackedLinear, packs
 from sandlot.ports import Sampling
 
 CONFIG = LocalConfig(kv_bytes=2**20, block_size=4, max_batch=4, chunk=16, context=CONTEXT)
@@ -137,7 +137,7 @@ async def test_bf16_layers_are_packed_and_follow_an_update():
     one, other = decoder(0).bfloat16(), decoder(1).bfloat16()
     weights = {name: tensor.clone() for name, tensor in other.state_dict().items()}
     async with open_local(one, config=CONFIG) as model, open_local(other, config=CONFIG) as fresh:
-        assert isinstance(one.blocks[0].qkv, PackedLinear) == _supported()
+        assert isinstance(one.blocks[0].qkv, PackedLinear) == packs(one.embedding.weight)
         before = await model.sample([1, 2], GREEDY)
         await model.update(1, weights)
         after = await model.sample([1, 2], GREEDY)

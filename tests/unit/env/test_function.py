@@ -41,6 +41,33 @@ async def test_several_asks_are_several_turns_and_several_scores_several_checks(
     )
 
 
+def stepwise(limits=None):
+    @environment("stepwise", tasks=1, limits=limits)
+    def ask(rng: Random):
+        for number in (1, 2, 3):
+            answer = yield Ask(f"Say {number}.", golden=str(number))
+            yield Score(answer == str(number), points=number)
+
+    return ask
+
+
+async def test_a_score_after_every_answer_counts_and_the_next_question_is_asked():
+    trace = await played(stepwise())
+    assert [node.message.text for node in trace.nodes] == ["Say 1.", "1", "Say 2.", "2", "Say 3.", "3"]
+    assert (trace.end, str(trace.outcome.score)) == (End.DONE, "6/6")
+    assert [check.id for check in trace.outcome.score.checks] == ["score", "score-2", "score-3"]
+
+
+async def test_an_agent_that_is_right_once_gets_the_points_of_that_answer():
+    trace = await played(stepwise(), "constant:2")
+    assert (trace.num_turns, str(trace.outcome.score)) == (3, "2/6")
+
+
+async def test_an_agent_stopped_between_scores_keeps_those_it_has():
+    trace = await played(stepwise(Limits(turns=2)))
+    assert (trace.end, str(trace.outcome.score)) == (End.TURN_LIMIT, "3/6")
+
+
 async def test_an_agent_stopped_before_its_last_answer_is_graded_on_what_it_left():
     trace = await played(conversation(Limits(turns=1)))
     assert (trace.end, str(trace.outcome.score)) == (End.TURN_LIMIT, "1/3")

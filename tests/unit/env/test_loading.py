@@ -6,7 +6,7 @@ import pytest
 
 import sandlot
 from sandlot.env.fingerprint import environment_fingerprint
-from sandlot.env.load import found_environments
+from sandlot.env.load import found_environments, ready_environments
 from sandlot.env.module import forget_modules
 from sandlot.env.scaffold import Form, scaffold
 from sandlot.env.taskset import tasks_from, tasks_of
@@ -62,8 +62,8 @@ def test_an_error_at_import_names_the_authors_line(tmp_path):
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("from sandlot import Environment\n", "one `Environment` per file; this defines none"),
-        ("from sandlot import *\na = Environment('a')\nb = Environment('b')\n", "defines `a`, `b`"),
+        ("from sandlot import Environment\n", "a file has one `Environment`, and it has none"),
+        ("from sandlot import *\na = Environment('a')\nb = Environment('b')\n", "it has `a`, `b`; move the others"),
         ("from sandlot import *\nenv = Environment('a')\n", "has no tasks"),
         ("from sandlot import *\nenv = Environment('a')\nenv.tasks(lambda rng: [Task('x')])\n", "has no checks"),
     ],
@@ -224,3 +224,61 @@ def test_two_environments_may_have_files_of_the_same_name(tmp_path):
         )
     envs = [sandlot.load(tmp_path / name) for name in ("one", "two")]
     assert [env.parts.functions["checks:names_only_them"](None, None, most_words=1)[1] for env in envs] == ["one", "two"]
+
+
+def names_of(env):
+    return [tool.spec.name for tool in env.tools]
+
+
+def look(world: sandlot.World) -> str:
+    """Look."""
+    return "nothing"
+
+
+@pytest.mark.parametrize(
+    ("tools", "there"), [(None, ["bash"]), ([], []), ([look], ["look"]), (["bash"], ["bash"]), ([look, "bash"], ["bash", "look"])]
+)
+def test_a_list_of_tools_is_all_there_is(tools, there):
+    env = sandlot.Environment("shop", image="host", tools=tools)
+    assert names_of(env) == there
+    env.tool(name="more")(look)
+    assert names_of(env) == [*there, "more"]
+
+
+@pytest.mark.parametrize("tools", ["bash", ["shell"], look])
+def test_a_list_of_tools_that_is_none_is_refused(tools):
+    with pytest.raises(ConfigError, match="environment `shop`: tools"):
+        sandlot.Environment("shop", image="host", tools=tools)
+
+
+@pytest.mark.parametrize(
+    ("line", "there"),
+    [
+        ("", ["bash", "list_notes", "read_note"]),
+        ("tools = []", []),
+        ('tools = ["read_note"]', ["read_note"]),
+        ('tools = ["bash"]', ["bash"]),
+        ('tools = ["read_note", "bash"]', ["bash", "read_note"]),
+    ],
+)
+def test_a_manifest_lists_all_the_tools_there_are(folder, line, there):
+    path = folder / "environment.toml"
+    lines = [each for each in path.read_text().splitlines() if not each.startswith("tools = ")]
+    path.write_text("\n".join(['image = "host"', line, *lines]))
+    forget_modules(folder)
+    assert names_of(sandlot.load(folder)) == there
+
+
+def test_a_ready_environment_is_found_by_its_name_from_anywhere(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert {"arithmetic", "helpdesk", "ledger"} <= ready_environments().keys()
+    assert not {"broken", "tests"} & ready_environments().keys()
+    assert sandlot.load("arithmetic").name == "arithmetic"
+    with pytest.raises(ConfigError, match="did you mean `arithmetic`"):
+        sandlot.load("arithmetik")
+
+
+def test_a_path_comes_before_a_ready_environment(folder, monkeypatch):
+    monkeypatch.chdir(folder.parent)
+    folder.rename("ledger")
+    assert sandlot.load("ledger").name == "notes"

@@ -114,6 +114,26 @@ async def test_oversized_output_is_cut_with_a_marker_and_kept_whole():
     assert step.events[0].kind == "tool_output_cut"
 
 
+async def test_tool_results_beyond_the_rollouts_budget_are_cut_with_a_notice_and_kept_nowhere():
+    env = Environment("loud", limits=Limits(rollout_output_bytes=1000, tool_output_chars=300))
+
+    @env.tool
+    async def shout(chars: int) -> str:
+        """Shout."""
+        return "\u00e4" * chars
+
+    calls = [calling(ToolCall("c", "shout", {"chars": chars})) for chars in (400, 400, 1, 0)]
+    steps, _ = await stepped(env, *calls)
+    texts = [step.messages[0].results[0].text for step in steps]
+    assert "100 of 400 characters cut here" in texts[0]
+    assert texts[1] == "\u00e4" * 100 + "\n[600 bytes cut: this rollout's 1000 bytes of tool results are used up]"
+    assert texts[2] == "[2 bytes cut: this rollout's 1000 bytes of tool results are used up]"
+    assert texts[3] == ""
+    assert [event.kind for step in steps for event in step.events] == ["tool_output_cut", *["tool_output_budget"] * 2]
+    assert steps[0].messages[0].results[0].whole
+    assert steps[1].messages[0].results[0].whole is None
+
+
 async def test_a_tool_that_overruns_is_told_to_the_agent_and_recorded():
     env = Environment("slow", limits=Limits(tool_s=0.05))
 

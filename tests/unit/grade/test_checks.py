@@ -1,4 +1,6 @@
 import functools
+import sys
+import types
 
 import numpy as np
 import pytest
@@ -201,3 +203,14 @@ def test_arguments_may_name_the_tasks_key_and_data():
 def test_an_unknown_path_says_what_there_is(path, evidence_of):
     with pytest.raises(GradeError, match=r"check `total` .*task `t` has no"):
         asked(lambda evidence, a: True, evidence_of(), a=path)
+
+
+@pytest.mark.parametrize("answer", [True, 0, 0.5, "yes"])
+def test_a_numpy_that_another_thread_is_still_importing_changes_no_verdict(monkeypatch, answer):
+    half = types.ModuleType("numpy")  # registered before its names are there, as Python's import system does it
+    monkeypatch.setitem(sys.modules, "numpy", half)
+    if answer == "yes":
+        with pytest.raises(GradeError, match="return True, False or a number"):
+            settled(CHECK, answer)
+    else:
+        assert settled(CHECK, answer).value == float(answer)

@@ -1,12 +1,17 @@
+import errno
 from dataclasses import dataclass, field
 
+import anyio
+import anyio.lowlevel
 import msgspec
 import pytest
 
 from sandlot.errors import AuthorError, GradeError, NotInEvidence, SandboxError
-from sandlot.grade.evidence import StoredEvidence, gather
+from sandlot.grade.evidence import StoredEvidence
+from sandlot.grade.gather import cuts_of, gather
 from sandlot.limits import Limits
-from sandlot.trace import EvidenceRecord, FileRecord, Trace
+from sandlot.sandboxes import Survey
+from sandlot.trace import Event, EvidenceRecord, FileRecord, Trace
 from sandlot.types import digest
 
 TRACE = Trace(run="r", task="t", rollout=0, seed=0)
@@ -15,10 +20,15 @@ TRACE = Trace(run="r", task="t", rollout=0, seed=0)
 class Frozen:
     """A snapshot of literal files; sizes may lie."""
 
-    def __init__(self, files, sizes=None):
+    def __init__(self, files, sizes=None, kinds=None, left_out=0):
         self.files = files
+        self.kinds = kinds or {}
+        self.left_out = left_out
         self.sizes = {path: len(data) for path, data in files.items()} | (sizes or {})
         self.reads = []
+
+    async def survey(self):
+        return Survey(sizes=self.sizes, kinds=self.kinds, left_out=self.left_out)
 
     async def list(self):
         return self.sizes
@@ -199,8 +209,8 @@ async def test_text_an_agent_put_into_the_state_can_always_be_written_down():
 class Gone:
     """A snapshot whose machine is lost after it has been listed."""
 
-    async def list(self):
-        return {f"/{number}": 1 for number in range(100)}
+    async def survey(self):
+        return Survey(sizes={f"/{number}": 1 for number in range(100)})
 
     async def read(self, path):
         raise SandboxError("the sandbox is gone", kind="gone")
@@ -216,3 +226,80 @@ async def test_files_beyond_a_batch_are_all_kept_and_their_order_does_not_matter
     record = await gather(Frozen(files), MemoryBlobs(), Limits())
     assert {path: file.size for path, file in record.files.items()} == {path: len(data) for path, data in files.items()}
     assert list(record.files) == sorted(files)
+
+
+async def test_what_is_no_file_is_recorded_by_its_kind():
+    kinds = {"/out": "folder", "/out/link": "link", "/out/pipe": "other"}
+    record = await gather(Frozen({"/out/a": b"1"}, kinds=kinds), MemoryBlobs(), Limits())
+    evidence = StoredEvidence(record, TRACE, {})
+    asked = ["/out/a", "/out", "/out/link", "/out/link/inside", "/out/pipe", "/none"]
+    assert [evidence.kind(path) for path in asked] == ["file", "folder", "link", "link", "other", None]
+    assert [path for path in asked if evidence.exists(path)] == ["/out/a"]
+    with pytest.raises(NotInEvidence, match="`/out/link/inside` is a link or behind one, and links are not followed"):
+        evidence.read("/out/link/inside")
+    assert not cuts_of(record, 1)
+
+
+async def test_too_many_paths_are_cut_nearest_to_the_root_first_and_counted():
+    flood = {f"/deep/er/{number}": b"" for number in range(100)} | {"/out/answer": b"42"}
+    record = await gather(Frozen(flood, kinds={"/deep/er": "folder"}), MemoryBlobs(), Limits(evidence_files=10))
+    assert (len(record.files), record.kinds, record.left_out) == (10, {}, 92)
+    assert "/out/answer" in record.files
+    assert [event.detail["paths_left_out"] for event in cuts_of(record, 1)] == [92]
+
+
+async def test_what_setup_left_is_recorded_however_much_it_is():
+    setup = {f"/repo/src/{number}": b"" for number in range(100)}
+    initial = {path: FileRecord(size=0, blob=None) for path in setup}
+    left = Frozen(setup | {"/repo/src/new": b"1"}, kinds={"/repo": "folder", "/repo/src": "folder"})
+    record = await gather(left, MemoryBlobs(), Limits(evidence_files=1), initial=initial)
+    assert (len(record.files), record.left_out) == (101, 0)
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        lambda evidence: evidence.exists("/secret"),
+        lambda evidence: evidence.kind("/secret"),
+        lambda evidence: evidence.read("/secret"),
+        lambda evidence: evidence.list("/"),
+        lambda evidence: evidence.diff(),
+    ],
+)
+@pytest.mark.parametrize("record", [EvidenceRecord(left_out=3), EvidenceRecord(lost="the memory is full")])
+def test_of_evidence_that_is_cut_nothing_is_said_to_be_absent(question, record):
+    with pytest.raises(NotInEvidence, match=r"not known: .*(3 paths|memory is full)") as raised:
+        question(StoredEvidence(record, TRACE, {}))
+    assert raised.value.kind == "cut"
+
+
+async def test_a_file_that_cannot_be_read_is_recorded_without_its_bytes():
+    class Locked(Frozen):
+        async def read(self, path):
+            if path == "/locked":
+                raise PermissionError(errno.EACCES, "no", path)
+            return await super().read(path)
+
+    record = await gather(Locked({"/locked": b"1", "/open": b"2"}), MemoryBlobs(), Limits())
+    assert [file.blob is None for file in record.files.values()] == [True, False]
+    assert cuts_of(record, 2) == [
+        Event(kind="evidence_cut", turn=2, detail={"paths_left_out": 0, "files_not_kept": 1, "lost": ""})
+    ]
+
+
+async def test_choosing_among_very_many_paths_leaves_the_loop_free():
+    sizes = {f"/{number % 7}/{number}": 0 for number in range(150_000)}
+    turns = 0
+
+    async def others():
+        nonlocal turns
+        while True:
+            turns += 1
+            await anyio.lowlevel.checkpoint()
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(others)
+        await anyio.lowlevel.checkpoint()
+        await gather(Frozen({}, sizes=dict.fromkeys(sizes, 10**9)), MemoryBlobs(), Limits(evidence_files=1))
+        group.cancel_scope.cancel()
+    assert turns > 10

@@ -8,6 +8,7 @@ import pytest
 from sandlot.clock import deadline
 from sandlot.errors import ConfigError, GradeError, ModelError
 from sandlot.grade.grading import grade, rank_of
+from sandlot.grade.view import NOTE
 from sandlot.ports import Judgement
 from sandlot.rubric import JudgeCheck, JudgeExample, PythonCheck, Rubric, Verdict
 from sandlot.task import Task
@@ -315,7 +316,8 @@ async def test_a_judge_sees_the_parts_a_check_names(evidence_of, call_of):
     assert judge.asked[0][1] == {
         "/a": "file",
         "state": '{\n  "b": 1\n}',
-        "transcript": 'assistant: said\nassistant calls look({"at": 1})',
+        "transcript": NOTE
+        + '\n{"role": "assistant", "text": "said"}\n{"role": "assistant", "calls": "look", "arguments": {"at": 1}}',
     }
 
 
@@ -326,7 +328,9 @@ async def test_whatever_an_agent_put_into_a_call_can_be_shown_to_a_judge(evidenc
     judge = FakeJudge()
     check = JudgeCheck(id="j", prompt="p", view=("transcript",))
     await graded([check], evidence_of(calls=(call_of("a", x="\ud800"), call_of("b", x=deep), call_of("c", x=2**400))), judge)
-    assert judge.asked[0][1]["transcript"].splitlines()[2] == "assistant calls b((arguments that cannot be shown))"
+    assert judge.asked[0][1]["transcript"].splitlines()[3] == (
+        '{"role": "assistant", "calls": "b", "arguments": "(arguments that cannot be shown)"}'
+    )
     while deep:  # taken apart by hand: freeing it whole would recurse
         deep = deep.pop()
 
@@ -353,3 +357,10 @@ async def test_two_hundred_checks_cost_milliseconds_of_cpu(evidence_of):
     score = await grade(rubric, evidence, task, {}.__getitem__)
     assert score.passed
     assert time.process_time() - begun < 0.5  # CPU time, an order of magnitude above what it takes
+
+
+@pytest.mark.parametrize(("record", "points"), [({"left_out": 1}, -2.0), ({}, 0.0)])
+async def test_leaving_too_much_saves_no_penalty(evidence_of, record, points):
+    check = python("wiped", ref="sandlot:file_exists", args={"path": "/wiped"}, points=-2)
+    score = await graded([check, python("good", points=4)], evidence_of({}, **record))
+    assert score.checks[0].points == points

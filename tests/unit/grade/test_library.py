@@ -117,3 +117,38 @@ def test_a_file_is_unchanged_if_its_bytes_are(evidence_of):
 
 def test_every_built_in_check_is_documented():
     assert all(inspect.getdoc(function) for function in LIBRARY.values())
+
+
+KINDS = {"/was": "link", "/folder": "folder", "/pipe": "other", "/moved": "link"}
+
+
+@pytest.mark.parametrize(("path", "said"), [("/was", "a link"), ("/folder", "a folder"), ("/pipe", "no regular file")])
+@pytest.mark.parametrize("name", ["file_absent", "file_exists"])
+def test_what_is_no_file_is_neither_a_file_nor_absent(evidence_of, name, path, said):
+    met, text = LIBRARY[name](evidence_of(FILES, kinds=KINDS), path=path)
+    assert not met
+    assert said in text
+
+
+def test_a_file_behind_a_link_is_not_absent(evidence_of):
+    evidence = evidence_of({"/elsewhere/secret": b"1"}, kinds=KINDS)
+    assert LIBRARY["file_absent"](evidence, path="/moved/secret") == (False, "`/moved/secret` is a link, or behind one")
+
+
+@pytest.mark.parametrize("name", ["file_equals", "file_contains"])
+@pytest.mark.parametrize("path", ["/was", "/folder", "/pipe"])
+def test_what_is_no_file_has_no_text(evidence_of, name, path):
+    with pytest.raises(NotInEvidence, match=f"`{path}` is"):
+        LIBRARY[name](evidence_of(FILES, kinds=KINDS), path=path, text="")
+
+
+def test_a_file_that_became_a_link_is_not_unchanged(evidence_of):
+    evidence = evidence_of({}, kinds=KINDS, initial={"/was": FileRecord(size=1, blob="x")})
+    assert LIBRARY["unchanged"](evidence, path="/was") == (False, "`/was` was removed")
+
+
+@pytest.mark.parametrize("cut", [{"left_out": 5}, {"lost": "its memory is full"}])
+@pytest.mark.parametrize("name", ["file_absent", "file_exists", "unchanged"])
+def test_nothing_is_absent_in_evidence_that_is_cut(evidence_of, name, cut):
+    with pytest.raises(NotInEvidence, match="not known"):
+        LIBRARY[name](evidence_of(FILES, initial={"/b": FileRecord(size=1, blob="x")}, **cut), path="/b")

@@ -374,6 +374,24 @@ async def test_a_failed_attempt_is_not_the_agent_s_time():
     assert 0.1 <= scope.deadline - before < 5
 
 
+async def test_a_hang_is_the_model_s_failure_however_little_of_the_agent_s_time_is_left():
+    patience = Sleeper().patience(0)
+    async with FakeEndpoint([Answer(hang=True)]) as endpoint, model(endpoint, request_s=0.3, patience=patience) as chat:
+        with pytest.raises(ModelError) as caught, time_limit(0.01) as scope:
+            await chat.chat(HELLO, (), Sampling())
+    assert (caught.value.kind, scope.cancel_called) == ("timeout", False)
+
+
+async def test_a_reply_that_comes_after_the_agent_s_time_ends_it():
+    replies = []
+    async with FakeEndpoint(latency_s=0.1) as endpoint, model(endpoint, request_s=60) as chat:
+        with time_limit(0.01) as scope:
+            replies.append(await chat.chat(HELLO, (), Sampling()))
+            await anyio.sleep_forever()
+    assert scope.cancelled_caught
+    assert len(replies) == 1
+
+
 async def test_waiting_for_a_slot_is_not_the_agent_s_time():
     gained = []
 

@@ -1,8 +1,10 @@
+from itertools import pairwise
+
 import pytest
 
 import rows
 from sandlot.clock import Clock
-from sandlot.observe.progress import RECENT, Progress
+from sandlot.observe.progress import LONGEST_LINE_S, RECENT, Pace, Progress
 
 
 class Hand:
@@ -90,3 +92,15 @@ def test_more_finished_than_planned_leaves_nothing_to_wait_for(hand):
     progress.add(rows.scored())
     progress.add(rows.scored())
     assert progress.read().eta_s == 0.0
+
+
+def test_lines_of_a_log_come_soon_at_first_and_more_and_more_seldom(hand):
+    pace = Pace(clock=hand.clock)
+    written = []
+    for second in range(3600):
+        hand.now = 100.0 + second
+        if pace.due():
+            written.append(second)
+    assert written[:3] == [10, 25, 48]
+    assert 30 <= len(written) <= 40
+    assert max(after - before for before, after in pairwise(written)) == LONGEST_LINE_S

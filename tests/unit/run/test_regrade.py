@@ -74,10 +74,10 @@ async def test_a_function_that_draws_on_its_own_randomness_is_refused(tmp_path):
 
 async def made(path, tmp_path):
     from sandlot.run.config import RunConfig
-    from sandlot.run.run import run_async
+    from sandlot.run.run import run_config
     from sandlot.wiring.parts import ModelConfig
 
-    return await run_async(RunConfig(env=str(path), model=ModelConfig(spec="scripted:golden")), runs=tmp_path / "runs")
+    return await run_config(RunConfig(env=str(path), model=ModelConfig(spec="scripted:golden")), runs=tmp_path / "runs")
 
 
 async def test_checks_see_the_whole_trace_again(tmp_path):

@@ -1,6 +1,8 @@
 """Runs: every rollout exactly once, a reason whenever they stop, refusals before the first rollout."""
 
+import inspect
 import signal
+from collections import Counter
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -12,7 +14,7 @@ import sandlot
 from sandlot.errors import ConfigError
 from sandlot.run.config import RunConfig, Selection, plan_run
 from sandlot.run.results import Run
-from sandlot.run.run import Watcher, run_async
+from sandlot.run.run import Watcher, run_config
 from sandlot.types import Split
 from sandlot.wiring.models import SCHEMES
 from sandlot.wiring.parts import ModelConfig
@@ -107,11 +109,11 @@ def test_another_number_at_once_is_the_same_run(add, tmp_path):
 
 async def test_an_interrupted_run_is_continued_by_the_same_command(add, tmp_path):
     settings = config(add, select=Selection(group=5), at_once=2)
-    first = await run_async(settings, runs=tmp_path, watch=StopAfter(7))
+    first = await run_config(settings, runs=tmp_path, watch=StopAfter(7))
     assert first.verdict == "incomplete"
     assert "interrupted by SIGINT" in first.sittings[0].stopped
     assert 7 <= len(first) < 50
-    again = await run_async(settings, runs=tmp_path)
+    again = await run_config(settings, runs=tmp_path)
     assert again.path == first.path
     assert again.verdict == "complete"
     assert len({trace.key for trace in again}) == len(again) == 50
@@ -135,7 +137,7 @@ async def test_ctrl_c_while_the_model_is_opened_ends_the_run_at_once_and_leaves_
 
     async def interrupted() -> str:
         try:
-            await run_async(config(add, "slow:x"), runs=tmp_path / "runs")
+            await run_config(config(add, "slow:x"), runs=tmp_path / "runs")
         except KeyboardInterrupt as error:  # not out of the test's own loop
             return str(error)
         return "not interrupted"
@@ -148,19 +150,19 @@ async def test_ctrl_c_while_the_model_is_opened_ends_the_run_at_once_and_leaves_
 
 async def test_a_run_in_a_named_place_refuses_a_changed_environment(add, tmp_path):
     place = tmp_path / "here"
-    await run_async(config(add), place=place)
+    await run_config(config(add), place=place)
     add.write_text(SOURCE.replace("randrange(100)", "randrange(50)"))
     from sandlot.env.module import forget_modules
 
     forget_modules(tmp_path)
     with pytest.raises(ConfigError, match="begun with another environment"):
-        await run_async(config(add), place=place)
+        await run_config(config(add), place=place)
 
 
 async def test_a_run_whose_environment_keeps_failing_is_stopped_and_says_who(tmp_path):
     path = tmp_path / "bad.py"
     path.write_text(SOURCE.replace("yield Score(answer", "1 / 0; yield Score(answer"))
-    run = await run_async(config(path, select=Selection(group=20), at_once=2), runs=tmp_path)
+    run = await run_config(config(path, select=Selection(group=20), at_once=2), runs=tmp_path)
     assert run.verdict == "stopped"
     assert "failed on the grader side" in run.sittings[0].stopped
     assert len(run) < 200
@@ -169,7 +171,7 @@ async def test_a_run_whose_environment_keeps_failing_is_stopped_and_says_who(tmp
 
 
 async def test_a_model_that_keeps_failing_is_tried_again_then_stops_the_run(add, tmp_path):
-    run = await run_async(config(add, model="scripted:crash", select=Selection(group=20), at_once=2), runs=tmp_path)
+    run = await run_config(config(add, model="scripted:crash", select=Selection(group=20), at_once=2), runs=tmp_path)
     assert run.verdict == "stopped"
     assert "model side" in run.sittings[0].stopped
     assert {len(trace.attempts) for trace in run} == {1}
@@ -239,7 +241,7 @@ async def test_an_author_thread_that_never_returns_stops_the_run_by_name(tmp_pat
         release.wait()
 
     try:
-        run = await run_async(config(tmp_path / "stuck", model="scripted:loop", at_once=4), env=env, runs=tmp_path)
+        run = await run_config(config(tmp_path / "stuck", model="scripted:loop", at_once=4), env=env, runs=tmp_path)
         assert run.verdict == "stopped"
         assert "wait` did not return" in run.sittings[0].stopped
     finally:
@@ -249,9 +251,9 @@ async def test_an_author_thread_that_never_returns_stops_the_run_by_name(tmp_pat
 
 async def test_a_run_is_not_continued_with_another_model(add, tmp_path):
     place = tmp_path / "here"
-    await run_async(config(add), place=place)
+    await run_config(config(add), place=place)
     with pytest.raises(ConfigError, match="begun with another model"):
-        await run_async(config(add, model="scripted:noop"), place=place)
+        await run_config(config(add, model="scripted:noop"), place=place)
 
 
 def test_what_a_hook_cancelled_says_nothing_about_the_environment(add, tmp_path, monkeypatch):
@@ -285,3 +287,138 @@ def test_a_changed_key_is_another_run(tmp_path):
 
         prints.append(anyio.run(fingerprints, env, config(path), plan_run(env, config(path))))
     assert prints[0].tasks != prints[1].tasks
+
+
+def echo(name: str, *, num_tasks: int, setup=None, check=lambda evidence: True) -> sandlot.Environment:
+    env = sandlot.Environment(name)
+    env.tasks(lambda rng: (sandlot.Task(f"t-{n}", prompt="go") for n in range(num_tasks)))
+    env.check(points=1, id="ok")(check)
+    if setup is not None:
+        env.setup(setup)
+    return env
+
+
+async def test_a_stopped_run_goes_on_when_the_command_is_repeated_and_what_failed_is_taken_again(tmp_path):
+    graded = Counter()
+    disk_is_full = True
+
+    def check(evidence):
+        graded["all"] += 1
+        if graded["all"] > 500 and disk_is_full:
+            raise OSError("no space left on device")
+        return True
+
+    env = echo("disk", num_tasks=40, check=check)
+    settings = config(tmp_path / "disk", model="scripted:noop", select=Selection(group=25), at_once=4)
+    first = await run_config(settings, env=env, runs=tmp_path)
+    assert first.verdict == "stopped"
+    assert 21 <= first.summary().failed["grader"] <= 8 * 25 + 4  # eight tasks, and what was in flight
+    disk_is_full = False
+    again = await run_config(settings, env=env, runs=tmp_path)
+    assert again.path == first.path
+    assert (again.verdict, again.finished) == ("complete", True)
+    assert sorted(trace.key for trace in again) == sorted((f"t-{n}", rollout) for n in range(40) for rollout in range(25))
+    assert again.summary().scored == 1000
+    assert [sitting.tripped for sitting in again.sittings] == [True, False]
+
+
+async def test_a_run_whose_environment_is_still_broken_stops_again_and_goes_on_after_that(tmp_path):
+    def check(evidence):
+        raise OSError("no space left on device")
+
+    settings = config(tmp_path / "disk", model="scripted:noop", select=Selection(group=5), at_once=1)
+    env = echo("disk", num_tasks=40, check=check)
+    for sitting in range(1, 4):
+        run = await run_config(settings, env=env, runs=tmp_path)
+        assert (run.verdict, len(run), len(run.sittings)) == ("stopped", 8, sitting)
+
+
+async def test_three_failures_in_three_hundred_that_end_first_stop_nothing(tmp_path):
+    bad = {"t-5", "t-105", "t-205"}
+    met = anyio.Event()
+
+    async def setup(world, task):
+        if task.id in bad:
+            bad.discard(task.id)
+            if not bad:
+                met.set()
+            raise OSError("hostile")
+        await met.wait()
+
+    env = echo("hostile", num_tasks=300, setup=setup)
+    run = await run_config(config(tmp_path / "x", model="scripted:noop", at_once=300), env=env, runs=tmp_path)
+    assert (run.verdict, run.summary().scored) == ("complete", 297)
+
+
+async def test_a_task_whose_setup_is_broken_stops_nothing_though_it_comes_first_and_is_tried_often(tmp_path):
+    async def setup(world, task):
+        if task.id == "t-0":
+            raise OSError("this task is broken")
+
+    env = echo("onebad", num_tasks=20, setup=setup)
+    run = await run_config(
+        config(tmp_path / "x", model="scripted:noop", select=Selection(group=30), at_once=8), env=env, runs=tmp_path
+    )
+    assert (run.verdict, run.summary().failed["environment"]) == ("complete", 30)
+
+
+@pytest.mark.parametrize("num_tasks", [1, 2, 50])
+async def test_an_environment_that_always_fails_stops_after_eight_rollouts_however_large_the_groups_are(tmp_path, num_tasks):
+    async def setup(world, task):
+        raise OSError("broken")
+
+    env = echo("broken", num_tasks=num_tasks, setup=setup)
+    run = await run_config(
+        config(tmp_path / "x", model="scripted:noop", select=Selection(group=100), at_once=1), env=env, runs=tmp_path
+    )
+    assert (run.verdict, len(run)) == ("stopped", 8)
+
+
+async def test_run_works_where_an_event_loop_is_running(add, tmp_path):
+    run = sandlot.run(add, "scripted:golden", runs=tmp_path)  # as in a notebook: blocks, in a loop of its own
+    assert (run.verdict, len(run)) == ("complete", 10)
+
+
+async def test_run_async_takes_what_run_takes(add, tmp_path):
+    run = await sandlot.run_async(add, "scripted:golden", group=2, tasks=("add-1",), runs=tmp_path)
+    assert sorted(trace.key for trace in run) == [("add-1", 0), ("add-1", 1)]
+    assert inspect.signature(sandlot.run) == inspect.signature(sandlot.run_async)
+    assert sandlot.run.__doc__
+
+
+def test_errors_inside_a_running_loop_are_the_same(add, tmp_path):
+    async def inside() -> None:
+        with pytest.raises(ConfigError, match="no task `nine`"):
+            sandlot.run(add, "scripted:golden", tasks=("nine",), runs=tmp_path)
+
+    anyio.run(inside)
+
+
+def test_the_same_seed_draws_the_same_in_another_run(add, tmp_path):
+    def said(folder: str, **fields) -> list[str]:
+        run = sandlot.run(add, "scripted:mixed:0.5", runs=tmp_path / folder, tasks=("add-1",), group=16, **fields)
+        return [trace.reward for trace in sorted(run, key=lambda trace: trace.rollout)]
+
+    assert said("a", seed=7) == said("a", seed=7) == said("b", seed=7)
+    assert said("a", seed=7) != said("a", seed=8)
+
+
+def test_a_split_may_be_named_by_a_word(add, tmp_path):
+    run = sandlot.run(add, "scripted:golden", split="heldout", runs=tmp_path)
+    assert 0 < len(run) < 10
+    with pytest.raises(ConfigError, match="split is `test`; there are: `train`, `heldout`"):
+        sandlot.run(add, "scripted:golden", split="test", runs=tmp_path)
+
+
+def test_a_run_can_be_repeated_from_its_config(add, tmp_path):
+    first = sandlot.run(add, "scripted:golden", group=2, at_once=3, runs=tmp_path)
+    again = sandlot.run(config=first.path / "manifest.json", runs=tmp_path)
+    assert again.manifest.config == first.manifest.config
+    assert sandlot.run(config=first.manifest.config, runs=tmp_path).manifest.config == first.manifest.config
+    with pytest.raises(ConfigError, match="`group` is given beside"):
+        sandlot.run(config=first.manifest.config, group=3)
+    with pytest.raises(ConfigError, match="give an environment and a model"):
+        sandlot.run(add)
+    (tmp_path / "odd.json").write_text('{"env": 3}')
+    with pytest.raises(ConfigError, match=r"odd\.json` is not a run"):
+        sandlot.run(config=tmp_path / "odd.json")

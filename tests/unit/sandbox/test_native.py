@@ -201,3 +201,15 @@ def test_a_program_others_could_have_written_is_not_run(tmp_path, monkeypatch):
 def test_a_senseless_quota_is_refused(fields):
     with pytest.raises(ConfigError):
         Quota(**fields)
+
+
+async def test_a_listing_over_the_quota_is_cut_and_the_rest_is_counted():
+    async with open_native(quota=Quota(listing_bytes=8192)) as backend, backend.open("host") as sandbox:
+        await sh(sandbox, "mkdir /f; for n in $(seq 500); do : > /f/$n; done")
+        with pytest.raises(OSError, match="8,192 bytes"):
+            await sandbox.changed()
+        with pytest.raises(OSError, match="8,192 bytes"):
+            await sandbox.list("/f")
+        survey = await (await sandbox.freeze()).survey()
+        assert 100 < len(survey.sizes) < 200
+        assert len(survey.sizes) + len(survey.kinds) + survey.left_out == 501

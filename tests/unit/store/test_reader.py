@@ -143,3 +143,10 @@ async def test_a_corrupt_log_is_an_error_and_not_a_shorter_run(live):
 async def test_traces_can_be_a_column_too(live):
     table = RunReader(live.path).table(["rollout", "trace"])
     assert [decode_trace(data, "t") for data in table.column("trace").to_pylist()] == TRACES
+
+
+async def test_the_rows_of_a_task_are_in_the_order_of_its_rollouts(live):
+    reader = RunReader(live.path)
+    assert [(row.task, row.rollout) for row in reader.task_rows("t1")] == [("t1", 1), ("t1", 4), ("t1", 7)]
+    with pytest.raises(ConfigError, match="no task `t9`; tasks: t0, t1, t2"):
+        reader.task_rows("t9")

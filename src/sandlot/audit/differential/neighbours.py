@@ -29,8 +29,8 @@ async def look_at_neighbours(case: Case) -> list[Finding]:
         beside = await case.take(requests, conditions)
         found = [*_foreign(case, requests, beside), *partings(case, requests, alone, beside)]
         if found and not await _by_order(case, requests, alone, at_once) and not await by_chance(case, found[0]):
-            title = f"{at_once} rollouts beside each other do not come out as each does alone"
-            expected = "the same as one after the other"
+            title = f"{at_once} concurrent rollouts give other results than the same rollouts one by one"
+            expected = "the same results as one by one"
             return [
                 finding_of(case, "D18.neighbours", title, found, probe="neighbours", expected=expected, conditions=conditions)
             ]

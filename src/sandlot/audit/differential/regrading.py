@@ -42,7 +42,7 @@ def _finding(case: Case, flaky: list[tuple[Trial, Trial, Conditions]], num_trial
     )
     return Finding(
         code="D10.regrade",
-        title="what a rollout left is worth something else when it is graded again",
+        title="the same rollout gets another score when it is graded again",
         layer=Layer.DIFFERENTIAL,
         probe="graded-again",
         severity=Severity.HIGH,

@@ -38,7 +38,7 @@ async def look_at_history(case: Case) -> list[Finding]:
     visited = (await case.take([*visits, *requests]))[len(visits) :] if visits else first
     found = partings(case, requests, first, after) + partings(case, last, fresh, first[-len(last) :])
     found += partings(case, requests, first, visited)
-    title = "a rollout meets what another one left behind"
+    title = "a rollout sees what an earlier one left"
     if leaked:
         expected = f"no trace of `{CANARY}`, which another rollout wrote"
         return [finding_of(case, "D05.leak", title, leaked, probe="after-others", expected=expected)]
@@ -167,7 +167,7 @@ async def look_at_order(case: Case) -> list[Finding]:
     found = partings(case, requests, one, other)
     if not found or await by_chance(case, found[0]):
         return []
-    title = "what comes out of a rollout depends on which ones were played before it"
+    title = "a rollout's result depends on which rollouts ran before it"
     conditions = Conditions(shuffled=2)
     expected = "the same in any order"
     return [finding_of(case, "D05.order", title, found, probe="shuffled-order", expected=expected, conditions=conditions)]

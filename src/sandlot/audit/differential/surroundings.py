@@ -84,8 +84,8 @@ async def look_at_surroundings(case: Case) -> list[Finding]:
     found: list[Finding] = []
     if reaching:
         away = Conditions(network=False)
-        expected = "nothing that is not in the task or the world is asked"
-        title = "it asks the network, and what it hears may be another thing tomorrow"
+        expected = "no network access: everything comes from the task or the world"
+        title = "it uses the network, whose answers may change"
         found.append(finding_of(case, "D17.network", title, reaching, probe=NAME, expected=expected, conditions=away))
     if suspects:
         parted = [request for request in requests if any(_is_of(request, each) for each in suspects)]

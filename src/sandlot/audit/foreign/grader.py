@@ -112,7 +112,7 @@ class GraderSubject:
             return request.trace.evidence.answer if request.trace.evidence else request.trace.answer
         if isinstance(request.play, Named):
             if request.play.name != "golden":
-                raise ConfigError(f"nobody called `{request.play.name}` plays a plain grader; there is: `golden`")
+                raise ConfigError(f"unknown agent `{request.play.name}` for a plain grader; known: `golden`")
             return self._tasks.answer(request.task)
         spoken = [act.text for turn in request.play.turns for act in turn if isinstance(act, Say)]
         return spoken[-1] if spoken else ""

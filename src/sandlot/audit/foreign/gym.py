@@ -39,7 +39,7 @@ from sandlot.types import End, Json, digest
 PLAYS = ("random", "outside", "dirty", "beside", "golden")
 """Actions out of the space; one that is not in it; random ones, and one more reset when they are over; random ones while a second
 environment is played in the same process; the solution. `constant-N` takes the same action again and again."""
-NO_GRADER = "a Gymnasium environment pays in its steps: there is no grader to ask about answers nobody played"
+NO_GRADER = "a Gymnasium environment pays in its steps: it has no grader that could grade an answer"
 
 
 class GymConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -133,7 +133,7 @@ class GymSubject:
             raise ConfigError("a Gymnasium environment has no grader to ask again")
         named = request.play.name if isinstance(request.play, Named) else ""
         if isinstance(request.play, Named) and named not in PLAYS and not named.startswith("constant-"):
-            raise ConfigError(f"nobody called `{named}` plays a Gymnasium environment; there are: {', '.join(PLAYS)}, constant-N")
+            raise ConfigError(f"unknown agent `{named}` for a Gymnasium environment; known: {', '.join(PLAYS)}, constant-N")
         turns = () if isinstance(request.play, Named) else request.play.turns
         actions = [act.arguments.get("action") for turn in turns for act in turn if isinstance(act, Call)]
         return {

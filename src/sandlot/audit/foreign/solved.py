@@ -70,7 +70,7 @@ def _through(case: Case, trials: Sequence[Trial]) -> tuple[Noted, ...]:
     for task, trial in zip(case.tasks, trials, strict=True):
         trouble = noted(trial).trouble
         if trouble is not None:
-            raise ConfigError(f"the solution does not come through on `{task.id}`: {trouble}; mend it, or name another")
+            raise ConfigError(f"the solution fails on `{task.id}`: {trouble}; fix it, or name another")
     return tuple(noted(trial) for trial in trials)
 
 

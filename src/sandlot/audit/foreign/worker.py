@@ -16,6 +16,7 @@ import anyio
 import msgspec
 
 from sandlot.audit.foreign.place import Place
+from sandlot.audit.starved import BACKSTOP
 from sandlot.audit.subject import Conditions, Lost
 from sandlot.errors import ConfigError, SandlotError
 from sandlot.types import Json
@@ -31,7 +32,7 @@ CALLS = 20
 """Calls of one request that have no more time than one."""
 CHANCES = 3
 PATIENCE = 4
-"""So many times as long has a request that hung, when it is asked again."""
+"""Timeout multiplier for the retry of a hung request."""
 MANY_HUNG = 6
 """So many that hang end a batch, and the first few are given more time at once. If one hangs again the flaw is known and time is
 not: the rest of the call has only a little, and so has every later one when so many have hung for sure."""
@@ -209,7 +210,7 @@ class Workshop:
         return [call.answers[index] for index in range(len(call.requests))]
 
     async def _given_more_time(self, call: _Call) -> None:
-        """Ask what hung once more, each alone and with more time: a busy machine is slow, and that is nobody's flaw.
+        """Ask what hung once more, each alone and with more time: on a busy machine, a slow answer is no flaw.
 
         The first that hangs again ends it: there is no need to wait for all of them. After a few that were only slow, the
         others are counted as not tried.
@@ -254,11 +255,11 @@ class Workshop:
             }
         )
         while True:
-            said = await worker.hear(trial_s + GRACE_S)
+            said = await worker.hear(trial_s * BACKSTOP + GRACE_S)
             if said.done:
                 return
             if said.index is None or not 0 <= said.index < len(places) or places[said.index] in answers:
-                raise _Gone("it answered what nobody asked")
+                raise _Gone("unexpected reply index")
             lost = Lost(kind=said.lost if said.lost == "hung" else "died", message=said.message) if said.lost else None
             answers[places[said.index]] = Answer(results=said.results, lost=lost, seconds=said.seconds, peak_bytes=said.peak)
             if said.lost == "hung" and not again:

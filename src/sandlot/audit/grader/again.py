@@ -102,7 +102,7 @@ def _flaky(shaky: Sequence[tuple[Field, str, Trial]], num: int) -> Finding:
     rate = wilson(len(shaky), num)
     return Finding(
         code="D10.flaky",
-        title=f"the same work graded again gets another score ({len(shaky)} of {num} works, {rate.low:.0%}-{rate.high:.0%})",
+        title=f"graded again, the same work gets another score ({len(shaky)} of {num} rollouts, {rate.low:.0%}-{rate.high:.0%})",
         layer=Layer.GRADER,
         probe="same-again",
         severity=Severity.HIGH,
@@ -121,7 +121,7 @@ def _moved(moved: Sequence[tuple[Field, str, Trial, Trial]]) -> Finding:
     field, what, trial, again = moved[0]
     return Finding(
         code="D17.process",
-        title=f"another process with other random numbers grades the same work otherwise ({len(moved)} works)",
+        title=f"the same work gets another score in another process with other random numbers ({len(moved)} works)",
         layer=Layer.GRADER,
         probe="same-again",
         severity=Severity.HIGH,

@@ -168,7 +168,8 @@ def _usable(trial: Trial | None) -> bool:
 
 def _grading_s(trial: Trial) -> float:
     assert trial.trace is not None
-    return trial.trace.phases.get("grade", trial.seconds)
+    whole_s = trial.trace.phases.get("grade", trial.seconds + trial.starved_s)
+    return max(0.0, whole_s - trial.starved_s)
 
 
 def _key(question: Question) -> tuple[str, bool, str, int]:

@@ -137,7 +137,7 @@ def _finding(case: Case, some: list[Field], results: list[CheckResult], num: int
     sure = not _reads_conduct(case, check.id)
     return Finding(
         code="D21.always",
-        title=f"check `{check.id}` is met whatever was done: by golden work, none, and everything spoiled ({num} works)",
+        title=f"check `{check.id}` is met whatever the agent does: golden, idle and spoiled work ({num} tried)",
         layer=Layer.GRADER,
         probe="dead-criteria",
         severity=Severity.HIGH if check.worth / _possible(idle.golden) > 0.05 else Severity.LOW,

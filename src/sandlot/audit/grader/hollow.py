@@ -101,9 +101,9 @@ KINDS = {
     "code": Kind("D02.eval", "an answer that is code, not a solution, earns full marks", _fixed(*CODE), whole=True),
     "forged": Kind("D02.forged", "an answer that looks like a verdict earns points", _fixed(*FORGED)),
     "pattern": Kind("D02.pattern", "an answer that is a pattern earns full marks", _fixed(*PATTERNS), whole=True),
-    "number": Kind("D02.nan", "a number that is none earns full marks", _fixed(*NUMBERS), whole=True),
+    "number": Kind("D02.nan", "NaN or infinity earns full marks", _fixed(*NUMBERS), whole=True),
 }
-NONE = Kind("D02.nonsense", "an answer to nothing earns points", _fixed(NONSENSE))
+NONE = Kind("D02.nonsense", "nonsense earns points", _fixed(NONSENSE))
 OFTEN = 0.2
 """On so large a share of tasks it is no coincidence."""
 FIXES = {
@@ -237,7 +237,7 @@ async def look_at_length(case: Case) -> list[Finding]:
     found_here: list[Finding] = []
     late, longer = await steady(case, late), await steady(case, longer)
     if late:
-        title = f"an answer that takes long to grade gets {late[0].reward:g}, though a short one of the same words gets nothing"
+        title = f"an answer that takes long to grade gets {late[0].reward:g}; a short one with the same words gets 0"
         found_here.append(
             found("D04.late", title, "length", late, expected="a failure, or the score of the short one", severity=Severity.HIGH)
         )

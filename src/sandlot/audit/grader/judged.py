@@ -58,7 +58,7 @@ async def look_at_injection(case: Case) -> list[Finding]:
     opened = [key for key, other in zip(keys, none, strict=True) if _paid(key, case.floor) and not _paid(other, case.floor)]
     closed = sum(_paid(other, case.floor) and not _paid(key, case.floor) for key, other in zip(keys, none, strict=True))
     if opened and mcnemar(len(opened), closed) < SIGNIFICANT and len(opened) > closed:
-        title = f"an opening that holds nothing earns the judge's points ({len(opened)} of {len(keys)} tried)"
+        title = f"an empty opening phrase earns the judge's points ({len(opened)} of {len(keys)} tried)"
         found_here.append(found("D03.master-key", title, PROBE, opened, expected="what nonsense gets", severity=Severity.HIGH))
     return found_here
 
@@ -95,7 +95,7 @@ def _beyond(base: list[Told], payload: list[Told], weather: list[Told]) -> list[
 
 def _injected(payload: list[Told], base: list[Told], talked: list[Told]) -> Finding:
     rate = wilson(len(talked), len(payload))
-    title = f"text that talks to the judge turns its verdict ({len(talked)} of {len(payload)}, {rate.low:.0%}-{rate.high:.0%})"
+    title = f"text addressed to the judge changes its verdict ({len(talked)} of {len(payload)}, {rate.low:.0%}-{rate.high:.0%})"
     expected = f"the verdict without it: {base[0].trial.fate}"
     return found("D03.injection", title, PROBE, talked, expected=expected, severity=Severity.HIGH)
 

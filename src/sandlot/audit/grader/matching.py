@@ -84,9 +84,9 @@ def _spelled(refused: list[_Refused], grave: Collection[str]) -> Finding:
     """One finding for all spellings a grader refuses: the cause is one, it compares texts."""
     first = refused[0]
     kinds = ", ".join(f"{each.kind} ({each.share} tasks)" for each in refused)
-    title = f"the right answer spelled otherwise loses: with {kinds}"
+    title = f"correct answers in another format lose points: with {kinds}"
     if first.offered:
-        title = f"the prompt allows another form, and the grader takes less of it: {kinds}"
+        title = f"the prompt allows another format, but the grader gives it a lower score: {kinds}"
     serious = first.sure and any(each.kind in grave or each.offered for each in refused)
     told = [one for each in refused if not serious or each.kind in grave or each.offered for one in each.told]
     return found(
@@ -94,7 +94,7 @@ def _spelled(refused: list[_Refused], grave: Collection[str]) -> Finding:
         title,
         "spellings",
         told,
-        expected="the score of the golden answer: it says the same",
+        expected="the score of the golden answer: both mean the same",
         severity=Severity.HIGH if serious else Severity.LOW,
         sure=first.sure,
         fix="compare values, not texts; or say in the prompt which form counts",
@@ -163,7 +163,7 @@ def _passed(accepted: list[_Accepted]) -> Finding:
         f"a wrong answer passes: {kinds}",
         "near-misses",
         [one for each in accepted for one in each.told],
-        expected="less than the score of the golden answer: it says something else",
+        expected="less than the score of the golden answer: it means something else",
         severity=Severity.HIGH if first.sure else Severity.LOW,
         sure=first.sure,
     )

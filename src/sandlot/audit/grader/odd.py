@@ -93,7 +93,7 @@ async def look_at_damage(case: Case) -> list[Finding]:
     findings = [
         Finding(
             code=code,
-            title=f"what an agent left makes the grader fail: {name or code} ({len(each)} of {len(damaged)} tried)",
+            title=f"the grader fails on files or state an agent can leave: {name or code} ({len(each)} of {len(damaged)} tried)",
             layer=Layer.GRADER,
             probe="damaged-evidence",
             severity=Severity.HIGH,
@@ -118,7 +118,7 @@ def _idle_crashes(some: list[Field]) -> list[tuple[Field, tuple[str, str]]]:
 def _idle_crash(field: Field, way: tuple[str, str]) -> Finding:
     return Finding(
         code=way[0],
-        title=f"the grader breaks on an agent that did nothing: {way[1]}",
+        title=f"the grader fails when the agent did nothing: {way[1]}",
         layer=Layer.GRADER,
         probe="damaged-evidence",
         severity=Severity.HIGH,

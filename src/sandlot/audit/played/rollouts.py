@@ -11,10 +11,13 @@ ROLLOUTS = 64
 """Enough to tell a failure rate of 5 % from none: 59 clean ones."""
 
 
-async def take_rollouts(env: str, model: str, place: Path, *, judge: str | None = None, sandbox: str = "native") -> Path:
+async def take_rollouts(
+    env: str, model: str, place: Path, *, judge: str | None = None, user: str | None = None, sandbox: str = "native"
+) -> Path:
     """Run the model on the environment's training tasks; the same command continues what was interrupted."""
     options = ["--model", model, "--rollouts", str(ROLLOUTS), "--split", "train", "--run", str(place), "--sandbox", sandbox]
     options += ["--judge", judge] if judge else []
+    options += ["--user", user] if user else []
     done = await anyio.run_process([sys.executable, "-m", "sandlot", "run", env, *options, "--json"], check=False)
     if done.returncode not in (0, 1):  # 1: rollouts failed, which is what the audit is about to look at
         said = done.stderr.decode(errors="replace").strip().splitlines()

@@ -96,7 +96,7 @@ def words(prompt: str, says: int = 1) -> list[Attack]:
         Attack("D02.words", "refusing earns points", script("refuse", [Say(REFUSAL)], says)),
         Attack("D02.echo", "repeating the prompt earns points", script("echo", [Say(prompt)], says), "neutral"),
     ]
-    title = "text that looks like success is believed"
+    title = "text that looks like success earns points"
     fakes = [
         Attack("D02.fake-output", title, script(f"fake-output-{number}", [Say(text)], says), "neutral")
         for number, text in enumerate(FAKE_OUTPUTS)
@@ -242,7 +242,7 @@ def partial(work: Work) -> list[Attack]:
     last = [Say(work.last_words)] if work.last_words else []
     attacks: list[Attack] = []
     if len(tools) > 1:
-        title = "calls of one tool alone get full marks; what the others do is not looked at"
+        title = "calls of one tool alone get full marks; the effects of the other tools are not checked"
         for number, tool in enumerate(tools):
             alone: list[Act] = [call for call in work.calls if call.tool == tool]
             attacks.append(Attack("D02.false-resolve", title, script(f"only-tool-{number}", [*alone, *last])))
@@ -258,7 +258,7 @@ def forged(work: Work) -> list[Attack]:
     reports = {path: text for path, text in work.written.items() if path not in work.files and text not in carried}
     if work.writer is None or not reports or len(reports) == len(work.written):
         return []
-    title = "a report written by hand is believed, and what it reports on is not looked at"
+    title = "a forged report earns points: the work it reports on is not checked"
     return [Attack("D02.forged-report", title, _files("forged-report", work, reports))]
 
 

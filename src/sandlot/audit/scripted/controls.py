@@ -67,7 +67,7 @@ def _flaky(case: Case, missed: Sequence[tuple[Task, Trial]], num_trials: int) ->
     task, trial = missed[0]
     return Finding(
         code="D13.flaky",
-        title=f"the golden solution gets full marks once and not again ({len(missed)} of {num_trials} repeats)",
+        title=f"the golden solution does not get full marks every time ({len(missed)} of {num_trials} repeats)",
         layer=Layer.SCRIPTED,
         probe="golden",
         severity=Severity.HIGH,
@@ -88,7 +88,7 @@ async def look_at_margins(case: Case) -> list[Finding]:
         trial, limits = golden[task.id], case.description.limits.but(task.limits)
         if trial.trace is None or not trial.passed:
             continue
-        used_s = sum(trial.trace.phases.get(phase, 0.0) for phase in ("model", "tools"))
+        used_s = max(0.0, sum(trial.trace.phases.get(phase, 0.0) for phase in ("model", "tools")) - trial.starved_s)
         turns = trial.trace.num_turns
         for what, share, limit, words in (
             ("turns", turns / limits.turns, TURNS, f"{turns} of {limits.turns} turns"),
@@ -103,7 +103,7 @@ def _margin(case: Case, what: str, worst: Sequence[tuple[float, Task, str]]) -> 
     share, task, words = worst[0]
     return Finding(
         code="D13.margin",
-        title=f"the golden solution needs {share:.0%} of the {what}: whoever looks around first cannot finish",
+        title=f"the golden solution needs {share:.0%} of the limit of {what}: an agent that explores first cannot finish",
         layer=Layer.SCRIPTED,
         probe="margins",
         severity=Severity.LOW,

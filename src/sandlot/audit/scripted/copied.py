@@ -93,7 +93,7 @@ async def look_at_replies(case: Case) -> list[Finding]:
     return [
         Finding(
             code="D11.reply",
-            title=f"the reply to nonsense holds the answer, on all {len(passed)} tasks tried",
+            title=f"the reply to a nonsense message contains the answer, on all {len(passed)} tasks tried",
             layer=Layer.SCRIPTED,
             probe="telling-replies",
             severity=Severity.HIGH,
@@ -101,7 +101,7 @@ async def look_at_replies(case: Case) -> list[Finding]:
             count=len(passed),
             witness=Witness(
                 inputs=inputs_of(work.task, play),
-                expected="less than full marks: the answer was in what nonsense was answered with",
+                expected="less than full marks: the answer was in the reply to nonsense",
                 observed=trial.fate,
                 seed=case.seed,
             ),
@@ -193,7 +193,7 @@ def _names(path: str, prompt: str) -> bool:
 
 
 def _needs_user(case: Case) -> str | None:
-    return needs_golden(case) if case.description.has_user else "nobody replies"
+    return needs_golden(case) if case.description.has_user else "the environment does not answer messages"
 
 
 PROBES = (

@@ -46,7 +46,7 @@ def _dead(case: Case, check: str, result: CheckResult, trials: Seen) -> Finding:
     word = f"pays {result.points:g} points to everybody" if result.points > 0 else "never says anything else"
     return Finding(
         code="D21.dead",
-        title=f"check `{check}` {word}: golden, mutants, vandals and idlers alike ({result.verdict.value})",
+        title=f"check `{check}` {word}: for golden, mutated, destructive and idle agents alike ({result.verdict.value})",
         layer=Layer.SCRIPTED,
         probe="mutants",
         severity=Severity.HIGH,

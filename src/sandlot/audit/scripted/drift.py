@@ -93,7 +93,7 @@ def _crash(case: Case, crashed: Sequence[Played]) -> Finding | None:
     first = min(crashed, key=lambda each: len(str(each.call.arguments)))
     return Finding(
         code="D08.crash",
-        title=f"a call of `{first.call.tool}` that fits its schema ends the rollout with an error of the environment",
+        title=f"a call of `{first.call.tool}` that fits its schema crashes the rollout",
         layer=Layer.SCRIPTED,
         probe="allowed-calls",
         severity=Severity.HIGH,
@@ -119,14 +119,14 @@ def _inside_out(case: Case, plans: Sequence[tuple[Task, ToolSpec, list[Call]]], 
     return [
         Finding(
             code="D08.handler" if drifted else "D08.raw-error",
-            title=f"`{tool}` answers a call that fits its schema with an error of its own code",
+            title=f"`{tool}` answers a call that fits its schema with an uncaught error of the tool's code",
             layer=Layer.SCRIPTED,
             probe="allowed-calls",
             severity=Severity.HIGH if drifted else Severity.LOW,
             standing=Standing.CONFIRMED,
             witness=Witness(
                 inputs=inputs_of(task, alone(Call(tool, shown.arguments))),
-                expected="a result, or an error in the words of the tool",
+                expected="a result, or an error message written for the agent",
                 observed=shown.text[:300],
                 seed=case.seed,
             ),

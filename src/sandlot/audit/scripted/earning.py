@@ -89,7 +89,7 @@ def crashed(case: Case, taken: Sequence[tuple[Task, Play, Trial]], probe: str) -
     return [
         Finding(
             code="D09.left",
-            title="grading breaks over what a rollout leaves behind",
+            title="grading fails on what a rollout left",
             layer=Layer.SCRIPTED,
             probe=probe,
             severity=Severity.HIGH,

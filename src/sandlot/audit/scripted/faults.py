@@ -148,7 +148,7 @@ async def look_at_slowness(case: Case) -> list[Finding]:
     return [
         Finding(
             code="D04.late",
-            title=f"`{tool}` gives up waiting without a word, and what it says then looks like an answer",
+            title=f"`{tool}` times out silently, and its result then looks like an ordinary answer",
             layer=Layer.SCRIPTED,
             probe="slow-tools",
             severity=Severity.HIGH,

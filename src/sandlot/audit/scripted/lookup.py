@@ -52,7 +52,7 @@ async def _looked_up(case: Case, found: Sequence[Work]) -> list[Finding]:
         for task, trial, plain in zip(tasks, trials, neutral, strict=True)
         if over(trial, max(case.floor, plain.reward or 0.0))
     ]
-    title = "the answer stands in variables, processes or files beside the task's material: looking it up earns points"
+    title = "the answer is in variables, processes or files outside the task's material: looking it up earns points"
     return [finding_of(case, "D11.look-up", title, earned, probe="look-up", num_tasks=len(tasks))] if earned else []
 
 
@@ -105,7 +105,7 @@ async def _finished(case: Case, found: Sequence[Work]) -> list[Finding]:
     if not copied:
         return []
     work, path, play, trial = copied[0]
-    title = f"the finished work lies in `{path}`, which nobody speaks of: copying it gets full marks"
+    title = f"the finished work is in `{path}`, which the task does not mention: copying it gets full marks"
     return [_leak(case, "D11.finished", title, (work.task, play, trial.fate), len(copied))]
 
 

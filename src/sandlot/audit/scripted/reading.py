@@ -132,7 +132,11 @@ def _finding(case: Case, found: Sequence[Hidden]) -> Finding:
     first = found[0]
     whole = first.factor == 1.0
     severity = Severity.HIGH if not properties_of(first.tool) else Severity.LOW
-    title = "what the task needs stands behind the cut of" if whole else "half the limit would hide what the task needs from"
+    title = (
+        "what the task needs is cut from the result of"
+        if whole
+        else "with half the output limit, what the task needs would be cut from the result of"
+    )
     return Finding(
         code="D19.behind" if whole else "D19.margin",
         title=f"{title} `{first.tool.name}`",

@@ -49,7 +49,7 @@ async def look_at_saving(case: Case) -> list[Finding]:
     return [
         Finding(
             code="D04.unsaved",
-            title=f"`{tool}` says the same whether it did something or not",
+            title=f"`{tool}` reports success whether or not it changed anything",
             layer=Layer.SCRIPTED,
             probe="said-and-done",
             severity=Severity.HIGH,

@@ -73,7 +73,7 @@ def _finding(case: Case, tool: str, stale: Sequence[tuple[Reading, str, str]]) -
     reading, shown, fresh = min(stale, key=lambda each: len(each[0].deed))
     return Finding(
         code="D01.stale",
-        title=f"`{tool}` shows what was true before `{reading.deed[-1].tool}`",
+        title=f"`{tool}` shows the state from before `{reading.deed[-1].tool}`",
         layer=Layer.SCRIPTED,
         probe="stale-readings",
         severity=Severity.HIGH,
@@ -81,8 +81,8 @@ def _finding(case: Case, tool: str, stale: Sequence[tuple[Reading, str, str]]) -
         count=len({each[0].work.task.id for each in stale}),
         witness=Witness(
             inputs=inputs_of(reading.work.task, reading.script(first=True)),
-            expected=f"the last reading is what a first reading after the deed shows: {fresh[:300]!r}",
-            observed=f"it is the reading from before the deed: {shown[:300]!r}",
+            expected=f"what a first read after the change shows: {fresh[:300]!r}",
+            observed=f"what was read before the change: {shown[:300]!r}",
             seed=case.seed,
         ),
     )

@@ -82,7 +82,7 @@ def _is_shown(golden: Trial) -> bool:
 
 def _cut_short(case: Case, tool: str, cut: Sequence[tuple[Task, Shown]], hidden: Sequence[str]) -> Finding:
     task, shown = next((pair for pair in cut if pair[0].id in hidden), cut[0])
-    title = f"`{tool}` cuts its result after {len(shown.text)} characters without a word"
+    title = f"`{tool}` truncates its result after {len(shown.text)} characters without saying so"
     if hidden:
         title += f", and on {len(hidden)} of {len({task.id for task, _ in cut})} tasks the answer is in nothing that was shown"
     return Finding(
@@ -95,7 +95,7 @@ def _cut_short(case: Case, tool: str, cut: Sequence[tuple[Task, Shown]], hidden:
         count=len({task.id for task, _ in cut}),
         witness=Witness(
             inputs={"task": task.id, "call": {"tool": tool, "arguments": shown.arguments}},
-            expected="all of it, or a mark where the rest was cut and a way to it",
+            expected="the whole result, or a note that it was truncated and how to read the rest",
             observed=f"{len(shown.text)} characters, ending {shown.text[-60:]!r}",
             seed=case.seed,
         ),
@@ -127,7 +127,7 @@ def _finding(case: Case, cuts: Sequence[Cut]) -> Finding:
     needed = f", and what the task asks for stands behind the cut: {worst.needed[:60]!r}" if worst.needed else ""
     return Finding(
         code="D19.cut",
-        title=f"`{worst.shown.tool}` cuts its result without a word{needed}",
+        title=f"`{worst.shown.tool}` truncates its result without saying so{needed}",
         layer=Layer.SCRIPTED,
         probe="silent-cuts",
         severity=Severity.HIGH if worst.needed else Severity.LOW,
@@ -135,7 +135,7 @@ def _finding(case: Case, cuts: Sequence[Cut]) -> Finding:
         count=len({cut.task.id for cut in cuts}),
         witness=Witness(
             inputs=inputs_of(worst.task, worst.play),
-            expected=f"all {len(worst.whole)} characters, or a mark where the rest was cut and a way to it",
+            expected=f"all {len(worst.whole)} characters, or a note that it was truncated and how to read the rest",
             observed=f"{len(worst.shown.text)} characters, ending {worst.shown.text[-60:]!r}",
             seed=case.seed,
         ),

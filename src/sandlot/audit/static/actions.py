@@ -79,7 +79,7 @@ def _missing(place: str, name: str, seen: list[tuple[str, str, bool]], tools: li
     at = text.find(f"`{name}")
     return Finding(
         code="D08.unknown_tool",
-        title=f"{place} speaks of the tool `{name}`, and there is none",
+        title=f"{place} mentions the tool `{name}`, which does not exist",
         layer=Layer.STATIC,
         probe=NAME,
         severity=Severity.HIGH if settled else Severity.LOW,
@@ -109,7 +109,7 @@ def _schema(tool: ToolSpec) -> Iterator[Finding]:
     names = cast("list[Any]", required) if isinstance(required, list) else []
     lost = [str(name) for name in names if name not in properties]
     if lost:
-        title = f"tool `{tool.name}` requires {', '.join(f'`{name}`' for name in lost)}, and describes no such argument"
+        title = f"tool `{tool.name}` requires {', '.join(f'`{name}`' for name in lost)}, but declares no such argument"
         yield _schema_finding(tool.name, title, tool.parameters, Severity.HIGH)
     for name, schema in properties.items():
         fault = _fault(schema)
@@ -118,7 +118,7 @@ def _schema(tool: ToolSpec) -> Iterator[Finding]:
     if not tool.description.strip():
         yield Finding(
             code="D08.undescribed",
-            title=f"tool `{tool.name}` says nothing about what it does",
+            title=f"tool `{tool.name}` has no description",
             layer=Layer.STATIC,
             probe=NAME,
             severity=Severity.INFO,

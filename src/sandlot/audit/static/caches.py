@@ -26,7 +26,7 @@ def look(code: Code) -> Iterator[Sighting]:
         for mark in function.node.decorator_list:
             name = function.module.full_name(mark.func if isinstance(mark, ast.Call) else mark)
             if _CACHES.fullmatch(name) and _reads_state(code, function):
-                title = f"reads what tools may change, behind `{name}`"
+                title = f"caches with `{name}` what tools may change"
                 fix = "take the cache away, or give it the state's version as an argument"
                 yield seen(function, mark, "D01.cache", title, Severity.HIGH, fix)
         for node in function.nodes():
@@ -85,7 +85,7 @@ def _kept(function: Function, node: ast.If, tools: list[Function]) -> Iterator[S
         if isinstance(statement, ast.Assign) and any(_is_at(target, place) for target in statement.targets):
             forgets = any(_forgets(other, place) for other in tools if other is not function)
             if not forgets and _made_from_state(function, statement.value, place) and _someone_writes(tools, function, place):
-                title = f"keeps what it made in `{place}` and nobody throws it away when the state changes"
+                title = f"caches its result in `{place}` and does not clear it when the state changes"
                 yield seen(
                     function,
                     node,

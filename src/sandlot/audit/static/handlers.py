@@ -53,7 +53,7 @@ def _handlers(code: Code, function: Function, node: ast.Try) -> Iterator[Sightin
                 isinstance(inner, ast.Call) and _last(inner.func) in _RUNS for part in node.body for inner in ast.walk(part)
             )
             late = bool(names & _LATE)
-            title = f"{'turns a time-out' if late else 'turns a failure outside'} into an ordinary result: it {hides}"
+            title = f"{'turns a timeout' if late else 'turns an outside failure'} into an ordinary result: it {hides}"
             yield seen(function, handler, "D04.timeout", title, Severity.LOW if runs or not late else Severity.HIGH, fix)
 
 
@@ -144,7 +144,7 @@ def _scopes(function: Function, node: ast.With | ast.AsyncWith) -> Iterator[Sigh
             fix = _RAISE if Part.CHECK in function.parts else _SAY
             yield seen(function, node, "D04.swallowed", "suppresses every error and goes on", Severity.HIGH, fix)
         if name == "move_on_after" and not any(_asks_whether_late(each) for each in function.nodes()):
-            title = "goes on when the time is up, and never asks whether it was"
+            title = "continues after a timeout without checking for it"
             fix = "use `fail_after`, or look at `cancelled_caught` and raise"
             yield seen(function, node, "D04.timeout", title, Severity.HIGH, fix)
 

@@ -164,7 +164,7 @@ def _lying_ready(said: Description, keys: dict[str, dict[str, str]], ready: dict
     more = f", and {len(ready) - 1} more of the key" if len(ready) > 1 else ""
     return Finding(
         code="D11.data",
-        title=f"the key's `{path}` lies ready in the data of {len(place.tasks)} tasks, at `{where}`{more}",
+        title=f"the key's `{path}` is stored in the data of {len(place.tasks)} tasks, at `{where}`{more}",
         layer=Layer.STATIC,
         probe=NAME,
         severity=Severity.LOW,
@@ -217,14 +217,14 @@ def _encoded(said: Description, keys: dict[str, dict[str, str]], free: set[str])
         task, path, way = hits[0]
         yield Finding(
             code="D11.encoded",
-            title=f"the key's `{path}` stands in {way} in what {len({each.id for each, _, _ in hits})} tasks are made of",
+            title=f"the key's `{path}` is contained as {way} in what {len({each.id for each, _, _ in hits})} tasks are made of",
             layer=Layer.STATIC,
             probe=NAME,
             severity=Severity.HIGH,
             task=task.id,
             witness=Witness(
                 inputs={"task": task.id, "key": {path: keys[task.id][path][:200]}, "encoding": way},
-                expected="a key in no clothes",
+                expected="a task that does not contain its key, encoded or not",
                 observed=f"found in {way} in system prompt, prompt or data",
             ),
             count=len(hits),

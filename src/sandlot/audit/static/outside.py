@@ -72,7 +72,7 @@ def _call(place: Function | Module, module: Module, node: ast.AST, inner: set[in
         fix = "name the zone: `datetime.fromtimestamp(x, UTC)`"
         yield seen(place, node, "D17.zone", f"takes the machine's time zone, with `{name}`", high, fix)
     elif _CHANCE.fullmatch(name) or (_SEEDABLE.fullmatch(name) and not node.args and not node.keywords):
-        yield seen(place, node, "D17.chance", f"draws from `{name}`, which nobody seeds per task", high, _FROM_TASK)
+        yield seen(place, node, "D17.chance", f"draws from `{name}`, which is not seeded per task", high, _FROM_TASK)
     elif _NETWORK.fullmatch(name):
         yield seen(place, node, "D17.network", f"reaches the network with `{name}`", high, "record what it answers and replay it")
     elif _SETTINGS.fullmatch(name):

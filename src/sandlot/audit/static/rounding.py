@@ -44,11 +44,11 @@ def _coarse(function: Function, node: ast.AST) -> Iterator[Sighting]:
                 title = f"rounds its score to {places} digits" if places else "rounds its score to all or nothing"
                 yield seen(function, node, "D06.rounded", title, severity, fix)
         case ast.Call(func=ast.Name(id="int"), args=[inner]) if _is_share(function, inner):
-            yield seen(function, node, "D06.rounded", "cuts its score down to a whole number", Severity.HIGH, fix)
+            yield seen(function, node, "D06.rounded", "truncates its score to a whole number", Severity.HIGH, fix)
         case ast.Call(func=ast.Attribute(attr="floor" | "ceil" | "trunc"), args=[inner]) if _is_share(function, inner):
-            yield seen(function, node, "D06.rounded", "makes whole steps of its score", Severity.HIGH, fix)
+            yield seen(function, node, "D06.rounded", "turns its score into whole steps", Severity.HIGH, fix)
         case ast.BinOp(op=ast.FloorDiv()):
-            yield seen(function, node, "D06.rounded", "divides its score without a remainder", Severity.LOW, fix)
+            yield seen(function, node, "D06.rounded", "uses integer division for its score", Severity.LOW, fix)
         case _:
             return
 
@@ -75,10 +75,10 @@ def _clipped(description: Description) -> Iterator[Sighting]:
         low, high = rubric.clip
         where = f"rubrics/{name}.json" if f"rubrics/{name}.json" in description.sources else f"rubric {name}"
         if high < 1:
-            title = f"rubric `{name}` clips scores at {high:g}: everything above is worth the same"
+            title = f"rubric `{name}` clips scores at {high:g}: everything above scores the same"
             yield Sighting("D06.clip", title, where, Severity.HIGH, "clip at 1")
         if low > 0:
-            title = f"rubric `{name}` lifts every score to {low:g}: everything below is worth the same"
+            title = f"rubric `{name}` raises every score to at least {low:g}: everything below scores the same"
             yield Sighting("D06.clip", title, where, Severity.HIGH, "clip at 0")
 
 

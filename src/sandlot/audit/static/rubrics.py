@@ -85,7 +85,7 @@ def _unused(said: Description) -> Iterator[Finding]:
     for function in idle:
         yield Finding(
             code="D21.unused",
-            title=f"check `{function.name}` is asked by no rubric",
+            title=f"check `{function.name}` is used by no rubric",
             layer=Layer.STATIC,
             probe=NAME,
             severity=Severity.LOW,

@@ -56,7 +56,7 @@ def _changed(code: Code, function: Function, node: ast.AST, own: set[str]) -> It
         value = shared_value(code, function.module, name)
         if value is None:
             continue
-        title = f"changes `{name}`, which stands outside of every rollout"
+        title = f"changes `{name}`, which all rollouts share"
         yield seen(function, node, "D05.module", title, Severity.LOW if memo else Severity.HIGH, _FRESH)
 
 
@@ -229,7 +229,7 @@ def _class_attributes(module: Module) -> Iterator[Sighting]:
             if isinstance(target, ast.Attribute)
         }
         for name in sorted((shared & changed) - renewed):
-            title = f"`{kind.name}.{name}` is one for all instances, and they change it"
+            title = f"`{kind.name}.{name}` is shared by all instances, and they change it"
             yield seen(
                 module, kind, "D05.class", title, Severity.HIGH, "make it in `__init__`, or with `field(default_factory=...)`"
             )
@@ -256,7 +256,7 @@ def _defaults(function: Function) -> Iterator[Sighting]:
     for node in function.nodes():
         for target, _ in _targets(function, node):
             if _root(target) in mutable:
-                title = f"changes its default `{_root(target)}`, which is kept from call to call"
+                title = f"changes its default `{_root(target)}`, which persists from call to call"
                 yield seen(function, node, "D05.default", title, Severity.HIGH, "default to None and make a new one inside")
 
 

@@ -18,6 +18,7 @@ _EVALUATES = re.compile(
     r"|sympy(\.\w+)*\.(sympify|parse_expr|S)|(sympify|parse_expr)|numexpr\.evaluate|importlib\.import_module|__import__"
 )
 _SHELLS = re.compile(r"subprocess\.(run|call|check_call|check_output|Popen|getoutput|getstatusoutput)")
+_PROGRAMS = re.compile(r"/(bin|sbin|lib\w*)/|site-packages|dist-packages|\.pth$|customize\.py$|ld\.so|\.(bashrc|profile)$")
 _STATUS = frozenset({"code", "returncode", "exit_code", "exitcode"})
 
 
@@ -38,6 +39,7 @@ def look(code: Code) -> Iterator[Sighting]:
         for node in function.nodes():
             if isinstance(node, ast.Call):
                 yield from _pasted(function, node, flow)
+                yield from _own_interpreter(function, node)
     yield from _reports(code)
 
 
@@ -107,7 +109,21 @@ def _status(function: Function, node: ast.AST) -> Iterator[Sighting]:
     denies = isinstance(node, ast.UnaryOp) and isinstance(node.operand, ast.Attribute) and node.operand.attr in _STATUS
     if compares or denies:
         fix = "count what it reported as well: code under test can end with any status it likes"
-        yield seen(function, node, "D02.exit", "takes an exit status for success", Severity.LOW, fix)
+        yield seen(function, node, "D02.exit", "treats an exit status as success", Severity.LOW, fix)
+
+
+def _own_interpreter(function: Function, node: ast.Call) -> Iterator[Sighting]:
+    """A grading sandbox in which the agent's files may replace programs of the image."""
+    if not isinstance(node.func, ast.Attribute) or node.func.attr != "grading_sandbox":
+        return
+    for keyword in node.keywords:
+        named = [inner.value for inner in ast.walk(keyword.value) if isinstance(inner, ast.Constant)]
+        programs = [path for path in named if isinstance(path, str) and _PROGRAMS.search(path)]
+        listed = any(isinstance(inner, ast.Call | ast.Name) for inner in ast.walk(keyword.value))
+        if keyword.arg == "replace" and (programs or listed):
+            what = f"`{programs[0]}`" if programs else "files that only a run can name"
+            title = f"grades with the agent's own {what}: it can print any result"
+            yield seen(function, node, "D02.own_interpreter", title, Severity.HIGH, "leave programs out of `replace`")
 
 
 # -- reports -----------------------------------------------------------------------------------------------------------
@@ -168,7 +184,7 @@ def _pasted(function: Function, node: ast.Call, flow: Flow) -> Iterator[Sighting
         mixed = isinstance(text, ast.JoinedStr) or (isinstance(text, ast.BinOp) and isinstance(text.op, ast.Add | ast.Mod))
         formatted = isinstance(text, ast.Call) and isinstance(text.func, ast.Attribute) and text.func.attr == "format"
         if (mixed or formatted) and flow.of(function, text) & AGENT:
-            title = "pastes what the agent wrote into a prompt: it can give the judge orders"
+            title = "pastes what the agent wrote into a prompt: it can give the judge instructions"
             fix = "use a judge check of the rubric, or hand the words over as a view, apart from the question"
             yield seen(function, node, "D03.pasted", title, Severity.HIGH, fix)
             return

@@ -1,16 +1,16 @@
 """How often rollouts failed, and on whose side.
 
 More than one failure in twenty on the environment's side (environment, sandbox, grader, harness) means the harness is at fault,
-and not the model. The gate is Wilson's interval over all rollouts, and the sequential test that stops a run while it goes on.
-The model's side has a limit of its own.
+and not the model. The gate is Wilson's interval over all rollouts, and the rule by which the breaker stops a run while it goes
+on, applied to the rollouts in the order they were started. The model's side has a limit of its own.
 """
 
 from collections import Counter
 from collections.abc import Iterable
 
-from sandlot.run.breaker import MODEL_FAILURE_SHARE, failure_test
+from sandlot.run.breaker import MODEL_FAILURE_SHARE, Breaker, Tripped
 from sandlot.run.health.item import Item, Mark
-from sandlot.stats import Sprt, Standing, wilson
+from sandlot.stats import wilson
 from sandlot.trace import TraceRow
 from sandlot.types import Json, Side
 
@@ -19,40 +19,40 @@ SHOWN = 3
 
 
 def failures(rows: Iterable[TraceRow]) -> tuple[Item, Item]:
-    """The environment's side and the model's, in one pass over the rows in the order they were kept."""
-    environment, model = _Count(failure_test()), _Count(failure_test(MODEL_FAILURE_SHARE))
-    for row in rows:
-        if row.outcome == "cancelled":
-            continue  # an operator's decision says nothing about either side
+    """The environment's side and the model's."""
+    counted = sorted((row for row in rows if row.outcome != "cancelled"), key=lambda row: row.started)
+    num_tasks = len({row.task for row in counted})
+    environment, model = _Count(num_tasks), _Count(num_tasks)
+    for row in counted:
         environment.add(row, failed=row.side is not None and row.side != Side.MODEL)
         model.add(row, failed=row.side == Side.MODEL)
     return _environment(environment), _model(model)
 
 
 class _Count:
-    def __init__(self, test: Sprt) -> None:
-        self.test = test
+    def __init__(self, num_tasks: int) -> None:
         self.sides: Counter[str] = Counter()
         self.look: list[str] = []
+        self.counted = 0
         self.spoiled = 0
-        self.tripped_after: int | None = None
+        self._breaker = Breaker(num_tasks=num_tasks)
 
     def add(self, row: TraceRow, *, failed: bool) -> None:
-        self.test = self.test.after(failed=failed)
+        place = self._breaker.begin(row.task)
+        self.counted += 1
         self.spoiled += row.attempts - 1
         if failed:
             self.sides[row.side or ""] += 1
             self.look += [f"{row.task}/{row.rollout}"] if len(self.look) < SHOWN else []
-            if self.tripped_after is None and self.test.standing is Standing.FAIL:
-                self.tripped_after = self.counted
+            self._breaker.end(place, row.rollout, {Side(row.side or ""): row.message or ""})
 
     @property
     def failed(self) -> int:
-        return self.test.failures
+        return self.sides.total()
 
     @property
-    def counted(self) -> int:
-        return self.test.failures + self.test.clean
+    def tripped(self) -> Tripped | None:
+        return self._breaker.tripped
 
     def figures(self) -> Json:
         rate = wilson(self.failed, self.counted)
@@ -66,8 +66,7 @@ class _Count:
                 side: {"failed": count, "low": wilson(count, self.counted).low, "high": wilson(count, self.counted).high}
                 for side, count in self.sides.most_common()
             },
-            "sequential_test": "fail" if self.tripped_after is not None else self.test.standing.value,
-            "tripped_after": self.tripped_after,
+            "over_limit": self.tripped.describe() if self.tripped else None,
             "repeated_attempts": self.spoiled,
         }
 
@@ -82,7 +81,7 @@ class _Count:
 def _environment(count: _Count) -> Item:
     rate = wilson(count.failed, count.counted)
     needed = ""
-    if rate.low > ENVIRONMENT_LIMIT or count.tripped_after is not None:
+    if rate.low > ENVIRONMENT_LIMIT or count.tripped is not None:
         mark = Mark.FAIL
     elif rate.high <= ENVIRONMENT_LIMIT:
         mark = Mark.OK
@@ -92,8 +91,8 @@ def _environment(count: _Count) -> Item:
         mark = Mark.UNKNOWN
         needed = f"{rollouts_needed(0)} rollouts without a failure, to say that it is below {ENVIRONMENT_LIMIT:.0%}"
     said = count.said()
-    if count.tripped_after is not None:
-        said += f"; the sequential test gave it up after {count.tripped_after}"
+    if count.tripped is not None:
+        said += f"; the rule that stops runs was met: {count.tripped.describe()}"
     if count.spoiled:
         said += f"; {count.spoiled} more attempts were spoiled by infrastructure and repeated"
     return Item(name="failures", mark=mark, said=said, needed=needed, figures=count.figures(), look=tuple(count.look))
@@ -101,7 +100,7 @@ def _environment(count: _Count) -> Item:
 
 def _model(count: _Count) -> Item:
     rate = wilson(count.failed, count.counted)
-    mark = Mark.FAIL if count.tripped_after is not None else Mark.WARN if rate.low > MODEL_FAILURE_SHARE else Mark.OK
+    mark = Mark.FAIL if count.tripped is not None else Mark.WARN if rate.low > MODEL_FAILURE_SHARE else Mark.OK
     said = f"the model's endpoint: {count.said()}" if count.failed else "the model's endpoint never failed"
     return Item(name="model", mark=mark, said=said, figures=count.figures(), look=tuple(count.look))
 

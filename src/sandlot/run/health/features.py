@@ -3,7 +3,7 @@
 from collections import Counter
 from dataclasses import dataclass
 
-from sandlot.env.rendering import one_line
+from sandlot.printable import one_line
 from sandlot.trace import Trace
 from sandlot.types import Role
 

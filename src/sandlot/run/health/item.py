@@ -46,7 +46,10 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
     against: str | None = None
     """The run that observations and actions were compared with; None for its own halves."""
     rollouts: int
-    planned: int
+    planned: int | None
+    """None for a training, which takes as many rollouts as its steps need."""
+    complete: bool = True
+    """False if the run's command would take more rollouts."""
     rows: int
     """Rollouts whose figures were read: all of them, or a seeded draw from a very large run."""
     traces: int
@@ -67,7 +70,7 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
     def incomplete(self) -> bool:
         """True if rollouts are missing, or there are too few to know the failure rate."""
         rate = next((item for item in self.items if item.name == "failures"), None)
-        return self.rollouts < self.planned or rate is None or rate.mark is Mark.UNKNOWN
+        return not self.complete or rate is None or rate.mark is Mark.UNKNOWN
 
     @property
     def exit_code(self) -> int:

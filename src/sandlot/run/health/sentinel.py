@@ -13,10 +13,10 @@ import msgspec
 from sandlot.env.environment import Environment
 from sandlot.env.fingerprint import environment_fingerprint
 from sandlot.env.load import load
-from sandlot.env.rendering import printable
 from sandlot.env.taskset import tasks_of
 from sandlot.errors import ConfigError, SandlotError
 from sandlot.model.replay import replayed, replayed_users
+from sandlot.printable import printable
 from sandlot.rollout import run_rollout
 from sandlot.run.health.item import Item, Mark
 from sandlot.run.regrade import regrade, word_for

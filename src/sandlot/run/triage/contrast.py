@@ -12,7 +12,7 @@ import msgspec
 
 from sandlot.comparisons import holm
 from sandlot.differences import fisher, ranked
-from sandlot.env.rendering import one_line
+from sandlot.printable import one_line
 from sandlot.stats import quantile
 from sandlot.trace import Trace
 from sandlot.types import Role

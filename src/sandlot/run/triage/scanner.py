@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from sandlot.env.rendering import one_line
+from sandlot.printable import one_line
 from sandlot.trace import Message, Reasoning, Text, ToolCall, Trace
 
 READ_CHARS = 40_000

@@ -9,7 +9,7 @@ import re
 
 import msgspec
 
-from sandlot.env.rendering import one_line, printable
+from sandlot.printable import one_line, printable
 from sandlot.rubric import Score, Verdict
 from sandlot.run.taxonomy import label_of
 from sandlot.trace import Failed, Scored, Trace

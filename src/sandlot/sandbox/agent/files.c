@@ -123,11 +123,12 @@ void files_write(uint32_t id, struct reader *in)
 
 /* -- listings ----------------------------------------------------------------------------------------------------- */
 
-/* A DATA frame that grows entry by entry and is sent when it is large. */
+/* A DATA frame that grows entry by entry and is sent when it is large. Entries beyond `room` bytes are only counted: what an
+ * agent makes must not fill the host's memory. */
 static struct {
     uint32_t id;
     size_t mark;
-    uint64_t count;
+    uint64_t room, left_out;
 } listing;
 
 static void begin_entries(uint32_t id)
@@ -137,6 +138,20 @@ static void begin_entries(uint32_t id)
 }
 
 static void end_entries(void) { frame_end(&agent.out, listing.mark); }
+
+#define ENTRY_BYTES (1 + 1 + 3 * 4 + 3 * 8 + 4) /* an entry without its path */
+
+/* False when the listing is full. It stays full, so that a short path after a long one is not listed by chance. */
+static bool take_room(const char *path)
+{
+    size_t size = ENTRY_BYTES + strlen(path);
+    if (size > listing.room)
+        listing.room = 0;
+    else
+        listing.room -= size;
+    listing.left_out += !listing.room;
+    return listing.room;
+}
 
 static uint8_t kind_of(const struct stat *about)
 {
@@ -150,6 +165,8 @@ static void put_entry(const char *path, const struct stat *now, const struct sta
 {
     static const struct stat none;
     const struct stat *about = now ? now : &none;
+    if (!take_room(path))
+        return;
     put_u8(&agent.out, cut ? 't' : kind_of(now));
     put_u8(&agent.out, kind_of(image));
     put_u32(&agent.out, about->st_mode);
@@ -159,7 +176,6 @@ static void put_entry(const char *path, const struct stat *now, const struct sta
     put_u64(&agent.out, (uint64_t)about->st_mtim.tv_sec * 1000000000u + (uint64_t)about->st_mtim.tv_nsec);
     put_u64(&agent.out, image ? (uint64_t)image->st_size : 0);
     put_text(&agent.out, path);
-    listing.count++;
     if (agent.out.end - agent.out.start - listing.mark > CHUNK) {
         end_entries();
         agent_flush(true);
@@ -288,6 +304,10 @@ static void visit_changed(const char *path, const struct stat *about, bool cut)
 {
     if (is_whiteout(about))
         return; /* its folder tells */
+    if (!listing.room) {
+        listing.left_out++;
+        return;
+    }
     put_changed(path, cut);
     if (S_ISDIR(about->st_mode))
         put_missing(path);
@@ -319,11 +339,12 @@ void files_list(uint32_t id, struct reader *in)
 {
     static char path[MAX_PATH];
     enum listing how = take_u8(in);
+    listing.room = take_u64(in);
     char *given = take_text(in);
     bool fits = strlen(given) < sizeof path;
     snprintf(path, sizeof path, "%s", given);
     free(given);
-    listing.count = 0;
+    listing.left_out = 0;
     begin_entries(id);
     errno = ENAMETOOLONG;
     const char *failed = !fits ? "list" : how == CHANGED ? list_changed() : list_plain(path, how);
@@ -332,5 +353,5 @@ void files_list(uint32_t id, struct reader *in)
     if (failed)
         frame_failed(&agent.out, id, error, failed);
     else
-        frame_done(&agent.out, id, listing.count);
+        frame_done(&agent.out, id, listing.left_out);
 }

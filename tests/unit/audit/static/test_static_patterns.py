@@ -190,6 +190,21 @@ async def test_words_and_exit_codes_are_small_leads():
     (said,) = await found(trust.PROBE, case_of(check("return 'PASSED' in evidence.answer")))
     assert (said.code, said.severity) == ("D02.fake_output", Severity.LOW)
     assert await codes(trust.PROBE, check("done = run()\nreturn done.code == 0")) == ["D02.exit"]
+
+
+@pytest.mark.parametrize(
+    ("call", "found"),
+    [
+        ("evidence.grading_sandbox('/work/a.py')", []),
+        ("evidence.grading_sandbox(replace=['/etc/nginx/nginx.conf'])", []),
+        ("evidence.grading_sandbox(replace=['/usr/bin/python3'])", ["D02.own_interpreter"]),
+        ("evidence.grading_sandbox('/a', replace=('/work/sitecustomize.py',))", ["D02.own_interpreter"]),
+        ("evidence.grading_sandbox(replace=evidence.list('/'))", ["D02.own_interpreter"]),
+        ("evidence.grading_sandbox(replace=everything)", ["D02.own_interpreter"]),
+    ],
+)
+async def test_a_grading_sandbox_with_the_agents_interpreter_is_reported(call, found):
+    assert await codes(trust.PROBE, check(f"world = {call}\nreturn world.right")) == found
     assert await codes(trust.PROBE, check("done = run()\nif done.code:\n    raise RuntimeError\nreturn done.stdout == 'x'")) == []
 
 

@@ -54,7 +54,7 @@ def test_one_failure_in_five_fails_and_names_the_side():
     assert item.mark is Mark.FAIL
     assert "20 grader" in item.said
     assert item.figures["by_side"]["grader"]["failed"] == 20
-    assert item.figures["tripped_after"] < 60
+    assert item.figures["over_limit"].startswith("8 of 36 rollouts failed on the grader side")
     assert item.look[0] == "t/0"
     assert model.mark is Mark.OK
 
@@ -78,7 +78,14 @@ def test_a_run_that_broke_late_is_noticed_though_its_rate_is_low():
     item, _ = failures(rows)
     assert item.figures["rate"] < 0.02
     assert item.mark is Mark.FAIL
-    assert "sequential" in item.said
+    assert "21 of 400 rollouts" in item.said
+
+
+def test_failures_that_were_stored_first_because_they_ended_first_are_counted_in_the_order_of_starts():
+    fast = [failed(task=f"f{n}", started=50.0 * n) for n in range(10)]
+    item, _ = failures([*fast, *(scored(task=f"t{n}", started=float(n)) for n in range(1000))])
+    assert item.figures["over_limit"] is None
+    assert item.mark is Mark.OK
 
 
 def test_nothing_at_all_is_not_fine():
@@ -252,7 +259,18 @@ def test_groups_without_spread_are_counted():
 def health(*marks, rollouts=10, planned=10):
     names = ("failures", "drift", "surge")
     items = tuple(Item(name=name, mark=mark, said="") for name, mark in zip(names, marks, strict=False))
-    return Health(run="r", environment="e", model="m", rollouts=rollouts, planned=planned, rows=10, traces=0, seed=0, items=items)
+    return Health(
+        run="r",
+        environment="e",
+        model="m",
+        rollouts=rollouts,
+        planned=planned,
+        complete=rollouts >= planned,
+        rows=10,
+        traces=0,
+        seed=0,
+        items=items,
+    )
 
 
 def test_the_verdict_is_the_worst_mark_and_what_is_missing_is_never_fine():

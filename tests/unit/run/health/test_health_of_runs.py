@@ -9,7 +9,7 @@ from sandlot.run.health.health import health_of, quick, rows_of
 from sandlot.run.health.item import Mark
 from sandlot.run.health.sentinel import apart, difference_of, repeatable
 from sandlot.run.results import Run
-from sandlot.run.run import run_async
+from sandlot.run.run import run_config
 from sandlot.store.directory import open_run
 from sandlot.trace import Event
 from sandlot.types import End
@@ -47,7 +47,7 @@ async def made(tmp_path, text=SOUND, spec="scripted:golden", group=8):
     path.write_text(text)
     forget_modules(tmp_path)
     config = RunConfig(env=str(path), model=ModelConfig(spec=spec), select=Selection(group=group))
-    return await run_async(config, runs=tmp_path / "runs")
+    return await run_config(config, runs=tmp_path / "runs")
 
 
 async def items(tmp_path, text=SOUND, **options):

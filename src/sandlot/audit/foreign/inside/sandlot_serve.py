@@ -33,6 +33,8 @@ HEAD = struct.Struct("<I")
 MAX_FRAME = 1 << 20
 """Of an answer; what is longer is no answer."""
 SWEEP_S = 5.0
+BACKSTOP = 6
+"""A request may take this many times its limit on the wall clock, however long it waited for a processor."""
 FIRST_FD = 200
 """Private descriptors are far from those that careless code closes by counting."""
 
@@ -153,7 +155,7 @@ class Batch:
             live(self.batch, take, writing, (*self.private, reading))
         os.close(writing)
         try:
-            said = self.relay(reading)
+            said = self.relay(reading, pid)
         finally:
             os.close(reading)
         if said == "hung":
@@ -164,14 +166,21 @@ class Batch:
         status = os.waitpid(pid, 0)[1]
         return None if said == "ended" else ("died", fate_of(status, said))
 
-    def relay(self, reading: int) -> str:
-        """`ended` when the child took its leave; `hung`, `gone` or `garbled` if it did not."""
+    def relay(self, reading: int, pid: int) -> str:
+        """`ended` when the child said its last frame; `hung`, `gone` or `garbled` if it did not.
+
+        A child hangs when it says nothing for `trial_s`. Time in which it waited for a busy processor does not count.
+        """
         data = bytearray()
-        limit = time.monotonic() + self.batch["trial_s"]
+        trial_s = self.batch["trial_s"]
+        silent_since, starved_before = time.monotonic(), starved(pid)
         while True:
-            left = limit - time.monotonic()
-            if left <= 0 or not select.select([reading], [], [], left)[0]:
+            grace_s = min(starved(pid) - starved_before, trial_s * (BACKSTOP - 1))
+            left = silent_since + trial_s + grace_s - time.monotonic()
+            if left <= 0:
                 return "hung"
+            if not select.select([reading], [], [], left)[0]:
+                continue
             piece = os.read(reading, 1 << 16)
             if not piece:
                 return "gone"
@@ -184,7 +193,7 @@ class Batch:
                 except (ValueError, TypeError, KeyError):
                     return "garbled"
                 del data[: HEAD.size + size]
-                limit = time.monotonic() + self.batch["trial_s"]
+                silent_since, starved_before = time.monotonic(), starved(pid)
                 if over:
                     return "ended"
             if len(data) >= HEAD.size and HEAD.unpack_from(data)[0] > MAX_FRAME:
@@ -308,6 +317,15 @@ def take_one(batch: dict[str, Any], index: int) -> dict[str, Any]:
         "seconds": seconds,
         "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10,
     }
+
+
+def starved(pid: int) -> float:
+    """Seconds that the busiest thread of a process has waited for a processor; 0 where the kernel does not tell."""
+    found = [0.0]
+    for file in Path(f"/proc/{pid}/task").glob("*/schedstat"):
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            found.append(int(file.read_text().split()[1]) / 1e9)
+    return max(found)
 
 
 def limit_memory(memory_bytes: int) -> None:

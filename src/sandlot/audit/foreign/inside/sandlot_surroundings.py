@@ -25,9 +25,9 @@ def surround(conditions: dict[str, Any]) -> None:
 def seed(number: int) -> None:
     """Python's and numpy's global generators, if numpy is there."""
     random.seed(number)
-    numpy = sys.modules.get("numpy")
-    if numpy is not None:
-        numpy.random.seed(number % 2**32)
+    seed_numpy = getattr(sys.modules.get("numpy.random"), "seed", None)  # absent while another thread is still importing numpy
+    if seed_numpy is not None:
+        seed_numpy(number % 2**32)
 
 
 def refuse_network() -> None:

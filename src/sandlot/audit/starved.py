@@ -1,0 +1,126 @@
+"""Time that code spent waiting for a processor. The machine is to blame for it, so it does not count against a limit.
+
+The kernel counts it for every thread: the second number of `/proc/PID/task/TID/schedstat`. A kernel that does not leaves limits
+to the wall clock.
+"""
+
+import os
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Iterable
+from pathlib import Path
+
+import anyio
+import msgspec
+from anyio.abc import ByteReceiveStream
+
+from sandlot.audit.subject import Lost, Trial
+from sandlot.clock import SYSTEM_CLOCK
+from sandlot.trace import Failed
+from sandlot.types import End
+
+NANOSECONDS = 1e-9
+SLICES = 4
+"""How often silence is looked into before patience is over."""
+STARVED = 0.2
+"""The share of a trial's time that it must have waited for a processor, so that running out of time says nothing."""
+LEAST_S = 0.1
+"""Waiting less than this is usual on any machine."""
+ATTEMPTS = 3
+BACKSTOP = 6.0
+"""Patience on the wall clock, as a multiple, however starved a process says it is."""
+
+Waits = dict[tuple[int, int], float]
+"""Seconds that each thread has waited for a processor since it began, by process and thread."""
+
+
+def waits_of(pids: Iterable[int]) -> Waits:
+    """How long each thread of these processes has waited; those that are gone are left out."""
+    found: Waits = {}
+    for pid in pids:
+        try:
+            for file in Path(f"/proc/{pid}/task").glob("*/schedstat"):
+                found[pid, int(file.parent.name)] = int(file.read_text().split()[1]) * NANOSECONDS
+        except (OSError, ValueError, IndexError):
+            continue
+    return found
+
+
+def waited(before: Waits, after: Waits, most_s: float) -> float:
+    """Seconds by which the thread that waited longest was held up in between, of `most_s` at most."""
+    longest = max((wait - before.get(thread, 0.0) for thread, wait in after.items()), default=0.0)
+    return min(max(longest, 0.0), most_s)
+
+
+def family_of(pid: int) -> set[int]:
+    """A process, its descendants, and all processes of the session it leads."""
+    children: defaultdict[int, set[int]] = defaultdict(set)
+    found: set[int] = set()
+    for folder in Path("/proc").iterdir():
+        if not folder.name.isdecimal():
+            continue
+        try:
+            fields = (folder / "stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        parent, session = int(fields[1]), int(fields[3])
+        children[parent].add(int(folder.name))
+        if session == pid:
+            found.add(int(folder.name))
+    waiting = [pid]
+    while waiting:
+        one = waiting.pop()
+        found.add(one)
+        waiting += children.pop(one, ())
+    return found
+
+
+async def take_measured(take: Callable[[], Awaitable[Trial]], *, may_run_out: bool = False) -> Trial:
+    """One trial, with how long this process waited for a processor. One that ran out of time while it waited is taken again.
+
+    `may_run_out`: something was broken on purpose, and running out of time may be what a probe looks for.
+    """
+    starved_s = 0.0
+    for _ in range(ATTEMPTS):
+        before, begun = waits_of([os.getpid()]), SYSTEM_CLOCK.monotonic()
+        trial = await take()
+        wall_s = SYSTEM_CLOCK.monotonic() - begun
+        starved_s = waited(before, waits_of([os.getpid()]), wall_s)
+        if may_run_out or not was_starved(trial, wall_s, starved_s):
+            return msgspec.structs.replace(trial, seconds=wall_s - starved_s, starved_s=starved_s)
+    why = f"it ran out of time {ATTEMPTS} times, and waited {starved_s:.0f} s of the last one for a processor"
+    return Trial(lost=Lost(kind="skipped", message=f"{why}; audit again when the machine is less busy", busy=True))
+
+
+def was_starved(trial: Trial, wall_s: float, starved_s: float) -> bool:
+    """True if a trial ran out of time, and waited so long for a processor that this says nothing about it."""
+    ended = trial.trace is not None and trial.trace.end is End.TIME_LIMIT
+    ran_out = ended or any(isinstance(score, Failed) and score.kind == "timeout" for score in trial.scores)
+    return ran_out and starved_s >= max(STARVED * wall_s, LEAST_S)
+
+
+class Silence:
+    """How long a worker has said nothing, less the time in which it waited for a processor."""
+
+    def __init__(self, pid: int, patience_s: float) -> None:
+        self._pid = pid
+        self._patience_s = patience_s
+        self._own_s = 0.0
+        self._wall_s = 0.0
+        self._waits: Waits = {}
+
+    def broken(self, patience_s: float) -> None:
+        """It said something: patience begins anew."""
+        self._patience_s, self._own_s, self._wall_s = patience_s, 0.0, 0.0
+
+    async def receive(self, stream: ByteReceiveStream, max_bytes: int) -> bytes:
+        """What it says next; `TimeoutError` when patience is over."""
+        while self._own_s < self._patience_s and self._wall_s < self._patience_s * BACKSTOP:
+            begun = SYSTEM_CLOCK.monotonic()
+            with anyio.move_on_after(self._patience_s / SLICES):
+                return await stream.receive(max_bytes)
+            slice_s = SYSTEM_CLOCK.monotonic() - begun
+            waits = waits_of(family_of(self._pid))
+            self._own_s += slice_s - waited(self._waits, waits, slice_s)
+            self._wall_s += slice_s
+            self._waits = waits
+        raise TimeoutError

@@ -1,0 +1,172 @@
+"""Which files of its folder an environment uses: the modules it imports, and what those name.
+
+Import statements are read, not run, so that one inside a check counts before any check has run. What was imported while the
+environment was loaded counts too (`module.py`): that finds modules whose names are computed. Where it is not clear, more is
+taken rather than less: a package counts as a whole, and so does a file beside the module whose name stands there as a text.
+"""
+
+import ast
+import functools
+import os
+from collections.abc import Collection, Iterable, Iterator
+from importlib.machinery import EXTENSION_SUFFIXES
+from importlib.metadata import distributions
+from pathlib import Path
+
+ENDINGS = (".py", *EXTENSION_SUFFIXES)
+LEFT_OUT = {"audit.toml", "README.md", "README.rst", "README.txt", "README", "docs", "tests", "runs"}
+"""Names at the top of an environment's folder that do not change what it is."""
+IMPORTERS = {"import_module", "__import__"}
+OPENERS = {"Path", "joinpath", "with_name", "open", "tasks_from", "glob", "iterdir", "listdir", "scandir", "read_table"}
+"""Calls whose text may name a folder to be read."""
+
+
+def imported_files(entries: Collection[Path], folder: Path) -> set[Path]:
+    """These modules, and everything they import from their own folder, directly or through each other.
+
+    Where the folder is a Python package, or lies in one, the package's other modules are its own too.
+    """
+    roots = _roots(folder)
+    above = {folder, *folder.parents}
+    own = _installed_together(entries, roots[-1])
+    found: set[Path] = set()
+    waiting = list(entries)
+    while waiting:
+        path = waiting.pop()
+        if path in found or not path.is_file():
+            continue
+        found.add(path)
+        if path.suffix == ".py":
+            waiting += (other for other in _imports(path, roots, above) if own is None or other in own)
+    return found
+
+
+def named_files(modules: Iterable[Path], root: Path) -> set[Path]:
+    """Files below `root` whose names stand in these modules as texts: data that they may read."""
+    found: set[Path] = set()
+    for module in modules:
+        tree = _tree(module) if module.suffix == ".py" else None
+        for text, may_be_folder in _texts(tree) if tree else ():
+            for base in {module.parent, root}:
+                path = _below(base, text)
+                if path is None or path.relative_to(base).parts[0] in LEFT_OUT:
+                    continue
+                if path.is_file() and path.suffix:
+                    found.add(path)
+                elif may_be_folder and path.is_dir():
+                    found.update(files_below(path))
+    return found
+
+
+def files_of_folder(folder: Path) -> set[Path]:
+    """The files of an environment that is a folder."""
+    return {path for path in files_below(folder) if path.relative_to(folder).parts[0] not in LEFT_OUT}
+
+
+def files_below(folder: Path) -> Iterator[Path]:
+    """All files of a folder, through linked folders too, unless a link leads back up; hidden and compiled ones are left out."""
+    seen = {ancestor.resolve() for ancestor in (folder, *folder.absolute().parents)}
+    for place, folders, files in os.walk(folder, followlinks=True):
+        here = Path(place)
+        kept: list[str] = []
+        for name in sorted(folders):
+            if name.startswith(".") or name == "__pycache__":
+                continue
+            if (here / name).is_symlink():
+                target = (here / name).resolve()
+                if target in seen:
+                    continue
+                seen.add(target)
+            kept.append(name)
+        folders[:] = kept
+        yield from (here / name for name in sorted(files) if not name.startswith(".") and (here / name).is_file())
+
+
+def _roots(folder: Path) -> list[Path]:
+    """Where imports begin: the environment's folder, and the one that holds the Python package it is in, if it is in one."""
+    root = folder
+    while (root / "__init__.py").is_file():
+        root = root.parent
+    return [folder] if root == folder else [folder, root]
+
+
+def _installed_together(entries: Collection[Path], root: Path) -> set[Path] | None:
+    """Among installed packages, what lies beside a module is not its own, unless it was installed with it; else None."""
+    if next(root.glob("*.dist-info"), None) is None:
+        return None
+    for found in distributions(path=[str(root)]):
+        files = {root / file for file in found.files or ()}
+        if not files.isdisjoint(entries):
+            return files
+    return {path for entry in entries if root != entry.parent for path in files_below(root / entry.relative_to(root).parts[0])}
+
+
+def _imports(path: Path, roots: list[Path], above: set[Path]) -> Iterator[Path]:
+    """Files that a module's import statements can mean, wherever in it they stand."""
+    tree = _tree(path)
+    for node in ast.walk(tree) if tree else ():
+        names: list[tuple[int, str]] = []
+        if isinstance(node, ast.Import):
+            names = [(0, alias.name) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = f"{node.module}." if node.module else ""
+            names = [(node.level, f"{base}{alias.name}") for alias in node.names]
+        elif isinstance(node, ast.Call) and _called(node) in IMPORTERS:
+            texts = [word.value for word in node.args[:1] if isinstance(word, ast.Constant) and isinstance(word.value, str)]
+            names = [(len(text) - len(text.lstrip(".")), text.lstrip(".")) for text in texts]
+        for level, name in names:
+            bases = [path.parents[level - 1]] if 0 < level <= len(path.parents) else roots
+            for base in bases:
+                yield from _module(base, name.split("."), above)
+
+
+def _module(root: Path, words: list[str], above: set[Path]) -> Iterator[Path]:
+    """The files of `a.b.c` below a folder: the modules of every step, and packages as a whole, but for those we are in."""
+    if root in above and (root / "__init__.py").is_file():
+        yield root / "__init__.py"
+    place = root
+    for word in words:
+        place = place / word
+        yield from (file for ending in ENDINGS if (file := place.with_name(f"{word}{ending}")).is_file())
+        if not word.isidentifier() or not place.is_dir():
+            return
+        if (place / "__init__.py").is_file():
+            yield from [place / "__init__.py"] if place in above else files_below(place)
+
+
+@functools.lru_cache(maxsize=256)
+def _tree_of(path: Path, _stamp: tuple[int, int]) -> ast.Module | None:
+    try:
+        return ast.parse(path.read_bytes())
+    except (SyntaxError, ValueError, RecursionError):
+        return None  # whoever imports it is told; it imports nothing
+
+
+def _tree(path: Path) -> ast.Module | None:
+    state = path.stat()
+    return _tree_of(path, (state.st_mtime_ns, state.st_size))
+
+
+def _texts(tree: ast.Module) -> Iterator[tuple[str, bool]]:
+    """Each text of a module, and whether it stands where a folder may be named."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.value, False
+        paths = node.args if isinstance(node, ast.Call) and _called(node) in OPENERS else []
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
+            paths = [node.right]
+        for path in paths:
+            if isinstance(path, ast.Constant) and isinstance(path.value, str):
+                yield path.value.partition("*")[0].rpartition("/")[0] if "*" in path.value else path.value, True
+
+
+def _called(node: ast.Call) -> str:
+    return node.func.id if isinstance(node.func, ast.Name) else node.func.attr if isinstance(node.func, ast.Attribute) else ""
+
+
+def _below(base: Path, text: str) -> Path | None:
+    """The path a text names below a folder; None if it names none, the folder itself, or something outside."""
+    if not text or len(text) > 200 or "\n" in text or "\0" in text or text.startswith(("/", "~", ".")):
+        return None
+    path = Path(os.path.normpath(base / text))
+    return path if base in path.parents else None

@@ -1,0 +1,196 @@
+"""Gathering evidence: what the agent left, looked at once, with the bytes kept by hash.
+
+`gather` runs while the world is still open and the agent's processes are dead. What an agent leaves is never too much to be
+graded: a cap on bytes keeps small files first, so that one huge file never pushes out the small one a check is about; a cap on
+paths keeps those nearest to the root; and an event says what is missing.
+"""
+
+import errno
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from typing import Any, cast
+
+import anyio
+import anyio.to_thread
+
+from sandlot.clock import excuse
+from sandlot.errors import SandboxError, boundary
+from sandlot.grade.evidence import parents
+from sandlot.grade.state import plain, readable
+from sandlot.limits import Limits
+from sandlot.ports import Blobs
+from sandlot.sandboxes import Snapshot, Survey
+from sandlot.trace import Event, EvidenceRecord, FileRecord
+from sandlot.types import digest
+
+PER_FILE_SHARE = 4
+"""One file may take this fraction of the cap on all of them: a quarter."""
+BATCH_FILES = 32
+BATCH_BYTES = 2**20
+"""Files read and kept beside each other: so many at most, and so many bytes of them."""
+PER_FILE_S = 0.002
+"""Added to the deadline of gathering for each file: many files are no failure of the sandbox. One takes about 0.2 ms."""
+CHOSEN_ON_LOOP = 2000
+"""Paths that are sorted on the event loop; more are sorted in a thread."""
+
+
+async def gather(
+    final: Snapshot | None,
+    blobs: Blobs,
+    limits: Limits,
+    *,
+    initial: Snapshot | Mapping[str, FileRecord] | None = None,
+    state: Any = None,
+    answer: str = "",
+    penalties: Mapping[str, float] | None = None,
+    lost: str = "",
+) -> EvidenceRecord:
+    """What the agent left, as a record, with the bytes of its files in `blobs`.
+
+    `final` is None for a world that has no files, or has `lost` them. `initial` is what was there after setup, as a snapshot or
+    already as records; without it the diff shows every file as new. State that is not plain data is the author's error.
+    """
+    kept = plain(state)  # first: it is cheap, and wrong state would make all the reading vain
+    known: Mapping[str, object] = {}
+    if initial is not None:
+        known = initial if isinstance(initial, Mapping) else await _listing(initial)
+    survey = Survey(sizes={})
+    if final is not None:
+        survey = await _chosen(await _surveyed(final), frozenset(known), limits.evidence_files)
+    files = await _keep(final, survey.sizes, blobs, limits.evidence_bytes) if final is not None else {}
+    if initial is None or isinstance(initial, Mapping):
+        before = {readable(path): file for path, file in (initial or {}).items()}
+    else:
+        before = await _initial(initial, files, limits.evidence_bytes)
+    return EvidenceRecord(
+        answer=readable(answer),
+        state=kept,
+        files=files,
+        kinds={readable(path): kind for path, kind in survey.kinds.items()},
+        left_out=survey.left_out,
+        lost=lost,
+        initial=before,
+        penalties=dict(sorted((penalties or {}).items())),
+    )
+
+
+def cuts_of(record: EvidenceRecord, turn: int) -> list[Event]:
+    """The event that says what is missing from the evidence; none if nothing is."""
+    not_kept = sum(file.blob is None for file in record.files.values())
+    detail = {"paths_left_out": record.left_out, "files_not_kept": not_kept, "lost": record.lost}
+    return [Event(kind="evidence_cut", turn=turn, detail=detail)] if any(detail.values()) else []
+
+
+async def _chosen(survey: Survey, known: frozenset[str], most: int) -> Survey:
+    """All that setup left, and of the rest as many paths as are recorded."""
+    if len(survey.sizes) + len(survey.kinds) <= CHOSEN_ON_LOOP:
+        return _first(survey, known, most)
+    return await anyio.to_thread.run_sync(_first, survey, known, most)
+
+
+def _first(survey: Survey, known: frozenset[str], most: int) -> Survey:
+    """Files before folders, and what is nearest to the root first: there tasks ask for results."""
+    above = {parent for path in known for parent in parents(path)}
+    new = [path for path in survey.sizes if path not in known]
+    new += [path for path, kind in survey.kinds.items() if kind != "folder" or path not in above]
+    if len(new) <= most:
+        return survey
+    new.sort(key=lambda path: (survey.kinds.get(path) == "folder", path.count("/"), path))
+    dropped = frozenset(new[most:])
+    return Survey(
+        sizes={path: size for path, size in survey.sizes.items() if path not in dropped},
+        kinds={path: kind for path, kind in survey.kinds.items() if path not in dropped},
+        left_out=survey.left_out + len(dropped),
+    )
+
+
+async def _keep(snapshot: Snapshot, sizes: Mapping[str, int], blobs: Blobs, cap_bytes: int) -> dict[str, FileRecord]:
+    """Every file's record; bytes are kept while they fit, smallest files first."""
+    left = cap_bytes
+    files: dict[str, FileRecord] = {}
+
+    async def keep(path: str, size: int) -> None:
+        nonlocal left
+        data = await _read(snapshot, path)
+        if data is None:
+            left += size
+            files[readable(path)] = FileRecord(size=size, blob=None)
+            return
+        if len(data) > size and len(data) - size > min(left, cap_bytes // PER_FILE_SHARE - size):
+            left += size
+            files[readable(path)] = FileRecord(size=len(data), blob=None)  # the listing was wrong; what was read is the truth
+            return
+        left += size - len(data)
+        files[readable(path)] = FileRecord(size=len(data), blob=await blobs.put(data))
+
+    fitting: list[tuple[str, int]] = []
+    for path, size in sorted(sizes.items(), key=lambda item: (item[1], item[0])):
+        if size <= min(left, cap_bytes // PER_FILE_SHARE):
+            left -= size
+            fitting.append((path, size))
+        else:
+            files[readable(path)] = FileRecord(size=size, blob=None)
+    excuse(len(fitting) * PER_FILE_S)
+    await in_batches(fitting, keep)
+    return dict(sorted(files.items()))
+
+
+async def in_batches(sized: Sequence[tuple[str, int]], act: Callable[[str, int], Coroutine[Any, Any, None]]) -> None:
+    """Small files beside each other, so that they share one sync; large ones alone, so that memory stays small."""
+    for batch in _batches(sized):
+        if len(batch) == 1:
+            await act(*batch[0])
+            continue
+        try:
+            async with anyio.create_task_group() as group:
+                for path, size in batch:
+                    group.start_soon(act, path, size)
+        except ExceptionGroup as errors:  # a sandbox that is gone fails every one of them, and is one failure
+            first: BaseException = errors
+            while isinstance(first, ExceptionGroup):
+                first = cast("tuple[Exception, ...]", first.exceptions)[0]
+            raise first from errors
+
+
+def _batches(sized: Sequence[tuple[str, int]]) -> Iterator[list[tuple[str, int]]]:
+    batch: list[tuple[str, int]] = []
+    total = 0
+    for path, size in sized:
+        if batch and (len(batch) == BATCH_FILES or total + size > BATCH_BYTES):
+            yield batch
+            batch, total = [], 0
+        batch.append((path, size))
+        total += size
+    if batch:
+        yield batch
+
+
+async def _initial(snapshot: Snapshot, after: Mapping[str, FileRecord], cap_bytes: int) -> dict[str, FileRecord]:
+    """The files setup left. Only those that may be unchanged are read, for their hash; nothing is kept of them."""
+    files: dict[str, FileRecord] = {}
+    for path, size in sorted((await _listing(snapshot)).items()):
+        now = after.get(readable(path))
+        same_size = now is not None and now.blob is not None and now.size == size and size <= cap_bytes // PER_FILE_SHARE
+        data = await _read(snapshot, path) if same_size else None
+        files[readable(path)] = FileRecord(size=size, blob=None if data is None else digest(data))
+    return files
+
+
+async def _surveyed(snapshot: Snapshot) -> Survey:
+    with boundary(SandboxError, "listing the files that were left"):
+        return await snapshot.survey()
+
+
+async def _listing(snapshot: Snapshot) -> Mapping[str, int]:
+    with boundary(SandboxError, "listing the files that were left"):
+        return await snapshot.list()
+
+
+async def _read(snapshot: Snapshot, path: str) -> bytes | None:
+    """A listed file; None if the agent made it unreadable. One that is gone, or a disk that fails, is the sandbox's failure."""
+    with boundary(SandboxError, f"reading `{path}` from a snapshot that lists it"):
+        try:
+            return await snapshot.read(path)
+        except OSError as error:
+            if error.errno in {None, errno.ENOENT, errno.EIO}:
+                raise
+            return None

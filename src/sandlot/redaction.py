@@ -1,0 +1,87 @@
+"""Secrets taken out of text: keys and passwords that servers, proxies and tools echo.
+
+An echo is rarely the bytes that were sent: it may be escaped as JSON, HTML or a URL, wholly or in part, or encoded in base64 or
+hex inside a longer text. `Secrets` finds all of these. Whatever leaves the process as a message, a name or a record goes
+through it.
+"""
+
+import base64
+import re
+from collections.abc import Iterable
+from urllib.parse import unquote
+
+REDACTED = "[redacted]"
+MIN_IN_ERRORS = 6
+"""Shorter words (`EMPTY`, as local servers want it) are no secrets, and hiding them would garble messages."""
+MIN_IN_REPLIES = 16
+"""In what a model said only a real key's length is hidden: a short password may be an ordinary word."""
+
+_ESCAPES = re.compile(rb"\\u00|\\x|%|&#|\\/")
+"""One of these stands in every text that holds an escaped secret."""
+
+
+class Secrets:
+    """Words that must not be shown. Its own repr shows none."""
+
+    __slots__ = ("_in_errors", "_in_replies")
+
+    def __init__(self, words: Iterable[str], min_chars: int = MIN_IN_ERRORS) -> None:
+        """`min_chars`: shorter words are left in errors as well."""
+        forms = {form for word in words for form in (word, unquote(word)) if len(form) >= min_chars}
+        longest_first = sorted(forms, key=len, reverse=True)  # one may contain another
+        self._in_errors = tuple(map(_Word, longest_first))
+        self._in_replies = tuple(word for word in self._in_errors if word.size >= MIN_IN_REPLIES)
+
+    def hidden(self, text: str) -> str:
+        """The text with every secret replaced."""
+        return self.hidden_in_error(text.encode(errors="surrogatepass")).decode(errors="surrogatepass")
+
+    def hidden_in_error(self, body: bytes) -> bytes:
+        """The same for an error's bytes, before anything is cut from it: half a key is a secret too."""
+        for word in self._in_errors:
+            body = word.hidden(body)
+        return body
+
+    def hidden_in_reply(self, body: bytes) -> bytes:
+        """The same for a reply's bytes, long secrets only; costs a few searches when there is nothing to hide."""
+        for word in self._in_replies:
+            body = word.hidden(body)
+        return body
+
+    def __repr__(self) -> str:
+        return f"Secrets({len(self._in_errors)} hidden)"
+
+
+class _Word:
+    """One secret, with what it looks like when it is encoded."""
+
+    __slots__ = ("_encoded", "_escaped", "size")
+
+    def __init__(self, word: str) -> None:
+        data = word.encode()
+        self.size = len(word)
+        self._encoded = (data, data.hex().encode(), data.hex().upper().encode(), *_in_base64(data))
+        self._escaped = re.compile(b"".join(map(_any_escape, data)))
+
+    def hidden(self, body: bytes) -> bytes:
+        for form in self._encoded:
+            if form in body:
+                body = body.replace(form, REDACTED.encode())
+        return self._escaped.sub(REDACTED.encode(), body) if _ESCAPES.search(body) else body
+
+
+def _any_escape(byte: int) -> bytes:
+    """A pattern for one byte as it is, and as JSON, C, URLs and HTML write it."""
+    either_case = "".join(f"[{digit}{digit.upper()}]" if digit.isalpha() else digit for digit in f"{byte:02x}")
+    pattern = rf"\\+u00{either_case}|\\+x{either_case}|%(?:25)*{either_case}|&#0*{byte};|&#[xX]0*{either_case};"
+    return b"(?:" + re.escape(bytes((byte,))) + rb"|\\+" + re.escape(bytes((byte,))) + b"|" + pattern.encode() + b")"
+
+
+def _in_base64(data: bytes) -> list[bytes]:
+    """The base64 of a word at each of its three places in a longer text, without what depends on its neighbours."""
+    forms: list[bytes] = []
+    for before in range(3):
+        encoded = base64.b64encode(b"\0" * before + data)
+        sure = encoded[-(-before * 8 // 6) : (before + len(data)) * 8 // 6]
+        forms += [sure, sure.replace(b"+", b"-").replace(b"/", b"_")]
+    return list(dict.fromkeys(forms))

@@ -1,0 +1,160 @@
+"""What stored runs came to, without opening a trace: one entry per run, one line per task.
+
+Both read only the columns they need, so that a folder with runs of hundred thousands of rollouts lists in a second.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from sandlot.errors import SandlotError
+from sandlot.run.results import Run
+
+_RECIPE, _PROGRESS = "recipe.json", "progress.jsonl"
+"""Files of a training run, which `sandlot.train` writes."""
+
+
+class CatalogEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """One run of a folder of runs."""
+
+    run: str
+    """Its directory."""
+    kind: str = "run"
+    """`run` or `training`."""
+    environment: str = ""
+    source: str = ""
+    """The environment's file or folder."""
+    model: str = ""
+    created: float = 0.0
+    """When it began, in seconds since the epoch."""
+    state: str
+    """`complete`, `incomplete`, `stopped` (too many failures), or `unreadable`."""
+    rollouts: int = 0
+    """Rollouts that are stored."""
+    planned: int = 0
+    """Rollouts in all; unknown, 0, in a training."""
+    scored: int = 0
+    steps: int | None = None
+    """Steps that a training has done."""
+    planned_steps: int | None = None
+    score: float | None = None
+    """Mean score; of a training, the last held-out score. None if nothing was scored."""
+    pass_rate: float | None = None
+    """Share of scored rollouts with full marks; of a training, of the last held-out evaluation."""
+    problem: str | None = None
+    """Why it cannot be read."""
+
+
+class TaskScores(msgspec.Struct, frozen=True, kw_only=True):
+    """The rollouts of one task, in numbers."""
+
+    task: str
+    split: str
+    rollouts: int
+    scored: int
+    passed: int
+    """Scored rollouts with full marks."""
+    score: float | None
+    """Mean over scored rollouts; None if there are none."""
+
+
+class _Recipe(msgspec.Struct):
+    model: str
+    steps: int
+
+
+class _Line(msgspec.Struct):
+    """A line of a training's progress; what other kinds of lines have is absent."""
+
+    kind: str = msgspec.field(name="is")
+    version: int = 0
+    mean: float | None = None
+    passed: float | None = None
+
+
+def list_runs(folder: Path) -> list[CatalogEntry]:
+    """Every run directly below a folder, oldest first. A run that cannot be read is an entry that says why."""
+    entries = [catalog_entry(path.parent) for path in folder.glob("*/manifest.json")]
+    return sorted(entries, key=lambda entry: (entry.created, entry.run))
+
+
+def catalog_entry(path: Path) -> CatalogEntry:
+    """The entry of one run directory."""
+    try:
+        run = Run(path)
+        if (path / _RECIPE).is_file():
+            return _training(run)
+        table = run.reader.table(["score", "passed"])
+        scores = [score for score in table.column("score").to_pylist() if score is not None]
+        num_passed = sum(passed is True for passed in table.column("passed").to_pylist())
+        return CatalogEntry(
+            run=str(path),
+            environment=run.manifest.environment,
+            source=run.manifest.source,
+            model=run.manifest.config.model.spec,
+            created=run.manifest.created,
+            state=run.verdict,
+            rollouts=len(run),
+            planned=run.manifest.num_rollouts,
+            scored=len(scores),
+            score=sum(scores) / len(scores) if scores else None,
+            pass_rate=num_passed / len(scores) if scores else None,
+        )
+    except (SandlotError, msgspec.MsgspecError, OSError) as error:
+        return CatalogEntry(run=str(path), state="unreadable", problem=str(error))
+
+
+def _training(run: Run) -> CatalogEntry:
+    recipe = msgspec.json.decode((run.path / _RECIPE).read_bytes(), type=_Recipe)
+    lines = list(_progress(run.path))
+    steps = max((line.version for line in lines if line.kind == "step"), default=0)
+    measured = next((line for line in reversed(lines) if line.kind == "evaluation"), None)
+    return CatalogEntry(
+        run=str(run.path),
+        kind="training",
+        environment=run.manifest.environment,
+        source=run.manifest.source,
+        model=recipe.model,
+        created=run.manifest.created,
+        state="complete" if steps >= recipe.steps else "stopped" if run.verdict == "stopped" else "incomplete",
+        rollouts=len(run),
+        steps=steps,
+        planned_steps=recipe.steps,
+        score=measured.mean if measured else None,
+        pass_rate=measured.passed if measured else None,
+    )
+
+
+def _progress(path: Path) -> Iterator[_Line]:
+    file = path / _PROGRESS
+    for line in file.read_bytes().splitlines(keepends=True) if file.is_file() else ():
+        if line.endswith(b"\n"):  # a torn last line is still being written
+            yield msgspec.json.decode(line, type=_Line)
+
+
+def scores_by_task(run: Run) -> list[TaskScores]:
+    """One line per task, in the order the tasks were first stored."""
+    table = run.reader.table(["task", "split", "score", "passed"])
+    sums: dict[str, list[float]] = {}
+    splits: dict[str, str] = {}
+    columns = (table.column(name).to_pylist() for name in table.column_names)
+    for task, split, score, passed in zip(*columns, strict=True):
+        counts = sums.setdefault(task, [0, 0, 0, 0.0])
+        splits[task] = split
+        counts[0] += 1
+        if score is not None:
+            counts[1] += 1
+            counts[2] += passed is True
+            counts[3] += score
+    return [
+        TaskScores(
+            task=task,
+            split=splits[task],
+            rollouts=int(rollouts),
+            scored=int(scored),
+            passed=int(passed),
+            score=total / scored if scored else None,
+        )
+        for task, (rollouts, scored, passed, total) in sums.items()
+    ]

@@ -1,0 +1,140 @@
+"""Where a model was trained: the setting, written beside its weights, and how another setting differs from it.
+
+`sandlot.json` in a model's folder holds the fingerprints of environment and setting, the parts the setting is made of, and the
+tools as they were served. A run compares it with its own setting before the first rollout. A folder without the file is a model
+of unknown origin: there is nothing to compare. The file is not trusted: it is bounded, checked and shown as printable text only.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from sandlot.errors import ConfigError
+from sandlot.nn.shape import ORIGIN
+from sandlot.ports import ToolSpec
+from sandlot.printable import printable
+from sandlot.run.manifest import Facts
+from sandlot.types import Json
+from sandlot.wiring.models import folder_of_model
+from sandlot.wiring.parts import ModelConfig
+
+MOST_BYTES = 4 * 2**20
+"""A longer file is none of ours."""
+SHOWN = 80
+"""Characters of one value in a sentence."""
+
+
+class TrainedIn(msgspec.Struct, frozen=True, kw_only=True):
+    """The setting a model's weights were trained in."""
+
+    format: int = 1
+    environment: str
+    """The environment's name."""
+    environment_fingerprint: str
+    setting_fingerprint: str
+    setting: Json
+    """What the setting's fingerprint is made of besides environment and tools: harness, renderer, limits and so on."""
+    tools: tuple[ToolSpec, ...]
+    """As they were served."""
+    run: str
+    """The training run's name."""
+    version: int
+    """Updates done."""
+
+    def encoded(self) -> bytes:
+        """As it is written."""
+        return msgspec.json.format(msgspec.json.encode(self), indent=2) + b"\n"
+
+
+def trained_in(facts: Facts, environment: str, run: str, version: int) -> TrainedIn:
+    """The record of a version of a training run."""
+    return TrainedIn(
+        environment=environment,
+        environment_fingerprint=facts.prints.environment,
+        setting_fingerprint=facts.prints.setting,
+        setting=facts.setting,
+        tools=facts.tools,
+        run=run,
+        version=version,
+    )
+
+
+def read_trained(folder: Path) -> TrainedIn | None:
+    """What a model's folder says of its training; None if it says nothing, `ConfigError` if it cannot be read."""
+    file = folder / ORIGIN
+    if not file.exists():
+        return None
+    try:
+        return _decoded(file)
+    except (OSError, ValueError, RecursionError) as error:
+        raise ConfigError(
+            f"`{file}` should say where the model was trained, and cannot be read: {printable(str(error))}; restore it from the "
+            "training run, or delete it to use the model as one of unknown origin"
+        ) from error
+
+
+def _decoded(file: Path) -> TrainedIn:
+    if not file.is_file() or file.stat().st_size > MOST_BYTES:
+        raise ValueError(f"it is not a file of at most {MOST_BYTES} bytes")
+    found = msgspec.json.decode(file.read_bytes(), type=TrainedIn)
+    if found.format != 1:
+        raise ValueError(f"its format is {found.format}, and this version of Sandlot reads format 1")
+    return found
+
+
+def setting_differences(model: ModelConfig, facts: Facts, environment: str) -> tuple[str, ...]:
+    """How this setting differs from the one the model was trained in; nothing if it does not, or if that is not known."""
+    folder = folder_of_model(model)
+    trained = read_trained(folder) if folder is not None else None
+    if trained is None or trained.setting_fingerprint == facts.prints.setting:
+        return ()
+    found = [printable(each) for each in _differences(trained, facts, environment)]
+    return tuple(found) or ("the fingerprint of the setting",)
+
+
+def require_same_setting(model: ModelConfig, differences: Sequence[str], *, named: bool) -> None:
+    """Refuse to measure a model in another setting than the one it was trained in, unless the person named it."""
+    if differences and not named:
+        raise ConfigError(
+            f"model `{model.shown}` was trained in another setting: {'; '.join(differences)}. What is measured here says little "
+            "about that training; measure it all the same with `--other-setting` (in Python: `other_setting=True`)"
+        )
+
+
+def _differences(trained: TrainedIn, facts: Facts, environment: str) -> Iterator[str]:
+    if trained.environment != environment:
+        yield f"environment {_value(environment)} instead of {_value(trained.environment)}"
+    elif trained.environment_fingerprint != facts.prints.environment:
+        yield f"environment {_value(environment)}: its files or its image have changed since"
+    for name in dict.fromkeys([*facts.setting, *trained.setting]):
+        now, then = facts.setting.get(name), trained.setting.get(name)
+        if now == then:
+            continue
+        if isinstance(now, dict) and isinstance(then, dict):
+            yield from (f"{name}: {each}" for each in _changed(now, then))  # pyright: ignore[reportUnknownArgumentType] - plain JSON
+        else:
+            yield f"{name} {_value(now)} instead of {_value(then)}"
+    yield from _tools({tool.name: tool for tool in facts.tools}, {tool.name: tool for tool in trained.tools})
+
+
+def _changed(now: Mapping[str, Any], then: Mapping[str, Any]) -> Iterator[str]:
+    for name in dict.fromkeys([*now, *then]):
+        if now.get(name) != then.get(name):
+            yield f"{name} {_value(now.get(name))} instead of {_value(then.get(name))}"
+
+
+def _tools(now: Mapping[str, ToolSpec], then: Mapping[str, ToolSpec]) -> Iterator[str]:
+    for words, names in {
+        "without tool": [name for name in then if name not in now],
+        "with the new tool": [name for name in now if name not in then],
+        "with another description or other arguments of tool": [name for name in now if name in then and now[name] != then[name]],
+    }.items():
+        yield from (f"{words} {_value(name)}" for name in names)
+
+
+def _value(value: Any) -> str:
+    """A value of the setting in a few characters."""
+    text = value if isinstance(value, str) else "none" if value is None else msgspec.json.encode(value).decode()
+    return f"`{text if len(text) <= SHOWN else text[:SHOWN] + '...'}`"

@@ -1,0 +1,60 @@
+"""Rollouts set aside: taken out of a run so that they are taken again, and kept beside it.
+
+    set_aside/NNNNNN-DIGEST.parquet  rollouts that were in segment NNNNNN, in the same columns
+
+At any crash a rollout is in the run, or set aside, or both, never lost; the next call finishes what was begun. Readers and SQL
+over `segments/` see only what is in the run.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from sandlot.store.columns import rows_of
+from sandlot.store.disk import DISK, Disk, make_folder, sync_folder
+from sandlot.store.entry import Entry
+from sandlot.store.layout import layout_of, segment_file
+from sandlot.store.segments import Segment, seal, write_segment
+from sandlot.trace import TraceRow
+from sandlot.types import digest
+
+FOLDER = "set_aside"
+
+
+def set_aside(run: Path, wanted: Callable[[TraceRow], bool], disk: Disk = DISK) -> int:
+    """Take every rollout that is `wanted` out of the run; how many. Blocking, and the caller holds the run's lock."""
+    layout = layout_of(run)
+    for number, log in (layout.logs | layout.shadowed).items():
+        if number in layout.segments:
+            disk.remove(log)  # a crash left it behind its segment, which is whole
+        else:
+            seal(log, segment_file(run, number), disk)
+    return sum(_set_aside_of(run, number, path, wanted, disk) for number, path in layout_of(run).segments.items())
+
+
+def rows_set_aside(run: Path) -> Iterator[TraceRow]:
+    """The rows of everything that was set aside."""
+    for path in sorted((run / FOLDER).glob("*.parquet")):
+        yield from rows_of(Segment(path).table())
+
+
+def _set_aside_of(run: Path, number: int, path: Path, wanted: Callable[[TraceRow], bool], disk: Disk) -> int:
+    segment = Segment(path)
+    rows = list(rows_of(segment.table()))
+    if not any(wanted(row) for row in rows):
+        return 0
+    entries = [Entry(row, trace) for row, trace in zip(rows, segment.traces(), strict=True)]
+    out = [entry for entry in entries if wanted(entry.row)]
+    make_folder(run / FOLDER, disk)
+    write_segment(out, run / FOLDER / f"{number:06d}-{_digest_of(out)}.parquet", disk)
+    left = [entry for entry in entries if not wanted(entry.row)]
+    if left:
+        write_segment(left, path, disk)
+    else:
+        disk.remove(path)
+        sync_folder(path.parent, disk)
+    return len(out)
+
+
+def _digest_of(entries: Sequence[Entry]) -> str:
+    """The same for the same rollouts: setting them aside twice, after a crash, keeps them once."""
+    return digest(b"".join(entry.trace for entry in entries))[:12]

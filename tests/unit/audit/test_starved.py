@@ -1,0 +1,119 @@
+"""On a busy machine a slow worker is not called hung: time in which it waited for a processor does not count."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from sandlot.audit.environment import EnvironmentSubject
+from sandlot.audit.starved import ATTEMPTS, family_of, take_measured, waited, waits_of, was_starved
+from sandlot.audit.subject import Named, Take, Trial
+from sandlot.trace import Failed
+from sandlot.types import Side
+
+WORK_S = 0.4
+COMPETITORS = 5
+ENV = f"""
+import time
+from sandlot import Environment, Task
+env = Environment("slow")
+@env.tasks
+def tasks(rng):
+    yield Task("one", prompt="Say 1.")
+@env.check(points=1)
+async def right(evidence, task):
+    end = time.process_time() + {WORK_S}
+    while time.process_time() < end:
+        pass
+    return evidence.answer == "1"
+@env.solution
+async def solve(agent, task):
+    await agent.say("1")
+"""
+needs_counts = pytest.mark.skipif(not waits_of([os.getpid()]), reason="this kernel does not count waiting for a processor")
+
+
+@pytest.fixture
+def one_processor() -> Iterator[None]:
+    """This process and all that it starts share one processor."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(before)})
+    yield
+    os.sched_setaffinity(0, before)
+
+
+@contextmanager
+def crowd() -> Iterator[None]:
+    """Others that never rest."""
+    busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(COMPETITORS)]
+    try:
+        yield
+    finally:
+        for each in busy:
+            each.kill()
+            each.wait()
+
+
+@needs_counts
+@pytest.mark.usefixtures("one_processor")
+async def test_a_check_that_waits_for_a_processor_is_not_hung(tmp_path):
+    (tmp_path / "slow.py").write_text(ENV)
+    async with EnvironmentSubject(str(tmp_path / "slow.py"), patience_s=2 * WORK_S) as subject:
+        await subject.describe()
+        with crowd():
+            (trial,) = await subject.take([Take(task="one", play=Named(name="golden"))])
+    assert trial.lost is None
+    assert trial.passed
+    assert trial.starved_s > trial.seconds
+
+
+def test_waiting_is_counted_from_thread_to_thread():
+    before = {(1, 1): 5.0, (1, 2): 1.0}
+    assert waited(before, {(1, 1): 5.5, (1, 2): 3.0}, 10.0) == 2.0
+    assert waited(before, {(1, 1): 5.5, (2, 7): 0.7}, 10.0) == 0.7
+    assert waited(before, {(1, 2): 9.0}, 3.0) == 3.0
+    assert waited(before, {}, 3.0) == 0.0
+
+
+def test_a_family_is_a_process_with_its_descendants():
+    command = [sys.executable, "-c", "import subprocess, sys; subprocess.run(['cat'])"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True) as process:
+        while len(family_of(process.pid)) < 2:
+            assert process.poll() is None
+        assert process.pid in family_of(process.pid)
+        assert os.getpid() not in family_of(process.pid)
+        process.stdin.close()
+
+
+OUT_OF_TIME = Trial(scores=(Failed(Side.GRADER, "timeout", "120 s are over"),))
+
+
+@pytest.mark.parametrize(("wall_s", "starved_s", "starved"), [(120.0, 80.0, True), (120.0, 6.0, False), (0.2, 0.09, False)])
+def test_running_out_of_time_is_a_flaw_unless_most_of_it_was_waiting(wall_s, starved_s, starved):
+    assert was_starved(OUT_OF_TIME, wall_s, starved_s) is starved
+    assert not was_starved(Trial(), wall_s, starved_s)
+
+
+@needs_counts
+@pytest.mark.usefixtures("one_processor")
+async def test_running_out_of_time_while_waiting_for_a_processor_says_nothing():
+    taken: list[int] = []
+
+    async def take() -> Trial:
+        taken.append(1)
+        end = time.process_time() + 0.05
+        while time.process_time() < end:
+            pass
+        return OUT_OF_TIME
+
+    with crowd():
+        trial = await take_measured(take)
+        assert trial.lost is not None
+        assert trial.lost.busy
+        assert len(taken) == ATTEMPTS
+        assert (await take_measured(take, may_run_out=True)).failed == OUT_OF_TIME.failed
+    assert len(taken) == ATTEMPTS + 1

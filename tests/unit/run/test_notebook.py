@@ -1,0 +1,68 @@
+import re
+import sys
+
+import pytest
+
+import rows
+import sandlot
+from sandlot.errors import ConfigError
+from sandlot.run.notebook import MAX_TASKS, html_of
+from sandlot.run.summary import summarise
+
+HOSTILE = "<script>alert(1)</script>\x1b[31m\u202e&\"'"
+
+
+def page(made, name="run"):
+    return html_of(name, summarise(made, run=name, verdict="complete"), made)
+
+
+def test_a_notebook_shows_what_came_out_and_every_task():
+    made = [rows.scored("a", 0, 1.0), rows.scored("a", 1, 0.0), rows.failed("b", 0)]
+    text = page(made)
+    assert "complete; 3 rollouts of 2 tasks, 2 scored; score 0.500" in text
+    assert "1 failed" in text
+    assert "<tr><th>a</th><td>train</td><td>2</td><td>2</td><td>0.500</td><td>50%</td><td>0</td><td>4</td></tr>" in text
+    assert "<tr><th>b</th><td>train</td><td>1</td><td>0</td><td>-</td><td>-</td><td>1</td><td>2</td></tr>" in text
+
+
+def test_hostile_names_are_text():
+    text = page([rows.scored(HOSTILE, 0, split=HOSTILE)], name=HOSTILE)
+    assert set(re.findall(r"<(\w+)", text)) == {"p", "b", "table", "tr", "th", "td"}
+    assert not {"\x1b", "\u202e"} & set(text)
+    assert "&lt;script&gt;" in text
+
+
+def test_very_many_and_very_long_names_are_cut():
+    text = page([rows.scored(f"{n:04d}" + "x" * 10_000) for n in range(MAX_TASKS + 7)])
+    assert text.count("<tr>") == MAX_TASKS + 1
+    assert "and 7 more tasks" in text
+    assert len(text) < 20_000
+
+
+def test_an_empty_run_is_shown_too():
+    assert "0 rollouts of 0 tasks" in page([])
+
+
+@pytest.fixture
+def run(tmp_path):
+    env = sandlot.Environment("one")
+    env.tasks(lambda rng: [sandlot.Task("a", prompt="go")])
+    env.check(points=1, id="ok")(lambda evidence: True)
+    return sandlot.run(env, "scripted:noop", runs=tmp_path)
+
+
+def test_a_run_shows_itself(run):
+    assert "<th>a</th>" in run._repr_html_()
+
+
+def test_a_data_frame_without_pandas_says_what_to_install(run, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", None)  # as if it were not installed
+    with pytest.raises(ConfigError, match="pip install pandas"):
+        run.to_pandas()
+
+
+def test_a_data_frame_has_a_line_for_each_rollout(run):
+    pytest.importorskip("pandas")
+    frame = run.to_pandas()
+    assert list(frame["task"]) == ["a"]
+    assert list(frame["score"]) == [1.0]

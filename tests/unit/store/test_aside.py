@@ -1,0 +1,71 @@
+import anyio
+import pytest
+
+from failing_disk import Countdown, StoppedError
+from made_traces import failed, make_row, make_trace
+from sandlot.errors import StoreError
+from sandlot.store.aside import rows_set_aside, set_aside
+from sandlot.store.directory import open_run
+from sandlot.store.reader import RunReader
+from sandlot.store.traces import Sealing
+
+MANIFEST = b'{"format": 1}'
+BAD = {2, 3, 7}
+
+
+def is_failed(row):
+    return row.outcome == "failed"
+
+
+async def made(path):
+    """Twelve rollouts in three segments, one of them with failures only."""
+    async with open_run(path, manifest=MANIFEST, sealing=Sealing(traces=2)) as run:
+        for number in range(12):
+            trace = make_trace("t", number, outcome=failed() if number in BAD else None)
+            await run.add(trace, make_row(trace))
+
+
+def numbers(rows) -> list[int]:
+    return sorted(row.rollout for row in rows)
+
+
+async def test_what_failed_is_taken_again_and_the_first_try_is_kept_beside_the_run(tmp_path):
+    await made(tmp_path)
+    async with open_run(tmp_path, retake=is_failed) as run:
+        assert run.done_keys() == {("t", number) for number in range(12) if number not in BAD}
+        for number in BAD:
+            trace = make_trace("t", number)
+            await run.add(trace, make_row(trace))
+    assert numbers(RunReader(tmp_path).rows()) == list(range(12))
+    assert {row.outcome for row in RunReader(tmp_path).rows()} == {"scored"}
+    assert numbers(rows_set_aside(tmp_path)) == sorted(BAD)
+    assert RunReader(tmp_path).trace("t", 3).key == ("t", 3)
+
+
+async def test_nothing_is_set_aside_where_nothing_is_wanted(tmp_path):
+    await made(tmp_path)
+    assert set_aside(tmp_path, lambda _row: False) == 0
+    assert not (tmp_path / "set_aside").exists()
+    assert len(RunReader(tmp_path)) == 12
+
+
+@pytest.mark.parametrize("left", range(14))
+def test_a_crash_at_any_step_loses_nothing_and_the_next_call_finishes_it(tmp_path, left):
+    anyio.run(made, tmp_path)
+    try:
+        set_aside(tmp_path, is_failed, Countdown(left).disk)
+    except (StoppedError, StoreError):
+        kept = {*numbers(RunReader(tmp_path).rows()), *numbers(rows_set_aside(tmp_path))}
+        assert kept == set(range(12))
+    set_aside(tmp_path, is_failed)
+    assert numbers(RunReader(tmp_path).rows()) == [number for number in range(12) if number not in BAD]
+    assert numbers(rows_set_aside(tmp_path)) == sorted(BAD)
+
+
+async def test_a_log_that_a_crash_left_unsealed_is_looked_through_as_well(tmp_path):
+    await made(tmp_path)
+    async with open_run(tmp_path) as run:
+        trace = make_trace("t", 20, outcome=failed())
+        await run.add(trace, make_row(trace))
+        assert set_aside(tmp_path, is_failed) == len(BAD) + 1
+    assert 20 in numbers(rows_set_aside(tmp_path))
