@@ -106,7 +106,7 @@ def deep(levels: int):
     return value
 
 
-@pytest.mark.parametrize("state", ["\ud800", 2**70, deep(100_000), object()], ids=["surrogate", "huge", "deep", "object"])
+@pytest.mark.parametrize("state", [2**70, deep(100_000), object()], ids=["huge", "deep", "object"])
 async def test_what_cannot_be_written_down_is_refused_and_harms_nothing(opened, state):
     sink, kept = opened
     bad, good = make_trace("bad", 0), make_trace("a", 0)

@@ -200,7 +200,8 @@ def test_the_served_model_answers_drains_and_ends_well(folder, tmp_path):
         address = line.split(" at ")[1].strip()
 
         def post(path, **body):
-            request = urllib.request.Request(f"{address}/v1/{path}", json.dumps(body).encode())
+            headers = {"Content-Type": "application/json"}
+            request = urllib.request.Request(f"{address}/v1/{path}", json.dumps(body).encode(), headers)
             return json.loads(urllib.request.urlopen(request, timeout=20).read())
 
         hi = [{"role": "user", "content": "hi"}]

@@ -26,8 +26,8 @@ def test_a_sound_environment_with_a_solution_ships_and_its_report_is_kept(sandlo
     done = sandlot(*of("", "--solution", "walks:walk_on"), cwd=place)
     assert done.code == 0, done.err
     assert "SHIP  every mandatory layer that applies (not: grader) ran" in done.out
-    assert "there is no grader to ask" in done.out
-    folder = place / "runs" / "audits" / "walks-Walk"
+    assert "it has no grader" in done.out
+    (folder,) = (place / "runs" / "audits").glob("walks-Walk-*")
     assert sorted(path.name for path in folder.iterdir()) == ["audit.json", "report.html", "report.md"]
     assert json.loads((folder / "audit.json").read_text())["kind"] == "gymnasium"
 
@@ -57,7 +57,7 @@ def test_an_audit_is_kept_when_a_report_of_it_cannot_be_written(sandlot, place):
     (place / "full.md").symlink_to("/dev/full")
     done = sandlot(*of("", "--seeds", "1", "--report", "full.md"), cwd=place)
     assert (done.code, "report `full.md` cannot be written" in done.err) == (2, True)
-    assert (place / "runs" / "audits" / "walks-Walk" / "audit.json").is_file()
+    assert len(list((place / "runs" / "audits").glob("walks-Walk-*/audit.json"))) == 1
 
 
 def test_a_gym_toml_may_say_all_of_it(sandlot, place):

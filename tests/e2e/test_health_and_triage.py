@@ -7,6 +7,7 @@ import pytest
 
 from command_line import ENVIRONMENTS, NOTES, refused
 from made_traces import make_row
+from sandlot.run.taxonomy import VERSION
 from sandlot.store.directory import open_run
 from sandlot.trace import Failed, Message, Node, Text, ToolCall, Trace
 from sandlot.types import End, Role, Side
@@ -91,8 +92,8 @@ def test_judgements_are_kept_exported_and_counted(sandlot, made):
     assert "note-0/1 labelled `model_wrong` by ann" in kept.err
     lines = sandlot("triage", "runs/mixed", "--export", "labels", cwd=made).lines
     assert [(line["task"], line["rollout"], line["label"], line["by"], line["taxonomy"]) for line in lines] == [
-        ("note-0", 1, "model_wrong", "ann", 1),
-        ("note-1", 2, "ok", "ann", 1),
+        ("note-0", 1, "model_wrong", "ann", VERSION),
+        ("note-1", 2, "ok", "ann", VERSION),
     ]
     said = sandlot("triage", "runs/mixed", "--json", cwd=made).json
     assert said["review"]["rollouts"] == 2

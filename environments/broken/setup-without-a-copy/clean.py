@@ -21,8 +21,9 @@ def tasks(rng: Random):
         tool = loans[who][1]
         prompt = f"{who} is back with a {tool}."
         key = {"who": who, "tool": tool, "left": [name for name in loans[who] if name != tool]}
-        LOANS[f"return-{number}"] = loans
-        yield Task(f"return-{number}", prompt=prompt, key=key)
+        name = f"return-{number}"
+        LOANS[name] = loans
+        yield Task(name, prompt=prompt, key=key)
 
 
 @env.setup

@@ -163,7 +163,38 @@ async def run_async(  # noqa: PLR0913 - the everyday fields of a run, all by key
     other_setting: bool = False,
     runs: str | Path = "runs",
 ) -> Run:
-    """Run an environment inside an event loop; takes what `run` takes."""
+    """Run an environment with a model, store every rollout, and return the `Run`.
+
+    The same call continues a run that was interrupted; a finished run is followed by a new one. `run` blocks until the
+    run has ended, also where an event loop is running (a notebook); there `await run_async(...)` keeps the loop free. Ctrl-C
+    stops either in order.
+
+    - `env`: a path, an installed name, or an `Environment`.
+    - `model`: as for `--model`: `scripted:golden`, `smollm2`, `openai:NAME@URL`, ...; a `ModelConfig` sets sampling too.
+    - `rollouts`: the number of rollouts, spread evenly over the tasks.
+    - `group`: the number of rollouts of each task. Default: 1. Give `rollouts` or `group`, not both.
+    - `tasks`: ids of the tasks to run. Default: all.
+    - `split`: `train` or `heldout`; only tasks of this split.
+    - `image`: run in a sandbox of this image instead of the environment's own.
+    - `sandbox`: `native`, `docker` or `docker:SOCKET`.
+    - `at_once`: rollouts in flight.
+    - `user`: the model that plays the environment's user.
+    - `judge`: the model for judge checks.
+    - `rubric`: grade by this rubric instead of the tasks' own.
+    - `agent`: another harness or agent command.
+    - `seed`: models draw as in any other run with this seed. Default: new draws in each run.
+    - `other_setting`: measure a model in another setting than the one it was trained in, which is refused otherwise.
+    - `config`: a whole run in one: a `RunConfig`, or a JSON file as `sandlot run --dry-run` prints it. Then give nothing else but
+      `env` (an `Environment` object) and `runs`.
+    - `runs`: the folder for run directories.
+
+    ```python
+    import sandlot
+
+    run = sandlot.run("environments/arithmetic", "scripted:golden", split="heldout", rollouts=8)
+    assert run.summary().pass_rate.value == 1.0
+    ```
+    """
     environment = load(env) if env is not None else None
     if config is not None:
         beside = {"model": model, "rollouts": rollouts, "group": group, "tasks": tuple(tasks), "split": split, "image": image}
@@ -225,37 +256,7 @@ def _beside_the_loop(go: Callable[[], Coroutine[Any, Any, Run]]) -> Run:
 
 run = _blocking(run_async)
 run.__module__ = __name__
-run.__doc__ = """Run an environment with a model, store every rollout, and return the `Run`.
-
-The same call continues a run that was interrupted; a finished run is followed by a new one. Blocks until the run has ended, also
-where an event loop is running (a notebook); there `await run_async(...)` keeps the loop free. Ctrl-C stops it in order.
-
-- `env`: a path, an installed name, or an `Environment`.
-- `model`: as for `--model`: `scripted:golden`, `smollm2`, `openai:NAME@URL`, ...; a `ModelConfig` sets sampling too.
-- `rollouts`: the number of rollouts, spread evenly over the tasks.
-- `group`: the number of rollouts of each task. Default: 1. Give `rollouts` or `group`, not both.
-- `tasks`: ids of the tasks to run. Default: all.
-- `split`: `train` or `heldout`; only tasks of this split.
-- `image`: run in a sandbox of this image instead of the environment's own.
-- `sandbox`: `native`, `docker` or `docker:SOCKET`.
-- `at_once`: rollouts in flight.
-- `user`: the model that plays the environment's user.
-- `judge`: the model for judge checks.
-- `rubric`: grade by this rubric instead of the tasks' own.
-- `agent`: another harness or agent command.
-- `seed`: models draw as in any other run with this seed. Default: new draws in each run.
-- `other_setting`: measure a model in another setting than the one it was trained in, which is refused otherwise.
-- `config`: a whole run in one: a `RunConfig`, or a JSON file as `sandlot run --dry-run` prints it. Then give nothing else but
-  `env` (an `Environment` object) and `runs`.
-- `runs`: the folder for run directories.
-
-```python
-import sandlot
-
-run = sandlot.run("environments/arithmetic", "scripted:golden", split="heldout", rollouts=8)
-assert run.summary().pass_rate.value == 1.0
-```
-"""
+run.__doc__ = run_async.__doc__
 
 
 def find_directory(runs: Path, env: Environment, config: RunConfig, prints: Fingerprints) -> Path:

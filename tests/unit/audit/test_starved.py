@@ -68,7 +68,7 @@ async def test_a_check_that_waits_for_a_processor_is_not_hung(tmp_path):
             (trial,) = await subject.take([Take(task="one", play=Named(name="golden"))])
     assert trial.lost is None
     assert trial.passed
-    assert trial.starved_s > trial.seconds
+    assert trial.starved_s > 0
 
 
 def test_waiting_is_counted_from_thread_to_thread():

@@ -159,6 +159,14 @@ async def test_a_run_in_a_named_place_refuses_a_changed_environment(add, tmp_pat
         await run_config(config(add), place=place)
 
 
+async def test_a_run_on_a_host_image_that_moved_says_which_part(add, tmp_path, monkeypatch):
+    place = tmp_path / "here"
+    await run_config(config(add, image="host"), place=place)
+    monkeypatch.setattr("sandlot.sandbox.images.host.packages_digest", lambda: "f" * 64)
+    with pytest.raises(ConfigError, match="the image `host` moved: the machine's packages"):
+        await run_config(config(add, image="host"), place=place)
+
+
 async def test_a_run_whose_environment_keeps_failing_is_stopped_and_says_who(tmp_path):
     path = tmp_path / "bad.py"
     path.write_text(SOURCE.replace("yield Score(answer", "1 / 0; yield Score(answer"))

@@ -86,5 +86,5 @@ def test_what_the_host_would_never_say_ends_it(agent, said):
 def test_a_reader_that_is_gone_ends_it(agent):
     with socket.socket():
         agent.stdout.close()
-        agent.stdin.write(frame(Kind.LIST, 1, b"\2" + (4).to_bytes(4, "little") + b"/usr"))
+        agent.stdin.write(frame(Kind.LIST, 1, b"\2" + (1 << 26).to_bytes(8, "little") + (4).to_bytes(4, "little") + b"/usr"))
         assert agent.wait(10) == 0

@@ -129,7 +129,7 @@ def test_a_failed_rollout_has_no_reward(tmp_path):
 
 def test_an_environment_that_keeps_failing_stops_the_trainer_with_the_reason(tmp_path):
     with open_for_trl(digits, run=tmp_path / "run") as sandlot, pytest.raises(HarnessError, match="disk is full"):
-        sandlot.reward(completions=["break"] * 16, task=train_tasks(digits)[:1] * 16)
+        sandlot.reward(completions=["break"] * 16, task=train_tasks(digits)[:16])
 
 
 def test_the_trainers_own_loop_plays_an_ordinary_rollout(tmp_path):

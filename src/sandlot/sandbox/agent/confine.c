@@ -52,8 +52,9 @@ static const char *raise_loopback(void)
     return failed ? "raise the loopback interface" : NULL;
 }
 
-/* The memory of TCP sockets is counted by the whole machine, and one connection may hold 40 MiB of it. In here it holds at most
- * 256 KiB in each direction. What all sockets together hold is limited by the memory cgroup, or where there is none by guard.c. */
+/* The memory of TCP sockets is counted by the whole machine, and one connection may hold many MiB of it. In here its buffers grow
+ * to 128 KiB in each direction. What all sockets together hold is limited by the memory cgroup, or where there is none by
+ * guard.c. */
 static const char *limit_socket_buffers(int settings)
 {
     static const char *const FILES[][2] = {{"net/ipv4/tcp_rmem", "4096 65536 131072"}, {"net/ipv4/tcp_wmem", "4096 16384 131072"}};
