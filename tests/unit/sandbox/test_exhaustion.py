@@ -81,6 +81,23 @@ async def test_sockets_are_counted_where_no_cgroup_counts_their_memory():
         assert (await py(sandbox, "import socket; socket.socket(); print('made')")).stdout == "made\n"
 
 
+STOP_OTHERS = """
+import os, signal
+os.fork()
+while True:
+    os.kill(-1, signal.SIGSTOP)
+"""
+
+
+async def test_commands_that_are_stopped_at_their_start_do_not_stop_process_1(backend):
+    async with backend.open("host") as sandbox:
+        await sandbox.spawn(Command(argv=("python3", "-c", STOP_OTHERS)))
+        for _ in range(25):
+            await sandbox.spawn(Command(argv=("true",)))
+        with anyio.fail_after(10):
+            await sandbox.freeze()
+
+
 async def test_a_crash_inside_starts_no_core_handler_of_the_host(backend):
     """A limit of 1 is the one value at which the kernel runs no program that `core_pattern` names; at 0 it does."""
     script = "import resource as r; r.setrlimit(r.RLIMIT_CORE, (0, 0)); print(r.getrlimit(r.RLIMIT_CORE))"
