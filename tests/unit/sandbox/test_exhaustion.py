@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from native_sandboxes import KINDS, backend_of, py, sh
-from sandlot.errors import SandboxOutOfMemory
+from sandlot.errors import SandboxError, SandboxOutOfMemory
 from sandlot.sandbox.quota import Quota
 from sandlot.sandboxes import Command
 
@@ -158,6 +158,19 @@ async def test_files_that_fill_the_memory_end_the_sandbox_and_are_still_read():
         snapshot = await sandbox.freeze()
         assert len(await snapshot.list()) > 1000
         assert await snapshot.read("/many/first") == b"kept"
+
+
+async def test_memory_that_ran_out_around_the_sandbox_is_a_failure_and_not_the_agents_end():
+    """The limit of all sandboxes together is reached, and this one is far from its own."""
+    quota = Quota(memory_bytes=192 * MIB, disk_bytes=8 * MIB)
+    async with backend_of("root", quota=quota) as backend, backend.open("host") as sandbox:
+        cgroups = backend.zygote.cgroups
+        limit = "memory.limit_in_bytes" if cgroups.version == 1 else "memory.max"
+        (cgroups.folders[cgroups.place["memory"]] / limit).write_text(str(40 * MIB))
+        with pytest.raises(SandboxError) as raised:
+            while (await py(sandbox, FILES)).code:
+                await sandbox.list("/many")
+        assert type(raised.value) is SandboxError
 
 
 async def test_the_next_sandbox_has_all_of_its_memory():
