@@ -123,7 +123,11 @@ class HarnessError(SandlotError):
 
 
 class NotInEvidence(SandlotError):  # noqa: N818 - reads as a sentence in a check's result
-    """A check asked for something the agent did not leave; the check is not met, nothing is broken."""
+    """A check asked for something the agent did not leave; the check is not met, nothing is broken.
+
+    The kind `cut` says that what the agent left kept the check from an answer: too many files, or code that does not end. Then a
+    check with negative points counts as met.
+    """
 
 
 class StoppedByHook(SandlotError):  # noqa: N818 - an operator's decision, not a fault

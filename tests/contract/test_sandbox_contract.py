@@ -1,5 +1,6 @@
 """What every sandbox backend must do, whoever makes it."""
 
+import errno
 import os
 from contextlib import asynccontextmanager
 
@@ -435,9 +436,10 @@ async def test_many_programs_inside_are_answered_at_once(sandbox):
 
 async def test_a_port_that_is_taken_inside_is_told_and_a_closed_one_is_free_again(sandbox):
     async with sandbox.listen(8123):
-        with pytest.raises(OSError, match=r"port 8123 inside the sandbox: Address (already )?in use"):
+        with pytest.raises(OSError, match="port 8123 inside the sandbox") as raised:
             async with sandbox.listen(8123):
                 pass
+        assert raised.value.errno == errno.EADDRINUSE  # the words depend on the C library
     assert "refused" in (await py(sandbox, ASK.format(port=8123))).stderr
     async with _shouting(sandbox, 8123):
         assert (await py(sandbox, ASK.format(port=8123), stdin=b"hi")).stdout == "HI"

@@ -320,3 +320,29 @@ async def test_memory_that_runs_out_until_process_1_is_killed_is_named(docker_so
             for number in range(7):
                 await py(sandbox, TINY)
                 await sandbox.write(f"/dev/shm/{number}", bytes(8 * MIB))
+
+
+FOLDERS = """
+import os
+os.mkdir("/many")
+for number in range(25_000):
+    os.mkdir(f"/many/{number}")
+"""
+
+LONG_PATHS = """
+import os
+for _ in range(12):
+    os.mkdir("x" * 230)
+    os.chdir("x" * 230)
+for number in range(24_000):
+    os.close(os.open("x" * 230 + str(number), os.O_CREAT))
+"""
+
+
+@pytest.mark.parametrize("script", [FOLDERS, LONG_PATHS])
+async def test_what_an_agent_left_is_never_too_much_to_be_listed(sandbox, script):
+    await sandbox.write("/near", b"1")
+    assert (await py(sandbox, script)).code == 0
+    found = await (await sandbox.freeze()).survey()
+    assert found.left_out > 1000
+    assert found.sizes["/near"] == 1

@@ -6,6 +6,7 @@ It reads stored evidence and nothing else, so `sandlot regrade` gives the same s
 import functools
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import anyio
@@ -25,6 +26,8 @@ from sandlot.trace import Event, Trace
 
 SANDBOX_SHARE = 0.8
 """How much of the time that is left for grading one grading sandbox may take: what runs in it must not end the grading."""
+SPARED_SHARE = 0.05
+"""How much of the time for grading is kept for other checks once the agent's code did not end in a grading sandbox."""
 NOTED_FILES = 20
 """Paths named in the event of a grading sandbox."""
 
@@ -45,31 +48,60 @@ async def load_evidence(env: Environment, task: Task, trace: Trace, blobs: Blobs
         raise GradeError(f"rollout {trace.task}/{trace.rollout} left no evidence to grade", kind="no_evidence")
     kept = {file.blob for file in trace.evidence.files.values() if file.blob is not None}
     contents = {name: await blobs.get(name) for name in sorted(kept)}
-    open_sandbox = functools.partial(_grading_sandbox, env, task, trace, backend) if backend is not None else None
+    open_sandbox = None
+    if backend is not None:
+        open_sandbox = functools.partial(_grading_sandbox, env, task, trace, backend, _SandboxTime())
     return StoredEvidence(trace.evidence, trace, contents, env.state if isinstance(env.state, type) else None, open_sandbox)
+
+
+@dataclass(slots=True)
+class _SandboxTime:
+    """What is left of one grading's time for its grading sandboxes."""
+
+    whole_s: float | None = None
+    """What there was before the first."""
+    overran: bool = False
+    """True once the agent's code did not end in one of them."""
+
+    def left_s(self) -> float:
+        """Until grading ends. `NotInEvidence` if code that does not end used up nearly all of it: the grading itself must end."""
+        left_s = anyio.current_effective_deadline() - anyio.current_time()
+        self.whole_s = left_s if self.whole_s is None else self.whole_s
+        if self.overran and left_s < self.whole_s * SPARED_SHARE:
+            raise NotInEvidence("what the agent left did not end in other grading sandboxes and used up their time", kind="cut")
+        return left_s
 
 
 @asynccontextmanager
 async def _grading_sandbox(
-    env: Environment, task: Task, trace: Trace, backend: Backend, files: Mapping[str, bytes], replace: frozenset[str]
+    env: Environment,
+    task: Task,
+    trace: Trace,
+    backend: Backend,
+    time: _SandboxTime,
+    files: Mapping[str, bytes],
+    replace: frozenset[str],
 ) -> AsyncGenerator[World]:
     """A sandbox of the image that the agent never acted in, with some of its files put in.
 
-    What the agent's code does in there is the agent's: if it does not end or fills the memory, the check is not met.
+    What the agent's code does in there is the agent's: if it does not end or fills the memory, the check is not met. A sandbox
+    that does not open is a failure.
     """
     _note(trace, files, replace)
-    left_s = anyio.current_effective_deadline() - anyio.current_time()
-    try:
-        with anyio.move_on_after(left_s * SANDBOX_SHARE) as scope:
-            async with backend.open(image_of(env), "none", env.limits.but(task.limits)) as machine:
+    time.left_s()
+    async with backend.open(image_of(env), "none", env.limits.but(task.limits)) as machine:
+        share_s = time.left_s() * SANDBOX_SHARE
+        try:
+            with anyio.move_on_after(share_s) as scope:
                 for path, data in files.items():
                     await _put(machine, path, data, replace)
                 yield env.new_world(task, machine, world_seed(env, task))
-    except SandboxOutOfMemory as error:
-        raise NotInEvidence(f"what the agent left filled the memory of the grading sandbox: {error}") from error
+        except SandboxOutOfMemory as error:
+            raise NotInEvidence(f"what the agent left filled the memory of the grading sandbox: {error}", kind="cut") from error
     if scope.cancelled_caught:
+        time.overran = True
         raise NotInEvidence(
-            f"what the agent left did not end within {left_s * SANDBOX_SHARE:.3g} s, the part of `grade_s` it may take"
+            f"what the agent left did not end within {share_s:.3g} s, the part of `grade_s` it may take", kind="cut"
         )
 
 
@@ -87,7 +119,7 @@ async def _put(machine: Files, path: str, data: bytes, replace: frozenset[str]) 
     try:
         await machine.write(path, data)
     except OSError as error:
-        raise NotInEvidence(f"`{path}` cannot be written in the grading sandbox: {error}") from error
+        raise NotInEvidence(f"`{path}` cannot be written in the grading sandbox: {error}", kind="cut") from error
 
 
 def _note(trace: Trace, files: Mapping[str, bytes], replace: frozenset[str]) -> None:

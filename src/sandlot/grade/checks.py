@@ -147,6 +147,14 @@ def result_of(check: Check, value: float, evidence: str = "") -> CheckResult:
     )
 
 
+def result_without(check: Check, error: NotInEvidence) -> CheckResult:
+    """The result of a check whose evidence is missing: not met.
+
+    A check with negative points counts as met if the agent kept it from an answer: leaving too much must not save a penalty.
+    """
+    return result_of(check, 1.0 if error.kind == "cut" and check.points < 0 else 0.0, str(error))
+
+
 def suppressed(check: Check, why: str) -> CheckResult:
     """The result of a check that was not asked."""
     return CheckResult(
@@ -200,12 +208,9 @@ def _arguments(check: PythonCheck, function: Function, evidence: Evidence, task:
 
 
 def _not_met(check: PythonCheck, function: Function, error: BaseException) -> CheckResult:
-    """The result if something was merely missing from the evidence; anything else is raised as the grader's failure.
-
-    A check with negative points counts as met if the evidence it needs was cut: leaving too much must not save a penalty.
-    """
+    """The result if something was merely missing from the evidence; anything else is raised as the grader's failure."""
     if isinstance(error, NotInEvidence):
-        return result_of(check, 1.0 if error.kind == "cut" and check.points < 0 else 0.0, str(error))
+        return result_without(check, error)
     if isinstance(error, GradeError) and error.kind == "bad_value":
         raise error
     kind = error.kind if isinstance(error, SandlotError) else "crash"

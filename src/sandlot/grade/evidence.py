@@ -166,7 +166,8 @@ def refused(path: str, why: str) -> NotInEvidence:
     """Why a file is not brought into a grading sandbox. The agent chose the path, so the check is not met."""
     return NotInEvidence(
         f"`{path}` is not brought into the grading sandbox: {why}, and the agent would grade itself; "
-        f"if the task asks for this file, write `grading_sandbox(..., replace=[{path!r}])`"
+        f"if the task asks for this file, write `grading_sandbox(..., replace=[{path!r}])`",
+        kind="cut",
     )
 
 

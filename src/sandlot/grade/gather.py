@@ -14,7 +14,7 @@ from typing import Any, cast
 import anyio
 import anyio.to_thread
 
-from sandlot.clock import excuse
+from sandlot.clock import deadline, excuse, excused
 from sandlot.errors import SandboxError, boundary
 from sandlot.grade.evidence import parents
 from sandlot.grade.state import plain, readable
@@ -31,6 +31,8 @@ BATCH_BYTES = 2**20
 """Files read and kept beside each other: so many at most, and so many bytes of them."""
 PER_FILE_S = 0.002
 """Added to the deadline of gathering for each file: many files are no failure of the sandbox. One takes about 0.2 ms."""
+LISTING_S = 120.0
+"""For listing what was left. The 200,000 paths that a sandbox may have took 10 s where two processors had eight tasks."""
 CHOSEN_ON_LOOP = 2000
 """Paths that are sorted on the event loop; more are sorted in a thread."""
 
@@ -182,7 +184,8 @@ async def _initial(snapshot: Snapshot, after: Mapping[str, FileRecord], cap_byte
 
 
 async def _surveyed(snapshot: Snapshot) -> Survey:
-    with boundary(SandboxError, "listing the files that were left"):
+    """Under a deadline of its own: on a busy machine, many files take longer than gathering may, and they are the agent's."""
+    with excused(), deadline(LISTING_S, SandboxError, "listing the files that were left"):
         return await snapshot.survey()
 
 

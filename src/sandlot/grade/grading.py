@@ -19,7 +19,7 @@ import msgspec
 
 from sandlot.author import name_of
 from sandlot.errors import GradeError, NotInEvidence, SandlotError, boundary
-from sandlot.grade.checks import Function, ask, ask_async, binding, result_of, suppressed
+from sandlot.grade.checks import Function, ask, ask_async, binding, result_of, result_without, suppressed
 from sandlot.grade.library import LIBRARY
 from sandlot.grade.rules import ordered, require_sound
 from sandlot.grade.score import score_of
@@ -156,7 +156,7 @@ class _Asking:
             with _blaming_grader(check):
                 view = view_of(check, self.evidence)
         except NotInEvidence as error:
-            return result_of(check, 0.0, str(error))
+            return result_without(check, error)
         if not any(text.strip() for text in view.values()):
             return result_of(check, 0.0, "there is nothing to judge: " + ", ".join(f"`{name}` is empty" for name in view))
         with _blaming_grader(check):

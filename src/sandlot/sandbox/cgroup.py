@@ -2,8 +2,7 @@
 
 Version 1 (one tree per controller) and version 2 (one tree) become the same thing here: a few folders, in each of which the
 zygote makes a folder per sandbox and writes a few lines. A machine that lets us make none of them has no such limits, and
-`probe` says so. The version 2 road has only been run against a made-up tree: the machine it was written on binds every
-controller to version 1.
+`probe` says so. `make test-aarch64` runs version 2 on an emulated machine.
 """
 
 import itertools

@@ -7,12 +7,13 @@ us, even when we are killed.
 
 import errno
 import os
+from collections import deque
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import anyio
 import anyio.to_thread
@@ -43,6 +44,22 @@ MOUNTED = {
 """Files the engine mounts over every image's. They are no part of what it commits, and would say something about the host."""
 
 
+MOST_PATHS = 200_000
+MOST_PATH_BYTES = 64 << 20
+"""Changed paths that are read from the engine's folder: so many, and so many characters of them. An agent decides how many."""
+
+
+class Touched(NamedTuple):
+    """Paths that may differ from the pristine image, as far as they are listed."""
+
+    paths: frozenset[str]
+    left_out: int = 0
+    """Paths and folders that were seen and are not in `paths`."""
+
+
+_NOTHING = Touched(frozenset())
+
+
 @dataclass(frozen=True, slots=True)
 class Base:
     """What a machine starts from."""
@@ -55,7 +72,7 @@ class Base:
     """What the image wants every command to start with."""
     mounted: Mapping[str, bytes]
     """What the files the engine mounts hold."""
-    changed: frozenset[str] = frozenset()
+    changed: Touched = _NOTHING
     """Paths in which `image` already differs from `pristine`, as the engine shows them."""
 
 
@@ -68,7 +85,7 @@ class DockerMachine:
         self.machine = machine
         self.base = base
 
-    async def changed_paths(self) -> frozenset[str]:
+    async def changed_paths(self) -> Touched:
         """Every path that may differ from the pristine image, except for the mounted files; names as `shown` shows them.
 
         Found in the folder the engine keeps for it, if we may look there: the engine itself compares every file of the image,
@@ -77,10 +94,14 @@ class DockerMachine:
         upper = await self._engine.upper(self.number)
         try:
             if upper is not None:
-                return self.base.changed | await anyio.to_thread.run_sync(paths_below, upper)
+                return self.besides(await anyio.to_thread.run_sync(paths_below, upper))
         except OSError:
             pass  # another user's, or another machine's
-        return self.base.changed | frozenset(await self._engine.changed_paths(self.number))
+        return self.besides(Touched(frozenset(await self._engine.changed_paths(self.number))))
+
+    def besides(self, touched: Touched) -> Touched:
+        """What its base had changed, and this."""
+        return Touched(self.base.changed.paths | touched.paths, self.base.changed.left_out + touched.left_out)
 
     async def mounted(self) -> dict[str, bytes]:
         """What the files the engine mounts hold now."""
@@ -107,21 +128,26 @@ def shown(name: str) -> str:
     return "".join("\ufffd" if "\udc80" <= letter <= "\udcff" else letter for letter in name)
 
 
-def paths_below(folder: str) -> frozenset[str]:
-    """Every path below a folder of the host, as seen from it. Nothing is opened but folders, no link is followed."""
+def paths_below(folder: str, most: int = MOST_PATHS, most_bytes: int = MOST_PATH_BYTES) -> Touched:
+    """The paths below a folder of the host, as seen from it, nearest first. No file is opened, no link is followed."""
     found: list[str] = []
-    waiting = [folder]
-    while waiting:
+    waiting = deque([folder])
+    left_out = 0
+    while waiting and not left_out:
         try:
-            with os.scandir(waiting.pop()) as entries:
+            with os.scandir(waiting.popleft()) as entries:
                 for entry in entries:
+                    most_bytes -= len(entry.path)
+                    if most_bytes < 0 or len(found) == most:
+                        left_out += 1
+                        continue
                     found.append(shown(entry.path[len(folder) :]))
                     if entry.is_dir(follow_symlinks=False):
                         waiting.append(entry.path)
         except OSError as error:
             if error.errno != errno.ENAMETOOLONG:  # deeper than anyone can name: the folder itself is in the list
                 raise
-    return frozenset(found)
+    return Touched(frozenset(found), left_out + len(waiting) if left_out else 0)
 
 
 async def discard(engine: Engine, number: str) -> None:

@@ -16,7 +16,7 @@ import anyio.to_thread
 import msgspec
 
 from sandlot.errors import SandboxError
-from sandlot.sandbox.docker_machine import MOUNTED, Base, DockerMachine, shown
+from sandlot.sandbox.docker_machine import MOUNTED, Base, DockerMachine, Touched, shown
 from sandlot.sandbox.engine import Engine
 from sandlot.sandbox.machine import Entries, Machine
 from sandlot.sandbox.snapshot import Change, survey_of, told
@@ -28,6 +28,14 @@ if TYPE_CHECKING:
 
 _LET_GO_S = 5.0
 _NOT_LISTED = frozenset({"proc", "dev", "sys"})
+
+
+COMPARING_SHARE = 0.5
+"""How much of the time that is left the engine may take to compare, before it is looked whether an agent left too much."""
+MANY_PATHS = 50_000
+"""An agent that left more than these is the reason why the engine takes so long."""
+MANY_FOLDERS = 20_000
+"""Folders that are looked into, each by one request of about 0.3 ms."""
 
 
 class DockerFrozen:
@@ -96,7 +104,10 @@ class DockerSnapshot:
         """Everything that differs from the image, folders and deletions included. The first starts a sandbox to compare with."""
         machine = self._frozen.machine
         before = await self._pristine(machine.base)
-        entries = await changed(machine.machine, before, await _touched(machine, self._pristine))
+        touched = await _touched(machine, self._pristine)
+        if touched.left_out:
+            raise OSError(errno.EFBIG, f"too many paths differ from the image: {touched.left_out:,} and more are left out")
+        entries = await changed(machine.machine, before, touched.paths)
         for path, data in (await machine.mounted()).items():
             if data != MOUNTED[path]:
                 (now,) = await machine.machine.entries(Listing.ITSELF, path)
@@ -109,10 +120,29 @@ class DockerSnapshot:
 
 
 async def survey(machine: DockerMachine, pristine: Callable[[Base], Awaitable[Machine]]) -> Survey:
-    """Everything in a machine that is not the image's."""
-    found = await survey_of(Entries(await changed(machine.machine, None, await _touched(machine, pristine)), 0))
+    """Everything in a machine that is not the image's. What is too much to be listed in time is counted."""
+    touched = await _touched_in_time(machine, pristine)
+    listed = await _changed(machine.machine, None, touched.paths, most=MANY_FOLDERS)
+    found = await survey_of(Entries(listed.found, listed.left_out + touched.left_out))
     mounted = {path: len(data) for path, data in (await machine.mounted()).items() if data != MOUNTED[path]}
     return msgspec.structs.replace(found, sizes={**found.sizes, **mounted})
+
+
+async def _touched_in_time(machine: DockerMachine, pristine: Callable[[Base], Awaitable[Machine]]) -> Touched:
+    """None of the paths if an agent left so many that they cannot be compared: only their number."""
+    too_long = False
+    left_s = anyio.current_effective_deadline() - anyio.current_time()
+    try:
+        with anyio.move_on_after(left_s * COMPARING_SHARE):
+            return await _touched(machine, pristine)
+    except OSError as error:
+        if error.errno != errno.EFBIG:
+            raise
+        too_long = True
+    extra = await _count(machine.machine) - await _count(await pristine(machine.base))
+    if too_long or extra > MANY_PATHS:
+        return Touched(frozenset(), max(extra, 1))
+    return await _touched(machine, pristine)
 
 
 async def written(machine: DockerMachine, pristine: Callable[[Base], Awaitable[Machine]]) -> Mapping[str, int]:
@@ -120,26 +150,40 @@ async def written(machine: DockerMachine, pristine: Callable[[Base], Awaitable[M
     return dict(sorted((await survey(machine, pristine)).sizes.items()))
 
 
-async def _touched(machine: DockerMachine, pristine: Callable[[Base], Awaitable[Machine]]) -> frozenset[str]:
+async def _touched(machine: DockerMachine, pristine: Callable[[Base], Awaitable[Machine]]) -> Touched:
     try:
         return await machine.changed_paths()
     except SandboxError as error:
         if error.kind != "engine":
             raise
     # One path too long for the engine ends its comparison. What an agent does must not leave it ungraded: compare ourselves.
-    return machine.base.changed | await differing(machine.machine, await pristine(machine.base))
+    return machine.besides(Touched(await differing(machine.machine, await pristine(machine.base))))
+
+
+async def _count(machine: Machine) -> int:
+    """How many paths there are. They are counted inside."""
+    found, left_out = await machine.first_entries(Listing.BELOW, most=1)
+    return len(found) + left_out
 
 
 async def changed(now: Machine, before: Machine | None, paths: Iterable[str]) -> list[Entry]:
+    """What is at these paths now, and before if a machine is given for that; links are never followed."""
+    return (await _changed(now, before, paths)).found
+
+
+async def _changed(now: Machine, before: Machine | None, paths: Iterable[str], *, most: int | None = None) -> Entries:
     """What is at these paths now, and before if a machine is given for that; links are never followed.
 
     Without `before`, what is gone is left out. A folder that was replaced whole is named once by the engine: what of the image
-    is missing in it is found by looking. A folder that cannot be listed whole is marked as too deep.
+    is missing in it is found by looking. A folder that cannot be listed whole is marked as too deep. Folders beyond `most` are
+    not looked into, and counted.
     """
     found: list[Entry] = []
     tree = await anyio.to_thread.run_sync(_tree, paths)
     waiting: deque[tuple[str, _Names, Machine | None]] = deque([("/", tree, before)])
-    while waiting:
+    num_listed = 0
+    while waiting and (most is None or num_listed < most):
+        num_listed += 1
         folder, names, elder = waiting.popleft()
         there = await _children(now, folder)
         if there is None:
@@ -154,7 +198,7 @@ async def changed(now: Machine, before: Machine | None, paths: Iterable[str]) ->
             found.append(_joined(path, entry, old))
             if entry is not None and entry.kind == "d" and shown(name) in names:
                 waiting.append((path, names[shown(name)], elder if old is not None and old.kind == "d" else None))
-    return found
+    return Entries(found, len(waiting))
 
 
 async def differing(now: Machine, before: Machine) -> frozenset[str]:

@@ -96,9 +96,9 @@ class Machine:
             raise OSError(errno.EFBIG, f"the listing takes more than {most:,} bytes: {left_out:,} paths are left out", path)
         return found
 
-    async def first_entries(self, how: Listing, path: str = "/") -> Entries:
-        """A listing up to the quota's size, and how many paths are not in it."""
-        most = self._quota.listing_bytes
+    async def first_entries(self, how: Listing, path: str = "/", *, most: int | None = None) -> Entries:
+        """A listing up to so many bytes (None: the quota's), and how many paths are not in it."""
+        most = self._quota.listing_bytes if most is None else most
         request = bytes((how,)) + most.to_bytes(8, "little") + text(absolute(path))
         pieces, left_out = await self.link.ask(Kind.LIST, request, most=most)
         if sum(map(len, pieces)) <= _PARSED_ON_LOOP:

@@ -23,7 +23,7 @@ from sandlot.sandbox.subids import find_loan
 from sandlot.sandbox.wire import Fate, FrameReader, Kind, frame, take_failure, take_number, text
 
 FIRST_ID = 0x2000_0000
-"""Host id of a sandbox's root when we are root: 65536 ids from here belong to sandboxes, far from any user."""
+"""Host id of the first sandbox's root when we are root, far from any user. Each further one has the next 65536 ids."""
 
 HOSTNAME = "sandbox"
 

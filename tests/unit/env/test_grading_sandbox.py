@@ -2,6 +2,7 @@
 
 from contextlib import asynccontextmanager
 
+import anyio
 import pytest
 
 from native_sandboxes import backend_of
@@ -141,6 +142,59 @@ async def test_code_that_never_ends_leaves_a_score():
         score = await grade_trace(Grading(env=env, backend=backend), TASK, trace, blobs)
     assert str(score) == "1/2"
     assert "did not end within" in score.checks[0].evidence
+
+
+class Stuck(Shelf):
+    """A backend that does not open a sandbox."""
+
+    @asynccontextmanager
+    async def open(self, image, network, limits):
+        await anyio.sleep_forever()
+        yield self.machine
+
+
+class Full(Shelf):
+    """A backend whose sandboxes have no memory left before anything of the agent's is in them."""
+
+    @asynccontextmanager
+    async def open(self, image, network, limits):
+        raise SandboxOutOfMemory("full")
+        yield self.machine
+
+
+def hanging(limits, *, checks, points=1):
+    env = Environment("graded", image="any", limits=limits)
+    for number in range(checks):
+
+        async def hangs(evidence):
+            async with evidence.grading_sandbox():
+                await anyio.sleep_forever()
+
+        hangs.__name__ = f"hangs_{number}"
+        env.check(points=points)(hangs)
+    env.check(points=1, id="always")(lambda evidence: True)
+    return env
+
+
+async def graded(env, backend):
+    trace = Trace(run="r", task="one", rollout=0, seed=0, evidence=EvidenceRecord())
+    return await grade_trace(Grading(env=env, backend=backend), TASK, trace, MemoryBlobs())
+
+
+@pytest.mark.parametrize("backend", [Stuck(), Full()])
+async def test_a_sandbox_that_does_not_open_leaves_no_score(backend):
+    with pytest.raises(GradeError):
+        await graded(hanging(Limits(grade_s=0.5), checks=1), backend)
+
+
+async def test_code_that_never_ends_leaves_a_score_however_many_checks_run_it():
+    score = await graded(hanging(Limits(grade_s=2.0), checks=60), Shelf())
+    assert str(score) == "1/61"
+
+
+async def test_code_that_never_ends_saves_no_penalty():
+    score = await graded(hanging(Limits(grade_s=1.0), checks=1, points=-1), Shelf())
+    assert score.checks[0].points == -1
 
 
 async def test_the_agents_own_interpreter_grades_nothing():

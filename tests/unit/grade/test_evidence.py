@@ -6,6 +6,7 @@ import anyio.lowlevel
 import msgspec
 import pytest
 
+from sandlot.clock import deadline
 from sandlot.errors import AuthorError, GradeError, NotInEvidence, SandboxError
 from sandlot.grade.evidence import StoredEvidence
 from sandlot.grade.gather import cuts_of, gather
@@ -309,3 +310,17 @@ async def test_choosing_among_very_many_paths_leaves_the_loop_free():
         await gather(Frozen({}, sizes=dict.fromkeys(sizes, 10**9)), MemoryBlobs(), Limits(evidence_files=1))
         group.cancel_scope.cancel()
     assert turns > 10
+
+
+class SlowToList(Frozen):
+    """Files whose listing takes longer than gathering may."""
+
+    async def survey(self):
+        await anyio.sleep(0.2)
+        return await super().survey()
+
+
+async def test_many_files_that_take_long_to_list_are_no_failure_of_the_sandbox():
+    with deadline(0.1, SandboxError, "gathering evidence"):
+        record = await gather(SlowToList({"/a": b"1"}), MemoryBlobs(), Limits())
+    assert set(record.files) == {"/a"}

@@ -364,3 +364,10 @@ async def test_leaving_too_much_saves_no_penalty(evidence_of, record, points):
     check = python("wiped", ref="sandlot:file_exists", args={"path": "/wiped"}, points=-2)
     score = await graded([check, python("good", points=4)], evidence_of({}, **record))
     assert score.checks[0].points == points
+
+
+@pytest.mark.parametrize(("record", "points"), [({"left_out": 1}, -2.0), ({}, 0.0)])
+async def test_leaving_too_much_saves_no_penalty_of_the_judge(evidence_of, record, points):
+    check = JudgeCheck(id="leaks", prompt="Does it leak?", view=("/leak",), points=-2)
+    score = await graded([check, python("good", points=4)], evidence_of({}, **record), FakeJudge())
+    assert score.checks[0].points == points

@@ -1,5 +1,6 @@
 import os
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,7 +20,16 @@ def test_every_path_is_found_and_no_link_followed(tmp_path):
     (tmp_path / "out").symlink_to("/etc")
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / os.fsdecode(b"\xff")).mkdir()
-    assert paths_below(str(tmp_path)) == {"/a", "/a/b", "/a/b/f", "/out", "/pipe", "/\ufffd"}
+    assert paths_below(str(tmp_path)) == ({"/a", "/a/b", "/a/b/f", "/out", "/pipe", "/\ufffd"}, 0)
+
+
+@pytest.mark.parametrize("limit", ["most", "most_bytes"])
+def test_of_too_many_paths_the_nearest_are_listed_and_the_rest_counted(tmp_path, limit):
+    (tmp_path / "a/b").mkdir(parents=True)
+    (tmp_path / "c").touch()
+    (tmp_path / "a/b/d").touch()
+    limits = {"most": 2, "most_bytes": 2 * len(f"{tmp_path}/a")}
+    assert paths_below(str(tmp_path), **{limit: limits[limit]}) == ({"/a", "/c"}, 1)
 
 
 def test_a_path_too_long_to_name_is_cut_where_it_can_be_named(tmp_path):
@@ -31,6 +41,6 @@ def test_a_path_too_long_to_name_is_cut_where_it_can_be_named(tmp_path):
         here = inner
     os.close(here)
     (tmp_path / "beside").write_text("")
-    found = paths_below(str(tmp_path))
+    found = paths_below(str(tmp_path)).paths
     assert "/beside" in found
     assert 15 < len(found) < 31

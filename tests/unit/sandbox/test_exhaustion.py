@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from native_sandboxes import KINDS, backend_of, py, sh
-from sandlot.errors import SandboxOutOfMemory
+from sandlot.errors import SandboxError, SandboxOutOfMemory
 from sandlot.sandbox.quota import Quota
 from sandlot.sandboxes import Command
 
@@ -81,6 +81,23 @@ async def test_sockets_are_counted_where_no_cgroup_counts_their_memory():
         assert (await py(sandbox, "import socket; socket.socket(); print('made')")).stdout == "made\n"
 
 
+STOP_OTHERS = """
+import os, signal
+os.fork()
+while True:
+    os.kill(-1, signal.SIGSTOP)
+"""
+
+
+async def test_commands_that_are_stopped_at_their_start_do_not_stop_process_1(backend):
+    async with backend.open("host") as sandbox:
+        await sandbox.spawn(Command(argv=("python3", "-c", STOP_OTHERS)))
+        for _ in range(25):
+            await sandbox.spawn(Command(argv=("true",)))
+        with anyio.fail_after(10):
+            await sandbox.freeze()
+
+
 async def test_a_crash_inside_starts_no_core_handler_of_the_host(backend):
     """A limit of 1 is the one value at which the kernel runs no program that `core_pattern` names; at 0 it does."""
     script = "import resource as r; r.setrlimit(r.RLIMIT_CORE, (0, 0)); print(r.getrlimit(r.RLIMIT_CORE))"
@@ -141,6 +158,21 @@ async def test_files_that_fill_the_memory_end_the_sandbox_and_are_still_read():
         snapshot = await sandbox.freeze()
         assert len(await snapshot.list()) > 1000
         assert await snapshot.read("/many/first") == b"kept"
+
+
+async def test_memory_that_ran_out_around_the_sandbox_is_a_failure_and_not_the_agents_end():
+    """The limit of all sandboxes together is reached, and this one is far from its own."""
+    quota = Quota(memory_bytes=192 * MIB, disk_bytes=8 * MIB)
+    async with backend_of("root", quota=quota) as backend, backend.open("host") as sandbox:
+        cgroups = backend.zygote.cgroups
+        limit = "memory.limit_in_bytes" if cgroups.version == 1 else "memory.max"
+        (cgroups.folders[cgroups.place["memory"]] / limit).write_text(str(40 * MIB))
+        with suppress(SandboxError):
+            while (await py(sandbox, FILES)).code:
+                await sandbox.list("/many")
+        with pytest.raises(SandboxError) as raised:
+            await sandbox.read("/etc/hosts")
+        assert type(raised.value) is SandboxError
 
 
 async def test_the_next_sandbox_has_all_of_its_memory():

@@ -158,19 +158,19 @@ static void want_channels(void)
     }
 }
 
-void agent_add_guard(int listener)
+void agent_add_guard(int command_socket)
 {
-    int *guards = realloc(agent.guards, (agent.num_guards + 1) * sizeof *guards);
+    struct guard *guards = realloc(agent.guards, (agent.num_guards + 1) * sizeof *guards);
     if (!guards)
         _exit(70);
     agent.guards = guards;
-    agent.guards[agent.num_guards++] = listener;
+    agent.guards[agent.num_guards++] = (struct guard){.fd = command_socket};
 }
 
 static void want_guards(void)
 {
     for (size_t i = 0; i < agent.num_guards; i++)
-        want(agent.guards[i], POLLIN, NULL, 0);
+        want(agent.guards[i].fd, POLLIN, NULL, 0);
 }
 
 /* `first`: where the guards begin among what was waited for. New ones may have been added since: they come next time. */
@@ -179,11 +179,7 @@ static void serve_guards(size_t first, size_t count)
     size_t kept = 0;
     for (size_t i = 0; i < agent.num_guards; i++) {
         short events = first + i < count ? wanted[first + i].revents : 0;
-        if (events & POLLIN)
-            guard_answer(agent.guards[i]);
-        if (events & (POLLHUP | POLLERR))
-            close(agent.guards[i]);
-        else
+        if (!events || guard_serve(&agent.guards[i], events))
             agent.guards[kept++] = agent.guards[i];
     }
     agent.num_guards = kept;

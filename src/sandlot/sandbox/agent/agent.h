@@ -21,19 +21,25 @@ struct channel {
     struct channel *next;
 };
 
+/* How process 1 answers a command's filter. Until the command's process has sent the listener, `fd` is the socket it comes by. */
+struct guard {
+    int fd;
+    bool is_listener;
+};
+
 struct agent {
     int source, sink, signals; /* where the host speaks and listens: one socket, or two pipes */
     bool is_init, frozen;
     struct buffer in, out;
     struct channel *channels;
-    int *guards; /* one for each command whose sockets are counted, until its last process has ended */
+    struct guard *guards; /* one for each command whose sockets are counted, until its last process has ended */
     size_t num_guards;
     struct root_view *view;
 };
 
 extern struct agent agent;
 
-void agent_add_guard(int listener);
+void agent_add_guard(int command_socket);
 void agent_flush(bool wait); /* send what is queued; with `wait`, until little is left */
 
 /* process.c */
@@ -63,8 +69,7 @@ void listeners_close(void);
 
 /* guard.c */
 bool guard_install(int agent_socket);
-int guard_receive(int command_socket);
-void guard_answer(int listener);
+bool guard_serve(struct guard *guard, short events); /* false when it is closed */
 
 /* files.c */
 void files_read(uint32_t id, struct reader *in);

@@ -52,9 +52,9 @@ static const char *raise_loopback(void)
     return failed ? "raise the loopback interface" : NULL;
 }
 
-/* The memory of TCP sockets is counted by the whole machine, and one connection may hold many MiB of it. In here its buffers grow
- * to 128 KiB in each direction. What all sockets together hold is limited by the memory cgroup, or where there is none by
- * guard.c. */
+/* The memory of TCP sockets is counted by the whole machine, and one connection may hold 40 MiB of it. In here it holds at most
+ * 128 KiB in each direction unless the program asks for more. What all sockets together hold is limited by the memory cgroup; where
+ * there is none, guard.c limits their number and ignores requests for more. */
 static const char *limit_socket_buffers(int settings)
 {
     static const char *const FILES[][2] = {{"net/ipv4/tcp_rmem", "4096 65536 131072"}, {"net/ipv4/tcp_wmem", "4096 16384 131072"}};
@@ -81,8 +81,8 @@ static const char *lower_limit(int resource, uint64_t value)
 }
 
 /* A core dump may be piped into a program of the host that runs as its root (core_pattern). A limit of 0 does not stop that; the
- * kernel takes 1 to mean "not even into a pipe", and as a size it is too small for a file. guard.c keeps it there. A hard limit of 0 cannot be raised to 1
- * without a capability that may be missing. */
+ * kernel takes 1 to mean "not even into a pipe", and as a size it is too small for a file. guard.c keeps it there. A hard limit of 0
+ * cannot be raised to 1 without a capability that may be missing. */
 static const char *limit_core(void)
 {
     struct rlimit limit = {1, 1};

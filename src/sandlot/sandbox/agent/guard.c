@@ -4,9 +4,9 @@
  * at a limit of exactly 1 (confine.c), but a limit can always be lowered, and at 0 the program runs again. So a change of this
  * limit does nothing.
  *
- * Sockets in a sandbox that has no memory cgroup. What sockets hold is memory of the kernel: no limit of a process counts it, and TCP's is shared by the whole machine. So each
- * command runs under a second system call filter, which asks process 1 before a socket is made. Process 1 reads how many the
- * sandbox has and refuses one beyond MAX_SOCKETS. An accepted connection is counted but not asked about: it exists because
+ * Sockets in a sandbox that has no memory cgroup. What sockets hold is memory of the kernel: no limit of a process counts it, and
+ * TCP's is shared by the whole machine. So each command runs under a second system call filter, which asks process 1 before a
+ * socket is made. Process 1 reads how many the sandbox has and refuses one beyond MAX_SOCKETS. An accepted connection is counted but not asked about: it exists because
  * its other end was allowed. Each one holds what a socket holds by default, because requests for larger buffers are ignored. */
 #define _GNU_SOURCE
 #include "agent.h"
@@ -15,6 +15,7 @@
 #include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <poll.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -76,14 +77,14 @@ bool guard_install(int agent_socket)
     return listener >= 0 && sendmsg(agent_socket, &message, MSG_NOSIGNAL) == 1 && !close(listener);
 }
 
-/* In process 1: what the command's process sent, -1 if it ended before. */
-int guard_receive(int command_socket)
+/* What the command's process sent, -1 if it ended before. */
+static int receive_listener(int command_socket)
 {
     char byte, space[CMSG_SPACE(sizeof(int))];
     struct iovec piece = {&byte, 1};
     struct msghdr message = {.msg_iov = &piece, .msg_iovlen = 1, .msg_control = space, .msg_controllen = sizeof space};
     int listener = -1;
-    if (recvmsg(command_socket, &message, MSG_CMSG_CLOEXEC) == 1 && CMSG_FIRSTHDR(&message))
+    if (recvmsg(command_socket, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT) == 1 && CMSG_FIRSTHDR(&message))
         memcpy(&listener, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof(int));
     return listener;
 }
@@ -101,16 +102,33 @@ static unsigned count_sockets(void)
 }
 
 /* Answer one question. The process that asked may have been killed meanwhile: then there is nobody to answer. */
-void guard_answer(int listener)
+static void answer(int listener)
 {
     struct seccomp_notif question;
     memset(&question, 0, sizeof question);
     if (ioctl(listener, SECCOMP_IOCTL_NOTIF_RECV, &question))
         return;
-    struct seccomp_notif_resp answer = {.id = question.id};
+    struct seccomp_notif_resp said = {.id = question.id};
     if (count_sockets() < MAX_SOCKETS)
-        answer.flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE;
+        said.flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE;
     else
-        answer.error = -ENOBUFS;
-    ioctl(listener, SECCOMP_IOCTL_NOTIF_SEND, &answer);
+        said.error = -ENOBUFS;
+    ioctl(listener, SECCOMP_IOCTL_NOTIF_SEND, &said);
+}
+
+/* In process 1, which never waits for a command: other processes inside may have stopped it before it sent its listener. */
+bool guard_serve(struct guard *guard, short events)
+{
+    if (guard->is_listener) {
+        if (events & POLLIN)
+            answer(guard->fd);
+        if (!(events & (POLLHUP | POLLERR)))
+            return true;
+        close(guard->fd);
+        return false;
+    }
+    int listener = receive_listener(guard->fd);
+    close(guard->fd);
+    *guard = (struct guard){.fd = listener, .is_listener = true};
+    return listener >= 0;
 }

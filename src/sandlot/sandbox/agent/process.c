@@ -215,10 +215,10 @@ static void take_guard(const int pair[2], bool started)
     if (pair[0] < 0)
         return;
     close(pair[1]);
-    int listener = started ? guard_receive(pair[0]) : -1;
-    if (listener >= 0)
-        agent_add_guard(listener);
-    close(pair[0]);
+    if (started)
+        agent_add_guard(pair[0]);
+    else
+        close(pair[0]);
 }
 
 static void start(uint32_t id, const struct command *command)

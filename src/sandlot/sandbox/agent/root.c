@@ -178,7 +178,7 @@ static const char *mount_devices(const struct identity *identity)
 static const char *limit_ipc(const struct spec *spec)
 {
     char pages[32];
-    snprintf(pages, sizeof pages, "%llu", (unsigned long long)spec->data_bytes / 4096);
+    snprintf(pages, sizeof pages, "%llu", (unsigned long long)spec->data_bytes / (unsigned long long)getpagesize());
     const char *const settings[][2] = {
         {"/m/proc/sys/kernel/shm_rmid_forced", "1"},
         {"/m/proc/sys/kernel/sem", "250 32000 100 128"},

@@ -97,25 +97,54 @@ void slot_remove(int slot)
     zygote.slots[slot].limits = NULL;
 }
 
-/* How many processes of this slot's memory cgroup the kernel has killed for memory; 0 without one. */
-uint64_t slot_oom_kills(int slot)
+/* The number in a file of one of this slot's cgroups: the one after `key`, or the first if there is none. 0 without the file. */
+static uint64_t read_count(int slot, const char *file, const char *key)
 {
-    static const char *const FILES[] = {"memory.oom_control", "memory.events"}; /* version 1, version 2 */
-    for (int i = 0; i < zygote.num_cgroups; i++)
-        for (size_t j = 0; j < sizeof FILES / sizeof *FILES; j++) {
-            char path[48], text[512];
-            snprintf(path, sizeof path, "s%d/%s", slot, FILES[j]);
-            int fd = openat(zygote.cgroups[i], path, O_RDONLY | O_CLOEXEC);
-            ssize_t count = fd >= 0 ? read(fd, text, sizeof text - 1) : -1;
-            if (fd >= 0)
-                close(fd);
-            if (count <= 0)
-                continue;
-            text[count] = 0;
-            const char *line = strstr(text, "oom_kill ");
-            return line ? strtoull(line + strlen("oom_kill "), NULL, 10) : 0;
-        }
+    for (int i = 0; i < zygote.num_cgroups; i++) {
+        char path[48], text[512] = "\n";
+        snprintf(path, sizeof path, "s%d/%s", slot, file);
+        int fd = openat(zygote.cgroups[i], path, O_RDONLY | O_CLOEXEC);
+        ssize_t count = fd >= 0 ? read(fd, text + 1, sizeof text - 2) : -1;
+        if (fd >= 0)
+            close(fd);
+        if (count <= 0)
+            continue;
+        const char *found = strstr(text, key);
+        return found ? strtoull(found + strlen(key), NULL, 10) : 0;
+    }
     return 0;
+}
+
+static struct memory_count count_memory(int slot)
+{
+    return (struct memory_count){
+        .kills = read_count(slot, "memory.oom_control", "\noom_kill ") + read_count(slot, "memory.events", "\noom_kill "),
+        .at_limit = read_count(slot, "memory.events", "\noom "),
+    };
+}
+
+/* Version 1 has no count of its own limit that every kernel keeps, but the highest use, which can be reset. */
+static bool was_full(int slot)
+{
+    uint64_t limit = read_count(slot, "memory.limit_in_bytes", "\n");
+    return limit && read_count(slot, "memory.max_usage_in_bytes", "\n") >= limit - limit / 16;
+}
+
+void slot_begin_count(int slot)
+{
+    char path[48];
+    snprintf(path, sizeof path, "s%d/memory.max_usage_in_bytes", slot);
+    for (int i = 0; i < zygote.num_cgroups; i++)
+        write_file(zygote.cgroups[i], path, "0");
+    zygote.slots[slot].before = count_memory(slot);
+}
+
+/* True if the kernel killed a process of this sandbox at the sandbox's own limit. It also kills when the memory of a cgroup above,
+ * or of the whole machine, runs out: that is not what the agent did. */
+bool slot_was_out_of_memory(int slot)
+{
+    const struct memory_count before = zygote.slots[slot].before, now = count_memory(slot);
+    return now.kills > before.kills && (now.at_limit > before.at_limit || was_full(slot));
 }
 
 int slot_find(uint64_t sandbox)

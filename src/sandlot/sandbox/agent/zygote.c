@@ -218,7 +218,7 @@ static void start(struct reader *in, int socket)
         failed = "make a user namespace";
     } else {
         failed = slot_limit(slot, &spec);
-        zygote.slots[slot].oom_kills = slot_oom_kills(slot);
+        slot_begin_count(slot);
     }
     if (!failed) {
         pid_t pid = (pid_t)syscall(SYS_clone, CLONE_NEWNS | CLONE_NEWPID | SIGCHLD, 0, 0, 0, 0);
@@ -243,7 +243,7 @@ static void free_slot(int index, int status)
 {
     struct slot *slot = &zygote.slots[index];
     bool killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
-    bool out_of_memory = killed && slot_oom_kills(index) > slot->oom_kills;
+    bool out_of_memory = killed && slot_was_out_of_memory(index);
     if (out_of_memory)
         zygote.out_of_memory[zygote.num_out_of_memory++ % MAX_FATES] = slot->sandbox;
     if (out_of_memory || slot->is_held)

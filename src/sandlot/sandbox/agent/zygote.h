@@ -7,12 +7,17 @@
 #define MAX_SLOTS 8192
 #define MAX_FOLDERS 4096
 
+struct memory_count {
+    uint64_t kills;    /* processes that were killed for memory */
+    uint64_t at_limit; /* how often the limit of this very cgroup was reached; version 2 only */
+};
+
 struct slot {
     int user_namespace;
     pid_t pid;    /* of the sandbox that has it now; 0 when free */
     char *limits; /* the cgroup lines its folders were made with */
     uint64_t sandbox;  /* the host's number of that sandbox */
-    uint64_t oom_kills; /* what the memory cgroup had counted before that sandbox */
+    struct memory_count before; /* what the memory cgroup had counted before that sandbox */
     bool is_held; /* a layer was made of what the sandbox wrote: its cgroup stays charged for it */
 };
 
@@ -51,7 +56,8 @@ uint32_t slot_first_id(int slot);
 const char *slot_limit(int slot, const struct spec *spec);
 const char *slot_join(int slot);
 void slot_remove(int slot);
-uint64_t slot_oom_kills(int slot);
+void slot_begin_count(int slot);
+bool slot_was_out_of_memory(int slot);
 int slot_find(uint64_t sandbox);
 int write_file(int folder, const char *path, const char *text);
 
