@@ -195,10 +195,19 @@ def test_an_environment_shows_the_tools_of_its_mcp_server(sandlot, made):
     shown = sandlot("show", "served.py", cwd=made)
     assert "mcp tool  double(number)  Twice the number." in shown.out, shown
     assert [tool["name"] for tool in sandlot("show", "served.py", "--json", cwd=made).json["mcp_tools"]] == ["double"]
-    (made / "served.py").write_text(SERVED.replace("server.py", "gone.py"))
+    (made / "server.py").write_text(f"raise RuntimeError({'x' * 500 + ' the cause'!r})\n")
     broken = sandlot("show", "served.py", cwd=made)
     assert broken.code == 0
     assert "its tools cannot be listed" in broken.out
+    assert "the cause\n" in broken.out
+
+
+def test_tools_of_an_mcp_server_and_a_user_that_a_model_plays(sandlot, made):
+    (made / "asked.py").write_text(SERVED.replace('"served"', '"asked"').replace("Task\n", "Agent, Persona, Task\n") + PERSONA)
+    (made / "server.py").write_text(SERVER)
+    played = sandlot("run", "asked.py", "--model", "scripted:golden", "--user", "scripted:persona", "--json", cwd=made)
+    assert played.json["score"]["mean"] == 1.0, played
+    assert "--user MODEL" in sandlot("run", "asked.py", "--model", "scripted:golden", cwd=made).err
 
 
 SERVED = """
@@ -212,6 +221,16 @@ def tasks(rng):
 @env.check(points=1)
 def right(evidence, task):
     return "4" in evidence.answer
+"""
+
+PERSONA = """
+@env.persona
+def customer(task):
+    return Persona(who="You are Bo.", facts={"number": "2"}, done="you know the double", solved=("It is 4.",))
+@env.solution
+async def solve(agent: Agent, task):
+    number = await agent.say("Which number?")
+    await agent.say(f"It is {await agent.call('double', number=int(number))}.")
 """
 
 SERVER = """
@@ -229,6 +248,12 @@ def test_a_reader_that_goes_away_is_no_error(sandlot, made):
     command = f"{sys.executable} -m sandlot show runs/golden --traces | head -c 20"
     done = subprocess.run(["/bin/sh", "-c", command], cwd=made, capture_output=True, check=False, env=environ())
     assert (done.returncode, len(done.stdout), done.stderr) == (0, 20, b"")
+
+
+def test_a_run_that_is_not_there_is_answered_with_the_nearest(sandlot, made):
+    assert "`runs/golden`" in sandlot("show", "runs/gold", cwd=made).err
+    assert "`runs/golden`" in sandlot("show", "runs/goldne/x/0", cwd=made).err
+    assert "there are, newest first: " in sandlot("show", "runs/zzz", cwd=made).err
 
 
 def test_list_what_there_is(sandlot, made):

@@ -200,6 +200,8 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
     tasks: tuple[Task, ...]
     """All of them, keys included."""
     tools: tuple[ToolSpec, ...] = ()
+    unlisted: str = ""
+    """Why the tools of its MCP servers are not among `tools`; empty if they are."""
     rubrics: dict[str, Rubric] = {}
     """By name; empty for an environment that grades itself."""
     system: str = ""

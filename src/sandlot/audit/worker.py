@@ -35,6 +35,7 @@ from sandlot.model.scripted import PLAYS, ScriptedPolicies
 from sandlot.persona import Persona
 from sandlot.ports import Policy, User, Users
 from sandlot.rollout import grade_trace, recorded, run_rollout
+from sandlot.run.manifest import tools_as_served
 from sandlot.store.blobs import MemoryBlobs
 from sandlot.task import Task
 from sandlot.trace import Failed, Scored, Text, ToolCall, Trace
@@ -108,7 +109,7 @@ def main() -> None:
         surround(job.conditions, [spec for spec in (job.judge, job.user) if spec])
         env = load(job.env)
         if not job.requests:
-            note(Described(describe(env)))
+            note(Described(_described(env, job.sandbox)))
         else:
             anyio.run(_take_all, env, job, note)
     except (SandlotError, ExceptionGroup) as error:
@@ -118,6 +119,20 @@ def main() -> None:
         note(Refused(str(cause)))
     out.flush()
     os._exit(0)  # no thread that author code left behind may keep it alive
+
+
+def _described(env: Environment, sandbox: str) -> Description:
+    """What it is, with the tools of its MCP servers. If they cannot be listed, the description says why."""
+    about = describe(env)
+    if not env.parts.sources:
+        return about
+    try:
+        return msgspec.structs.replace(about, tools=tuple(anyio.run(tools_as_served, env, tasks_of(env)[0], sandbox)))
+    except (SandlotError, ExceptionGroup) as error:
+        cause = unwrapped(error)
+        if not isinstance(cause, SandlotError):
+            raise
+        return msgspec.structs.replace(about, unlisted=f"the tools of its MCP servers cannot be listed: {cause}")
 
 
 def _write(out: BinaryIO, what: Note) -> None:

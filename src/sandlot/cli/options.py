@@ -1,5 +1,6 @@
 """Options that several commands share, and how results are printed."""
 
+import difflib
 import os
 import sys
 from collections.abc import Generator
@@ -106,6 +107,8 @@ class CallsAre(StrEnum):
 Calls = Annotated[CallsAre, typer.Option("--calls", help="How the model writes tool calls.")]
 
 RUNS = Path("runs")
+NEAR = 5
+"""Runs that an error names."""
 
 
 @contextmanager
@@ -135,9 +138,18 @@ def run_path(what: str, runs: Path = RUNS) -> Path:
     for path in (Path(what), runs / what):
         if (path / "manifest.json").is_file():
             return path
-    there = sorted(path.parent.name for path in runs.glob("*/manifest.json")) if runs.is_dir() else []
-    near = [name for name in there if what in name] or there[-5:]
-    raise ConfigError(f"no run `{what}`; " + (f"there are: {', '.join(near)}" if near else f"`{runs}` holds none yet"))
+    found = list(runs.glob("*/manifest.json")) if runs.is_dir() else []
+    there = [path.parent.name for path in sorted(found, key=lambda path: (path.stat().st_mtime, path.parent.name), reverse=True)]
+    near = _near(Path(what).name, there)
+    if near:
+        raise ConfigError(f"no run `{what}`; did you mean {', '.join(f'`{runs / name}`' for name in near)}?")
+    newest = ", ".join(there[:NEAR]) + (f" and {len(there) - NEAR} more (`sandlot list`)" if len(there) > NEAR else "")
+    raise ConfigError(f"no run `{what}`; " + (f"there are, newest first: {newest}" if there else f"`{runs}` holds none yet"))
+
+
+def _near(name: str, there: list[str]) -> list[str]:
+    """The runs whose names contain this one, else those spelled like it."""
+    return [each for each in there if name and name in each][:NEAR] or difflib.get_close_matches(name, there, NEAR)
 
 
 def trace_place(what: str, runs: Path = RUNS) -> tuple[Path, str, int]:

@@ -38,6 +38,8 @@ BREACH = {
 }
 MAX_FILES = 12
 """Files of the fingerprint shown; `--json` has them all."""
+MAX_REASON = 400
+"""Characters shown of why an MCP server's tools cannot be listed."""
 NEWLINE = "\n"
 UNDER = "\n       "
 """Lines of one message stand under each other, right of its number."""
@@ -75,6 +77,12 @@ def _served_facts(env: Environment) -> dict[str, Any]:
     return {"mcp_tools": [spec for spec in served if spec.name not in own]}
 
 
+def _reason(error: str) -> str:
+    """An error on one line. Of a long one the middle is left out: a server's traceback ends with the cause."""
+    text = one_line(error, len(error))
+    return text if len(text) <= MAX_REASON else f"{text[:80]} ... {text[-(MAX_REASON - 85) :]}"
+
+
 def _print_tasks(console: Console, what: str, tasks: list[dict[str, Any]], *, every: bool) -> None:
     shown = tasks if every or len(tasks) <= MANY else tasks[:FEW]
     rows = [(task["id"], task["split"].value, escape(one_line(task["prompt"], 80))) for task in shown]
@@ -110,7 +118,7 @@ def _environment_lines(env: Environment, facts: dict[str, Any]) -> Iterator[tupl
     for tool in facts.get("mcp_tools", ()):
         yield "mcp tool", _tool_line(tool)
     if "mcp_error" in facts:
-        yield "mcp", f"[red]its tools cannot be listed[/]: {escape(one_line(facts['mcp_error'], 400))}"
+        yield "mcp", f"[red]its tools cannot be listed[/]: {escape(_reason(facts['mcp_error']))}"
     if facts["user"]:
         yield "user", escape(facts["user"])
     for constraint in env.constraints:

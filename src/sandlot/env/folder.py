@@ -21,7 +21,7 @@ from typing import Any
 import msgspec
 
 from sandlot.env.environment import Environment
-from sandlot.env.module import load_module, seal_modules
+from sandlot.env.module import forget_if_changed, load_module, seal_modules
 from sandlot.env.taskset import tasks_from, tasks_of
 from sandlot.errors import ConfigError
 from sandlot.grade.library import LIBRARY
@@ -63,6 +63,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 def load_folder(folder: Path) -> Environment:
     """The environment in a folder, checked whole: errors name file, value and fix."""
+    forget_if_changed(folder)
     manifest = _manifest(folder / MANIFEST)
     world = _optional(folder / "world.py")
     env = Environment(

@@ -15,7 +15,7 @@ from typing import Any
 
 from sandlot.env.environment import Environment
 from sandlot.env.folder import MANIFEST, load_folder
-from sandlot.env.module import load_module, seal_modules
+from sandlot.env.module import forget_if_changed, load_module, seal_modules
 from sandlot.errors import ConfigError, boundary
 
 GROUP = "sandlot.environments"
@@ -114,6 +114,7 @@ def checked(env: Environment) -> Environment:
 
 def _from_file(path: Path) -> Environment:
     whole = path.name == "environment.py"  # then the environment is the folder
+    forget_if_changed(path.parent if whole else path)
     module = load_module(path, shared=whole)
     seal_modules(path.parent if whole else path)
     environments = [value for value in vars(module).values() if isinstance(value, Environment)]

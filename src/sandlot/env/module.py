@@ -19,7 +19,7 @@ from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import Any
 
 from sandlot.author import PRIVATE
@@ -45,6 +45,8 @@ class _Package(ModuleType):
         self.builtins = {**vars(builtins), "__import__": self.import_module}
         self.loaded: list[Path] | None = None
         """Files of its modules when it had been loaded; None until then."""
+        self.sources: dict[Path, str] = {}
+        """Digests of its modules' files as they were run."""
         self._own: dict[str, bool] = {}
 
     def import_module(
@@ -108,6 +110,14 @@ class _Finder:
 
 
 class _Loader(SourceFileLoader):
+    def get_code(self, fullname: str) -> CodeType:
+        """Compile the file as it is now: cached bytecode may be of an edit with the same size in the same second."""
+        package = sys.modules[fullname.partition(".")[0]]
+        assert isinstance(package, _Package)
+        source = self.get_data(self.path)
+        package.sources[Path(self.path)] = digest(source)
+        return self.source_to_code(source, self.path)
+
     def exec_module(self, module: ModuleType) -> None:
         package = sys.modules[module.__name__.partition(".")[0]]
         assert isinstance(package, _Package)
@@ -168,11 +178,24 @@ def _meant(error: BaseException) -> str:
 def forget_modules(folder: Path) -> None:
     """Unload the modules of a folder's environments, so that the next load sees the files as they are now."""
     folder = folder.resolve()
-    packages = [name for name, module in sys.modules.items() if isinstance(module, _Package) and module.folder == folder]
-    for package in packages:
-        for name in [name for name in sys.modules if name == package or name.startswith(f"{package}.")]:
+    for package in [module for module in sys.modules.values() if isinstance(module, _Package) and module.folder == folder]:
+        _forget(package)
+
+
+def forget_if_changed(place: Path) -> None:
+    """Unload an environment if a file of it has changed since it was run: a notebook edits a file and loads it again."""
+    package = sys.modules.get(_name(place.resolve()))
+    if isinstance(package, _Package) and any(
+        not file.is_file() or digest(file.read_bytes()) != known for file, known in package.sources.items()
+    ):
+        _forget(package)
+
+
+def _forget(package: _Package) -> None:
+    with _one_at_a_time():
+        for name in [name for name in sys.modules if name == package.__name__ or name.startswith(f"{package.__name__}.")]:
             del sys.modules[name]
-    importlib.invalidate_caches()
+        importlib.invalidate_caches()
 
 
 def _require_covered(package: _Package, file: Path) -> None:

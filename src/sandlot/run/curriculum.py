@@ -51,10 +51,15 @@ def read_curriculum(path: Path, env: Environment) -> tuple[str, ...]:
         raise ConfigError(f"`{path}` is not a curriculum: {error}; `sandlot calibrate` writes one") from error
     if curriculum.format != FORMAT:
         raise ConfigError(f"curriculum `{path}` has `format` {curriculum.format}; this Sandlot reads `format` {FORMAT}")
+    if curriculum.environment != env.name:
+        raise ConfigError(
+            f"curriculum `{path}` was made for environment `{curriculum.environment}`, not for `{env.name}`; "
+            "`sandlot calibrate` writes one for it"
+        )
     if curriculum.fingerprint != environment_fingerprint(env):
         raise ConfigError(
-            f"curriculum `{path}` was made for environment `{curriculum.environment}` as it was then, and `{env.name}` as it is "
-            "now has another fingerprint: what was too hard may not be any more. Calibrate again"
+            f"curriculum `{path}` was made before environment `{env.name}` was changed, which now has another fingerprint: "
+            "its tasks may be easier or harder. Calibrate again"
         )
     if not curriculum.tasks:
         raise ConfigError(f"curriculum `{path}` names no tasks: none was found in the band {_shown(curriculum.band)}")

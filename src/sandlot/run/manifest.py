@@ -1,5 +1,7 @@
 """What is written down before a run begins: enough to repeat it, and nothing secret."""
 
+import copy
+import dataclasses
 import os
 import platform
 import sys
@@ -116,12 +118,14 @@ async def facts_of(env: Environment, config: RunConfig, plan: Plan) -> Facts:
 
 
 async def tools_as_served(env: Environment, task: Task, sandbox: str = "native") -> list[ToolSpec]:
-    """Every tool the agent may call. MCP servers are started once, in a world of this task, and asked for theirs."""
+    """Every tool the agent may call. MCP servers are started once, in a world of the task without a user, and asked."""
     if not env.parts.sources:
         return [tool.spec for tool in env.tools]
+    alone = copy.copy(env)
+    alone.parts = dataclasses.replace(env.parts, user=None, persona=None)
     async with AsyncExitStack() as stack:
         backend = await stack.enter_async_context(open_backend(sandbox)) if env.image is not None else None
-        return list((await stack.enter_async_context(open_session(env, task, backend=backend))).tools)
+        return list((await stack.enter_async_context(open_session(alone, task, backend=backend))).tools)
 
 
 def run_digest(config: RunConfig, prints: Fingerprints) -> str:

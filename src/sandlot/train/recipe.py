@@ -8,7 +8,7 @@ from typing import Any, cast
 import msgspec
 
 from sandlot.env.environment import Environment
-from sandlot.env.module import load_module
+from sandlot.env.module import forget_if_changed, load_module
 from sandlot.errors import ConfigError, boundary
 from sandlot.ports import Sampling
 from sandlot.task import Task
@@ -184,6 +184,7 @@ def load_recipe(what: str) -> Recipe:
     path, _, name = what.partition(":")
     if not Path(path).is_file():
         raise ConfigError(f"no recipe `{path}`: a recipe is a Python file, `path.py` or `path.py:function`")
+    forget_if_changed(Path(path))
     module = load_module(Path(path))
     made = {
         key: value

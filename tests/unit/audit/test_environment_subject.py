@@ -1,6 +1,8 @@
 """Environments as subjects: trials come back in order, whatever author code does to its process."""
 
 import os
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -222,3 +224,29 @@ async def test_a_module_cannot_say_that_no_layer_applies_to_it(tmp_path):
     assert (found.kind, found.layers[0].state) == ("environment", State.RAN)
     assert found.verdict is not Verdict.SHIP
     assert (about.kind, about.inapplicable) == ("environment", {})
+
+
+@pytest.mark.parametrize(("mode", "tools"), [("honest", ["work"]), ("", [])])
+async def test_the_tools_of_an_mcp_server_are_described_or_why_not(tmp_path, mode, tools):
+    server = Path(__file__).parents[1] / "tools" / "raw_server.py"
+    command = (sys.executable, str(server) if mode else str(tmp_path / "gone.py"), mode)
+    path = tmp_path / "served.py"
+    path.write_text(
+        f"""
+from sandlot import Environment, McpServer, Persona, Task
+env = Environment("served")
+env.mcp(McpServer(name="raw", command={command!r}))
+@env.tasks
+def tasks(rng):
+    yield Task("one", prompt="Work.")
+@env.persona
+def customer(task):
+    return Persona(who="You wait.")
+@env.check(points=1)
+def right(evidence, task):
+    return True
+"""
+    )
+    about = await EnvironmentSubject(str(path)).describe()
+    assert [tool.name for tool in about.tools] == tools
+    assert ("the tools of its MCP servers cannot be listed: MCP server `raw` did not start" in about.unlisted) is not bool(mode)

@@ -200,6 +200,9 @@ def test_a_curriculum_holds_for_this_environment_only(add, tmp_path):
     add.write_text(SOURCE + "\n# changed\n")
     with pytest.raises(ConfigError, match="another fingerprint"):
         read_curriculum(path, sandlot.load(add))
+    add.write_text(SOURCE.replace('"add"', '"other"'))
+    with pytest.raises(ConfigError, match=r"was made for environment `.*`, not for `other`"):
+        read_curriculum(path, sandlot.load(add))
 
 
 @pytest.mark.parametrize(

@@ -162,3 +162,28 @@ async def test_loading_one_file_in_several_threads_gives_one_whole_module(tmp_pa
         for _ in range(4):
             group.start_soon(load)
     assert len({id(env) for env in found}) == 1
+
+
+@pytest.mark.parametrize("name", ["env", "environment"])
+def test_a_file_that_was_changed_is_loaded_as_it_is_now(tmp_path, name):
+    path = written(tmp_path, name=name, top="from helper import word, want", helper="def word(): return 'a'\nwant = 'a'")
+    path.write_text(path.read_text().replace("== word()", "== want"))
+    first = sandlot.load(path)
+    assert [score.score.value for score in scores(path, tmp_path / "runs")] == [1.0]
+    assert sandlot.load(path) is first
+    (tmp_path / "helper.py").write_text("def word(): return 'a'\nwant = 'b'")  # the same size, within the same second
+    assert [score.score.value for score in scores(path, tmp_path / "runs")] == [0.0]
+    assert sandlot.load(path) is not first
+
+
+def test_a_folder_that_was_changed_is_loaded_as_it_is_now(tmp_path):
+    (tmp_path / "environment.toml").write_text('name = "notes"')
+    (tmp_path / "tasks.py").write_text("from sandlot import Task\ndef tasks(rng): yield Task('one', prompt='a')")
+    (tmp_path / "checks.py").write_text("def right(evidence, task): return True")
+    (tmp_path / "rubrics").mkdir()
+    (tmp_path / "rubrics/default.json").write_text(
+        '{"format": 1, "checks": [{"kind": "python", "id": "right", "ref": "checks:right", "points": 1}]}'
+    )
+    assert [trace.reward for trace in sandlot.run(tmp_path, "scripted:noop", runs=tmp_path / "runs")] == [1.0]
+    (tmp_path / "checks.py").write_text("def right(evidence, task): return not 1")
+    assert [trace.reward for trace in sandlot.run(tmp_path, "scripted:noop", runs=tmp_path / "runs")] == [0.0]

@@ -198,7 +198,7 @@ def needs_golden(case: Case) -> str | None:
 
 def needs_tools(case: Case) -> str | None:
     """Why a probe that calls tools does not apply."""
-    return None if case.description.tools else "there are no tools"
+    return None if case.description.tools else case.description.unlisted or "there are no tools"
 
 
 def needs_both(case: Case) -> str | None:

@@ -31,7 +31,10 @@ TRIFLE = 100
 LONGEST = 4_000
 """Characters of a task that are compared for nearness."""
 _WORDS = re.compile(r"\w+|[^\w\s]")
-_FIX = "draw held-out tasks from another range, and leave out questions that were asked before"
+_FIX = (
+    "draw held-out tasks from another range, and leave out questions that were asked before: "
+    "`@environment(..., distinct=True)` does this for one function"
+)
 
 
 @dataclass(frozen=True, slots=True)
