@@ -19,8 +19,8 @@ from sandlot.calibrate.calibration import Errors, errors_of, families_of
 from sandlot.calibrate.placement import Label, Placement, placements
 from sandlot.calibrate.rule import Belief, Region, Rule
 from sandlot.calibrate.standing import Standing
-from sandlot.task import Task
-from sandlot.trace import TraceRow
+from sandlot.core.task import Task
+from sandlot.core.trace import TraceRow
 
 NAME = "calibrate"
 FAMILIES = {

@@ -86,8 +86,8 @@ AGENTS_ON_CPU = Agents(groups=2, members=8, turns=4, system=512, task=64, observ
 
 def folders() -> dict[str, Path]:
     """The models this machine has."""
+    from sandlot.core.errors import ConfigError
     from sandlot.engine.weights import folder_of
-    from sandlot.errors import ConfigError
 
     found = {"smollm2": folder_of("smollm2")}
     try:

@@ -19,11 +19,11 @@ from peers import PEERS, TRL, ready
 from report import Measured, Report, Row, machine, measure, publish, say
 
 from sandlot import Run
+from sandlot.core.types import Split
 from sandlot.engine.weights import folder_of
 from sandlot.env.load import load
 from sandlot.env.taskset import tasks_of
 from sandlot.nn.folder import COMPANIONS
-from sandlot.types import Split
 
 NAME = "grpo"
 ROOT = Path(__file__).parent.parent

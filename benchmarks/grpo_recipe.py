@@ -4,7 +4,7 @@ import json
 import os
 
 from sandlot import Recipe
-from sandlot.ports import Sampling
+from sandlot.core.ports.model import Sampling
 from sandlot.train.algorithms import PolicyGradient
 from sandlot.train.components import Clip
 from sandlot.train.recipe import Evaluation

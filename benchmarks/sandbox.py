@@ -28,10 +28,10 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from report import Report, Row, publish, say
 
+from sandlot.core.ports.sandbox import Command
 from sandlot.sandbox.command import run_command
 from sandlot.sandbox.native import NativeBackend, NativeSandbox, open_native
 from sandlot.sandbox.quota import Quota
-from sandlot.sandboxes import Command
 
 NAME = "sandbox"
 TRUE = Command(argv=("true",))

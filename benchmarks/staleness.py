@@ -19,7 +19,7 @@ from typing import Any
 
 from report import Report, Row, publish, say
 
-from sandlot.ports import Sampling
+from sandlot.core.ports.model import Sampling
 from sandlot.train.algorithms import PolicyGradient
 from sandlot.train.components import Clip, Correction
 from sandlot.train.progress import Learned, Progress

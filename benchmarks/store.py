@@ -41,9 +41,9 @@ def made(count: int) -> Iterator[tuple]:
     """One-turn traces of about a kilobyte, all different, with their rows."""
     import msgspec
 
-    from sandlot.rubric import CheckResult, Score, Verdict
-    from sandlot.trace import EvidenceRecord, Node, Scored, Trace, Usage, row_of, said
-    from sandlot.types import End, Role
+    from sandlot.core.rubric import CheckResult, Score, Verdict
+    from sandlot.core.trace import EvidenceRecord, Node, Scored, Trace, Usage, row_of, said
+    from sandlot.core.types import End, Role
 
     random = Random(0)
     check = CheckResult(id="right", verdict=Verdict.MET, value=1.0, points=1.0, worth=1.0, evidence="it is right")
@@ -153,7 +153,7 @@ def append_sqlite(path: Path, count: int, batch: int = WRITERS) -> dict[str, flo
 
 def fill_ours(folder: Path, count: int) -> None:
     """Bulk: the same sealing code, without the log before it."""
-    from sandlot.store.disk import DISK, make_folder, put_file
+    from sandlot.core.disk import DISK, make_folder, put_file
     from sandlot.store.entry import Entry, encode_trace
     from sandlot.store.layout import folders, manifest_file, segment_file
     from sandlot.store.segments import write_segment
@@ -233,7 +233,7 @@ def read_jsonl(path: Path, count: int) -> dict:
     started = time.perf_counter()
     import msgspec
 
-    from sandlot.trace import Trace, TraceRow
+    from sandlot.core.trace import Trace, TraceRow
 
     class Row(msgspec.Struct):
         row: TraceRow
@@ -269,7 +269,7 @@ def read_sqlite(path: Path, count: int) -> dict:
     started = time.perf_counter()
     import msgspec
 
-    from sandlot.trace import Trace
+    from sandlot.core.trace import Trace
 
     decoder = msgspec.msgpack.Decoder(Trace)
     connection = sqlite_at(path)

@@ -12,11 +12,13 @@ import msgspec
 import typer
 from python_names import prose, python_page
 
-from sandlot import errors, limits, ports, rubric, sandboxes, task, trace
 from sandlot.audit import audit, finding, waivers
 from sandlot.audit.auditing import ALL_PROBES
 from sandlot.audit.defects import DEFECTS
 from sandlot.cli.main import app
+from sandlot.core import errors, limits, rubric, task, trace
+from sandlot.core.ports import sandbox as sandboxes
+from sandlot.core.ports import session as ports
 from sandlot.env import folder
 from sandlot.grade.library import LIBRARY
 from sandlot.grade.schema import rubric_schema
@@ -163,13 +165,13 @@ def _signature(function: Any) -> str:
 
 def _plain(text: str) -> str:
     for noise in (
-        "sandlot.ports.",
-        "sandlot.sandboxes.",
-        "sandlot.persona.",
-        "sandlot.trace.",
-        "sandlot.types.",
-        "sandlot.task.",
-        "sandlot.limits.",
+        "sandlot.core.ports.session.",
+        "sandlot.core.ports.sandbox.",
+        "sandlot.core.persona.",
+        "sandlot.core.trace.",
+        "sandlot.core.types.",
+        "sandlot.core.task.",
+        "sandlot.core.limits.",
         "collections.abc.",
         "contextlib.",
         "typing.",

@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import Any
 
 import sandlot
-from sandlot.sandboxes import Completed
+from sandlot.core.ports.sandbox import Completed
 from sandlot.train.recipe import Evaluation
 from sandlot.train.trainer import Optimisation
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sandlot import Agent, Environment, Scored, Task, run
-from sandlot.rubric import Score
+from sandlot.core.rubric import Score
 
 Play = Callable[..., dict[str, Score]]
 

@@ -18,9 +18,10 @@ from pathlib import Path
 import msgspec
 
 from sandlot.cli.training import train_watched
+from sandlot.core.ports.model import Sampling
+from sandlot.core.trace import Trace
+from sandlot.core.types import derive_seed
 from sandlot.observe.page import page
-from sandlot.ports import Sampling
-from sandlot.trace import Trace
 from sandlot.train.algorithms import Imitate, PolicyGradient
 from sandlot.train.components import Clip
 from sandlot.train.outcome import Level, Outcome
@@ -28,7 +29,6 @@ from sandlot.train.picture import Line, line_chart
 from sandlot.train.progress import Measured, Progress
 from sandlot.train.recipe import Evaluation, Recipe
 from sandlot.train.trainer import Optimisation
-from sandlot.types import derive_seed
 
 ROOT = Path(__file__).parent.parent
 PLACE = Path("runs") / "curves"

@@ -12,8 +12,8 @@ import anyio
 import msgspec
 
 from sandlot.cli.training import train_watched
-from sandlot.errors import SandlotError
-from sandlot.ports import Sampling
+from sandlot.core.errors import SandlotError
+from sandlot.core.ports.model import Sampling
 from sandlot.train.algorithms import PolicyGradient
 from sandlot.train.components import Clip
 from sandlot.train.outcome import Outcome

@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from random import Random
 
 from sandlot import Environment, Evidence, Limits, Task, Trace
-from sandlot.ports import Sampling
+from sandlot.core.ports.model import Sampling
+from sandlot.core.types import Role
 from sandlot.train.algorithms import PolicyGradient
 from sandlot.train.recipe import Evaluation, Recipe
 from sandlot.train.trainer import Optimisation
-from sandlot.types import Role
 
 DIGITS = 8
 

@@ -296,8 +296,8 @@ def save(decoder: Decoder, folder: Path, like: Path) -> Path:
 def full_marks(folder: Path) -> float:
     """The share of `JUDGED` train tasks of drill that a checkpoint gets full marks on, each tried once at temperature 1."""
     import sandlot  # noqa: PLC0415 - a machine that only trains lacks what this needs
+    from sandlot.core.task import split_of  # noqa: PLC0415 - as above
     from sandlot.env.taskset import tasks_of  # noqa: PLC0415 - as above
-    from sandlot.task import split_of  # noqa: PLC0415 - as above
 
     env = sandlot.load(ROOT / "environments" / "drill")
     tasks = [task.id for task in tasks_of(env) if split_of(task) is sandlot.Split.TRAIN]

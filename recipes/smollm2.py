@@ -18,8 +18,8 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "src"))  # a machine that only trains has no sandlot installed
 
-from sandlot.ports import Sampling  # noqa: E402
-from sandlot.task import Task  # noqa: E402
+from sandlot.core.ports.model import Sampling  # noqa: E402
+from sandlot.core.task import Task  # noqa: E402
 from sandlot.train.algorithms import Imitate, PolicyGradient  # noqa: E402
 from sandlot.train.components import Clip  # noqa: E402
 from sandlot.train.outcome import outcome_of  # noqa: E402

@@ -8,9 +8,9 @@ from pathlib import Path
 import anyio
 
 from made_traces import make_row, make_trace
+from sandlot.core.types import digest
 from sandlot.store.directory import open_run
 from sandlot.store.traces import Sealing
-from sandlot.types import digest
 
 AT_ONCE = 8
 SEALING = Sealing(traces=25)

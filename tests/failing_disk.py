@@ -4,7 +4,7 @@ import os
 import threading
 from dataclasses import dataclass, field
 
-from sandlot.store.disk import Disk
+from sandlot.core.disk import Disk
 
 
 class StoppedError(Exception):

@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 from aiohttp import web
 
-from sandlot.errors import ModelError
-from sandlot.ports import Sampling
-from sandlot.trace import Tokens
+from sandlot.core.errors import ModelError
+from sandlot.core.ports.model import Sampling
+from sandlot.core.trace import Tokens
 
 
 class FakeEngine:

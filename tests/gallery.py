@@ -11,15 +11,16 @@ from typing import Any
 import anyio
 
 from sandlot import Agent, Environment, Scored, Task, Trace, load
+from sandlot.core.ports.grading import Judge
+from sandlot.core.ports.model import Reply
+from sandlot.core.trace import Text
 from sandlot.env.module import forget_modules, load_module
 from sandlot.env.taskset import tasks_of
 from sandlot.grade.judge import ModelJudge
 from sandlot.harness.tool_loop import ToolLoop
 from sandlot.model.scripted import ScriptedPolicies
-from sandlot.ports import Judge, Reply
 from sandlot.rollout import run_rollout
 from sandlot.store.blobs import MemoryBlobs
-from sandlot.trace import Text
 from sandlot.wiring.parts import Grading, Parts, open_backend
 
 PLACE = Path(__file__).parent.parent / "environments" / "broken"

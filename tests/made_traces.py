@@ -1,19 +1,8 @@
 """Traces and rows for tests of keeping: small, finished, and different from each other."""
 
-from sandlot.rubric import CheckResult, Score, Verdict
-from sandlot.trace import (
-    Cancelled,
-    EvidenceRecord,
-    Failed,
-    FileRecord,
-    Node,
-    Scored,
-    Trace,
-    TraceRow,
-    row_of,
-    said,
-)
-from sandlot.types import End, Role, Side
+from sandlot.core.rubric import CheckResult, Score, Verdict
+from sandlot.core.trace import Cancelled, EvidenceRecord, Failed, FileRecord, Node, Scored, Trace, TraceRow, row_of, said
+from sandlot.core.types import End, Role, Side
 
 
 def make_trace(task: str = "sum-1", rollout: int = 0, *, text: str = "4", blob: str | None = None, outcome=None) -> Trace:

@@ -1,6 +1,6 @@
 """Rows of finished rollouts for tests, one line each."""
 
-from sandlot.trace import TraceRow
+from sandlot.core.trace import TraceRow
 
 
 def scored(task: str = "t", rollout: int = 0, score: float = 1.0, **fields) -> TraceRow:

@@ -120,8 +120,9 @@ def test_every_example_of_the_python_reference_runs(workshop):
 
 
 def test_every_command_and_port_is_in_the_reference():
-    from sandlot import ports, sandboxes
     from sandlot.cli.main import app
+    from sandlot.core.ports import sandbox as sandboxes
+    from sandlot.core.ports import session as ports
 
     commands = (ROOT / "docs" / "reference" / "commands.md").read_text()
     assert [command.name for command in app.registered_commands if f"## `sandlot {command.name}`" not in commands] == []

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from sandlot.cli.showing import environment_facts
+from sandlot.core.types import Split
 from sandlot.env.load import load
-from sandlot.types import Split
 
 ROOT = Path(__file__).parent.parent
 PLACE = ROOT / "environments"

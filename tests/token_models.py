@@ -5,13 +5,13 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
+from sandlot.core.errors import ModelError
+from sandlot.core.ports.model import Sampled, Sampling
+from sandlot.core.tokens import packed_ids
 from sandlot.engine.logprobs import distribution, token_logprobs
-from sandlot.errors import ModelError
 from sandlot.nn.attention import causal
 from sandlot.nn.decoder import Decoder
 from sandlot.nn.shape import Shape
-from sandlot.ports import Sampled, Sampling
-from sandlot.tokens import packed_ids
 
 
 def tiny_decoder(vocabulary: int = 512, seed: int = 0) -> Decoder:

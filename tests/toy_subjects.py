@@ -9,10 +9,10 @@ import msgspec
 
 from sandlot.audit.case import Case
 from sandlot.audit.subject import PLAIN, Conditions, Declared, Description, Named, Regrade, Request, Say, Trial
-from sandlot.rubric import CheckResult, Score, Verdict
-from sandlot.task import Task
-from sandlot.trace import EvidenceRecord, Failed, Node, Scored, Trace, said
-from sandlot.types import End, Role, Side
+from sandlot.core.rubric import CheckResult, Score, Verdict
+from sandlot.core.task import Task
+from sandlot.core.trace import EvidenceRecord, Failed, Node, Scored, Trace, said
+from sandlot.core.types import End, Role, Side
 
 Grade = Callable[[EvidenceRecord, Task], "float | dict[str, float]"]
 

@@ -10,10 +10,10 @@ from collections.abc import Callable
 
 import anyio
 
-from sandlot.errors import ModelError
-from sandlot.ports import Sampled
-from sandlot.trace import Message, Text, ToolCall, ToolResult
-from sandlot.types import Role
+from sandlot.core.errors import ModelError
+from sandlot.core.ports.model import Sampled
+from sandlot.core.trace import Message, Text, ToolCall, ToolResult
+from sandlot.core.types import Role
 
 START, END = 256, 257
 CALL = "CALL "

@@ -2,11 +2,11 @@
 
 import re
 
+from sandlot.core.trace import Text
+from sandlot.core.types import Role
 from sandlot.model.player import Move, Player
 from sandlot.model.scripted import ScriptedPolicies
 from sandlot.model.user import played_users
-from sandlot.trace import Text
-from sandlot.types import Role
 
 MARK = re.compile(r"END-[0-9A-F]{6}")
 

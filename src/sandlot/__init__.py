@@ -39,56 +39,56 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from sandlot.core.errors import SandlotError as SandlotError
+    from sandlot.core.errors import ToolError as ToolError
+    from sandlot.core.limits import Constraint as Constraint
+    from sandlot.core.limits import Limits as Limits
+    from sandlot.core.persona import Persona as Persona
+    from sandlot.core.ports.grading import Evidence as Evidence
+    from sandlot.core.ports.world import World as World
+    from sandlot.core.task import Task as Task
+    from sandlot.core.trace import Cancelled as Cancelled
+    from sandlot.core.trace import Failed as Failed
+    from sandlot.core.trace import Scored as Scored
+    from sandlot.core.trace import Trace as Trace
+    from sandlot.core.types import End as End
+    from sandlot.core.types import Split as Split
     from sandlot.env.environment import Environment as Environment
     from sandlot.env.function import Ask as Ask
     from sandlot.env.function import Score as Score
     from sandlot.env.function import environment as environment
     from sandlot.env.load import load as load
     from sandlot.env.taskset import tasks_from as tasks_from
-    from sandlot.errors import SandlotError as SandlotError
-    from sandlot.errors import ToolError as ToolError
-    from sandlot.limits import Constraint as Constraint
-    from sandlot.limits import Limits as Limits
     from sandlot.model.agent import Agent as Agent
-    from sandlot.persona import Persona as Persona
-    from sandlot.ports import Evidence as Evidence
-    from sandlot.ports import World as World
     from sandlot.run.results import Run as Run
     from sandlot.run.run import run as run
     from sandlot.run.run import run_async as run_async
-    from sandlot.task import Task as Task
     from sandlot.tools.mcp import McpServer as McpServer
-    from sandlot.trace import Cancelled as Cancelled
-    from sandlot.trace import Failed as Failed
-    from sandlot.trace import Scored as Scored
-    from sandlot.trace import Trace as Trace
     from sandlot.train.recipe import Recipe as Recipe
     from sandlot.train.train import train as train
-    from sandlot.types import End as End
-    from sandlot.types import Split as Split
 
 _FRONT_DOOR = {
     "Agent": "model.agent",
     "Ask": "env.function",
-    "Cancelled": "trace",
-    "Constraint": "limits",
-    "End": "types",
+    "Cancelled": "core.trace",
+    "Constraint": "core.limits",
+    "End": "core.types",
     "Environment": "env.environment",
-    "Evidence": "ports",
-    "Failed": "trace",
-    "Limits": "limits",
+    "Evidence": "core.ports.grading",
+    "Failed": "core.trace",
+    "Limits": "core.limits",
     "McpServer": "tools.mcp",
-    "Persona": "persona",
+    "Persona": "core.persona",
     "Recipe": "train.recipe",
     "Run": "run.results",
-    "SandlotError": "errors",
+    "SandlotError": "core.errors",
     "Score": "env.function",
-    "Scored": "trace",
-    "Split": "types",
-    "Task": "task",
-    "ToolError": "errors",
-    "Trace": "trace",
-    "World": "ports",
+    "Scored": "core.trace",
+    "Split": "core.types",
+    "Task": "core.task",
+    "ToolError": "core.errors",
+    "Trace": "core.trace",
+    "World": "core.ports.world",
     "environment": "env.function",
     "load": "env.load",
     "run": "run.run",

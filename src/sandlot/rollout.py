@@ -6,17 +6,17 @@ Features attach through the parts, never as branches here. `recorded` is the one
 from collections.abc import AsyncGenerator, Generator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 
-from sandlot.author import frames_of
-from sandlot.clock import SYSTEM_CLOCK, deadline, time_limit, timed
+from sandlot.core.concurrency.author import frames_of
+from sandlot.core.concurrency.clock import SYSTEM_CLOCK, deadline, time_limit, timed
+from sandlot.core.errors import GradeError, HarnessError, SandlotError, StoppedByHook, StoreError, boundary, unwrapped
+from sandlot.core.ports.store import Blobs
+from sandlot.core.rubric import Score
+from sandlot.core.task import Task
+from sandlot.core.trace import Cancelled, Event, Failed, Scored, Trace
+from sandlot.core.types import End, Side, derive_seed
 from sandlot.env.grading import grade, load_evidence
 from sandlot.env.session import WorldSession, open_session, world_seed
-from sandlot.errors import GradeError, HarnessError, SandlotError, StoppedByHook, StoreError, boundary, unwrapped
 from sandlot.grade.gather import cuts_of
-from sandlot.ports import Blobs
-from sandlot.rubric import Score
-from sandlot.task import Task
-from sandlot.trace import Cancelled, Event, Failed, Scored, Trace
-from sandlot.types import End, Side, derive_seed
 from sandlot.wiring.parts import Grading, Parts
 
 

@@ -11,8 +11,8 @@ from enum import StrEnum
 
 import msgspec
 
-from sandlot.tokens import exact, leaves, unpacked_ids
-from sandlot.trace import Node, Tokens, Trace
+from sandlot.core.tokens import exact, leaves, unpacked_ids
+from sandlot.core.trace import Node, Tokens, Trace
 
 POSITIVE = 1e-5
 """A log-probability may be this much above zero by rounding."""

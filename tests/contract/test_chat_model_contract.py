@@ -7,13 +7,14 @@ import msgspec
 import pytest
 
 from fake_endpoint import Answer, FakeEndpoint, calls, completion, says, status
-from sandlot.errors import ModelError
+from sandlot.core.errors import ModelError
+from sandlot.core.ports.model import Reply, Sampling
+from sandlot.core.ports.world import ToolSpec
+from sandlot.core.trace import Message, Text, ToolCall, ToolResult, said
+from sandlot.core.types import Role
 from sandlot.model.openai import OpenAIConfig, open_openai
 from sandlot.model.retry import Patience
 from sandlot.model.spend import Prices, Spend, capped
-from sandlot.ports import Reply, Sampling, ToolSpec
-from sandlot.trace import Message, Text, ToolCall, ToolResult, said
-from sandlot.types import Role
 
 KEY = "sk-contract-canary-0123456789"
 ADD = ToolSpec(name="add", description="Adds.", parameters={"type": "object"})

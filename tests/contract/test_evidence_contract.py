@@ -2,11 +2,11 @@
 
 import pytest
 
-from sandlot.errors import NotInEvidence
+from sandlot.core.errors import NotInEvidence
+from sandlot.core.ports.grading import Evidence
+from sandlot.core.trace import EvidenceRecord, FileRecord, Trace
+from sandlot.core.types import digest
 from sandlot.grade.evidence import StoredEvidence
-from sandlot.ports import Evidence
-from sandlot.trace import EvidenceRecord, FileRecord, Trace
-from sandlot.types import digest
 
 FILES = {"/out/a.txt": "größe".encode(), "/out/deep/b.bin": b"\xff\x00", "/c": b""}
 

@@ -2,15 +2,15 @@
 
 import pytest
 
+from sandlot.core.errors import ModelError
+from sandlot.core.limits import Limits
+from sandlot.core.task import Task
+from sandlot.core.trace import Node, Trace
+from sandlot.core.types import End, Role
 from sandlot.env.environment import Environment
 from sandlot.env.session import open_session
-from sandlot.errors import ModelError
 from sandlot.harness.tool_loop import ToolLoop
-from sandlot.limits import Limits
 from sandlot.model.scripted import scripted
-from sandlot.task import Task
-from sandlot.trace import Node, Trace
-from sandlot.types import End, Role
 
 TASK = Task("one", prompt="Knock twice.")
 

@@ -2,10 +2,11 @@
 
 import pytest
 
-from sandlot.errors import GradeError, ModelError
+from sandlot.core.errors import GradeError, ModelError
+from sandlot.core.ports.grading import Judge, Judgement
+from sandlot.core.ports.model import Reply
+from sandlot.core.trace import Text
 from sandlot.grade.judge import CANARIES, ModelJudge
-from sandlot.ports import Judge, Judgement, Reply
-from sandlot.trace import Text
 
 
 class Chat:

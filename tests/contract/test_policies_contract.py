@@ -10,16 +10,17 @@ import pytest
 
 from fake_endpoint import FakeEndpoint, says
 from model_folders import FAMILIES
+from sandlot.core.ports.model import Sampling
+from sandlot.core.ports.world import ToolSpec
+from sandlot.core.task import Task
+from sandlot.core.trace import Message, Node, ToolResult, Trace, said
+from sandlot.core.types import Role
 from sandlot.model.openai import OpenAIConfig, open_openai
 from sandlot.model.rendered import rendered
 from sandlot.model.replay import replayed
 from sandlot.model.scripted import scripted
 from sandlot.model.spoken import spoken
-from sandlot.ports import Sampling, ToolSpec
 from sandlot.render.opening import open_renderer
-from sandlot.task import Task
-from sandlot.trace import Message, Node, ToolResult, Trace, said
-from sandlot.types import Role
 from token_models import TinyModel
 
 TASK = Task("t", prompt="2+2?")

@@ -6,10 +6,10 @@ from hypothesis import strategies as st
 
 from conversations import TOOL, conversations, neutral, plain, results, turns, users
 from model_folders import FAMILIES
-from sandlot.errors import ModelError
+from sandlot.core.errors import ModelError
+from sandlot.core.trace import Image, Message, Text, ToolCall, ToolResult, said
+from sandlot.core.types import Role
 from sandlot.render.opening import open_renderer
-from sandlot.trace import Image, Message, Text, ToolCall, ToolResult, said
-from sandlot.types import Role
 
 settings.register_profile("no wall clock", deadline=None)
 settings.load_profile("no wall clock")

@@ -4,13 +4,13 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from sandlot.core.limits import Limits
+from sandlot.core.task import Task
+from sandlot.core.trace import Message, ToolCall, said
+from sandlot.core.types import End, Role
 from sandlot.env.environment import Environment
 from sandlot.env.session import open_session
-from sandlot.limits import Limits
 from sandlot.serve.graded import GradedTask
-from sandlot.task import Task
-from sandlot.trace import Message, ToolCall, said
-from sandlot.types import End, Role
 from sandlot.wiring.parts import Grading
 
 TASK = Task("one", prompt="Count to two.")

@@ -10,12 +10,12 @@ import torch
 
 from fake_engines import FakeEngine
 from sandlot.capture.listening import listening
+from sandlot.core.errors import ModelError
+from sandlot.core.ports.model import Sampled, Sampling
 from sandlot.engine.local import LocalConfig, open_local
-from sandlot.errors import ModelError
 from sandlot.model.remote import RemoteConfig, open_remote
 from sandlot.model.retry import Patience
 from sandlot.nn.decoder import Decoder
-from sandlot.ports import Sampled, Sampling
 from sandlot.serve.model import ModelServer
 from sandlot.serve.routes import model_app
 from tiny_models import VOCABULARY, tiny_shape

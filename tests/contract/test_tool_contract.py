@@ -16,11 +16,11 @@ import jsonschema
 import msgspec
 import pytest
 
-from sandlot.errors import ToolError
-from sandlot.ports import Tool
+from sandlot.core.errors import ToolError
+from sandlot.core.ports.world import Tool
+from sandlot.core.trace import ToolCall
 from sandlot.tools.function import FunctionTool
 from sandlot.tools.mcp import McpServer
-from sandlot.trace import ToolCall
 
 WORLD: Any = SimpleNamespace(state={}, task=None, rng=None)
 SERVER = Path(__file__).parent.parent / "unit" / "tools" / "raw_server.py"

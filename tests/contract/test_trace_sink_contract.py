@@ -6,11 +6,11 @@ import anyio
 import pytest
 
 from made_traces import cancelled, failed, make_row, make_trace
-from sandlot.errors import StoreError
+from sandlot.core.errors import StoreError
+from sandlot.core.trace import EvidenceRecord
 from sandlot.store.directory import open_run
 from sandlot.store.reader import RunReader
 from sandlot.store.traces import MemoryTraces, Sealing
-from sandlot.trace import EvidenceRecord
 
 
 @asynccontextmanager

@@ -7,21 +7,22 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from model_folders import FAMILIES
+from sandlot.core.errors import ModelError
+from sandlot.core.persona import AGENT, Persona
+from sandlot.core.ports.model import Sampling
+from sandlot.core.ports.session import UserTurn
+from sandlot.core.task import Task
+from sandlot.core.trace import Message, Node, Text, Trace, said
+from sandlot.core.types import End, Role
 from sandlot.env.environment import Environment
 from sandlot.env.function import Ask, Score, environment
 from sandlot.env.user import Replies
-from sandlot.errors import ModelError
 from sandlot.model.faithful import FaithfulUsers
 from sandlot.model.rendered import rendered
 from sandlot.model.replay import replayed_users
 from sandlot.model.scripted import scripted
 from sandlot.model.user import played_users
-from sandlot.persona import AGENT, Persona
-from sandlot.ports import Sampling, UserTurn
 from sandlot.render.opening import open_renderer
-from sandlot.task import Task
-from sandlot.trace import Message, Node, Text, Trace, said
-from sandlot.types import End, Role
 from token_models import TinyModel
 from users import users_saying
 

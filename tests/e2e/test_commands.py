@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from command_line import ENVIRONMENTS, NOTES, environ, refused, started
-from sandlot.store.disk import DRAFT
+from sandlot.core.disk import DRAFT
 
 ARITHMETIC = ENVIRONMENTS / "arithmetic"
 KEYS = {

@@ -8,16 +8,16 @@ import msgspec
 import pytest
 
 from command_line import ENVIRONMENTS, refused, started
+from sandlot.core.ports.model import Sampling
+from sandlot.core.types import Split
 from sandlot.env.fingerprint import environment_fingerprint
 from sandlot.env.load import load
 from sandlot.env.module import load_module
 from sandlot.env.taskset import tasks_of
-from sandlot.ports import Sampling
 from sandlot.run.curriculum import FORMAT, Curriculum, CurriculumTask
 from sandlot.run.results import Run
 from sandlot.store.reader import RunReader
 from sandlot.train.train import train
-from sandlot.types import Split
 from tiny_models import write_tiny
 
 pytestmark = pytest.mark.timeout(120)

@@ -11,9 +11,9 @@ import pytest
 from command_line import ENVIRONMENTS, NOTES, Outcome, environ
 from fake_endpoint import Answer, FakeEndpoint, Request, calls, completion, says, status
 from sandlot import Run
+from sandlot.core.trace import Failed, Scored
 from sandlot.run.config import RunConfig, Selection
 from sandlot.run.run import run_config
-from sandlot.trace import Failed, Scored
 from sandlot.wiring.parts import ModelConfig
 
 CANARY = "sk-canary-5f1c9e7a"

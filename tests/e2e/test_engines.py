@@ -14,19 +14,19 @@ import anyio
 import pytest
 
 from command_line import ENVIRONMENTS, environ, started
-from sandlot.clock import time_limit
+from sandlot.core.concurrency.clock import time_limit
+from sandlot.core.errors import ConfigError, ModelError
+from sandlot.core.limits import Limits
+from sandlot.core.ports.model import Sampling
+from sandlot.core.task import Task
+from sandlot.core.trace import Node, Trace, said
+from sandlot.core.types import Dtype, Role
 from sandlot.env.environment import Environment
 from sandlot.env.load import load
-from sandlot.errors import ConfigError, ModelError
-from sandlot.limits import Limits
-from sandlot.ports import Sampling
 from sandlot.run.config import RunConfig, Selection, plan_run
 from sandlot.run.manifest import fingerprints
 from sandlot.run.run import run_config
 from sandlot.run.token_audit import audit_run
-from sandlot.task import Task
-from sandlot.trace import Node, Trace, said
-from sandlot.types import Dtype, Role
 from sandlot.wiring import engines
 from sandlot.wiring.engines import open_engine, open_engine_tokens
 from sandlot.wiring.models import open_judge, open_policies, require_used

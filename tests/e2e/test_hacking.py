@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from sandlot.core.ports.model import Sampling
 from sandlot.env.module import load_module
-from sandlot.ports import Sampling
 from sandlot.run.health.item import Mark
 from sandlot.run.health.surge import surge
 from sandlot.run.watch import Alarm

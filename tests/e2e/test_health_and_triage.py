@@ -7,10 +7,10 @@ import pytest
 
 from command_line import ENVIRONMENTS, NOTES, refused
 from made_traces import make_row
+from sandlot.core.trace import Failed, Message, Node, Text, ToolCall, Trace
+from sandlot.core.types import End, Role, Side
 from sandlot.run.taxonomy import VERSION
 from sandlot.store.directory import open_run
-from sandlot.trace import Failed, Message, Node, Text, ToolCall, Trace
-from sandlot.types import End, Role, Side
 
 pytestmark = pytest.mark.timeout(120)
 ESCAPES = "\x1b]0;owned\x07\x1b[2J[red]bold[/red]"

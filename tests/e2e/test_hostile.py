@@ -15,12 +15,12 @@ from command_line import NOTES, refused
 from fake_endpoint import FakeEndpoint, Request, completion, says
 from sandlot import Run, load
 from sandlot.cli.main import main
+from sandlot.core.errors import ConfigError
+from sandlot.core.trace import Failed, Scored
 from sandlot.env import taskset
 from sandlot.env.fingerprint import environment_fingerprint
-from sandlot.errors import ConfigError
 from sandlot.run.config import RunConfig, Selection
 from sandlot.run.run import run_config
-from sandlot.trace import Failed, Scored
 from sandlot.wiring.parts import ModelConfig
 
 ESCAPE = "\x1b]0;owned\x07\x1b[31m\x9b2J\r\b\u202e"

@@ -3,16 +3,16 @@
 import pytest
 
 from native_sandboxes import KINDS, backend_of
+from sandlot.core.limits import Limits
+from sandlot.core.task import Task
+from sandlot.core.trace import Message, Node, Scored, Text, ToolCall, row_of
+from sandlot.core.types import End, Role
 from sandlot.env.environment import Environment
 from sandlot.harness.tool_loop import ToolLoop
-from sandlot.limits import Limits
 from sandlot.rollout import run_rollout
 from sandlot.sandbox.quota import MIB, Quota
 from sandlot.store.blobs import MemoryBlobs
 from sandlot.store.directory import open_run
-from sandlot.task import Task
-from sandlot.trace import Message, Node, Scored, Text, ToolCall, row_of
-from sandlot.types import End, Role
 
 TASK = Task("one", prompt="Write 42 to /out/answer.")
 SMALL = Quota(

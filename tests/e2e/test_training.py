@@ -15,17 +15,18 @@ import torch
 from command_line import ENVIRONMENTS, environ, refused, started
 from sandlot import Ask, Environment, Limits, Score, environment
 from sandlot.cli.training import Finished, step_line
+from sandlot.core.errors import ConfigError
+from sandlot.core.ports.model import Sampling
+from sandlot.core.trace import Scored
+from sandlot.core.types import Role, Split
 from sandlot.env.module import load_module
 from sandlot.env.taskset import tasks_of
-from sandlot.errors import ConfigError
 from sandlot.nn.folder import load_folder
 from sandlot.nn.layout import weights_of
 from sandlot.nn.lora import load_adapter
-from sandlot.ports import Sampling
 from sandlot.run.results import Run
 from sandlot.run.token_audit import audit_run
 from sandlot.run.trained import read_trained
-from sandlot.trace import Scored
 from sandlot.train.algorithms import Imitate, PolicyGradient
 from sandlot.train.groups import task_order
 from sandlot.train.loop import Watcher
@@ -36,7 +37,6 @@ from sandlot.train.tracking import figures_of
 from sandlot.train.train import train, train_async
 from sandlot.train.trainer import Optimisation
 from sandlot.train.variants import polite, spaced
-from sandlot.types import Role, Split
 from tiny_models import write_tiny
 
 pytestmark = pytest.mark.timeout(120)

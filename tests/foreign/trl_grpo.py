@@ -11,8 +11,8 @@ from transformers.utils import get_json_schema
 from trl import GRPOConfig, GRPOTrainer
 
 from sandlot import Ask, Run, Score, environment
-from sandlot.errors import ConfigError, HarnessError
-from sandlot.trace import Failed, Scored
+from sandlot.core.errors import ConfigError, HarnessError
+from sandlot.core.trace import Failed, Scored
 from sandlot.train.trl import open_for_trl
 
 ENVIRONMENTS = Path(__file__).parents[2] / "environments"
@@ -182,9 +182,9 @@ def single(task):
 
 
 def heldout(name):
+    from sandlot.core.types import Split
     from sandlot.env.load import load
     from sandlot.env.taskset import tasks_of
-    from sandlot.types import Split
 
     return {task.id for task in tasks_of(load(ENVIRONMENTS / name), Split.HELDOUT)}
 

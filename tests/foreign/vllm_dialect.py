@@ -10,14 +10,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from sandlot.core.errors import ConfigError, ModelError
+from sandlot.core.ports.model import Sampling
+from sandlot.core.trace import said
+from sandlot.core.types import Role
 from sandlot.engine.local import LocalConfig, open_local
-from sandlot.errors import ConfigError, ModelError
 from sandlot.model.adapters import open_adapted
 from sandlot.model.remote import open_remote, remote_config
-from sandlot.ports import Sampling
 from sandlot.render.opening import open_renderer
-from sandlot.trace import said
-from sandlot.types import Role
 
 pytestmark = pytest.mark.timeout(300)
 FOLDER = Path(os.environ["SANDLOT_VLLM_FOLDER"])

@@ -12,22 +12,22 @@ import numpy as np
 import pytest
 import torch
 
-from sandlot.errors import ConfigError, ModelError
+from sandlot.core.errors import ConfigError, ModelError
+from sandlot.core.ports.model import Sampling
+from sandlot.core.trace import said
+from sandlot.core.types import Role
 from sandlot.model.adapters import AdaptedTokens, open_adapted
 from sandlot.model.remote import models_in, remote_config
 from sandlot.nn.folder import load_folder
 from sandlot.nn.lora import adapted, adapter_parameters, plain, save_adapter
-from sandlot.ports import Sampling
 from sandlot.render.opening import open_renderer
 from sandlot.store.reader import RunReader
-from sandlot.trace import said
 from sandlot.train.algorithms import PolicyGradient
 from sandlot.train.components import Clip
 from sandlot.train.loop import learn
 from sandlot.train.publish import IntoServer, require_agreement, row_of
 from sandlot.train.recipe import Evaluation, Recipe
 from sandlot.train.trainer import Optimisation, Trainer
-from sandlot.types import Role
 
 pytestmark = pytest.mark.timeout(600)
 FOLDER = Path(os.environ["SANDLOT_VLLM_FOLDER"])

@@ -16,16 +16,16 @@ import pytest
 from model_folders import FAMILIES
 from native_sandboxes import backend_of
 from sandlot.capture.command import CommandAgent
+from sandlot.core.limits import Limits
+from sandlot.core.ports.model import Sampled, Sampling
+from sandlot.core.task import Task
+from sandlot.core.tokens import unpacked_ids
+from sandlot.core.trace import Message, Text, ToolCall, Trace
+from sandlot.core.types import End, Role
 from sandlot.env.environment import Environment
 from sandlot.env.session import open_session
-from sandlot.limits import Limits
 from sandlot.model.rendered import rendered
-from sandlot.ports import Sampled, Sampling
 from sandlot.render.opening import open_renderer
-from sandlot.task import Task
-from sandlot.tokens import unpacked_ids
-from sandlot.trace import Message, Text, ToolCall, Trace
-from sandlot.types import End, Role
 from toy_tokens import ScriptedTokens
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(900)]

@@ -7,10 +7,10 @@ from pathlib import Path
 import anyio
 import pytest
 
+from sandlot.core.ports.model import Sampling
+from sandlot.core.trace import said
+from sandlot.core.types import Role
 from sandlot.model.openai import OpenAIConfig, open_openai
-from sandlot.ports import Sampling
-from sandlot.trace import said
-from sandlot.types import Role
 
 ENDPOINT = Path(__file__).parent.parent / "fake_endpoint.py"
 NUM_REQUESTS = 2000

@@ -14,7 +14,7 @@ import pytest
 
 from command_line import NOTES, Nursery, Outcome
 from sandlot import Run
-from sandlot.trace import Trace
+from sandlot.core.trace import Trace
 
 LEAST = 150
 GROUP = 150

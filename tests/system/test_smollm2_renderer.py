@@ -2,12 +2,12 @@
 
 import pytest
 
+from sandlot.core.trace import said
+from sandlot.core.types import Role
 from sandlot.engine.weights import folder_of
 from sandlot.render.opening import open_renderer
 from sandlot.render.selftest import probes
 from sandlot.render.template import as_entries
-from sandlot.trace import said
-from sandlot.types import Role
 
 
 @pytest.mark.system

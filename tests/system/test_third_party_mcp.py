@@ -16,14 +16,14 @@ import anyio
 import msgspec
 import pytest
 
+from sandlot.core.errors import AuthorError
+from sandlot.core.task import Task
+from sandlot.core.trace import Message, ToolCall
+from sandlot.core.types import Role
 from sandlot.env.environment import Environment
 from sandlot.env.session import open_session
-from sandlot.errors import AuthorError
 from sandlot.sandbox.native import open_native
-from sandlot.task import Task
 from sandlot.tools.mcp import McpServer
-from sandlot.trace import Message, ToolCall
-from sandlot.types import Role
 
 CACHE = Path.home() / ".cache" / "sandlot-tests"
 WORLD: Any = SimpleNamespace(state=None)

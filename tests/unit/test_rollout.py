@@ -4,17 +4,17 @@ import anyio
 import msgspec
 import pytest
 
-from sandlot import author, threads
+from sandlot.core.concurrency import author, threads
+from sandlot.core.errors import ModelError, SandboxOutOfMemory, StoppedByHook, StoreError, ToolError
+from sandlot.core.limits import Constraint, Limits, OnBreach
+from sandlot.core.task import Task
+from sandlot.core.trace import Cancelled, Event, Failed, Message, Node, Reasoning, Scored, Text, ToolCall, Trace
+from sandlot.core.types import End, Role, Side
 from sandlot.env.environment import Environment
-from sandlot.errors import ModelError, SandboxOutOfMemory, StoppedByHook, StoreError, ToolError
 from sandlot.harness.tool_loop import ToolLoop
-from sandlot.limits import Constraint, Limits, OnBreach
 from sandlot.model.scripted import ScriptedPolicies, scripted
 from sandlot.rollout import recorded, run_rollout
 from sandlot.store.blobs import MemoryBlobs
-from sandlot.task import Task
-from sandlot.trace import Cancelled, Event, Failed, Message, Node, Reasoning, Scored, Text, ToolCall, Trace
-from sandlot.types import End, Role, Side
 from sandlot.wiring.parts import Grading, Parts
 
 TASK = Task("one", prompt="Say yes.", key={"word": "yes"})
@@ -432,7 +432,7 @@ async def test_gathering_that_hangs_ends_at_its_deadline():
 
 
 async def test_a_failing_teardown_does_not_hide_what_failed_before_it():
-    from sandlot.errors import SandboxError
+    from sandlot.core.errors import SandboxError
 
     machine = Machine(close=SandboxError("stuck"))
     trace = await in_a_machine(machine, Turns(ModelError("down", kind="connect")))
@@ -442,7 +442,7 @@ async def test_a_failing_teardown_does_not_hide_what_failed_before_it():
 
 
 async def test_several_failures_at_once_name_a_side():
-    from sandlot.errors import SandboxError
+    from sandlot.core.errors import SandboxError
 
     env = quiz()
 

@@ -5,27 +5,27 @@ import msgspec
 import pytest
 
 from model_folders import FAMILIES
+from sandlot.core.errors import AuthorError, ConfigError, ModelError
+from sandlot.core.limits import Limits
+from sandlot.core.persona import AGENT, NO_REPLY, Persona
+from sandlot.core.ports.model import Sampling
+from sandlot.core.task import Task
+from sandlot.core.trace import Failed, Trace, row_of
+from sandlot.core.types import End, Role, Side
 from sandlot.env.environment import Environment
 from sandlot.env.user import Listener, persona_of
-from sandlot.errors import AuthorError, ConfigError, ModelError
 from sandlot.grade.view import transcript
 from sandlot.harness.tool_loop import ToolLoop
-from sandlot.limits import Limits
 from sandlot.model.rendered import rendered
 from sandlot.model.replay import replayed, replayed_users
 from sandlot.model.scripted import scripted
 from sandlot.model.user import played_users
-from sandlot.persona import AGENT, NO_REPLY, Persona
-from sandlot.ports import Sampling
 from sandlot.render.opening import open_renderer
 from sandlot.rollout import run_rollout
 from sandlot.run.health.features import features_of
 from sandlot.store.blobs import MemoryBlobs
-from sandlot.task import Task
 from sandlot.token_faults import structure_faults
-from sandlot.trace import Failed, Trace, row_of
 from sandlot.train.rows import rows_of
-from sandlot.types import End, Role, Side
 from sandlot.wiring.parts import Grading, Parts
 from token_models import ForcedModel
 from users import users_saying

@@ -5,7 +5,7 @@ from pathlib import Path
 from random import Random
 
 from sandlot import Agent, Environment, Evidence, Limits, Task
-from sandlot.ports import Sampling
+from sandlot.core.ports.model import Sampling
 from sandlot.train.algorithms import PolicyGradient
 from sandlot.train.recipe import Evaluation, Recipe
 from sandlot.train.trainer import Optimisation

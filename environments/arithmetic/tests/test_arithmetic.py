@@ -1,8 +1,8 @@
 from pathlib import Path
 
 from sandlot import Agent, Task, load
+from sandlot.core.task import split_of
 from sandlot.env.taskset import tasks_of
-from sandlot.task import split_of
 
 ENV = load(Path(__file__).parents[1])
 

@@ -3,7 +3,7 @@
 from random import Random
 
 from sandlot import Agent, Environment, Task
-from sandlot.rubric import JudgeCheck, Rubric
+from sandlot.core.rubric import JudgeCheck, Rubric
 
 WISHES = ("towels", "pillows", "a kettle", "an iron", "a cot", "bathrobes")
 

@@ -3,7 +3,7 @@
 from random import Random
 
 from sandlot import Agent, Environment, Task, World
-from sandlot.rubric import JudgeCheck, Rubric
+from sandlot.core.rubric import JudgeCheck, Rubric
 
 CAUSES = ("the library roof", "the school bus", "the river path", "the village choir")
 

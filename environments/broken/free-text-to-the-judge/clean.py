@@ -4,7 +4,7 @@ from random import Random
 from typing import Literal
 
 from sandlot import Agent, Environment, Task, ToolError, World
-from sandlot.rubric import JudgeCheck, Rubric
+from sandlot.core.rubric import JudgeCheck, Rubric
 
 MONTHS = ("March", "April", "May", "June")
 CAUSES = ("strike", "storm", "customs", "breakdown")

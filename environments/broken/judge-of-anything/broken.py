@@ -3,7 +3,7 @@
 from random import Random
 
 from sandlot import Agent, Environment, Task
-from sandlot.rubric import JudgeCheck, Rubric
+from sandlot.core.rubric import JudgeCheck, Rubric
 
 env = Environment("matching", system="Reply with the number of the invoice the payment is for.")
 

@@ -4,7 +4,7 @@ import re
 from random import Random
 
 from sandlot import Agent, Environment, Evidence, Task
-from sandlot.rubric import JudgeCheck, Rubric
+from sandlot.core.rubric import JudgeCheck, Rubric
 
 env = Environment("matching", system="Reply with the number of the invoice the payment is for.")
 

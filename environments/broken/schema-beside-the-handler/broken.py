@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from random import Random
 
 from sandlot import Agent, Environment, Evidence, Task, World
-from sandlot.ports import ToolSpec
-from sandlot.trace import ToolCall, ToolResult
+from sandlot.core.ports.world import ToolSpec
+from sandlot.core.trace import ToolCall, ToolResult
 
 MENU = ("soup", "pasta", "salad", "bread", "cake")
 

@@ -3,8 +3,8 @@ from pathlib import Path
 import pytest
 
 from sandlot import Agent, Task, load, run
+from sandlot.core.task import split_of
 from sandlot.env.taskset import tasks_of
-from sandlot.task import split_of
 
 HERE = Path(__file__).parents[1]
 ENV = load(HERE)

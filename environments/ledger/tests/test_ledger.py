@@ -6,12 +6,12 @@ import anyio
 import pytest
 
 from sandlot import Agent, Task, load
+from sandlot.core.task import split_of
+from sandlot.core.trace import Message, ToolCall
+from sandlot.core.types import Role
 from sandlot.env.session import open_session
 from sandlot.env.taskset import task_named, tasks_of
 from sandlot.sandbox.native import open_native
-from sandlot.task import split_of
-from sandlot.trace import Message, ToolCall
-from sandlot.types import Role
 
 HERE = Path(__file__).parents[1]
 ENV = load(HERE)

@@ -4,10 +4,10 @@ from pathlib import Path
 import anyio
 
 from sandlot import Agent, Scored, Task, load, run
+from sandlot.core.task import split_of
+from sandlot.core.trace import said
+from sandlot.core.types import Role
 from sandlot.env.taskset import tasks_of
-from sandlot.task import split_of
-from sandlot.trace import said
-from sandlot.types import Role
 
 HERE = Path(__file__).parents[1]
 ENV = load(HERE)

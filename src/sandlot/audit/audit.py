@@ -18,8 +18,8 @@ import msgspec
 from sandlot.audit.case import Case, Probe, count_trials
 from sandlot.audit.finding import MANDATORY, Finding, Layer, Severity, Standing
 from sandlot.audit.waivers import Waiver, waiver_for
-from sandlot.errors import HarnessError, SandlotError, boundary
-from sandlot.task import Task
+from sandlot.core.errors import HarnessError, SandlotError, boundary
+from sandlot.core.task import Task
 
 FORMAT = 2
 PROBES_AT_ONCE = 2

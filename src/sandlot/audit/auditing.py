@@ -26,8 +26,8 @@ from sandlot.audit.static.panel import PROBES as STATIC
 from sandlot.audit.subject import Description, Subject
 from sandlot.audit.unfinished import UnfinishedAudit
 from sandlot.audit.waivers import read_waivers
-from sandlot.errors import ConfigError
-from sandlot.task import Task
+from sandlot.core.errors import ConfigError
+from sandlot.core.task import Task
 
 PANEL: tuple[Probe, ...] = (*STATIC, *GRADER, *SCRIPTED, *DIFFERENTIAL, *PLAYED)
 """For environments and plain graders."""

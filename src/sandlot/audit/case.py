@@ -14,11 +14,11 @@ import msgspec
 
 from sandlot.audit.finding import Finding, Layer
 from sandlot.audit.subject import PLAIN, Call, Conditions, Description, Named, Regrade, Request, Say, Script, Subject, Take, Trial
-from sandlot.errors import HarnessError, SandlotError
+from sandlot.core.errors import HarnessError, SandlotError
+from sandlot.core.task import Task
+from sandlot.core.trace import Text
+from sandlot.core.types import Role, Side
 from sandlot.model.faithful import FAITHFUL
-from sandlot.task import Task
-from sandlot.trace import Text
-from sandlot.types import Role, Side
 
 IDLE = Script(name="nop")
 """An agent that does nothing."""

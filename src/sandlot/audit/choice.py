@@ -4,7 +4,7 @@ from collections import defaultdict
 from random import Random
 
 from sandlot.audit.case import Case
-from sandlot.task import Task
+from sandlot.core.task import Task
 
 SURE = 59
 """With no failure in so many tasks, fewer than 5 % are affected, 95 % sure."""

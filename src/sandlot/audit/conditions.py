@@ -18,13 +18,14 @@ from urllib.parse import urlsplit
 import anyio
 
 from sandlot.audit.subject import Conditions
+from sandlot.core.errors import GradeError
+from sandlot.core.ports.grading import Judge, Judgement
+from sandlot.core.ports.sandbox import Completed
+from sandlot.core.ports.world import Tool, World
+from sandlot.core.trace import ToolCall, ToolResult
 from sandlot.env.environment import Environment
 from sandlot.env.world import LiveWorld
-from sandlot.errors import GradeError
 from sandlot.grade.evidence import StoredEvidence
-from sandlot.ports import Judge, Judgement, Tool, World
-from sandlot.sandboxes import Completed
-from sandlot.trace import ToolCall, ToolResult
 
 STRETCH = 100.0
 """How much longer waiting takes in a slow tool."""

@@ -7,13 +7,13 @@ from typing import Any
 import msgspec
 
 from sandlot.audit.subject import Declared, Description
+from sandlot.core.errors import ConfigError
+from sandlot.core.task import Task
 from sandlot.env.environment import Environment
 from sandlot.env.fingerprint import environment_fingerprint, files_of
 from sandlot.env.function import dialogue_of
 from sandlot.env.grading import needs_judge, rubric_for
 from sandlot.env.taskset import tasks_of
-from sandlot.errors import ConfigError
-from sandlot.task import Task
 
 DECLARATIONS = "audit.toml"
 """What an author declares to the auditor, and waives: beside `environment.toml`, or `NAME.audit.toml` beside `NAME.py`."""

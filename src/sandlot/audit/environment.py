@@ -19,8 +19,8 @@ from sandlot.audit.starved import Silence
 from sandlot.audit.subject import PLAIN, Conditions, Description, Lost, Request, Trial
 from sandlot.audit.worker import HEADER, Begun, Described, Done, Job, Note, Refused
 from sandlot.audit.workers import Nursery, Worker, new_worker, open_nursery
-from sandlot.clock import SYSTEM_CLOCK
-from sandlot.errors import ConfigError
+from sandlot.core.concurrency.clock import SYSTEM_CLOCK
+from sandlot.core.errors import ConfigError
 
 PATIENCE_S = 60.0
 """A trial that shows no sign of life for this long is lost. Time in which it waited for a busy processor does not count."""

@@ -10,7 +10,7 @@ from sandlot.audit.markdown import as_markdown
 from sandlot.audit.record import as_json
 from sandlot.audit.report import as_page
 from sandlot.audit.sarif import as_sarif
-from sandlot.errors import ConfigError
+from sandlot.core.errors import ConfigError
 
 Face = Callable[[Audit], str]
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from sandlot.types import Json
+from sandlot.core.types import Json
 
 
 class Layer(StrEnum):

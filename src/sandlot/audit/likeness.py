@@ -14,8 +14,8 @@ from typing import Any, cast
 import msgspec
 
 from sandlot.audit.subject import Trial
-from sandlot.trace import EvidenceRecord, Failed, Node, Scored, ToolResult
-from sandlot.types import Json, Role
+from sandlot.core.trace import EvidenceRecord, Failed, Node, Scored, ToolResult
+from sandlot.core.types import Json, Role
 
 MASKED = "<volatile>"
 STAMPED = ("/.git/index",)

@@ -13,8 +13,8 @@ from pathlib import Path
 import msgspec
 
 from sandlot.audit.audit import FORMAT, Audit, Verdict
+from sandlot.core.errors import ConfigError, StoreError
 from sandlot.env.folder import MANIFEST
-from sandlot.errors import ConfigError, StoreError
 
 FOLDER = "audits"
 """Below the folder of runs."""

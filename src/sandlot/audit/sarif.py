@@ -19,7 +19,7 @@ from sandlot.audit.defects import DEFECTS
 from sandlot.audit.finding import MANDATORY, Finding, Severity, Standing
 from sandlot.audit.waivers import Waiver
 from sandlot.audit.wording import fix_of, place_of, plain, reproduce
-from sandlot.types import Json
+from sandlot.core.types import Json
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 LONGEST = 600

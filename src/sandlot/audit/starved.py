@@ -14,9 +14,9 @@ import msgspec
 from anyio.abc import ByteReceiveStream
 
 from sandlot.audit.subject import Lost, Trial
-from sandlot.clock import SYSTEM_CLOCK
-from sandlot.trace import Failed
-from sandlot.types import End
+from sandlot.core.concurrency.clock import SYSTEM_CLOCK
+from sandlot.core.trace import Failed
+from sandlot.core.types import End
 
 NANOSECONDS = 1e-9
 SLICES = 4

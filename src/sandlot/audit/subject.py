@@ -11,12 +11,12 @@ from typing import Protocol
 import msgspec
 
 from sandlot.audit.finding import Layer
-from sandlot.limits import Limits
-from sandlot.ports import ToolSpec
-from sandlot.rubric import Rubric, Score
-from sandlot.task import Task
-from sandlot.trace import Failed, Scored, Trace
-from sandlot.types import Json
+from sandlot.core.limits import Limits
+from sandlot.core.ports.world import ToolSpec
+from sandlot.core.rubric import Rubric, Score
+from sandlot.core.task import Task
+from sandlot.core.trace import Failed, Scored, Trace
+from sandlot.core.types import Json
 
 # -- what an agent does ------------------------------------------------------------------------------------------------
 

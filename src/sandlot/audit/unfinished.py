@@ -25,8 +25,8 @@ from sandlot.audit.audit import ProbeReport, State
 from sandlot.audit.case import Probe
 from sandlot.audit.finding import Finding, Layer
 from sandlot.audit.record import UNFINISHED
+from sandlot.core.disk import DISK, make_folder, put_file
 from sandlot.sandbox.program import cache_folder
-from sandlot.store.disk import DISK, make_folder, put_file
 
 KEY_FILE = "audit.key"
 KEY_BYTES = 32

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from sandlot.audit.finding import Finding
-from sandlot.errors import ConfigError
+from sandlot.core.errors import ConfigError
 
 
 class Waiver(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

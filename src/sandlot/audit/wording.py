@@ -5,7 +5,7 @@ import shlex
 from sandlot.audit.audit import Audit, LayerReport, State, Verdict
 from sandlot.audit.defects import DEFECTS
 from sandlot.audit.finding import Finding, Layer
-from sandlot.printable import one_line
+from sandlot.core.text import one_line
 
 WHAT_LAYERS_DO = {
     Layer.STATIC: "reads code, tasks, data and schemas",

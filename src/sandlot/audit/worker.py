@@ -24,22 +24,22 @@ from sandlot.audit.conditions import ATTEMPTED, break_environment, broken_judge,
 from sandlot.audit.describe import describe
 from sandlot.audit.starved import take_measured
 from sandlot.audit.subject import Conditions, Description, Play, Regrade, Request, Say, Script, Take, Trial
+from sandlot.core.errors import ConfigError, SandlotError, unwrapped
+from sandlot.core.persona import Persona
+from sandlot.core.ports.session import Policy, User, Users
+from sandlot.core.task import Task
+from sandlot.core.trace import Failed, Scored, Text, ToolCall, Trace
+from sandlot.core.types import Side, derive_seed
 from sandlot.env.environment import Environment
 from sandlot.env.load import load
 from sandlot.env.taskset import tasks_of
-from sandlot.errors import ConfigError, SandlotError, unwrapped
 from sandlot.harness.tool_loop import ToolLoop
 from sandlot.model.agent import Solution
 from sandlot.model.player import Moment, Move, Player
 from sandlot.model.scripted import PLAYS, ScriptedPolicies
-from sandlot.persona import Persona
-from sandlot.ports import Policy, User, Users
 from sandlot.rollout import grade_trace, recorded, run_rollout
 from sandlot.run.manifest import tools_as_served
 from sandlot.store.blobs import MemoryBlobs
-from sandlot.task import Task
-from sandlot.trace import Failed, Scored, Text, ToolCall, Trace
-from sandlot.types import Side, derive_seed
 from sandlot.wiring.models import open_users
 from sandlot.wiring.parts import Grading, ModelConfig, Parts, judge_config, open_grading, user_config
 

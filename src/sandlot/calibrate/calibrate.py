@@ -14,17 +14,17 @@ from sandlot.calibrate.calibration import CURRICULUM_FILE, FILE, Calibration, su
 from sandlot.calibrate.rates import rates_over
 from sandlot.calibrate.rule import UNKNOWN, Rule
 from sandlot.calibrate.standing import Family, Standing, by_tags
+from sandlot.core.disk import DISK, put_file
+from sandlot.core.errors import ConfigError
+from sandlot.core.trace import TraceRow
+from sandlot.core.types import Split
 from sandlot.env.environment import Environment
 from sandlot.env.load import load
-from sandlot.errors import ConfigError
 from sandlot.run.config import Plan, RunConfig, Selection, plan_run
 from sandlot.run.manifest import fingerprints
 from sandlot.run.results import Run
 from sandlot.run.run import Watcher, name_of, run_config
-from sandlot.store.disk import DISK, put_file
 from sandlot.store.reader import RunReader
-from sandlot.trace import TraceRow
-from sandlot.types import Split
 
 
 class CalibrationConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

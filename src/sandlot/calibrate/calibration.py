@@ -15,12 +15,12 @@ from sandlot.calibrate.prior import PRIOR, family_of_all
 from sandlot.calibrate.rates import GRID, Fixed, Rates, error_of_fixed, fixed_with_same_error, rates_at, rates_over
 from sandlot.calibrate.rule import Belief, Rule
 from sandlot.calibrate.standing import Standing
-from sandlot.ports import Sampling
+from sandlot.core.ports.model import Sampling
+from sandlot.core.stats.intervals import Interval, wilson
+from sandlot.core.trace import TraceRow
 from sandlot.run.curriculum import FORMAT as CURRICULUM_FORMAT
 from sandlot.run.curriculum import Curriculum, CurriculumTask
 from sandlot.run.manifest import Fingerprints, Manifest
-from sandlot.stats import Interval, wilson
-from sandlot.trace import TraceRow
 from sandlot.wiring.parts import AgentConfig
 
 FORMAT = 1

@@ -12,9 +12,9 @@ from pathlib import Path
 import msgspec
 
 from sandlot.calibrate.label_file import read_labelled
-from sandlot.errors import ConfigError
-from sandlot.persona import Persona
-from sandlot.task import Task
+from sandlot.core.errors import ConfigError
+from sandlot.core.persona import Persona
+from sandlot.core.task import Task
 
 DONE, GOES_ON = "done", "goes on"
 

@@ -11,15 +11,15 @@ from typing import Any
 import msgspec
 
 from sandlot.calibrate.label_file import read_labelled
+from sandlot.core.errors import ConfigError, GradeError, NotInEvidence
+from sandlot.core.rubric import JudgeCheck, Rubric
 from sandlot.env.environment import Environment
 from sandlot.env.grading import load_evidence, rubric_for
 from sandlot.env.load import load
 from sandlot.env.taskset import tasks_of
-from sandlot.errors import ConfigError, GradeError, NotInEvidence
 from sandlot.grade.grading import question_of
 from sandlot.grade.loading import load_rubric
 from sandlot.grade.view import view_of
-from sandlot.rubric import JudgeCheck, Rubric
 from sandlot.run.results import Run
 
 

@@ -16,16 +16,16 @@ from typing import TypeVar
 
 import msgspec
 
-from sandlot.agreement import Moved, fleiss_kappa, flip_rate, moved
 from sandlot.calibrate.items import Item
 from sandlot.calibrate.labels import Agreement, Labelled, agreements, corrected_mean
-from sandlot.errors import ConfigError, GradeError
+from sandlot.core.concurrency.limited import together
+from sandlot.core.errors import ConfigError, GradeError
+from sandlot.core.ports.grading import Judge
+from sandlot.core.stats.agreement import Moved, fleiss_kappa, flip_rate, moved
+from sandlot.core.stats.intervals import Interval, wilson
+from sandlot.core.types import derive_seed
 from sandlot.grade.judge import CANARIES
 from sandlot.grade.several import Criterion
-from sandlot.grade.together import together
-from sandlot.ports import Judge
-from sandlot.stats import Interval, wilson
-from sandlot.types import derive_seed
 
 PADDING = (
     "To put it in other words, everything that had to be said about this has been said above, and it has been said in full. "

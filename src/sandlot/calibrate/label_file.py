@@ -6,7 +6,7 @@ from typing import TypeVar
 
 import msgspec
 
-from sandlot.errors import ConfigError
+from sandlot.core.errors import ConfigError
 
 Line = TypeVar("Line", bound=msgspec.Struct)
 Made = TypeVar("Made")

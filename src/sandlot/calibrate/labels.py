@@ -11,9 +11,9 @@ from itertools import combinations
 
 import msgspec
 
-from sandlot.agreement import Confusion, bootstrap, cohen_kappa, prediction_powered
 from sandlot.calibrate.items import Item
-from sandlot.stats import Interval
+from sandlot.core.stats.agreement import Confusion, bootstrap, cohen_kappa, prediction_powered
+from sandlot.core.stats.intervals import Interval
 
 
 class Agreement(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,7 +9,7 @@ import msgspec
 from sandlot.calibrate.allocate import Count
 from sandlot.calibrate.rule import Belief, Masses, Region, Rule, masses, placed
 from sandlot.calibrate.standing import Standing, Taken
-from sandlot.stats import beta_quantile
+from sandlot.core.stats.intervals import beta_quantile
 
 
 class Label(StrEnum):

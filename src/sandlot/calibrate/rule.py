@@ -15,8 +15,8 @@ from functools import lru_cache
 
 import msgspec
 
-from sandlot.errors import ConfigError
-from sandlot.stats import beta_cdf
+from sandlot.core.errors import ConfigError
+from sandlot.core.stats.intervals import beta_cdf
 
 
 class Region(StrEnum):

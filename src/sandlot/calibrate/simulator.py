@@ -13,17 +13,17 @@ from functools import partial
 
 import msgspec
 
-from sandlot.agreement import fleiss_kappa, flip_rate
 from sandlot.calibrate.conversations import DONE, GOES_ON, Conversation, Kind
 from sandlot.calibrate.items import Item
 from sandlot.calibrate.labels import Agreement, Labelled, agreements
-from sandlot.errors import ConfigError, ModelError, boundary
-from sandlot.grade.together import together
-from sandlot.persona import NO_REPLY, Persona
-from sandlot.ports import Users
-from sandlot.stats import Interval, wilson
-from sandlot.task import Task
-from sandlot.types import End, derive_seed
+from sandlot.core.concurrency.limited import together
+from sandlot.core.errors import ConfigError, ModelError, boundary
+from sandlot.core.persona import NO_REPLY, Persona
+from sandlot.core.ports.session import Users
+from sandlot.core.stats.agreement import fleiss_kappa, flip_rate
+from sandlot.core.stats.intervals import Interval, wilson
+from sandlot.core.task import Task
+from sandlot.core.types import End, derive_seed
 
 RUN = 5
 """So many words of a fact in a row reveal it; shorter facts only as a whole."""

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from sandlot.calibrate.allocate import Count, next_rollouts, wanted
 from sandlot.calibrate.prior import priors
 from sandlot.calibrate.rule import Belief, Rule
+from sandlot.core.task import Task
+from sandlot.core.trace import TraceRow
 from sandlot.run.config import Plan
-from sandlot.task import Task
-from sandlot.trace import TraceRow
 
 Family = Callable[[Task], str]
 """Which tasks are alike: those that it gives the same name."""

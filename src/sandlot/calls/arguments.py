@@ -8,8 +8,8 @@ from typing import Any, cast
 
 import msgspec
 
-from sandlot.trace import ToolCall
-from sandlot.types import Json
+from sandlot.core.trace import ToolCall
+from sandlot.core.types import Json
 
 MAX_CHARS = 2**20
 """Arguments longer than this are not read."""

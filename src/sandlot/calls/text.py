@@ -14,9 +14,9 @@ from typing import Any, NamedTuple, cast
 import msgspec
 
 from sandlot.calls.arguments import MAX_CHARS, malformed_call, short_name, storable, tool_call
-from sandlot.ports import ToolSpec
-from sandlot.trace import Message, Part, Text, ToolCall, ToolResult
-from sandlot.types import Json, Role
+from sandlot.core.ports.world import ToolSpec
+from sandlot.core.trace import Message, Part, Text, ToolCall, ToolResult
+from sandlot.core.types import Json, Role
 
 MAX_TEXT = 2**20
 MAX_OPENINGS = 64

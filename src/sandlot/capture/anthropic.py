@@ -8,9 +8,9 @@ import msgspec
 
 from sandlot.capture.asked import Answered, Asked, call_from, joined, refused, result_of, schema_of, text_parts, wishes_of
 from sandlot.capture.exchange import decoded, event
-from sandlot.ports import ToolSpec
-from sandlot.trace import Message, Part, Reasoning, Text, Usage
-from sandlot.types import Json, Role
+from sandlot.core.ports.world import ToolSpec
+from sandlot.core.trace import Message, Part, Reasoning, Text, Usage
+from sandlot.core.types import Json, Role
 
 FINISH = {"stop": "end_turn", "length": "max_tokens", "calls": "tool_use", "refusal": "refusal"}
 """Why a turn stopped, in Anthropic's words."""

@@ -8,9 +8,9 @@ import msgspec
 from starlette.exceptions import HTTPException
 
 from sandlot.calls.arguments import MAX_NAME, tool_call
-from sandlot.ports import ToolSpec
-from sandlot.trace import Message, Text, ToolCall, ToolResult, Usage
-from sandlot.types import Json, Role
+from sandlot.core.ports.world import ToolSpec
+from sandlot.core.trace import Message, Text, ToolCall, ToolResult, Usage
+from sandlot.core.types import Json, Role
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,12 +15,12 @@ import anyio.abc
 
 from sandlot.capture.door import MODEL, Conversation, capture_app
 from sandlot.capture.listening import listening
-from sandlot.clock import SYSTEM_CLOCK
-from sandlot.errors import ConfigError, HarnessError, SandboxOutOfMemory, boundary, unwrapped
-from sandlot.ports import Policy, Session, Workplace
-from sandlot.sandboxes import Command, Process, Sandbox, Stream
-from sandlot.trace import Event, Trace
-from sandlot.types import End, Json, Role
+from sandlot.core.concurrency.clock import SYSTEM_CLOCK
+from sandlot.core.errors import ConfigError, HarnessError, SandboxOutOfMemory, boundary, unwrapped
+from sandlot.core.ports.sandbox import Command, Process, Sandbox, Stream
+from sandlot.core.ports.session import Policy, Session, Workplace
+from sandlot.core.trace import Event, Trace
+from sandlot.core.types import End, Json, Role
 
 PORT = 8787
 """Where the endpoints are, inside the sandbox."""

@@ -22,11 +22,11 @@ from sandlot.capture.asked import Answered, Asked
 from sandlot.capture.exchange import EventStream, body_of, event, json_response, while_connected
 from sandlot.capture.history import History
 from sandlot.capture.openai import chat_body, chat_events, read_chat
-from sandlot.clock import timed
-from sandlot.errors import HarnessError, ModelError, SandlotError, boundary
-from sandlot.ports import Policy
-from sandlot.trace import Event, Node, Trace, Usage
-from sandlot.types import End, Role
+from sandlot.core.concurrency.clock import timed
+from sandlot.core.errors import HarnessError, ModelError, SandlotError, boundary
+from sandlot.core.ports.session import Policy
+from sandlot.core.trace import Event, Node, Trace, Usage
+from sandlot.core.types import End, Role
 
 MAX_OVERFLOWS = 16
 """Requests one after the other that do not fit into the context; an agent that cannot shorten its history by then has ended."""

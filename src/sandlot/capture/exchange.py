@@ -10,7 +10,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from sandlot.errors import unwrapped
+from sandlot.core.errors import unwrapped
 
 MAX_BODY_BYTES = 32 * 2**20
 """A request's body; a history of a million tokens is a third of it."""

@@ -18,10 +18,10 @@ from typing import Any
 
 import msgspec
 
-from sandlot.drift import DriftKind
-from sandlot.ports import ToolSpec
-from sandlot.trace import Event, Message, Node, Reasoning, Text, ToolCall, ToolResult, Trace
-from sandlot.types import Role, digest
+from sandlot.core.branching import DriftKind
+from sandlot.core.ports.world import ToolSpec
+from sandlot.core.trace import Event, Message, Node, Reasoning, Text, ToolCall, ToolResult, Trace
+from sandlot.core.types import Role, digest
 
 Shape = tuple[Any, ...]
 

@@ -15,7 +15,7 @@ from typing import Any
 import anyio
 import uvicorn
 
-from sandlot.errors import ConfigError, unwrapped
+from sandlot.core.errors import ConfigError, unwrapped
 
 BACKLOG = 4096
 CLOSING_S = 5.0

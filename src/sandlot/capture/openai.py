@@ -24,9 +24,9 @@ from sandlot.capture.asked import (
     wishes_of,
 )
 from sandlot.capture.exchange import LAST_EVENT, decoded, event
-from sandlot.ports import ToolSpec
-from sandlot.trace import Message, Part, Reasoning, Usage
-from sandlot.types import Json, Role
+from sandlot.core.ports.world import ToolSpec
+from sandlot.core.trace import Message, Part, Reasoning, Usage
+from sandlot.core.types import Json, Role
 
 FINISH = {"stop": "stop", "length": "length", "calls": "tool_calls", "refusal": "content_filter"}
 """Why a turn stopped, in OpenAI's words."""

@@ -5,7 +5,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import Progress, ProgressColumn, TaskID
 
-from sandlot.clock import SYSTEM_CLOCK, Clock
+from sandlot.core.concurrency.clock import SYSTEM_CLOCK, Clock
 from sandlot.observe.progress import Pace
 
 

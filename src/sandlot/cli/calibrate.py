@@ -34,7 +34,7 @@ from sandlot.cli.options import (
     pair,
     print_json,
 )
-from sandlot.errors import StoreError
+from sandlot.core.errors import StoreError
 
 Option = typer.Option
 
@@ -94,7 +94,7 @@ def calibrate(
     from sandlot.calibrate.calibrate import CalibrationConfig  # noqa: PLC0415 - help does not need it
     from sandlot.calibrate.rule import Rule  # noqa: PLC0415 - as above
     from sandlot.cli.calibrating import calibrate_watched, show_forecast  # noqa: PLC0415 - as above
-    from sandlot.ports import Sampling  # noqa: PLC0415 - as above
+    from sandlot.core.ports.model import Sampling  # noqa: PLC0415 - as above
     from sandlot.run.config import RunConfig, Selection  # noqa: PLC0415 - as above
     from sandlot.wiring.parts import AgentConfig, ModelConfig, judge_config, user_config  # noqa: PLC0415 - as above
 

@@ -21,11 +21,11 @@ from sandlot.cli.bars import Bars
 from sandlot.cli.options import authors_on_stderr, print_json
 from sandlot.cli.placing import print_calibration, print_errors
 from sandlot.cli.running import make_room, pilot_of
+from sandlot.core.text import printable_json
+from sandlot.core.trace import TraceRow
 from sandlot.env.load import load
-from sandlot.printable import printable_json
 from sandlot.run.forecast import forecast
 from sandlot.run.manifest import public
-from sandlot.trace import TraceRow
 
 
 @dataclass(frozen=True, slots=True)

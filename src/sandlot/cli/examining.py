@@ -12,7 +12,7 @@ from pathlib import Path
 import anyio
 import msgspec
 
-from sandlot.errors import SandlotError
+from sandlot.core.errors import SandlotError
 from sandlot.wiring.parts import open_backend
 
 

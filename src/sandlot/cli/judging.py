@@ -23,8 +23,8 @@ from sandlot.audit.report import as_page
 from sandlot.audit.wording import WHAT_LAYERS_DO, defect_name, fix_of, layer_line, meaning, reproduce
 from sandlot.cli.options import print_json
 from sandlot.cli.subjects import Named, Words, named
-from sandlot.errors import ConfigError
-from sandlot.printable import one_line
+from sandlot.core.errors import ConfigError
+from sandlot.core.text import one_line
 
 STYLES = {Verdict.SHIP: "bold green", Verdict.FIX: "bold red", Verdict.INCOMPLETE: "bold yellow"}
 SEVERITIES = {Severity.BLOCKER: "red", Severity.HIGH: "red", Severity.LOW: "yellow", Severity.INFO: "dim"}

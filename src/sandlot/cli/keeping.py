@@ -4,7 +4,7 @@ import logging
 
 import msgspec
 
-from sandlot.clock import SYSTEM_CLOCK
+from sandlot.core.concurrency.clock import SYSTEM_CLOCK
 from sandlot.sandbox.images.spec import find_image
 from sandlot.sandbox.images.store import Kept, gc, kept
 

@@ -9,8 +9,8 @@ from rich.console import Console
 from rich.markup import escape
 
 from sandlot.cli.columns import print_columns
+from sandlot.core.text import one_line
 from sandlot.env.load import Found
-from sandlot.printable import one_line
 from sandlot.run.catalog import CatalogEntry
 
 HEADER = ("date", "state", "score", "full marks", "rollouts", "environment", "model", "run")

@@ -4,7 +4,7 @@ import logging
 import sys
 from typing import TextIO
 
-from sandlot.printable import one_line
+from sandlot.core.text import one_line
 
 STANDARD = {*vars(logging.makeLogRecord({})), "message", "asctime", "taskName"}
 """What every record has; the rest was given as `extra`."""

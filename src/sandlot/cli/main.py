@@ -35,7 +35,7 @@ from sandlot.cli import (
     train,
     triage,
 )
-from sandlot.errors import SandlotError
+from sandlot.core.errors import SandlotError
 
 app = typer.Typer(
     name="sandlot",

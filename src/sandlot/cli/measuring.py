@@ -17,9 +17,9 @@ from sandlot.calibrate.items import Item, checks_of, example_items, labelled_ite
 from sandlot.calibrate.judge import Probing, Quality, measure
 from sandlot.calibrate.labels import Agreement
 from sandlot.cli.options import authors_on_stderr, run_path
-from sandlot.errors import ConfigError
-from sandlot.rubric import JudgeCheck
-from sandlot.stats import Interval
+from sandlot.core.errors import ConfigError
+from sandlot.core.rubric import JudgeCheck
+from sandlot.core.stats.intervals import Interval
 from sandlot.wiring.models import open_panel
 from sandlot.wiring.parts import ModelConfig
 

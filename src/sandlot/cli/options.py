@@ -12,9 +12,9 @@ from typing import Annotated, Any
 import typer
 
 from sandlot.cli.completion import complete_environment, complete_model, complete_run
-from sandlot.errors import ConfigError
-from sandlot.printable import printable_json
-from sandlot.types import Dtype, Split
+from sandlot.core.errors import ConfigError
+from sandlot.core.text import printable_json
+from sandlot.core.types import Dtype, Split
 
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON on stdout.")]
 _ENV = typer.Argument(

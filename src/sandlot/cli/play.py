@@ -25,7 +25,7 @@ def play(
     import anyio  # noqa: PLC0415 - help does not need it
 
     from sandlot.cli.playing import play_in_terminal  # noqa: PLC0415 - as above
-    from sandlot.trace import Failed  # noqa: PLC0415 - as above
+    from sandlot.core.trace import Failed  # noqa: PLC0415 - as above
 
     trace = anyio.run(play_in_terminal, env, task, user, judge)
     raise typer.Exit(1 if isinstance(trace.outcome, Failed) else 0)

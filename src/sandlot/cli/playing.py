@@ -8,18 +8,18 @@ import msgspec
 from rich.console import Console
 
 from sandlot.cli.showing import print_outcome
+from sandlot.core.errors import StoppedByHook
+from sandlot.core.ports.world import ToolSpec
+from sandlot.core.task import Task
+from sandlot.core.trace import Message, Node, Part, Text, ToolCall, Trace
+from sandlot.core.types import Role
 from sandlot.env.load import load
 from sandlot.env.rendering import rendered_message
 from sandlot.env.taskset import task_named, tasks_of
 from sandlot.env.user import require_user
-from sandlot.errors import StoppedByHook
 from sandlot.harness.tool_loop import ToolLoop
-from sandlot.ports import ToolSpec
 from sandlot.rollout import run_rollout
 from sandlot.store.blobs import MemoryBlobs
-from sandlot.task import Task
-from sandlot.trace import Message, Node, Part, Text, ToolCall, Trace
-from sandlot.types import Role
 from sandlot.wiring.models import open_users
 from sandlot.wiring.parts import Parts, judge_config, open_grading, user_config
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 import typer
 
 from sandlot.cli.showing import show_trace
-from sandlot.clock import SYSTEM_CLOCK
-from sandlot.errors import ConfigError
+from sandlot.core.concurrency.clock import SYSTEM_CLOCK
+from sandlot.core.errors import ConfigError
 from sandlot.run.results import Run
 from sandlot.run.taxonomy import LABELS, label_named
 from sandlot.run.triage.labels import ENOUGH, Labelled, add_label, read_labels, review_of

@@ -33,7 +33,7 @@ from sandlot.cli.options import (
     User,
     print_json,
 )
-from sandlot.errors import StoreError
+from sandlot.core.errors import StoreError
 
 if TYPE_CHECKING:
     from sandlot.run.config import RunConfig
@@ -98,7 +98,7 @@ def run(
     The same command continues a run that was interrupted. Exit code 1 if the run was stopped as bad or any rollout failed,
     3 if it is incomplete.
     """
-    from sandlot.ports import Sampling  # noqa: PLC0415 - as above
+    from sandlot.core.ports.model import Sampling  # noqa: PLC0415 - as above
     from sandlot.run.config import RunConfig, Selection, read_config  # noqa: PLC0415 - as above
     from sandlot.wiring.models import prices  # noqa: PLC0415 - as above
     from sandlot.wiring.parts import AgentConfig, ModelConfig, judge_config, user_config  # noqa: PLC0415 - as above

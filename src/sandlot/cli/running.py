@@ -17,12 +17,13 @@ from sandlot.cli.bars import Bars
 from sandlot.cli.nursing import health_line
 from sandlot.cli.options import authors_on_stderr, print_json
 from sandlot.cli.summary import print_summary
+from sandlot.core.text import printable_json
+from sandlot.core.trace import TraceRow
 from sandlot.env.environment import Environment
 from sandlot.env.fingerprint import environment_fingerprint
 from sandlot.env.load import load
 from sandlot.observe.progress import Progress as Tally
 from sandlot.observe.progress import Reading
-from sandlot.printable import printable_json
 from sandlot.run.config import Plan, RunConfig, plan_run
 from sandlot.run.forecast import forecast
 from sandlot.run.health.health import quick
@@ -30,7 +31,6 @@ from sandlot.run.manifest import public
 from sandlot.run.results import Run
 from sandlot.run.run import Watcher, run_config
 from sandlot.run.summary import Summary
-from sandlot.trace import TraceRow
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,7 +56,7 @@ def serve(
     """
     import anyio  # noqa: PLC0415 - help does not need it
 
-    from sandlot.errors import ConfigError  # noqa: PLC0415 - as above
+    from sandlot.core.errors import ConfigError  # noqa: PLC0415 - as above
 
     if env is not None and model is not None:
         raise ConfigError("an environment and a model are served by two commands: leave one out")

@@ -3,10 +3,10 @@
 import sys
 from typing import Literal
 
+from sandlot.core.errors import ConfigError
 from sandlot.env.grading import needs_judge, require_gradable
 from sandlot.env.load import load
 from sandlot.env.taskset import task_named, tasks_of
-from sandlot.errors import ConfigError
 from sandlot.serve.graded import GradedTask
 from sandlot.serve.mcp import serve_mcp
 from sandlot.wiring.parts import judge_config, open_grading

@@ -11,15 +11,15 @@ import anyio
 import anyio.to_thread
 
 from sandlot.capture.listening import listening
+from sandlot.core.errors import ConfigError
+from sandlot.core.types import Dtype
 from sandlot.engine.weights import folder_of
-from sandlot.errors import ConfigError
 from sandlot.nn.shape import read_shape
 from sandlot.render.opening import open_renderer
 from sandlot.render.tokenizer import Tokenizer
 from sandlot.serve.guard import Guard
 from sandlot.serve.model import ModelServer
 from sandlot.serve.routes import model_app
-from sandlot.types import Dtype
 
 AT_ONCE = 8192
 """Completions running or waiting; the engine itself runs `--max-batch` of them."""

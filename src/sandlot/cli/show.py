@@ -7,7 +7,7 @@ import typer
 
 from sandlot.cli.completion import complete_what
 from sandlot.cli.options import RUNS, Json, Runs, print_json, run_path, trace_place
-from sandlot.errors import ConfigError
+from sandlot.core.errors import ConfigError
 
 
 def add_to(app: typer.Typer) -> None:

@@ -14,22 +14,22 @@ from rich.table import Table
 from sandlot.cli.columns import print_columns
 from sandlot.cli.options import authors_on_stderr, print_json
 from sandlot.cli.summary import end_shown, plain
+from sandlot.core.errors import SandlotError
+from sandlot.core.limits import OnBreach
+from sandlot.core.ports.world import ToolSource, ToolSpec
+from sandlot.core.rubric import JudgeCheck, Rubric, Score
+from sandlot.core.task import split_of
+from sandlot.core.text import one_line, printable
+from sandlot.core.trace import Failed, Outcome, Scored
 from sandlot.env.environment import Environment
 from sandlot.env.fingerprint import environment_fingerprint, files_of
 from sandlot.env.load import load
 from sandlot.env.rendering import rendered_message
 from sandlot.env.taskset import tasks_of
-from sandlot.errors import SandlotError
 from sandlot.grade.rules import possible_points
-from sandlot.limits import OnBreach
-from sandlot.ports import ToolSource, ToolSpec
-from sandlot.printable import one_line, printable
-from sandlot.rubric import JudgeCheck, Rubric, Score
 from sandlot.run.manifest import tools_as_served
 from sandlot.run.results import Run
-from sandlot.task import split_of
 from sandlot.tools.mcp import McpServer
-from sandlot.trace import Failed, Outcome, Scored
 
 BREACH = {
     OnBreach.REFUSE: "a call that breaks it is refused",

@@ -13,10 +13,10 @@ from rich.markup import escape
 from sandlot.cli.columns import print_columns
 from sandlot.cli.options import print_json
 from sandlot.cli.summary import end_shown, plain, print_notable, print_numbers
-from sandlot.printable import one_line
+from sandlot.core.text import one_line
+from sandlot.core.trace import Scored, Trace, TraceRow
 from sandlot.run.catalog import TaskScores, catalog_entry, scores_by_task
 from sandlot.run.results import Run
-from sandlot.trace import Scored, Trace, TraceRow
 
 FEW = 10
 """Tasks of a run that are shown unless all are wanted: the ones with the lowest scores."""

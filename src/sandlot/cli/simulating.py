@@ -15,11 +15,11 @@ from sandlot.calibrate.simulator_gates import SimulatorGates, simulator_gates
 from sandlot.cli.measuring import STYLES, Finished, people_lines, percent, print_gates
 from sandlot.cli.options import authors_on_stderr
 from sandlot.cli.summary import plain
+from sandlot.core.errors import ConfigError
+from sandlot.core.types import Split
 from sandlot.env.load import load
 from sandlot.env.taskset import task_named, tasks_of
 from sandlot.env.user import persona_of
-from sandlot.errors import ConfigError
-from sandlot.types import Split
 from sandlot.wiring.models import open_users
 from sandlot.wiring.parts import ModelConfig
 

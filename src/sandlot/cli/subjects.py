@@ -16,8 +16,8 @@ from sandlot.audit.foreign.grader import GraderConfig, open_grader, read_config
 from sandlot.audit.foreign.gym import GymConfig, open_gym, read_gym
 from sandlot.audit.record import place_of
 from sandlot.audit.subject import Subject
-from sandlot.errors import ConfigError
-from sandlot.types import Json
+from sandlot.core.errors import ConfigError
+from sandlot.core.types import Json
 from sandlot.wiring.parts import judge_config, user_config
 
 FOREIGN = ("--python", "--without-sandbox")

@@ -9,12 +9,12 @@ from typing import Self
 from rich.console import Console
 from rich.markup import escape
 
-from sandlot.printable import printable
+from sandlot.core.stats.intervals import Interval
+from sandlot.core.text import printable
+from sandlot.core.trace import TraceRow
+from sandlot.core.types import End
 from sandlot.run.results import Run
 from sandlot.run.summary import Summary
-from sandlot.stats import Interval
-from sandlot.trace import TraceRow
-from sandlot.types import End
 
 BLOCKS = " ▁▂▃▄▅▆▇█"
 OWN = re.compile(r"\bsandlot_env_[0-9a-f]{12}\.")

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from sandlot.cli.options import RUNS, Json, Runs
-from sandlot.errors import HarnessError, StoreError
+from sandlot.core.errors import HarnessError, StoreError
 
 Option = typer.Option
 

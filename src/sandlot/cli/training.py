@@ -14,9 +14,9 @@ from rich.progress import BarColumn, TaskID, TextColumn, TimeRemainingColumn
 from sandlot.cli.bars import Bars
 from sandlot.cli.options import authors_on_stderr, print_json
 from sandlot.cli.summary import plain
-from sandlot.printable import printable_json
+from sandlot.core.text import printable_json
+from sandlot.core.trace import TraceRow
 from sandlot.run.watch import Alarm
-from sandlot.trace import TraceRow
 from sandlot.train.loop import Watcher
 from sandlot.train.opening import Training
 from sandlot.train.outcome import FILE, Heldout, Outcome

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from sandlot.cli.summary import plain
-from sandlot.printable import printable_json
+from sandlot.core.text import printable_json
 from sandlot.run.results import Run
 from sandlot.run.triage.clusters import Cluster, Odd
 from sandlot.run.triage.labels import ENOUGH, Review, read_labels

@@ -10,6 +10,10 @@ import anyio
 import msgspec
 import torch
 
+from sandlot.core.concurrency.threads import off_loop
+from sandlot.core.errors import ModelError, boundary
+from sandlot.core.ports.model import Sampled, Sampling
+from sandlot.core.types import Dtype
 from sandlot.engine.batch import Cache, Runner
 from sandlot.engine.engine import Decode, Engine, OldKv
 from sandlot.engine.evict import ByCost
@@ -18,14 +22,10 @@ from sandlot.engine.precision import choose_precision
 from sandlot.engine.request import Finished, Request
 from sandlot.engine.sampler import Pick, inverse
 from sandlot.engine.worker import Worker
-from sandlot.errors import ModelError, boundary
 from sandlot.nn.decoder import Decoder
 from sandlot.nn.folder import load_folder, stored_dtype
 from sandlot.nn.packed import packed
 from sandlot.nn.shape import Shape
-from sandlot.ports import Sampled, Sampling
-from sandlot.threads import off_loop
-from sandlot.types import Dtype
 
 Weights = Mapping[str, torch.Tensor]
 """A decoder's own state, by its names."""

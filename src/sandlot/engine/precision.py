@@ -16,8 +16,8 @@ from pathlib import Path
 
 import msgspec
 
+from sandlot.core.types import Dtype, digest
 from sandlot.engine.weights import cache_folder
-from sandlot.types import Dtype, digest
 
 SLOWER = 1.25
 """A half type that takes up to this many times the CPU time of float32 is kept: it needs half the memory."""

@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from sandlot.errors import ConfigError
+from sandlot.core.errors import ConfigError
 from sandlot.nn.shape import read_shape
 
 NAMES = ("smollm2", "rookie", "hf:FOLDER")

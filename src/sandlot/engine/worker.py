@@ -14,9 +14,9 @@ from contextlib import suppress
 
 import anyio
 
+from sandlot.core.errors import ModelError
 from sandlot.engine.engine import Engine
 from sandlot.engine.request import Finished, Request
-from sandlot.errors import ModelError
 
 log = logging.getLogger(__name__)
 

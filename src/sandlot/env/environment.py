@@ -15,18 +15,20 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any, Never, TypeVar, overload
 
-from sandlot.author import name_of
+from sandlot.core.concurrency.author import name_of
+from sandlot.core.errors import ConfigError
+from sandlot.core.limits import Constraint, Limits
+from sandlot.core.persona import Persona
+from sandlot.core.ports.grading import Evidence, Judge
+from sandlot.core.ports.session import Session, User
+from sandlot.core.ports.world import Tool, ToolSource, World
+from sandlot.core.rubric import PythonCheck, Rubric, Score
+from sandlot.core.task import Task
+from sandlot.core.trace import FileRecord
 from sandlot.env.world import LiveWorld
-from sandlot.errors import ConfigError
-from sandlot.limits import Constraint, Limits
-from sandlot.persona import Persona
-from sandlot.ports import Evidence, Judge, Session, Tool, ToolSource, User, World
-from sandlot.rubric import PythonCheck, Rubric, Score
-from sandlot.task import Task
 from sandlot.tools.bash import BASH
 from sandlot.tools.function import FunctionTool
 from sandlot.tools.mcp import McpServer
-from sandlot.trace import FileRecord
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -17,13 +17,13 @@ from pathlib import Path
 
 import msgspec
 
+from sandlot.core.errors import ConfigError
+from sandlot.core.ports.world import ToolSpec
+from sandlot.core.types import Json, digest
 from sandlot.env.closure import files_of_folder, imported_files, named_files
 from sandlot.env.environment import Environment
 from sandlot.env.image import digest_of_image, own_image_files
 from sandlot.env.module import loaded_files
-from sandlot.errors import ConfigError
-from sandlot.ports import ToolSpec
-from sandlot.types import Json, digest
 
 ENTRY_NAMES = {"environment.toml", "environment.py"}
 

@@ -20,15 +20,15 @@ from typing import Any
 
 import msgspec
 
+from sandlot.core.errors import ConfigError
+from sandlot.core.limits import Constraint, Limits, OnBreach
+from sandlot.core.task import Task
 from sandlot.env.environment import Environment
 from sandlot.env.module import forget_if_changed, load_module, seal_modules
 from sandlot.env.taskset import tasks_from, tasks_of
-from sandlot.errors import ConfigError
 from sandlot.grade.library import LIBRARY
 from sandlot.grade.lint import Finding, lint_file
 from sandlot.grade.loading import load_rubric
-from sandlot.limits import Constraint, Limits, OnBreach
-from sandlot.task import Task
 from sandlot.tools.bash import BASH
 from sandlot.tools.mcp import McpServer
 

@@ -23,18 +23,19 @@ from pathlib import Path
 from random import Random
 from typing import Any, cast
 
-from sandlot.author import name_of
+from sandlot.core.concurrency.author import name_of
+from sandlot.core.concurrency.threads import off_loop
+from sandlot.core.errors import AuthorError, ConfigError, GradeError, SandlotError, boundary
+from sandlot.core.limits import Limits
+from sandlot.core.ports.grading import Evidence, Judge
+from sandlot.core.ports.session import UserTurn
+from sandlot.core.rubric import CheckResult, Verdict
+from sandlot.core.rubric import Score as GradedScore
+from sandlot.core.task import Task
+from sandlot.core.types import End, Role
 from sandlot.env.environment import Environment, where
 from sandlot.env.session import world_seed
-from sandlot.errors import AuthorError, ConfigError, GradeError, SandlotError, boundary
-from sandlot.limits import Limits
 from sandlot.model.agent import Agent
-from sandlot.ports import Evidence, Judge, UserTurn
-from sandlot.rubric import CheckResult, Verdict
-from sandlot.rubric import Score as GradedScore
-from sandlot.task import Task
-from sandlot.threads import off_loop
-from sandlot.types import End, Role
 
 
 @dataclass(frozen=True, slots=True)

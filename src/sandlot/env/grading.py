@@ -11,18 +11,20 @@ from typing import Any
 
 import anyio
 
+from sandlot.core.errors import ConfigError, GradeError, NotInEvidence, SandboxOutOfMemory
+from sandlot.core.ports.grading import Evidence, Judge
+from sandlot.core.ports.sandbox import Backend, Files
+from sandlot.core.ports.store import Blobs
+from sandlot.core.ports.world import World
+from sandlot.core.rubric import Rubric, Score
+from sandlot.core.task import Task
+from sandlot.core.trace import Event, Trace
 from sandlot.env.environment import Environment
 from sandlot.env.image import image_of
 from sandlot.env.session import world_seed
-from sandlot.errors import ConfigError, GradeError, NotInEvidence, SandboxOutOfMemory
 from sandlot.grade import lint
 from sandlot.grade.evidence import StoredEvidence, refused
 from sandlot.grade.grading import grade as grade_rubric
-from sandlot.ports import Blobs, Evidence, Judge, World
-from sandlot.rubric import Rubric, Score
-from sandlot.sandboxes import Backend, Files
-from sandlot.task import Task
-from sandlot.trace import Event, Trace
 
 SANDBOX_SHARE = 0.8
 """How much of the time that is left for grading one grading sandbox may take: what runs in it must not end the grading."""

@@ -3,8 +3,8 @@
 import logging
 from pathlib import Path
 
+from sandlot.core.errors import ConfigError
 from sandlot.env.environment import Environment
-from sandlot.errors import ConfigError
 
 log = logging.getLogger(__name__)
 

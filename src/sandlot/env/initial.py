@@ -6,11 +6,11 @@ files, what it wrote is known and nothing is read back; as soon as it ran someth
 
 from collections.abc import Mapping
 
-from sandlot.errors import SandboxError, boundary
+from sandlot.core.errors import SandboxError, boundary
+from sandlot.core.ports.sandbox import Sandbox
+from sandlot.core.trace import FileRecord
+from sandlot.core.types import digest
 from sandlot.grade.gather import PER_FILE_SHARE, in_batches
-from sandlot.sandboxes import Sandbox
-from sandlot.trace import FileRecord
-from sandlot.types import digest
 
 
 async def initial_files(sandbox: Sandbox, written: Mapping[str, FileRecord] | None, cap_bytes: int) -> dict[str, FileRecord]:

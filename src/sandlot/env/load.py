@@ -13,10 +13,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from sandlot.core.errors import ConfigError, boundary
 from sandlot.env.environment import Environment
 from sandlot.env.folder import MANIFEST, load_folder
 from sandlot.env.module import forget_if_changed, load_module, seal_modules
-from sandlot.errors import ConfigError, boundary
 
 GROUP = "sandlot.environments"
 HOME = Path(__file__).parents[1]

@@ -22,10 +22,10 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
 
-from sandlot.author import PRIVATE
+from sandlot.core.concurrency.author import PRIVATE
+from sandlot.core.errors import ConfigError
+from sandlot.core.types import digest
 from sandlot.env.closure import ENDINGS, LEFT_OUT, imported_files
-from sandlot.errors import ConfigError
-from sandlot.types import digest
 
 WAIT_S = 30.0
 """How long one thread waits for another one's import. After that it imports beside it, as plain Python would."""

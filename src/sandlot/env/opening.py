@@ -12,8 +12,8 @@ from typing import Any, Self, TypeVar
 import anyio
 import anyio.abc
 
-from sandlot.clock import deadline
-from sandlot.errors import SandboxError, SandlotError, boundary, unwrapped
+from sandlot.core.concurrency.clock import deadline
+from sandlot.core.errors import SandboxError, SandlotError, boundary, unwrapped
 
 T = TypeVar("T")
 

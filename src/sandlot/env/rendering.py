@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 import msgspec
 
-from sandlot.limits import Limits
-from sandlot.ports import ToolSpec
-from sandlot.printable import one_line, printable
-from sandlot.trace import Message, Reasoning, Text, ToolCall, ToolResult
-from sandlot.types import End
+from sandlot.core.limits import Limits
+from sandlot.core.ports.world import ToolSpec
+from sandlot.core.text import one_line, printable
+from sandlot.core.trace import Message, Reasoning, Text, ToolCall, ToolResult
+from sandlot.core.types import End
 
 
 def rendered(messages: Sequence[Message], tools: Sequence[ToolSpec], num_turns: int, limits: Limits, end: End | None) -> str:

@@ -4,7 +4,7 @@ import re
 from enum import StrEnum
 from pathlib import Path
 
-from sandlot.errors import ConfigError
+from sandlot.core.errors import ConfigError
 
 TEMPLATES = Path(__file__).parent / "templates"
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,62}\Z")

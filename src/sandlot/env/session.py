@@ -15,24 +15,26 @@ from typing import Any
 import anyio
 import msgspec
 
-from sandlot import author
-from sandlot.clock import SYSTEM_CLOCK, deadline, excused, time_limit
+from sandlot.core.concurrency import author
+from sandlot.core.concurrency.clock import SYSTEM_CLOCK, deadline, excused, time_limit
+from sandlot.core.errors import AuthorError, ConfigError, HarnessError, SandboxError, SandboxOutOfMemory, boundary
+from sandlot.core.limits import Constraint, OnBreach
+from sandlot.core.ports.sandbox import Backend, Files, Sandbox, Snapshot
+from sandlot.core.ports.session import Step, UserTurn
+from sandlot.core.ports.store import Blobs
+from sandlot.core.ports.world import Tool, ToolSpec
+from sandlot.core.task import Task
+from sandlot.core.trace import Event, EvidenceRecord, FileRecord, Message, Node, ToolCall, ToolResult, said
+from sandlot.core.types import End, Role, derive_seed
 from sandlot.env.environment import Environment
 from sandlot.env.image import image_of
 from sandlot.env.initial import initial_files
 from sandlot.env.opening import Keeper
 from sandlot.env.user import Listener, OpenUser, open_listener, require_user
 from sandlot.env.world import LiveWorld, sandbox_of
-from sandlot.errors import AuthorError, ConfigError, HarnessError, SandboxError, SandboxOutOfMemory, boundary
 from sandlot.grade.gather import gather
-from sandlot.limits import Constraint, OnBreach
-from sandlot.ports import Blobs, Step, Tool, ToolSpec, UserTurn
 from sandlot.sandbox.memory import MemoryFiles
-from sandlot.sandboxes import Backend, Files, Sandbox, Snapshot
 from sandlot.store.blobs import MemoryBlobs
-from sandlot.task import Task
-from sandlot.trace import Event, EvidenceRecord, FileRecord, Message, Node, ToolCall, ToolResult, said
-from sandlot.types import End, Role, derive_seed
 
 STRICTNESS = (OnBreach.PENALTY, OnBreach.REFUSE, OnBreach.END)
 """Of several rules that one call breaks, the last of these decides."""
@@ -327,7 +329,7 @@ def _require_action(action: Any) -> None:
     given = f"a message from `{action.role}`" if isinstance(action, Message) else f"{type(action).__name__} {action!r:.80}"
     raise HarnessError(
         f"`step` was given {given}; an action is a message from the assistant: `Message(role=Role.ASSISTANT, parts=(...,))` with"
-        " `Text(text)` to speak and `ToolCall(id, name, arguments)` to call a tool, all from `sandlot.trace` and `sandlot.types`",
+        " `Text(text)` to speak and `ToolCall(id, name, arguments)` to call a tool, all from `sandlot.core.trace` and `sandlot.core.types`",
     )
 
 

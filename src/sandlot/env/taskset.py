@@ -8,11 +8,11 @@ from typing import Any, cast
 
 import msgspec
 
-from sandlot.author import frames_of
+from sandlot.core.concurrency.author import frames_of
+from sandlot.core.errors import AuthorError, ConfigError, boundary
+from sandlot.core.task import Task, split_of
+from sandlot.core.types import Split, derive_seed
 from sandlot.env.environment import Environment, where
-from sandlot.errors import AuthorError, ConfigError, boundary
-from sandlot.task import Task, split_of
-from sandlot.types import Split, derive_seed
 
 MAX_TASKS = 1_000_000
 """More than this is a generator without an end."""

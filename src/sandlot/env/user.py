@@ -12,16 +12,17 @@ from typing import Any
 import anyio
 import msgspec
 
-from sandlot import author
-from sandlot.clock import deadline
+from sandlot.core.concurrency import author
+from sandlot.core.concurrency.clock import deadline
+from sandlot.core.errors import AuthorError, ConfigError, ModelError, SandlotError, boundary
+from sandlot.core.persona import Persona
+from sandlot.core.ports.session import User, UserTurn
+from sandlot.core.ports.world import World
+from sandlot.core.task import Task
+from sandlot.core.trace import Event
+from sandlot.core.types import End
 from sandlot.env.environment import Environment
 from sandlot.env.opening import Keeper
-from sandlot.errors import AuthorError, ConfigError, ModelError, SandlotError, boundary
-from sandlot.persona import Persona
-from sandlot.ports import User, UserTurn, World
-from sandlot.task import Task
-from sandlot.trace import Event
-from sandlot.types import End
 
 OpenUser = Callable[[Persona], AbstractAsyncContextManager[User]]
 """Opens the user of one rollout, from who it is."""

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any, cast
 
-from sandlot.errors import AuthorError
+from sandlot.core.errors import AuthorError
+from sandlot.core.ports.sandbox import Command, Completed, Files, Process, Sandbox, Stream
+from sandlot.core.task import Task
+from sandlot.core.trace import FileRecord
+from sandlot.core.types import digest
 from sandlot.sandbox.command import run_command
 from sandlot.sandbox.service import start_service
-from sandlot.sandboxes import Command, Completed, Files, Process, Sandbox, Stream
-from sandlot.task import Task
-from sandlot.trace import FileRecord
-from sandlot.types import digest
 
 MAX_SHOWN = 1_000
 """Characters of a failed command, and of the end of its output, in an error."""

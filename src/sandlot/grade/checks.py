@@ -14,14 +14,14 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
-from sandlot import isolate
-from sandlot.author import is_async, name_of
-from sandlot.errors import GradeError, NotInEvidence, SandlotError
+from sandlot.core.concurrency import isolate
+from sandlot.core.concurrency.author import is_async, name_of
+from sandlot.core.errors import GradeError, NotInEvidence, SandlotError
+from sandlot.core.ports.grading import Evidence
+from sandlot.core.rubric import Check, CheckResult, PythonCheck, Verdict
+from sandlot.core.task import Task
 from sandlot.grade.score import verdict_of
 from sandlot.grade.state import readable
-from sandlot.ports import Evidence
-from sandlot.rubric import Check, CheckResult, PythonCheck, Verdict
-from sandlot.task import Task
 
 Function = Callable[..., Any]
 MAX_EVIDENCE_CHARS = 4000

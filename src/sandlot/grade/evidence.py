@@ -14,9 +14,9 @@ from typing import Any
 
 import msgspec
 
-from sandlot.errors import GradeError, NotInEvidence
-from sandlot.ports import World
-from sandlot.trace import EvidenceRecord, FileRecord, Trace
+from sandlot.core.errors import GradeError, NotInEvidence
+from sandlot.core.ports.world import World
+from sandlot.core.trace import EvidenceRecord, FileRecord, Trace
 
 OpenSandbox = Callable[[Mapping[str, bytes], frozenset[str]], AbstractAsyncContextManager[World]]
 

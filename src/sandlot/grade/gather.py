@@ -14,15 +14,15 @@ from typing import Any, cast
 import anyio
 import anyio.to_thread
 
-from sandlot.clock import deadline, excuse, excused
-from sandlot.errors import SandboxError, boundary
+from sandlot.core.concurrency.clock import deadline, excuse, excused
+from sandlot.core.errors import SandboxError, boundary
+from sandlot.core.limits import Limits
+from sandlot.core.ports.sandbox import Snapshot, Survey
+from sandlot.core.ports.store import Blobs
+from sandlot.core.trace import Event, EvidenceRecord, FileRecord
+from sandlot.core.types import digest
 from sandlot.grade.evidence import parents
 from sandlot.grade.state import plain, readable
-from sandlot.limits import Limits
-from sandlot.ports import Blobs
-from sandlot.sandboxes import Snapshot, Survey
-from sandlot.trace import Event, EvidenceRecord, FileRecord
-from sandlot.types import digest
 
 PER_FILE_SHARE = 4
 """One file may take this fraction of the cap on all of them: a quarter."""

@@ -17,19 +17,19 @@ from functools import partial
 import anyio
 import msgspec
 
-from sandlot.author import name_of
-from sandlot.errors import GradeError, NotInEvidence, SandlotError, boundary
+from sandlot.core.concurrency.author import name_of
+from sandlot.core.concurrency.limited import together
+from sandlot.core.concurrency.threads import off_loop
+from sandlot.core.errors import GradeError, NotInEvidence, SandlotError, boundary
+from sandlot.core.ports.grading import Evidence, Judge, Judgement
+from sandlot.core.rubric import Check, CheckResult, JudgeCheck, JudgeRecord, PythonCheck, Rubric, Score
+from sandlot.core.task import Task
+from sandlot.core.types import digest
 from sandlot.grade.checks import Function, ask, ask_async, binding, result_of, result_without, suppressed
 from sandlot.grade.library import LIBRARY
 from sandlot.grade.rules import ordered, require_sound
 from sandlot.grade.score import score_of
-from sandlot.grade.together import together
 from sandlot.grade.view import view_of
-from sandlot.ports import Evidence, Judge, Judgement
-from sandlot.rubric import Check, CheckResult, JudgeCheck, JudgeRecord, PythonCheck, Rubric, Score
-from sandlot.task import Task
-from sandlot.threads import off_loop
-from sandlot.types import digest
 
 AT_ONCE = 8
 """Async checks, and questions to the judge, in flight for one rollout."""

@@ -16,16 +16,17 @@ from functools import partial
 import anyio
 import msgspec
 
-from sandlot.errors import GradeError, ModelError, boundary
+from sandlot.core.concurrency.limited import together
+from sandlot.core.errors import GradeError, ModelError, boundary
+from sandlot.core.ports.grading import Judgement
+from sandlot.core.ports.model import ChatModel, Sampling
+from sandlot.core.trace import Message, Usage
+from sandlot.core.types import derive_seed, digest
 from sandlot.grade.cache import Cache
 from sandlot.grade.prompt import TEMPLATE, VIEW_CHARS, messages, shown
 from sandlot.grade.reply import Opinion, opinion_of, spoken
 from sandlot.grade.several import Criterion, opinions_of, several_messages
 from sandlot.grade.state import readable
-from sandlot.grade.together import together
-from sandlot.ports import ChatModel, Judgement, Sampling
-from sandlot.trace import Message, Usage
-from sandlot.types import derive_seed, digest
 
 CANARY_EVERY = 50
 CANARIES = (("The number 7 is greater than the number 3.", "yes"), ("The number 3 is greater than the number 7.", "no"))

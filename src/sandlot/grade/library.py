@@ -13,11 +13,11 @@ import unicodedata
 from collections.abc import Iterator
 from typing import Any, cast
 
-from sandlot.errors import NotInEvidence
+from sandlot.core.errors import NotInEvidence
+from sandlot.core.ports.grading import Evidence
+from sandlot.core.trace import ToolCall
 from sandlot.grade.checks import Function
 from sandlot.grade.evidence import absolute
-from sandlot.ports import Evidence
-from sandlot.trace import ToolCall
 
 Said = tuple[bool, str]
 MAX_MATCH_CHARS = 10_000

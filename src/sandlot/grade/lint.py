@@ -13,15 +13,15 @@ from pathlib import Path
 
 import msgspec
 
-from sandlot.author import is_async
-from sandlot.errors import ConfigError, SandlotError
+from sandlot.core.concurrency.author import is_async
+from sandlot.core.errors import ConfigError, SandlotError
+from sandlot.core.rubric import Check, JudgeCheck, PythonCheck, Rubric
+from sandlot.core.task import Task
 from sandlot.grade.checks import Function, binding, substituted
 from sandlot.grade.grading import Functions, resolve
 from sandlot.grade.library import pattern_fault
 from sandlot.grade.loading import parse_rubric, read_rubric
 from sandlot.grade.rules import faults, possible_points
-from sandlot.rubric import Check, JudgeCheck, PythonCheck, Rubric
-from sandlot.task import Task
 
 MAX_WEIGHT = 0.2
 """Share of the points one check should have at most (in rubrics of ten checks or more)."""

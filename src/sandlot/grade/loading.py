@@ -10,10 +10,10 @@ from typing import Any
 
 import msgspec
 
-from sandlot.errors import ConfigError
+from sandlot.core.errors import ConfigError
+from sandlot.core.rubric import JudgeCheck, PythonCheck, Rubric
 from sandlot.grade.place import line_of
 from sandlot.grade.rules import Fault, faults
-from sandlot.rubric import JudgeCheck, PythonCheck, Rubric
 
 MAX_BYTES = 16 * 2**20
 

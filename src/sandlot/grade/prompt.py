@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from sandlot.trace import Message, said
-from sandlot.types import Role, digest
+from sandlot.core.trace import Message, said
+from sandlot.core.types import Role, digest
 
 VIEW_CHARS = 24_000
 """What a judge sees of one part of the view."""

@@ -11,10 +11,10 @@ from typing import Any, cast
 
 import msgspec
 
-from sandlot.errors import GradeError
+from sandlot.core.errors import GradeError
+from sandlot.core.ports.model import Reply
+from sandlot.core.trace import Reasoning, Text
 from sandlot.grade.state import readable
-from sandlot.ports import Reply
-from sandlot.trace import Reasoning, Text
 
 MAX_REPLY_CHARS = 20_000
 

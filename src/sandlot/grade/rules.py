@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
-from sandlot.errors import ConfigError
-from sandlot.rubric import Check, JudgeCheck, Rubric
+from sandlot.core.errors import ConfigError
+from sandlot.core.rubric import Check, JudgeCheck, Rubric
 
 FORMAT = 1
 PENALTY_PREFIX = "constraint:"

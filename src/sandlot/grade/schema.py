@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from sandlot.rubric import Rubric
+from sandlot.core.rubric import Rubric
 
 
 def rubric_schema() -> dict[str, Any]:

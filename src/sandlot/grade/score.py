@@ -10,9 +10,9 @@ The sums are exact (`math.fsum`), so full marks are exactly 1.0 and a score neve
 import math
 from collections.abc import Mapping
 
-from sandlot.errors import GradeError
+from sandlot.core.errors import GradeError
+from sandlot.core.rubric import CheckResult, Rubric, Score, Verdict
 from sandlot.grade.rules import MAX_POINTS, PENALTY_PREFIX, possible_points
-from sandlot.rubric import CheckResult, Rubric, Score, Verdict
 
 
 def score_of(rubric: Rubric, results: Mapping[str, CheckResult], penalties: Mapping[str, float] | None = None) -> Score:

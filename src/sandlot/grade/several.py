@@ -10,11 +10,11 @@ from typing import Any, cast
 
 import msgspec
 
-from sandlot.errors import GradeError
+from sandlot.core.errors import GradeError
+from sandlot.core.trace import Message, said
+from sandlot.core.types import Role
 from sandlot.grade.prompt import blocks_of, system_of
 from sandlot.grade.reply import MAX_REPLY_CHARS, Opinion, object_of, opinion_of, unfenced
-from sandlot.trace import Message, said
-from sandlot.types import Role
 
 _REPLY = '{"verdicts": [{"reason": "one or two sentences", "verdict": "one of its choices"}, ...]}'
 

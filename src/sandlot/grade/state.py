@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import msgspec
 
-from sandlot.errors import AuthorError
+from sandlot.core.errors import AuthorError
 
 MAX_DEPTH = 100
 """Deeper nesting could be stored and not read again."""

@@ -10,11 +10,11 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
+from sandlot.core.ports.grading import Evidence
+from sandlot.core.rubric import JudgeCheck
+from sandlot.core.trace import Image, Reasoning, Tensor, Text, ToolCall, Trace
+from sandlot.core.types import Json
 from sandlot.grade.prompt import VIEW_CHARS, cut
-from sandlot.ports import Evidence
-from sandlot.rubric import JudgeCheck
-from sandlot.trace import Image, Reasoning, Tensor, Text, ToolCall, Trace
-from sandlot.types import Json
 
 TEXT_CHARS = VIEW_CHARS // 4
 """What is shown of one text of a transcript."""

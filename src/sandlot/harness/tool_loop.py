@@ -9,11 +9,11 @@ from contextlib import contextmanager
 
 import msgspec
 
-from sandlot.clock import SYSTEM_CLOCK, deadline, excused, timed
-from sandlot.errors import HarnessError, ModelError, boundary
-from sandlot.ports import Hook, Policy, Session, Step
-from sandlot.trace import Event, Message, Node, Trace
-from sandlot.types import End, Role
+from sandlot.core.concurrency.clock import SYSTEM_CLOCK, deadline, excused, timed
+from sandlot.core.errors import HarnessError, ModelError, boundary
+from sandlot.core.ports.session import Hook, Policy, Session, Step
+from sandlot.core.trace import Event, Message, Node, Trace
+from sandlot.core.types import End, Role
 
 HOOK_S = 3600.0
 """A hook may ask a person; an hour is enough to answer."""

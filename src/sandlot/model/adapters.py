@@ -16,11 +16,11 @@ from pathlib import Path
 import anyio
 import msgspec
 
-from sandlot.errors import ConfigError, ModelError
+from sandlot.core.concurrency.threads import off_loop
+from sandlot.core.errors import ConfigError, ModelError
+from sandlot.core.ports.model import Sampled, Sampling
 from sandlot.model.remote import RemoteConfig, RemoteTokens, models_in, open_remote
 from sandlot.model.retry import Patience, retrying
-from sandlot.ports import Sampled, Sampling
-from sandlot.threads import off_loop
 
 log = logging.getLogger(__name__)
 

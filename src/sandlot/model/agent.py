@@ -15,13 +15,14 @@ import anyio
 import msgspec
 from anyio.abc import TaskGroup
 
-from sandlot.author import is_async, name_of
-from sandlot.errors import AuthorError, SandlotError, boundary, unwrapped
+from sandlot.core.concurrency.author import is_async, name_of
+from sandlot.core.errors import AuthorError, SandlotError, boundary, unwrapped
+from sandlot.core.ports.session import Policy
+from sandlot.core.ports.world import ToolSpec
+from sandlot.core.task import Task
+from sandlot.core.trace import Message, Node, Part, Text, ToolCall, Trace
+from sandlot.core.types import Json
 from sandlot.model.player import assistant_node, heard
-from sandlot.ports import Policy, ToolSpec
-from sandlot.task import Task
-from sandlot.trace import Message, Node, Part, Text, ToolCall, Trace
-from sandlot.types import Json
 
 Solution = Callable[["Agent", Task], Awaitable[None]]
 """`async def solve(agent: Agent, task: Task) -> None`."""

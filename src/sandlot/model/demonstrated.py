@@ -12,11 +12,13 @@ from typing import Protocol
 
 import msgspec
 
+from sandlot.core.ports.model import Renderer
+from sandlot.core.ports.session import Policies, Policy
+from sandlot.core.ports.world import ToolSpec
+from sandlot.core.task import Task
+from sandlot.core.tokens import packed_ids
+from sandlot.core.trace import Message, Node, Tokens, Trace, Usage
 from sandlot.model.rendered import Prompts
-from sandlot.ports import Policies, Policy, Renderer, ToolSpec
-from sandlot.task import Task
-from sandlot.tokens import packed_ids
-from sandlot.trace import Message, Node, Tokens, Trace, Usage
 
 
 class Writer(Renderer, Protocol):

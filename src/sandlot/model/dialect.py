@@ -13,10 +13,10 @@ from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 
-from sandlot.errors import ModelError
+from sandlot.core.errors import ModelError
+from sandlot.core.ports.model import Sampled, Sampling
+from sandlot.core.types import Json
 from sandlot.model.failure import error_in_reply
-from sandlot.ports import Sampled, Sampling
-from sandlot.types import Json
 
 SLACK = 1e-3
 """A log-probability may be this much above 0: rounding."""

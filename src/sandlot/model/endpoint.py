@@ -19,12 +19,12 @@ import aiohttp
 import anyio
 import msgspec
 
-from sandlot.clock import excuse, excused, held
-from sandlot.errors import ModelError, boundary
+from sandlot.core.concurrency.clock import excuse, excused, held
+from sandlot.core.errors import ModelError, boundary
+from sandlot.core.redaction import Secrets
 from sandlot.model.failure import failure_of, shown
 from sandlot.model.retry import Patience, retry_after, retrying
 from sandlot.model.secret import basic_auth, called_url, key_from, secrets_of
-from sandlot.redaction import Secrets
 
 log = logging.getLogger(__name__)
 

@@ -9,8 +9,8 @@ from typing import Any, cast
 
 import msgspec
 
-from sandlot.errors import ModelError
-from sandlot.printable import one_line
+from sandlot.core.errors import ModelError
+from sandlot.core.text import one_line
 
 RETRYABLE = frozenset({408, 409, 425, 429})
 """Statuses worth another try, besides every 5xx."""

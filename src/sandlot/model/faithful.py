@@ -8,11 +8,11 @@ import re
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
 
-from sandlot.persona import AGENT, Persona
-from sandlot.ports import User, UserTurn
-from sandlot.task import Task
-from sandlot.trace import Message, Node, Text
-from sandlot.types import End, Role
+from sandlot.core.persona import AGENT, Persona
+from sandlot.core.ports.session import User, UserTurn
+from sandlot.core.task import Task
+from sandlot.core.trace import Message, Node, Text
+from sandlot.core.types import End, Role
 
 FAITHFUL = "scripted:persona"
 ALIKE = 0.5

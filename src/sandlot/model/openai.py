@@ -12,14 +12,15 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from sandlot.errors import ConfigError
+from sandlot.core.errors import ConfigError
+from sandlot.core.ports.model import Reply, Sampling
+from sandlot.core.ports.world import ToolSpec
+from sandlot.core.trace import Message
+from sandlot.core.types import Json
 from sandlot.model.endpoint import Endpoint, EndpointConfig, open_endpoint
 from sandlot.model.retry import Patience
 from sandlot.model.secret import shown_url
 from sandlot.model.wire import reply_from, request_body
-from sandlot.ports import Reply, Sampling, ToolSpec
-from sandlot.trace import Message
-from sandlot.types import Json
 
 DEFAULT_URL = "https://api.openai.com/v1"
 

@@ -11,12 +11,12 @@ from random import Random
 
 import anyio
 
-from sandlot.clock import SYSTEM_CLOCK
-from sandlot.errors import ModelError
+from sandlot.core.concurrency.clock import SYSTEM_CLOCK
+from sandlot.core.errors import ModelError
+from sandlot.core.ports.world import ToolSpec
+from sandlot.core.trace import Message, Node, Part, Text, ToolCall, Trace
+from sandlot.core.types import Role, derive_seed
 from sandlot.model.random_calls import random_arguments
-from sandlot.ports import ToolSpec
-from sandlot.trace import Message, Node, Part, Text, ToolCall, Trace
-from sandlot.types import Role, derive_seed
 
 FLOOD_CHARS = 4 * 2**20
 """What `flood` says."""

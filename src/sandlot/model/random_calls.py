@@ -8,7 +8,7 @@ random agent meets anyway.
 from random import Random
 from typing import Any, cast
 
-from sandlot.types import Json
+from sandlot.core.types import Json
 
 MAX_DEPTH = 4
 WORDS = ("a", "open", "42", "total", "2024-01-01", "/", "select 1", "")

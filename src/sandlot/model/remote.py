@@ -13,12 +13,12 @@ from urllib.parse import quote
 
 import msgspec
 
-from sandlot.errors import ConfigError, ModelError
+from sandlot.core.errors import ConfigError, ModelError
+from sandlot.core.ports.model import Sampled, Sampling
 from sandlot.model.dialect import DIALECTS, Dialect, Wanted
 from sandlot.model.endpoint import Endpoint, EndpointConfig, open_endpoint
 from sandlot.model.retry import Patience
 from sandlot.model.secret import shown_url
-from sandlot.ports import Sampled, Sampling
 
 PROBE_IDS = (1, 2, 3)
 """A prompt every vocabulary has."""

@@ -12,15 +12,17 @@ from dataclasses import dataclass, field
 import anyio
 import msgspec
 
-from sandlot.clock import SYSTEM_CLOCK, Clock
-from sandlot.drift import DriftKind, abandoned, branched, classify, drift_event
-from sandlot.errors import ModelError
+from sandlot.core.branching import DriftKind, abandoned, branched, classify, drift_event
+from sandlot.core.concurrency.clock import SYSTEM_CLOCK, Clock
+from sandlot.core.errors import ModelError
+from sandlot.core.ports.model import Renderer, Sampled, Sampling, TokenModel
+from sandlot.core.ports.session import Policies, Policy
+from sandlot.core.ports.world import ToolSpec
+from sandlot.core.task import Task
+from sandlot.core.tokens import held, packed_ids, unpacked_ids
+from sandlot.core.trace import Event, Node, Tokens, Trace, Usage
+from sandlot.core.types import derive_seed
 from sandlot.model.retry import Retry, retries_told
-from sandlot.ports import Policies, Policy, Renderer, Sampled, Sampling, TokenModel, ToolSpec
-from sandlot.task import Task
-from sandlot.tokens import held, packed_ids, unpacked_ids
-from sandlot.trace import Event, Node, Tokens, Trace, Usage
-from sandlot.types import derive_seed
 
 RELEASE_S = 10.0
 """How long letting go of a rollout may take once it is over."""

@@ -12,14 +12,15 @@ from itertools import zip_longest
 
 import msgspec
 
-from sandlot.clock import SYSTEM_CLOCK
-from sandlot.errors import ModelError
+from sandlot.core.concurrency.clock import SYSTEM_CLOCK
+from sandlot.core.errors import ModelError
+from sandlot.core.persona import AGENT, Persona
+from sandlot.core.ports.session import Policies, Policy, User, Users, UserTurn
+from sandlot.core.ports.world import ToolSpec
+from sandlot.core.task import Task
+from sandlot.core.trace import Event, Message, Node, Trace
+from sandlot.core.types import End, Json
 from sandlot.model.player import heard
-from sandlot.persona import AGENT, Persona
-from sandlot.ports import Policies, Policy, ToolSpec, User, Users, UserTurn
-from sandlot.task import Task
-from sandlot.trace import Event, Message, Node, Trace
-from sandlot.types import End, Json
 
 SHOWN_CHARS = 400
 """What an event shows of each side of a difference."""

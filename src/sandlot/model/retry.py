@@ -17,8 +17,8 @@ from typing import TypeVar
 import anyio
 import msgspec
 
-from sandlot.clock import SYSTEM_CLOCK, Clock, excused
-from sandlot.errors import ModelError
+from sandlot.core.concurrency.clock import SYSTEM_CLOCK, Clock, excused
+from sandlot.core.errors import ModelError
 
 log = logging.getLogger(__name__)
 

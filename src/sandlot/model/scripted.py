@@ -9,13 +9,13 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
 
-from sandlot.errors import ConfigError
+from sandlot.core.errors import ConfigError
+from sandlot.core.ports.session import Policies, Policy
+from sandlot.core.task import Task
+from sandlot.core.types import derive_seed
 from sandlot.model import player
 from sandlot.model.agent import Solution, played
 from sandlot.model.player import Hanging, Play, Player
-from sandlot.ports import Policies, Policy
-from sandlot.task import Task
-from sandlot.types import derive_seed
 
 Choose = Callable[[Task, int], Solution | Policy]
 """Which solution or policy plays a rollout, by task and seed."""

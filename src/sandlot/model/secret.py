@@ -8,8 +8,8 @@ import base64
 from collections.abc import Mapping
 from urllib.parse import parse_qsl, unquote, urlsplit, urlunsplit
 
-from sandlot.errors import ConfigError
-from sandlot.redaction import Secrets
+from sandlot.core.errors import ConfigError
+from sandlot.core.redaction import Secrets
 
 KEY_VARIABLES = ("SANDLOT_API_KEY", "OPENAI_API_KEY")
 """Where a key is looked for, first found wins, unless a config names a variable of its own."""

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 
 import msgspec
 
-from sandlot.errors import ConfigError, ModelError
-from sandlot.ports import ChatModel, Reply, Sampled, Sampling, TokenModel, ToolSpec
-from sandlot.trace import Message, Reasoning, Text, ToolCall, ToolResult, Usage
+from sandlot.core.errors import ConfigError, ModelError
+from sandlot.core.ports.model import ChatModel, Reply, Sampled, Sampling, TokenModel
+from sandlot.core.ports.world import ToolSpec
+from sandlot.core.trace import Message, Reasoning, Text, ToolCall, ToolResult, Usage
 
 CHARS_PER_TOKEN = 4
 GUESSED_COMPLETION = 512

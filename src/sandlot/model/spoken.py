@@ -13,12 +13,14 @@ from typing import Literal
 import msgspec
 
 from sandlot.calls.text import as_text, parse_calls
-from sandlot.clock import SYSTEM_CLOCK, Clock
+from sandlot.core.concurrency.clock import SYSTEM_CLOCK, Clock
+from sandlot.core.ports.model import ChatModel, Reply, Sampling
+from sandlot.core.ports.session import Policies, Policy
+from sandlot.core.ports.world import ToolSpec
+from sandlot.core.task import Task
+from sandlot.core.trace import Event, Message, Node, Part, Reasoning, Text, Trace
+from sandlot.core.types import Role, derive_seed
 from sandlot.model.retry import Retry, retries_told
-from sandlot.ports import ChatModel, Policies, Policy, Reply, Sampling, ToolSpec
-from sandlot.task import Task
-from sandlot.trace import Event, Message, Node, Part, Reasoning, Text, Trace
-from sandlot.types import Role, derive_seed
 
 
 def spoken(

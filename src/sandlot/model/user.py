@@ -16,12 +16,12 @@ from dataclasses import dataclass
 import msgspec
 
 from sandlot.calls.text import as_text
-from sandlot.errors import ModelError, boundary
-from sandlot.persona import AGENT, Persona, read_reply, without_mark
-from sandlot.ports import Policies, Policy, User, Users, UserTurn
-from sandlot.task import Task
-from sandlot.trace import Event, Message, Node, Text, Trace, said
-from sandlot.types import End, Role, derive_seed
+from sandlot.core.errors import ModelError, boundary
+from sandlot.core.persona import AGENT, Persona, read_reply, without_mark
+from sandlot.core.ports.session import Policies, Policy, User, Users, UserTurn
+from sandlot.core.task import Task
+from sandlot.core.trace import Event, Message, Node, Text, Trace, said
+from sandlot.core.types import End, Role, derive_seed
 
 CONNECTED = "(You are connected to the assistant. Write your first message.)"
 """Stands before the user's first words: most chat templates have the other side begin."""

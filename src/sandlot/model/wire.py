@@ -14,11 +14,12 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from sandlot.calls.arguments import MAX_NAME, tool_call
-from sandlot.errors import ModelError
+from sandlot.core.errors import ModelError
+from sandlot.core.ports.model import Reply, Sampling
+from sandlot.core.ports.world import ToolSpec
+from sandlot.core.trace import Message, Part, Reasoning, Text, ToolCall, ToolResult, Usage
+from sandlot.core.types import Json, Role
 from sandlot.model.failure import error_in_reply
-from sandlot.ports import Reply, Sampling, ToolSpec
-from sandlot.trace import Message, Part, Reasoning, Text, ToolCall, ToolResult, Usage
-from sandlot.types import Json, Role
 
 STOPS = {"stop": "stop", "length": "length", "tool_calls": "calls", "function_call": "calls", "content_filter": "refusal"}
 """What an endpoint calls the reason it stopped, and what a node calls it; words not listed count as `stop`."""

@@ -13,12 +13,12 @@ import torch
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 from torch import Tensor
 
+from sandlot.core.disk import swapped_in
 from sandlot.nn.folder import MODEL_FILES
 from sandlot.nn.gguf import Gguf, GgufTensor, opened_gguf
 from sandlot.nn.layout import check_shapes
 from sandlot.nn.shape import Shape, config_of, shape_of
 from sandlot.nn.stored import write_tensors
-from sandlot.nn.swap import swapped_in
 
 _CONTROL, _USER_DEFINED = 3, 4
 _QWEN = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"

@@ -13,11 +13,11 @@ from typing import Any, cast
 import torch
 from torch.overrides import TorchFunctionMode
 
+from sandlot.core.disk import swapped_in
 from sandlot.nn.decoder import Decoder
 from sandlot.nn.layout import check_shapes, copy_weights, weights_of
 from sandlot.nn.shape import ORIGIN, Shape, config_of, read_json, read_shape
 from sandlot.nn.stored import Origin, Stored, stored_in, write_tensors
-from sandlot.nn.swap import swapped_in
 
 WEIGHTS = "model.safetensors"
 INDEX = "model.safetensors.index.json"

@@ -15,13 +15,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from sandlot.core.disk import swapped_in
 from sandlot.nn.adapter import AdaptedLinear, adapted_linears
 from sandlot.nn.decoder import Decoder
 from sandlot.nn.layout import projections
 from sandlot.nn.packed import PackedLinear
 from sandlot.nn.shape import ORIGIN, read_json
 from sandlot.nn.stored import Origin, Stored, stored_in, write_tensors
-from sandlot.nn.swap import swapped_in
 
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 _PREFIX = "base_model.model."

@@ -21,7 +21,7 @@ import anyio
 import anyio.to_thread
 import msgspec
 
-from sandlot.clock import SYSTEM_CLOCK, Clock
+from sandlot.core.concurrency.clock import SYSTEM_CLOCK, Clock
 
 log = logging.getLogger(__name__)
 

@@ -9,8 +9,8 @@ from collections.abc import Iterable
 
 import msgspec
 
-from sandlot.clock import SYSTEM_CLOCK, Clock
-from sandlot.trace import TraceRow
+from sandlot.core.concurrency.clock import SYSTEM_CLOCK, Clock
+from sandlot.core.trace import TraceRow
 
 RECENT = 256
 """Rollouts the present rate is taken from."""

@@ -8,11 +8,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from sandlot.errors import ModelError
-from sandlot.ports import ToolSpec
+from sandlot.core.errors import ModelError
+from sandlot.core.ports.world import ToolSpec
+from sandlot.core.trace import Image, Message, Part, Tensor, ToolResult
+from sandlot.core.types import Role
 from sandlot.render.tokenizer import CUT, Mark, Piece
-from sandlot.trace import Image, Message, Part, Tensor, ToolResult
-from sandlot.types import Role
 
 
 class Head(NamedTuple):

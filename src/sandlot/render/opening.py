@@ -10,7 +10,8 @@ from typing import Any, cast
 
 import msgspec
 
-from sandlot.errors import ConfigError
+from sandlot.core.errors import ConfigError
+from sandlot.core.types import Json, digest
 from sandlot.render.families.chatml import chatml
 from sandlot.render.families.llama3 import llama3
 from sandlot.render.families.rookie import rookie
@@ -19,7 +20,6 @@ from sandlot.render.renderer import TokenRenderer
 from sandlot.render.selftest import require_sound
 from sandlot.render.template import ChatTemplate
 from sandlot.render.tokenizer import Tokenizer
-from sandlot.types import Json, digest
 
 
 def open_renderer(folder: Path) -> TokenRenderer:

@@ -7,12 +7,12 @@ are encoded apart from what stands before them, as when it sampled them. Demonst
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sandlot.errors import ModelError
-from sandlot.ports import ToolSpec
+from sandlot.core.errors import ModelError
+from sandlot.core.ports.world import ToolSpec
+from sandlot.core.trace import Message
+from sandlot.core.types import Role
 from sandlot.render.family import Family, refuse_pictures, spelled
 from sandlot.render.tokenizer import Mark, Piece, Tokenizer
-from sandlot.trace import Message
-from sandlot.types import Role
 
 
 @dataclass(frozen=True, slots=True)

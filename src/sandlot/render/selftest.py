@@ -8,12 +8,12 @@ train the model on text it never saw, and no reward would tell.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from sandlot.errors import ConfigError
-from sandlot.ports import ToolSpec
+from sandlot.core.errors import ConfigError
+from sandlot.core.ports.world import ToolSpec
+from sandlot.core.trace import Message, Reasoning, Text, ToolCall, ToolResult, said
+from sandlot.core.types import Role
 from sandlot.render.renderer import TokenRenderer
 from sandlot.render.template import ChatTemplate
-from sandlot.trace import Message, Reasoning, Text, ToolCall, ToolResult, said
-from sandlot.types import Role
 
 SHOWN = 6
 """Tokens shown on each side of a difference."""

@@ -11,10 +11,10 @@ from typing import Any, cast
 import jinja2
 import jinja2.sandbox
 
-from sandlot.errors import ConfigError
-from sandlot.ports import ToolSpec
-from sandlot.trace import Message, Reasoning
-from sandlot.types import Json, Role
+from sandlot.core.errors import ConfigError
+from sandlot.core.ports.world import ToolSpec
+from sandlot.core.trace import Message, Reasoning
+from sandlot.core.types import Json, Role
 
 
 class ChatTemplate:

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple, cast
 
 from tokenizers import Tokenizer as Encoder
 
-from sandlot.errors import ConfigError, boundary
-from sandlot.types import digest
+from sandlot.core.errors import ConfigError, boundary
+from sandlot.core.types import digest
 
 UNKNOWN = "\ufffd"
 """What an id outside the vocabulary is shown as: a model may have more rows than its tokenizer has tokens."""

@@ -29,9 +29,9 @@ from collections.abc import Mapping
 
 import msgspec
 
-from sandlot.errors import ConfigError
-from sandlot.stats import Interval, wilson
-from sandlot.types import Side
+from sandlot.core.errors import ConfigError
+from sandlot.core.stats.intervals import Interval, wilson
+from sandlot.core.types import Side
 
 ENVIRONMENT_FAILURE_LIMIT = 0.05
 MODEL_FAILURE_SHARE = 0.05

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from sandlot.errors import SandlotError
+from sandlot.core.errors import SandlotError
 from sandlot.run.results import Run
 
 _RECIPE, _PROGRESS = "recipe.json", "progress.jsonl"

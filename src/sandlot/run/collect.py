@@ -10,16 +10,16 @@ from dataclasses import dataclass, field
 import anyio
 import anyio.lowlevel
 
-from sandlot.errors import unwrapped
-from sandlot.ports import Blobs
+from sandlot.core.concurrency.threads import ABANDONED
+from sandlot.core.errors import unwrapped
+from sandlot.core.ports.store import Blobs
+from sandlot.core.task import Task, split_of
+from sandlot.core.trace import Attempt, Failed, Trace, TraceRow, row_of
+from sandlot.core.types import Side
 from sandlot.rollout import run_rollout
 from sandlot.run.breaker import Breaker, Example
 from sandlot.run.config import Plan
 from sandlot.store.directory import RunDirectory
-from sandlot.task import Task, split_of
-from sandlot.threads import ABANDONED
-from sandlot.trace import Attempt, Failed, Trace, TraceRow, row_of
-from sandlot.types import Side
 from sandlot.wiring.parts import Parts
 
 MAX_ABANDONED = 16

@@ -11,8 +11,8 @@ from collections.abc import Iterable
 
 import msgspec
 
-from sandlot.stats import Interval, Sums, clustered_mean, mcnemar, sign_flip
-from sandlot.trace import TraceRow
+from sandlot.core.stats.intervals import Interval, Sums, clustered_mean, mcnemar, sign_flip
+from sandlot.core.trace import TraceRow
 
 EVEN = 1e-9
 """Differences below this are rounding."""

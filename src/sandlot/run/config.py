@@ -8,13 +8,13 @@ from typing import Any, cast
 
 import msgspec
 
+from sandlot.core.errors import ConfigError
+from sandlot.core.task import Task, require_trainable
+from sandlot.core.types import Split
 from sandlot.env.environment import Environment
 from sandlot.env.grading import needs_judge, require_gradable
 from sandlot.env.taskset import tasks_of
 from sandlot.env.user import require_user
-from sandlot.errors import ConfigError
-from sandlot.task import Task, require_trainable
-from sandlot.types import Split
 from sandlot.wiring.parts import AgentConfig, ModelConfig
 
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import msgspec
 
+from sandlot.core.errors import ConfigError
+from sandlot.core.ports.model import Sampling
 from sandlot.env.environment import Environment
 from sandlot.env.fingerprint import environment_fingerprint
-from sandlot.errors import ConfigError
-from sandlot.ports import Sampling
 
 FORMAT = 1
 

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
-from sandlot.limits import Limits
-from sandlot.stats import CONFIDENCE, Sums, spread_of, t_width
-from sandlot.trace import TraceRow
+from sandlot.core.limits import Limits
+from sandlot.core.stats.intervals import CONFIDENCE, Sums, spread_of, t_width
+from sandlot.core.trace import TraceRow
 
 
 class Range(msgspec.Struct, frozen=True, kw_only=True):

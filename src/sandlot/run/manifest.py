@@ -13,16 +13,16 @@ from typing import Any
 import anyio.to_thread
 import msgspec
 
+from sandlot.core.limits import Limits
+from sandlot.core.ports.world import ToolSpec
+from sandlot.core.task import Task, split_of
+from sandlot.core.types import Json, digest
 from sandlot.engine.precision import processor_name
 from sandlot.env.environment import Environment
 from sandlot.env.fingerprint import environment_fingerprint, setting_fingerprint
 from sandlot.env.image import moving_digest
 from sandlot.env.session import open_session
-from sandlot.limits import Limits
-from sandlot.ports import ToolSpec
 from sandlot.run.config import Plan, RunConfig
-from sandlot.task import Task, split_of
-from sandlot.types import Json, digest
 from sandlot.wiring.models import renderer_of
 from sandlot.wiring.parts import ModelConfig, open_backend
 

@@ -10,15 +10,15 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from sandlot.core.errors import ConfigError
+from sandlot.core.ports.sandbox import Sandbox
+from sandlot.core.trace import Message, Trace
+from sandlot.core.types import Role
 from sandlot.env.load import load
 from sandlot.env.session import WorldSession, open_session
 from sandlot.env.taskset import task_named
-from sandlot.errors import ConfigError
 from sandlot.model.replay import replayed_users
 from sandlot.run.results import Run
-from sandlot.sandboxes import Sandbox
-from sandlot.trace import Message, Trace
-from sandlot.types import Role
 from sandlot.wiring.parts import open_backend
 
 

@@ -5,9 +5,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from html import escape
 
-from sandlot.printable import printable
+from sandlot.core.text import printable
+from sandlot.core.trace import TraceRow
 from sandlot.run.summary import Summary
-from sandlot.trace import TraceRow
 
 MAX_TASKS = 50
 """Tasks shown; the others are counted."""

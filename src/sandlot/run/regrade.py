@@ -5,15 +5,15 @@ from pathlib import Path
 
 import msgspec
 
+from sandlot.core.errors import ConfigError
+from sandlot.core.rubric import Score
+from sandlot.core.trace import Failed, Outcome, Scored, Trace
 from sandlot.env.fingerprint import environment_fingerprint
 from sandlot.env.load import load
 from sandlot.env.taskset import tasks_of
-from sandlot.errors import ConfigError
 from sandlot.rollout import grade_trace, recorded
-from sandlot.rubric import Score
 from sandlot.run.results import Run
 from sandlot.run.run import JUDGE_CACHE
-from sandlot.trace import Failed, Outcome, Scored, Trace
 from sandlot.wiring.parts import Grading, judge_config, open_grading
 
 

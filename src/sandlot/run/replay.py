@@ -7,13 +7,13 @@ would answer nothing it says, so whoever played the user plays it again from the
 from contextlib import AsyncExitStack
 from pathlib import Path
 
+from sandlot.core.trace import Trace
 from sandlot.env.load import load
 from sandlot.env.taskset import task_named
 from sandlot.model.replay import replayed, replayed_users
 from sandlot.rollout import run_rollout
 from sandlot.run.results import Run
 from sandlot.store.blobs import MemoryBlobs
-from sandlot.trace import Trace
 from sandlot.wiring.models import open_policies, open_users
 from sandlot.wiring.parts import ModelConfig, Parts, judge_config, open_grading, open_harness
 

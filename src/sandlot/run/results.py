@@ -9,7 +9,8 @@ from typing import Any
 
 import msgspec
 
-from sandlot.errors import ConfigError
+from sandlot.core.errors import ConfigError
+from sandlot.core.trace import Trace, TraceRow, Usage
 from sandlot.run.breaker import Example
 from sandlot.run.compare import Comparison, Sameness, compare
 from sandlot.run.manifest import Manifest
@@ -17,7 +18,6 @@ from sandlot.run.notebook import html_of
 from sandlot.run.summary import Summary, summarise
 from sandlot.store.aside import rows_set_aside
 from sandlot.store.reader import RunReader
-from sandlot.trace import Trace, TraceRow, Usage
 
 
 class Sitting(msgspec.Struct, frozen=True, kw_only=True):

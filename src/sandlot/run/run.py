@@ -19,10 +19,12 @@ import anyio.to_thread
 import msgspec
 from anyio.from_thread import start_blocking_portal
 
+from sandlot.core.errors import ConfigError
+from sandlot.core.trace import TraceRow, Usage
+from sandlot.core.types import Split
 from sandlot.env.environment import Environment
 from sandlot.env.image import image_moved
 from sandlot.env.load import load
-from sandlot.errors import ConfigError
 from sandlot.observe.lag import LagReport, LoopWatch
 from sandlot.run.breaker import Breaker
 from sandlot.run.collect import Collection, collect, stopped_by_signals
@@ -31,8 +33,6 @@ from sandlot.run.manifest import Facts, Fingerprints, Manifest, facts_of, machin
 from sandlot.run.results import Run, Sitting, note_sitting
 from sandlot.run.trained import require_same_setting, setting_differences
 from sandlot.store.directory import open_run
-from sandlot.trace import TraceRow, Usage
-from sandlot.types import Split
 from sandlot.wiring.parts import AgentConfig, ModelConfig, open_grading, open_parts, user_config
 
 Parameters = ParamSpec("Parameters")

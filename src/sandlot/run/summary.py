@@ -12,9 +12,9 @@ from itertools import islice
 
 import msgspec
 
-from sandlot.stats import Interval, Sums, clustered_mean, clustered_share, pass_at_k, quantile
-from sandlot.trace import TraceRow
-from sandlot.types import Json, Side
+from sandlot.core.stats.intervals import Interval, Sums, clustered_mean, clustered_share, pass_at_k, quantile
+from sandlot.core.trace import TraceRow
+from sandlot.core.types import Json, Side
 
 BINS = 10
 CHUNK = 4096

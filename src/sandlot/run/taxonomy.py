@@ -8,9 +8,9 @@ last never are, because a single trace cannot show them. The documentation's tab
 from dataclasses import dataclass
 from enum import StrEnum
 
-from sandlot.errors import ConfigError
-from sandlot.trace import Failed, Scored, Trace, TraceRow
-from sandlot.types import End, Side
+from sandlot.core.errors import ConfigError
+from sandlot.core.trace import Failed, Scored, Trace, TraceRow
+from sandlot.core.types import End, Side
 
 VERSION = 2
 """Of the list below; written beside every label a person gives, so that old labels keep their meaning when the list changes."""

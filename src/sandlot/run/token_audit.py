@@ -9,8 +9,10 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from sandlot.errors import ConfigError, boundary
-from sandlot.ports import Renderer
+from sandlot.core.errors import ConfigError, boundary
+from sandlot.core.ports.model import Renderer
+from sandlot.core.tokens import leaves
+from sandlot.core.trace import Trace
 from sandlot.run.results import Run
 from sandlot.run.token_numbers import (
     OTHER_KERNELS,
@@ -25,8 +27,6 @@ from sandlot.run.token_numbers import (
 )
 from sandlot.run.token_spelling import Decode, spelling_faults
 from sandlot.token_faults import FaultClass, FaultCode, TokenFault, structure_faults
-from sandlot.tokens import leaves
-from sandlot.trace import Trace
 
 GATES = {gate.name: gate for gate in (SAME_CODE, OTHER_KERNELS)}
 

@@ -11,12 +11,12 @@ from typing import Any
 
 import msgspec
 
-from sandlot.errors import ConfigError
+from sandlot.core.errors import ConfigError
+from sandlot.core.ports.world import ToolSpec
+from sandlot.core.text import printable
+from sandlot.core.types import Json
 from sandlot.nn.shape import ORIGIN
-from sandlot.ports import ToolSpec
-from sandlot.printable import printable
 from sandlot.run.manifest import Facts
-from sandlot.types import Json
 from sandlot.wiring.models import folder_of_model
 from sandlot.wiring.parts import ModelConfig
 

@@ -2,7 +2,7 @@
 
 import anyio
 
-from sandlot.sandboxes import Command, Completed, Sandbox
+from sandlot.core.ports.sandbox import Command, Completed, Sandbox
 
 OUTPUT_BYTES = 8 << 20
 """Output kept of one command unless it asks for more or less; the rest is dropped inside the sandbox and counted."""

@@ -16,8 +16,9 @@ import anyio
 import anyio.to_thread
 from anyio.abc import TaskGroup
 
-from sandlot.errors import ConfigError, SandboxError, unwrapped
-from sandlot.limits import Limits
+from sandlot.core.errors import ConfigError, SandboxError, unwrapped
+from sandlot.core.limits import Limits
+from sandlot.core.ports.sandbox import Command
 from sandlot.sandbox.docker_image import find_base
 from sandlot.sandbox.docker_machine import Base, DockerMachine, start_docker_machine
 from sandlot.sandbox.docker_probe import docker_capabilities
@@ -30,7 +31,6 @@ from sandlot.sandbox.program import program
 from sandlot.sandbox.quota import Quota
 from sandlot.sandbox.stream import NativeStream
 from sandlot.sandbox.wire import Entry
-from sandlot.sandboxes import Command
 
 log = logging.getLogger(__name__)
 

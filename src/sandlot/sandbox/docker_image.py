@@ -2,7 +2,7 @@
 
 import platform
 
-from sandlot.errors import ConfigError
+from sandlot.core.errors import ConfigError
 from sandlot.sandbox.docker_machine import MOUNTED, Base
 from sandlot.sandbox.engine import Engine, EngineImage, ImageConfig
 from sandlot.sandbox.surroundings import surroundings_of

@@ -19,8 +19,8 @@ import anyio
 import anyio.to_thread
 from anyio.abc import TaskGroup
 
-from sandlot.clock import deadline
-from sandlot.errors import SandboxError, SandboxOutOfMemory
+from sandlot.core.concurrency.clock import deadline
+from sandlot.core.errors import SandboxError, SandboxOutOfMemory
 from sandlot.sandbox.cgroup import PERIOD_US, socket_bytes
 from sandlot.sandbox.engine import Engine
 from sandlot.sandbox.link import Link

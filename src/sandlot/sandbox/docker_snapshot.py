@@ -15,13 +15,13 @@ import anyio
 import anyio.to_thread
 import msgspec
 
-from sandlot.errors import SandboxError
+from sandlot.core.errors import SandboxError
+from sandlot.core.ports.sandbox import Survey
 from sandlot.sandbox.docker_machine import MOUNTED, Base, DockerMachine, Touched, shown
 from sandlot.sandbox.engine import Engine
 from sandlot.sandbox.machine import Entries, Machine
 from sandlot.sandbox.snapshot import Change, survey_of, told
 from sandlot.sandbox.wire import Entry, Listing
-from sandlot.sandboxes import Survey
 
 if TYPE_CHECKING:
     from sandlot.sandbox.docker import DockerSandbox

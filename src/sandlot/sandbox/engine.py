@@ -18,8 +18,8 @@ import aiohttp
 import anyio
 import msgspec
 
-from sandlot.clock import deadline
-from sandlot.errors import ConfigError, SandboxError
+from sandlot.core.concurrency.clock import deadline
+from sandlot.core.errors import ConfigError, SandboxError
 from sandlot.sandbox.attached import Attached
 
 DEFAULT_SOCKET = "/var/run/docker.sock"

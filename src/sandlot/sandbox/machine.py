@@ -16,7 +16,8 @@ import anyio
 import anyio.to_thread
 from anyio.abc import TaskGroup
 
-from sandlot.errors import SandboxError
+from sandlot.core.errors import SandboxError
+from sandlot.core.ports.sandbox import Command
 from sandlot.sandbox.link import Link
 from sandlot.sandbox.process import NativeProcess, spawn
 from sandlot.sandbox.quota import Quota
@@ -24,7 +25,6 @@ from sandlot.sandbox.stream import NativeStream, connect, listen
 from sandlot.sandbox.surroundings import Surroundings
 from sandlot.sandbox.wire import Entry, Kind, Listing, take_entries, text
 from sandlot.sandbox.zygote import Layer, Tree, Zygote
-from sandlot.sandboxes import Command
 
 _CHUNK = 512 << 10
 _PARSED_ON_LOOP = 256 << 10

@@ -8,7 +8,7 @@ import errno
 import posixpath
 from collections.abc import Mapping
 
-from sandlot.sandboxes import Survey
+from sandlot.core.ports.sandbox import Survey
 
 MAX_BYTES = 256 * 2**20
 """What one world may hold: a tool that writes without end fails like a full disk, not by taking the host's memory."""

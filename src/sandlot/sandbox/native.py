@@ -17,8 +17,9 @@ import anyio
 import anyio.to_thread
 from anyio.abc import TaskGroup
 
-from sandlot.errors import ConfigError, SandboxError, SandboxOutOfMemory, unwrapped
-from sandlot.limits import Limits
+from sandlot.core.errors import ConfigError, SandboxError, SandboxOutOfMemory, unwrapped
+from sandlot.core.limits import Limits
+from sandlot.core.ports.sandbox import Command
 from sandlot.sandbox.cgroup import CONTROLLERS, Cgroups, find_cgroups
 from sandlot.sandbox.images.image import Image, unwritable
 from sandlot.sandbox.images.spec import find_image, image_digest
@@ -32,7 +33,6 @@ from sandlot.sandbox.stream import NativeStream
 from sandlot.sandbox.surroundings import Surroundings
 from sandlot.sandbox.wire import Entry, Listing
 from sandlot.sandbox.zygote import Layer, Tree, Zygote, open_zygote
-from sandlot.sandboxes import Command
 
 log = logging.getLogger(__name__)
 

@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator
 
 import anyio
 
-from sandlot.errors import SandboxError
+from sandlot.core.errors import SandboxError
+from sandlot.core.ports.sandbox import Command
 from sandlot.sandbox.link import Link, repeated
 from sandlot.sandbox.wire import FRAME_MAX, WINDOW, Frame, Kind, garbled, take_exit, take_failure, take_number, text, words
-from sandlot.sandboxes import Command
 
 _PIECE = 64 << 10
 _FINAL = 4 << 20

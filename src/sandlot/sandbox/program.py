@@ -9,7 +9,7 @@ import stat
 from importlib import resources
 from pathlib import Path
 
-from sandlot.errors import SandboxError
+from sandlot.core.errors import SandboxError
 from sandlot.sandbox.compile import CompileError, compile_program, program_name
 
 BUILT = "built"

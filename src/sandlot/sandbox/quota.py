@@ -2,7 +2,7 @@
 
 import msgspec
 
-from sandlot.errors import ConfigError
+from sandlot.core.errors import ConfigError
 
 MIB = 1 << 20
 

@@ -2,8 +2,8 @@
 
 import anyio
 
-from sandlot.errors import AuthorError
-from sandlot.sandboxes import Command, Process, Sandbox
+from sandlot.core.errors import AuthorError
+from sandlot.core.ports.sandbox import Command, Process, Sandbox
 
 OUTPUT_BYTES = 64 << 10
 """Kept of what a service says, for the message if it fails; the rest is dropped inside, so that it never waits for a reader."""

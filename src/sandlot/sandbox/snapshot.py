@@ -8,12 +8,12 @@ import anyio
 import anyio.to_thread
 import msgspec
 
-from sandlot.errors import SandboxOutOfMemory
+from sandlot.core.errors import SandboxOutOfMemory
+from sandlot.core.ports.sandbox import Survey
 from sandlot.sandbox.machine import Entries, Machine
 from sandlot.sandbox.surroundings import Surroundings
 from sandlot.sandbox.wire import Entry, Listing
 from sandlot.sandbox.zygote import Layer, Tree, Zygote
-from sandlot.sandboxes import Survey
 
 if TYPE_CHECKING:
     from sandlot.sandbox.native import NativeSandbox

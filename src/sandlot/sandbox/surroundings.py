@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from sandlot.sandboxes import Command
+from sandlot.core.ports.sandbox import Command
 
 _MOST_BYTES = 128 << 10
 """Of an image's variables: more would leave a command no room for its own words."""

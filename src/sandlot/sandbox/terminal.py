@@ -14,7 +14,7 @@ from contextlib import contextmanager
 import anyio
 import anyio.lowlevel
 
-from sandlot.sandboxes import Command, Process, Sandbox
+from sandlot.core.ports.sandbox import Command, Process, Sandbox
 
 _PIECE = 64 << 10
 _BEST_SHELL = "exec $(command -v bash || command -v sh) -i"

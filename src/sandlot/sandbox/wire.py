@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
-from sandlot.errors import SandboxError
+from sandlot.core.errors import SandboxError
 
 FRAME_MAX = 1 << 20
 """The longest frame either side may send, without its length."""

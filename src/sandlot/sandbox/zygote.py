@@ -16,7 +16,7 @@ from pathlib import Path
 import anyio
 import anyio.to_thread
 
-from sandlot.errors import SandboxError, SandboxOutOfMemory
+from sandlot.core.errors import SandboxError, SandboxOutOfMemory
 from sandlot.sandbox.cgroup import Cgroups
 from sandlot.sandbox.quota import Quota
 from sandlot.sandbox.subids import find_loan

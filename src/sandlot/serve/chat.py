@@ -15,11 +15,11 @@ from starlette.responses import Response
 from sandlot.capture.asked import Answered, Asked, refused
 from sandlot.capture.exchange import LAST_EVENT, EventStream, body_of, event, json_response, while_connected
 from sandlot.capture.openai import ChatRequest, chat_choice, choice_events, head, read_chat, usage_body
-from sandlot.errors import SandlotError
-from sandlot.ports import Sampled
+from sandlot.core.errors import SandlotError
+from sandlot.core.ports.model import Sampled
+from sandlot.core.trace import Usage
+from sandlot.core.types import Json
 from sandlot.serve.model import ModelServer, error_body, ids_of, logprobs_of, sampling_of, server_of, session_of
-from sandlot.trace import Usage
-from sandlot.types import Json
 
 
 async def chat_completions(request: Request) -> Response:

@@ -16,11 +16,11 @@ from starlette.responses import Response
 from sandlot.capture.asked import refused
 from sandlot.capture.exchange import LAST_EVENT, EventStream, body_of, decoded, event, json_response, while_connected
 from sandlot.capture.openai import FINISH, Count, Wanted, head, usage_body
-from sandlot.errors import SandlotError
-from sandlot.ports import Sampled, Sampling
+from sandlot.core.errors import SandlotError
+from sandlot.core.ports.model import Sampled, Sampling
+from sandlot.core.trace import Usage
+from sandlot.core.types import Json
 from sandlot.serve.model import ModelServer, error_body, ids_of, logprobs_of, sampling_of, server_of, session_of
-from sandlot.trace import Usage
-from sandlot.types import Json
 
 DEFAULT_TOKENS = 16
 """What OpenAI samples where a request does not say."""

@@ -15,10 +15,10 @@ import mcp_types as mcp
 from mcp import MCPError
 from mcp.server.lowlevel import Server
 
-from sandlot.errors import HarnessError, SandlotError, boundary
-from sandlot.ports import Session, Step
-from sandlot.trace import Message, ToolCall, said
-from sandlot.types import Role
+from sandlot.core.errors import HarnessError, SandlotError, boundary
+from sandlot.core.ports.session import Session, Step
+from sandlot.core.trace import Message, ToolCall, said
+from sandlot.core.types import Role
 
 PROMPT = "task"
 FINISH = "finish"

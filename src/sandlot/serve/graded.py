@@ -9,14 +9,16 @@ from contextlib import asynccontextmanager
 
 import msgspec
 
+from sandlot.core.errors import ConfigError
+from sandlot.core.ports.session import Session, Step
+from sandlot.core.ports.store import Blobs
+from sandlot.core.ports.world import ToolSpec
+from sandlot.core.task import Task
+from sandlot.core.trace import Message, Node, Outcome, Scored, Trace
 from sandlot.env.session import WorldSession, open_session, world_seed
-from sandlot.errors import ConfigError
 from sandlot.grade.gather import cuts_of
-from sandlot.ports import Blobs, Session, Step, ToolSpec
 from sandlot.rollout import grade_trace, recorded
 from sandlot.store.blobs import MemoryBlobs
-from sandlot.task import Task
-from sandlot.trace import Message, Node, Outcome, Scored, Trace
 from sandlot.wiring.parts import Grading
 
 

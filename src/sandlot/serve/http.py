@@ -23,7 +23,7 @@ from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
-from sandlot.errors import HarnessError, SandlotError, boundary
+from sandlot.core.errors import HarnessError, SandlotError, boundary
 from sandlot.serve.connection import Connection
 
 PATH = "/mcp"

@@ -17,8 +17,8 @@ from starlette.requests import Request
 
 from sandlot.capture.exchange import MAX_BODY_BYTES
 from sandlot.capture.openai import Wanted, require_plain
-from sandlot.errors import ModelError, unwrapped
-from sandlot.ports import Renderer, Sampled, Sampling, TokenModel
+from sandlot.core.errors import ModelError, unwrapped
+from sandlot.core.ports.model import Renderer, Sampled, Sampling, TokenModel
 from sandlot.serve.metrics import Metrics
 
 AT_ONCE = 1024

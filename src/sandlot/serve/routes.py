@@ -7,7 +7,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from sandlot.capture.exchange import json_response
-from sandlot.errors import ModelError
+from sandlot.core.errors import ModelError
 from sandlot.serve.chat import chat_completions
 from sandlot.serve.completions import completions
 from sandlot.serve.model import ModelServer, error_body, server_of

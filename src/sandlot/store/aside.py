@@ -9,13 +9,13 @@ over `segments/` see only what is in the run.
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from sandlot.core.disk import DISK, Disk, make_folder, sync_folder
+from sandlot.core.trace import Trace, TraceRow
+from sandlot.core.types import digest
 from sandlot.store.columns import rows_of
-from sandlot.store.disk import DISK, Disk, make_folder, sync_folder
 from sandlot.store.entry import Entry, decode_trace
 from sandlot.store.layout import aside_folder, layout_of, segment_file
 from sandlot.store.segments import Segment, seal, write_segment
-from sandlot.trace import Trace, TraceRow
-from sandlot.types import digest
 
 
 def set_aside(run: Path, wanted: Callable[[TraceRow], bool], disk: Disk = DISK) -> int:

@@ -12,12 +12,12 @@ from pathlib import Path
 import anyio
 import anyio.to_thread
 
-from sandlot.errors import StoreError, boundary
-from sandlot.store.disk import DISK, Disk, make_folder, put_file
+from sandlot.core.disk import DISK, Disk, make_folder, put_file
+from sandlot.core.errors import StoreError, boundary
+from sandlot.core.types import digest as digest_of
 from sandlot.store.frames import FrameLog, Scan, recover
 from sandlot.store.layout import large_file, pack_file, pack_index_file, packs_of
 from sandlot.store.packs import BLOB_TAG, KEY_BYTES, Packs, Place, write_index
-from sandlot.types import digest as digest_of
 
 LARGE_BYTES = 2**20
 """A blob above this has a file of its own."""

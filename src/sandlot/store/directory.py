@@ -13,14 +13,14 @@ from pathlib import Path
 import anyio.to_thread
 import msgspec
 
-from sandlot.errors import ConfigError, StoreError, boundary
+from sandlot.core.disk import DISK, DRAFT, Disk, make_folder, put_file
+from sandlot.core.errors import ConfigError, StoreError, boundary
+from sandlot.core.trace import Trace, TraceRow
 from sandlot.store.aside import set_aside
 from sandlot.store.blobs import DiskBlobs, open_blobs
-from sandlot.store.disk import DISK, DRAFT, Disk, make_folder, put_file
 from sandlot.store.layout import blob_folder, drafts_of, folders, lock_file, manifest_file
 from sandlot.store.lock import write_lock
 from sandlot.store.traces import Key, Sealing, TraceLog, open_traces
-from sandlot.trace import Trace, TraceRow
 
 FORMAT = 1
 

@@ -7,8 +7,8 @@ from typing import Any, cast
 
 import msgspec
 
-from sandlot.errors import StoreError, boundary
-from sandlot.trace import FORMAT, Trace, TraceRow
+from sandlot.core.errors import StoreError, boundary
+from sandlot.core.trace import FORMAT, Trace, TraceRow
 
 ENTRY_TAG = ord("t")
 

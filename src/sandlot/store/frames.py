@@ -20,8 +20,8 @@ from zlib import crc32
 import anyio
 import anyio.to_thread
 
-from sandlot.errors import StoreError, boundary
-from sandlot.store.disk import DISK, Disk, sync_folder, write_all
+from sandlot.core.disk import DISK, Disk, sync_folder, write_all
+from sandlot.core.errors import StoreError, boundary
 
 _OPENING = struct.Struct("<7sBQ")  # magic, format, salt
 _HEAD = struct.Struct("<4sII")  # magic, length of the body, checksum of the body

@@ -11,16 +11,16 @@ from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
-from sandlot.clock import SYSTEM_CLOCK, Clock
-from sandlot.errors import ConfigError
+from sandlot.core.concurrency.clock import SYSTEM_CLOCK, Clock
+from sandlot.core.disk import DISK, DRAFT, Disk
+from sandlot.core.errors import ConfigError
+from sandlot.core.trace import Image, Tensor, ToolResult, Trace
 from sandlot.store.aside import traces_set_aside
 from sandlot.store.blobs import key_of
-from sandlot.store.disk import DISK, DRAFT, Disk
 from sandlot.store.layout import blob_folder, drafts_of, layout_of, manifest_file, packs_of
 from sandlot.store.lock import write_lock
 from sandlot.store.packs import dead_in, repack
 from sandlot.store.reader import RunReader
-from sandlot.trace import Image, Tensor, ToolResult, Trace
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from sandlot.store.disk import DRAFT
+from sandlot.core.disk import DRAFT
 
 _LOG = re.compile(r"(\d{6,})\.log\Z")
 _SEGMENT = re.compile(r"(\d{6,})\.parquet\Z")

@@ -7,8 +7,8 @@ import fcntl
 import os
 from pathlib import Path
 
-from sandlot.errors import StoreError, boundary
-from sandlot.store.disk import DISK, Disk, sync_folder, write_all
+from sandlot.core.disk import DISK, Disk, sync_folder, write_all
+from sandlot.core.errors import StoreError, boundary
 
 
 def append_line(path: Path, line: bytes, disk: Disk = DISK) -> None:

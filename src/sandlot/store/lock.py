@@ -6,7 +6,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-from sandlot.errors import ConfigError, StoreError, boundary
+from sandlot.core.errors import ConfigError, StoreError, boundary
 from sandlot.store.layout import lock_file
 
 

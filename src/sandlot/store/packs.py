@@ -10,8 +10,8 @@ from pathlib import Path
 
 import msgspec
 
-from sandlot.errors import StoreError, boundary
-from sandlot.store.disk import Disk, put_file
+from sandlot.core.disk import Disk, put_file
+from sandlot.core.errors import StoreError, boundary
 from sandlot.store.frames import Scan, file_of, read_frames
 from sandlot.store.layout import pack_file, pack_index_file, packs_of
 

@@ -13,14 +13,14 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any, Protocol
 
-from sandlot.errors import ConfigError
+from sandlot.core.errors import ConfigError
+from sandlot.core.trace import Trace, TraceRow
 from sandlot.store.blobs import KeptBlobs
 from sandlot.store.columns import Table, arrow, rows_of, schema_of, table_of
 from sandlot.store.directory import read_manifest
 from sandlot.store.entry import Entry, decode_trace
 from sandlot.store.layout import blob_folder, layout_of
 from sandlot.store.segments import TRACE, Segment, read_entries
-from sandlot.trace import Trace, TraceRow
 
 CHUNK_ROWS = 8192
 """Rows decoded at a time where all of them stream by."""

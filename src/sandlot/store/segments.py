@@ -12,9 +12,9 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from pathlib import Path
 
-from sandlot.errors import StoreError, boundary
+from sandlot.core.disk import DISK, Disk, put_file, sync_folder
+from sandlot.core.errors import StoreError, boundary
 from sandlot.store.columns import Table, arrow, parquet, schema_of, table_of
-from sandlot.store.disk import DISK, Disk, put_file, sync_folder
 from sandlot.store.entry import Entry, decode_entry
 from sandlot.store.frames import read_frames
 

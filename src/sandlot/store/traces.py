@@ -15,14 +15,14 @@ from pathlib import Path
 import anyio
 import anyio.to_thread
 
-from sandlot.errors import StoreError, boundary
+from sandlot.core.disk import DISK, Disk, sync_folder
+from sandlot.core.errors import StoreError, boundary
+from sandlot.core.trace import Trace, TraceRow
 from sandlot.store.columns import parquet
-from sandlot.store.disk import DISK, Disk, sync_folder
 from sandlot.store.entry import ENTRY_TAG, decode_entry, encode_entry
 from sandlot.store.frames import FrameLog, Scan, recover
 from sandlot.store.layout import Layout, layout_of, log_file, segment_file
 from sandlot.store.segments import Segment, read_entries, seal
-from sandlot.trace import Trace, TraceRow
 
 log = logging.getLogger(__name__)
 

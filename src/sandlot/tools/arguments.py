@@ -8,9 +8,9 @@ tells the agent which argument and why. `clean` is the one place where text that
 import math
 from typing import Any, cast
 
-from sandlot.errors import ToolError
-from sandlot.trace import ToolCall
-from sandlot.types import Json
+from sandlot.core.errors import ToolError
+from sandlot.core.trace import ToolCall
+from sandlot.core.types import Json
 
 MAX_DEPTH = 64
 """Lists and objects inside each other."""

@@ -1,7 +1,7 @@
 """The one tool every sandbox has: a shell command, as the agent would type it."""
 
-from sandlot.ports import World
-from sandlot.sandboxes import Completed
+from sandlot.core.ports.sandbox import Completed
+from sandlot.core.ports.world import World
 from sandlot.tools.function import FunctionTool
 
 OUTPUT_BYTES = 1 << 20

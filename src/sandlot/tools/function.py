@@ -14,12 +14,12 @@ from weakref import WeakValueDictionary
 import anyio
 import msgspec
 
-from sandlot import author, isolate
-from sandlot.errors import AuthorError, ConfigError, ToolError, boundary
-from sandlot.ports import ToolSpec, World
+from sandlot.core.concurrency import author, isolate
+from sandlot.core.errors import AuthorError, ConfigError, ToolError, boundary
+from sandlot.core.ports.world import ToolSpec, World
+from sandlot.core.trace import ToolCall, ToolResult
 from sandlot.tools.arguments import clean, plain
 from sandlot.tools.schema import Signature, place_of, signature_of
-from sandlot.trace import ToolCall, ToolResult
 
 _LOCKS: WeakValueDictionary[int, anyio.Lock] = WeakValueDictionary()
 """One lock for each world in which an isolated tool is running just now."""

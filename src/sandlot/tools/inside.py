@@ -14,9 +14,9 @@ import anyio
 from anyio.abc import ObjectReceiveStream, ObjectSendStream, SocketAttribute, SocketStream
 from mcp.shared.message import SessionMessage
 
-from sandlot.errors import SandboxError
-from sandlot.ports import World
-from sandlot.sandboxes import Command, Process, Stream
+from sandlot.core.errors import SandboxError
+from sandlot.core.ports.sandbox import Command, Process, Stream
+from sandlot.core.ports.world import World
 from sandlot.tools.stdio import CLOSE_S, TAIL_BYTES, LineSplitter, ServerNotes, fate, line_of, message_in
 
 AT_ONCE = 64

@@ -21,10 +21,10 @@ import anyio
 import anyio.to_thread
 import msgspec
 
-from sandlot.errors import AuthorError, ConfigError, boundary, unwrapped
-from sandlot.ports import Tool, World
-from sandlot.sandboxes import Command
-from sandlot.types import Json
+from sandlot.core.errors import AuthorError, ConfigError, boundary, unwrapped
+from sandlot.core.ports.sandbox import Command
+from sandlot.core.ports.world import Tool, World
+from sandlot.core.types import Json
 
 if TYPE_CHECKING:
     from mcp import Client

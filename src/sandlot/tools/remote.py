@@ -25,11 +25,11 @@ from mcp_types import (
 )
 from mcp_types import Tool as ListedTool
 
-from sandlot.errors import AuthorError, ToolError, boundary
-from sandlot.ports import ToolSpec, World
+from sandlot.core.errors import AuthorError, ToolError, boundary
+from sandlot.core.ports.world import ToolSpec, World
+from sandlot.core.trace import ToolCall, ToolResult
 from sandlot.tools.arguments import clean, plain
 from sandlot.tools.stdio import TOO_LARGE, ServerNotes
-from sandlot.trace import ToolCall, ToolResult
 
 MAX_DESCRIPTION_CHARS = 8_000
 MAX_SCHEMA_BYTES = 2**16

@@ -15,8 +15,8 @@ from typing import Annotated, Any, cast
 
 import msgspec
 
-from sandlot.errors import ConfigError, ToolError
-from sandlot.types import Json
+from sandlot.core.errors import ConfigError, ToolError
+from sandlot.core.types import Json
 
 SUPPORTED = "str, int, float, bool, list[...], dict[str, ...], Optional, Literal, Enum, a dataclass or a msgspec.Struct"
 WORLD = "world"

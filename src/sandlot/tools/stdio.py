@@ -17,8 +17,8 @@ from anyio.abc import ObjectReceiveStream, ObjectSendStream, Process
 from mcp.shared.message import SessionMessage
 from mcp_types import INTERNAL_ERROR, PARSE_ERROR, ErrorData, JSONRPCError, jsonrpc_message_adapter
 
-from sandlot.errors import SandboxError
-from sandlot.redaction import Secrets
+from sandlot.core.errors import SandboxError
+from sandlot.core.redaction import Secrets
 
 MAX_MESSAGE_BYTES = 8 * 2**20
 """One message of a server."""

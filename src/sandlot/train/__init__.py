@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sandlot.ports import Sampling as Sampling
+    from sandlot.core.ports.model import Sampling as Sampling
     from sandlot.train.algorithms import Imitate as Imitate
     from sandlot.train.algorithms import PolicyGradient as PolicyGradient
     from sandlot.train.algorithms import Ppo as Ppo
@@ -30,7 +30,7 @@ _NAMES = {
     "Ppo": "sandlot.train.algorithms",
     "Prefer": "sandlot.train.algorithms",
     "Recipe": "sandlot.train.recipe",
-    "Sampling": "sandlot.ports",
+    "Sampling": "sandlot.core.ports.session",
 }
 
 __all__ = list(_NAMES)  # pyright: ignore[reportUnsupportedDunderAll] - each name is imported on first use

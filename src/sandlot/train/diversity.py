@@ -12,7 +12,7 @@ from itertools import combinations
 
 import msgspec
 
-from sandlot.trace import Node, Scored, Trace
+from sandlot.core.trace import Node, Scored, Trace
 
 MEMBERS, ACTIONS = 8, 32
 """Distances are taken between so many members of a group, over so many first actions: all pairs of long rollouts cost seconds."""

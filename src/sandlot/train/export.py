@@ -15,12 +15,12 @@ from typing import Any
 
 import msgspec
 
-from sandlot.errors import ConfigError
+from sandlot.core.errors import ConfigError
+from sandlot.core.trace import Image, Message, Tensor, Trace, TraceRow
+from sandlot.core.types import Json, Role, Split
 from sandlot.render.template import as_entries, as_function
 from sandlot.run.results import Run
-from sandlot.trace import Image, Message, Tensor, Trace, TraceRow
 from sandlot.train.tables import write_rows
-from sandlot.types import Json, Role, Split
 
 
 class Kind(StrEnum):

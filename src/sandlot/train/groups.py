@@ -12,9 +12,9 @@ from random import Random
 import anyio
 import anyio.abc
 
-from sandlot.errors import unwrapped
-from sandlot.task import Task
-from sandlot.trace import Trace
+from sandlot.core.errors import unwrapped
+from sandlot.core.task import Task
+from sandlot.core.trace import Trace
 
 Take = Callable[[Task, int], Awaitable[Trace]]
 """One rollout of a task by its number: read if it is there, else taken and kept."""

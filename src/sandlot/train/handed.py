@@ -13,14 +13,15 @@ from typing import Any, cast
 import anyio
 import anyio.from_thread
 
-from sandlot.clock import deadline, excused
-from sandlot.errors import ConfigError, HarnessError, ModelError
+from sandlot.core.concurrency.clock import deadline, excused
+from sandlot.core.errors import ConfigError, HarnessError, ModelError
+from sandlot.core.ports.session import Policy
+from sandlot.core.ports.world import ToolSpec
+from sandlot.core.task import Task
+from sandlot.core.trace import Message, Node, Part, Text, ToolCall, Trace
+from sandlot.core.types import Json
 from sandlot.model.player import assistant_node, heard
-from sandlot.ports import Policy, ToolSpec
-from sandlot.task import Task
-from sandlot.trace import Message, Node, Part, Text, ToolCall, Trace
 from sandlot.train.stage import Stage
-from sandlot.types import Json
 
 PATIENCE_S = 3600.0
 """How long a trainer may take for its next move: it moves many rollouts in turn, so none of it is the agent's time."""

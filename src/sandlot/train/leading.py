@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import torch.distributed as dist
 
-from sandlot.errors import HarnessError
+from sandlot.core.errors import HarnessError
 from sandlot.nn.decoder import Decoder
 from sandlot.train.algorithms import Example
 from sandlot.train.ranks import Ranks

@@ -1,6 +1,7 @@
 """What learns: a decoder's own weights, or adapters on it; and what it is measured against."""
 
-from sandlot.errors import ConfigError
+from sandlot.core.errors import ConfigError
+from sandlot.core.types import derive_seed
 from sandlot.nn.decoder import Decoder
 from sandlot.nn.folder import empty
 from sandlot.nn.lora import adapted
@@ -8,7 +9,6 @@ from sandlot.train.algorithms import needs_reference
 from sandlot.train.ranks import ALONE, Ranks
 from sandlot.train.recipe import Recipe
 from sandlot.train.trainer import Trainer
-from sandlot.types import derive_seed
 
 
 def trainer_of(decoder: Decoder, recipe: Recipe, ranks: Ranks = ALONE) -> Trainer:

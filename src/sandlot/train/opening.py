@@ -14,16 +14,21 @@ import anyio.lowlevel
 import msgspec
 import torch
 
+from sandlot.core.concurrency.threads import off_loop
+from sandlot.core.errors import ConfigError, boundary
+from sandlot.core.ports.model import Sampling
+from sandlot.core.ports.session import Policies, Users
+from sandlot.core.task import Task
+from sandlot.core.trace import Trace, TraceRow
+from sandlot.core.types import Split, derive_seed
 from sandlot.engine.weights import folder_of
 from sandlot.env.environment import Environment
 from sandlot.env.function import dialogue_of
 from sandlot.env.load import load
-from sandlot.errors import ConfigError, boundary
 from sandlot.model.demonstrated import DemonstratedPolicies, Writer
 from sandlot.model.rendered import rendered
 from sandlot.nn.decoder import Decoder
 from sandlot.nn.folder import load_folder
-from sandlot.ports import Policies, Sampling, Users
 from sandlot.render.opening import open_renderer
 from sandlot.run.breaker import Breaker
 from sandlot.run.collect import Collection, collect, take
@@ -35,9 +40,6 @@ from sandlot.run.run import manifest_of
 from sandlot.run.trained import setting_differences, trained_in
 from sandlot.store.directory import RunDirectory, open_run
 from sandlot.store.reader import RunReader
-from sandlot.task import Task
-from sandlot.threads import off_loop
-from sandlot.trace import Trace, TraceRow
 from sandlot.train.checkpoint import Checkpoints, Standing
 from sandlot.train.leading import Learner, leading
 from sandlot.train.learner import copied, trainer_of
@@ -46,7 +48,6 @@ from sandlot.train.progress import Measured
 from sandlot.train.publish import Publisher, open_publisher, require_agreement
 from sandlot.train.ranks import open_ranks
 from sandlot.train.recipe import Recipe, require_same, write_recipe
-from sandlot.types import Split, derive_seed
 from sandlot.wiring.models import open_policies, open_users
 from sandlot.wiring.parts import Grading, ModelConfig, Parts, open_grading, open_harness, user_config
 

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import msgspec
 
+from sandlot.core.stats.intervals import Interval
 from sandlot.run.compare import Comparison
 from sandlot.run.results import Run
 from sandlot.run.summary import Summary
-from sandlot.stats import Interval
 from sandlot.train.checkpoint import ADAPTER, MODEL
 from sandlot.train.diversity import Diversity
 from sandlot.train.progress import Measured, Progress

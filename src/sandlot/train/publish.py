@@ -15,19 +15,19 @@ from typing import Protocol
 
 import numpy as np
 
+from sandlot.core.concurrency.threads import off_loop
+from sandlot.core.errors import ConfigError
+from sandlot.core.ports.model import Renderer, Sampling, TokenModel
+from sandlot.core.trace import said
+from sandlot.core.types import Role
 from sandlot.engine.local import LocalConfig, LocalModel, open_local
-from sandlot.errors import ConfigError
 from sandlot.model.adapters import AdaptedTokens, open_adapted
 from sandlot.model.remote import RemoteConfig, remote_config
 from sandlot.nn.decoder import Decoder
 from sandlot.nn.lora import save_adapter, summed_state
-from sandlot.ports import Renderer, Sampling, TokenModel
-from sandlot.threads import off_loop
-from sandlot.trace import said
 from sandlot.train.leading import Learner
 from sandlot.train.recipe import Recipe, shown
 from sandlot.train.rows import Row
-from sandlot.types import Role
 from sandlot.wiring.models import require_listener
 
 PROBE = "Name three colours, and say where each is seen."

@@ -14,7 +14,7 @@ from typing import Any, cast
 import torch
 import torch.distributed as dist
 
-from sandlot.errors import ConfigError
+from sandlot.core.errors import ConfigError
 
 CPU = torch.device("cpu")
 PATIENCE = timedelta(days=7)

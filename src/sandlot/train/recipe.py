@@ -7,16 +7,16 @@ from typing import Any, cast
 
 import msgspec
 
+from sandlot.core.errors import ConfigError, boundary
+from sandlot.core.ports.model import Sampling
+from sandlot.core.task import Task
+from sandlot.core.trace import Trace
+from sandlot.core.types import Dtype
 from sandlot.env.environment import Environment
 from sandlot.env.module import forget_if_changed, load_module
-from sandlot.errors import ConfigError, boundary
-from sandlot.ports import Sampling
-from sandlot.task import Task
-from sandlot.trace import Trace
 from sandlot.train.algorithms import Algorithm, PolicyGradient, Ppo
 from sandlot.train.trainer import Optimisation
 from sandlot.train.variants import Variant
-from sandlot.types import Dtype
 from sandlot.wiring.parts import AgentConfig, ModelConfig
 
 

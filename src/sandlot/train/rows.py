@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sandlot.errors import ConfigError
-from sandlot.tokens import NO_VERSION, indices, token_path
-from sandlot.trace import Scored, Trace
+from sandlot.core.errors import ConfigError
+from sandlot.core.tokens import NO_VERSION, indices, token_path
+from sandlot.core.trace import Scored, Trace
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int32]

@@ -14,19 +14,20 @@ from pathlib import Path
 import anyio
 import msgspec
 
+from sandlot.core.errors import ConfigError, HarnessError, unwrapped
+from sandlot.core.ports.session import Harness, Policies
+from sandlot.core.ports.world import ToolSpec
+from sandlot.core.task import Task
+from sandlot.core.trace import Message, Trace, said
+from sandlot.core.types import Role, Split
 from sandlot.env.environment import Environment
 from sandlot.env.session import open_session
-from sandlot.errors import ConfigError, HarnessError, unwrapped
-from sandlot.ports import Harness, Policies, ToolSpec
 from sandlot.run.breaker import Breaker
 from sandlot.run.collect import Collection, take
 from sandlot.run.config import RunConfig, Selection, plan_run
 from sandlot.run.manifest import Manifest
 from sandlot.run.run import manifest_of
 from sandlot.store.directory import RunDirectory, open_run
-from sandlot.task import Task
-from sandlot.trace import Message, Trace, said
-from sandlot.types import Role, Split
 from sandlot.wiring.parts import AgentConfig, Grading, ModelConfig, Parts, judge_config, open_grading, open_harness
 
 ATTEMPTS = 2

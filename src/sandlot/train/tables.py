@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from sandlot.types import Json
+from sandlot.core.types import Json
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -14,9 +14,9 @@ from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from sandlot.errors import HarnessError, SandlotError, boundary
+from sandlot.core.errors import HarnessError, SandlotError, boundary
+from sandlot.core.trace import TraceRow
 from sandlot.run.watch import Alarm
-from sandlot.trace import TraceRow
 from sandlot.train.loop import Watcher
 from sandlot.train.opening import Training
 from sandlot.train.progress import Learned, Measured, Progress

@@ -28,26 +28,27 @@ import anyio
 import anyio.from_thread
 import numpy as np
 
+from sandlot.core.errors import ConfigError, HarnessError
+from sandlot.core.ports.model import Renderer, Sampling
+from sandlot.core.ports.session import Policies
+from sandlot.core.task import Task
+from sandlot.core.trace import Failed, Scored, Text, Trace
+from sandlot.core.types import Json
 from sandlot.engine.local import LocalConfig, LocalModel, open_local
 from sandlot.engine.weights import folder_of
 from sandlot.env.environment import Environment
 from sandlot.env.load import load
-from sandlot.errors import ConfigError, HarnessError
 from sandlot.model.player import Moment, Move, Player
 from sandlot.model.rendered import rendered
 from sandlot.model.scripted import ScriptedPolicies
 from sandlot.nn.decoder import Decoder
 from sandlot.nn.folder import load_folder
 from sandlot.nn.layout import put_weights
-from sandlot.ports import Policies, Renderer, Sampling
 from sandlot.render.opening import open_renderer
 from sandlot.render.template import as_entries
-from sandlot.task import Task
-from sandlot.trace import Failed, Scored, Text, Trace
 from sandlot.train.handed import Handed, environment_of
 from sandlot.train.rows import rows_of
 from sandlot.train.stage import Stage, Staging, open_stage
-from sandlot.types import Json
 from sandlot.wiring.parts import AgentConfig
 
 REWARD = "sandlot_reward"

@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 import msgspec
 
-from sandlot.ports import Sampling
-from sandlot.task import Task
+from sandlot.core.ports.model import Sampling
+from sandlot.core.task import Task
 
 Variant = Callable[[Task], Task] | Sampling
 """Other words, or the same words with other sampling settings."""

@@ -23,8 +23,8 @@ import anyio.abc
 import anyio.to_thread
 import msgspec
 
-from sandlot.errors import ConfigError, ModelError
-from sandlot.ports import Sampled, Sampling, TokenModel
+from sandlot.core.errors import ConfigError, ModelError
+from sandlot.core.ports.model import Sampled, Sampling, TokenModel
 
 READY_S = 600.0
 """Loading a model may take this long."""

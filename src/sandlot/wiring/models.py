@@ -18,8 +18,12 @@ import anyio
 import anyio.to_thread
 import msgspec
 
+from sandlot.core.errors import ConfigError
+from sandlot.core.ports.grading import Judge
+from sandlot.core.ports.model import ChatModel, Renderer, TokenModel
+from sandlot.core.ports.session import Policies, Users
+from sandlot.core.trace import Usage
 from sandlot.env.environment import Environment
-from sandlot.errors import ConfigError
 from sandlot.grade.cache import FolderCache
 from sandlot.grade.judge import ModelJudge
 from sandlot.model.faithful import FAITHFUL, FaithfulUsers
@@ -29,9 +33,7 @@ from sandlot.model.secret import shown_url
 from sandlot.model.spend import Caps, Prices, Spend, capped, capped_tokens
 from sandlot.model.spoken import spoken
 from sandlot.model.user import played_users
-from sandlot.ports import ChatModel, Judge, Policies, Renderer, TokenModel, Users
 from sandlot.store.reader import RunReader
-from sandlot.trace import Usage
 from sandlot.wiring.engines import AT_ONCE, open_engine, open_engine_tokens
 from sandlot.wiring.parts import AgentConfig, ModelConfig, opener
 

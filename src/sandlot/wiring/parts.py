@@ -17,16 +17,18 @@ from typing import Any, Literal
 
 import msgspec
 
+from sandlot.core.errors import ConfigError, boundary
+from sandlot.core.ports.grading import Judge
+from sandlot.core.ports.model import Sampling
+from sandlot.core.ports.sandbox import Backend
+from sandlot.core.ports.session import Harness, Hook, Policies, Users
+from sandlot.core.task import Task
+from sandlot.core.trace import Usage
+from sandlot.core.types import Dtype, derive_seed
 from sandlot.env.environment import Environment
 from sandlot.env.user import OpenUser
-from sandlot.errors import ConfigError, boundary
 from sandlot.harness.tool_loop import ToolLoop
 from sandlot.model.secret import shown_url
-from sandlot.ports import Harness, Hook, Judge, Policies, Sampling, Users
-from sandlot.sandboxes import Backend
-from sandlot.task import Task
-from sandlot.trace import Usage
-from sandlot.types import Dtype, derive_seed
 
 
 class AgentConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -12,7 +12,7 @@ from sandlot.audit.record import as_json, folder_of, place_of, read_audit, requi
 from sandlot.audit.report import as_page
 from sandlot.audit.waivers import Waiver
 from sandlot.audit.wording import reproduce
-from sandlot.errors import ConfigError, StoreError
+from sandlot.core.errors import ConfigError, StoreError
 
 PLACE = "/environments/x y"
 HOSTILE = "</pre><script>alert(1)</script>\x1b[31m\n```\n# owned | cell\u202e\x00"

@@ -11,7 +11,7 @@ from sandlot.audit.auditing import Given, audit
 from sandlot.audit.environment import EnvironmentSubject
 from sandlot.audit.finding import Layer
 from sandlot.audit.subject import Conditions, Named, Take
-from sandlot.errors import ConfigError
+from sandlot.core.errors import ConfigError
 
 GUIDE = Path(__file__).parents[3] / "docs/guides/users.md"
 PLAYED = frozenset({Layer.GRADER, Layer.SCRIPTED})

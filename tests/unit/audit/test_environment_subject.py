@@ -13,7 +13,7 @@ from sandlot.audit.case import Case, answering, script_of
 from sandlot.audit.environment import EnvironmentSubject
 from sandlot.audit.finding import Layer
 from sandlot.audit.subject import Call, Conditions, Named, Say, Script, Take
-from sandlot.errors import ConfigError
+from sandlot.core.errors import ConfigError
 
 HEAD = """
 import os, random, time

@@ -15,7 +15,7 @@ from sandlot.audit.finding import Finding, Layer, Severity, Standing, Witness
 from sandlot.audit.junit import as_junit
 from sandlot.audit.sarif import as_sarif
 from sandlot.audit.waivers import Waiver
-from sandlot.errors import ConfigError
+from sandlot.core.errors import ConfigError
 
 HOSTILE = "]]></failure><script>&amp;\x00\x1b[31m\ud800\ufffe\u202e\r\n<!--"
 

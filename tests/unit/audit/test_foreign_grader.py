@@ -15,9 +15,9 @@ from sandlot.audit.foreign import worker as workshop
 from sandlot.audit.foreign.grader import GraderConfig, open_grader, read_config
 from sandlot.audit.foreign.worker import Budget
 from sandlot.audit.subject import Conditions, Named, Say, Script, Take
-from sandlot.errors import ConfigError
-from sandlot.rubric import Score
-from sandlot.trace import Scored
+from sandlot.core.errors import ConfigError
+from sandlot.core.rubric import Score
+from sandlot.core.trace import Scored
 
 LINES = ({"prompt": "What is 2+3?", "golden": "5", "unit": "kg"}, {"prompt": "What is 4+4?", "golden": "8", "unit": "m"})
 
@@ -256,7 +256,7 @@ async def test_a_grader_that_cannot_be_loaded_is_the_users_to_mend(tmp_path, cod
 
 async def test_without_a_sandbox_nothing_runs_unless_somebody_says_so(tmp_path, monkeypatch):
     from sandlot.audit.foreign import place
-    from sandlot.errors import SandboxError
+    from sandlot.core.errors import SandboxError
 
     @asynccontextmanager
     async def none_here(spec):

@@ -19,7 +19,7 @@ from sandlot.audit.foreign.promises import PROBES, look_at_steps
 from sandlot.audit.foreign.solved import _rollouts, look_at_solution
 from sandlot.audit.foreign.worker import Budget
 from sandlot.audit.subject import PLAIN, Call, Declared, Description, Lost, Script, Subject, Take, Trial
-from sandlot.errors import ConfigError
+from sandlot.core.errors import ConfigError
 
 
 def config(tmp_path, flaw: str = "", **changed: object) -> GymConfig:

@@ -12,9 +12,9 @@ from sandlot.audit.finding import Standing
 from sandlot.audit.grader.panel import PROBES
 from sandlot.audit.scripted.drift import _broke
 from sandlot.audit.subject import Lost, Trial
-from sandlot.errors import ConfigError
-from sandlot.task import Task
-from sandlot.trace import EvidenceRecord
+from sandlot.core.errors import ConfigError
+from sandlot.core.task import Task
+from sandlot.core.trace import EvidenceRecord
 from toy_subjects import ToySubject, case_of, number_in, sums
 
 TOWNS = ("Aarhus", "Bergen", "Cork", "Dijon", "Evora", "Fulda", "Ghent", "Hasselt", "Ipswich", "Jena", "Kuopio", "Lodz")

@@ -7,9 +7,9 @@ import pytest
 
 from sandlot.audit.finding import Standing
 from sandlot.audit.grader.judged import PROBES
-from sandlot.rubric import JudgeCheck, Rubric
-from sandlot.task import Task
-from sandlot.trace import EvidenceRecord
+from sandlot.core.rubric import JudgeCheck, Rubric
+from sandlot.core.task import Task
+from sandlot.core.trace import EvidenceRecord
 from toy_subjects import ToySubject, case_of
 
 CHECK = "says_when"

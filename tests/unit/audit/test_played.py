@@ -8,7 +8,7 @@ from sandlot.audit.environment import EnvironmentSubject
 from sandlot.audit.finding import Standing
 from sandlot.audit.played.health import unhealthy
 from sandlot.audit.played.labels import labelled
-from sandlot.errors import ConfigError
+from sandlot.core.errors import ConfigError
 from sandlot.run.triage.labels import add_label
 
 WHOLE = """

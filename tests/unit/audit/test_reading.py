@@ -6,7 +6,7 @@ from in_process import case_of
 from sandlot import Environment, Task
 from sandlot.audit.finding import Severity
 from sandlot.audit.scripted.reading import look_behind_cuts
-from sandlot.limits import Limits
+from sandlot.core.limits import Limits
 
 LINE = "nothing of note happened here\n"
 

@@ -12,8 +12,8 @@ import pytest
 from sandlot.audit.environment import EnvironmentSubject
 from sandlot.audit.starved import ATTEMPTS, family_of, take_measured, waited, waits_of, was_starved
 from sandlot.audit.subject import Named, Take, Trial
-from sandlot.trace import Failed
-from sandlot.types import Side
+from sandlot.core.trace import Failed
+from sandlot.core.types import Side
 
 WORK_S = 0.4
 COMPETITORS = 5

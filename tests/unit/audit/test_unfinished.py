@@ -8,8 +8,8 @@ from sandlot.audit.case import Case, Probe
 from sandlot.audit.finding import MANDATORY, Finding, Layer, Severity, Standing, Witness
 from sandlot.audit.subject import Description
 from sandlot.audit.unfinished import UnfinishedAudit
-from sandlot.errors import HarnessError
-from sandlot.task import Task
+from sandlot.core.errors import HarnessError
+from sandlot.core.task import Task
 from toy_subjects import ToySubject
 
 FOUND = Finding(

@@ -8,8 +8,8 @@ from sandlot.audit.case import Case, Probe
 from sandlot.audit.finding import MANDATORY, Finding, Layer, Severity, Standing, Witness
 from sandlot.audit.subject import Description
 from sandlot.audit.waivers import Waiver, read_waivers
-from sandlot.errors import ConfigError
-from sandlot.task import Task
+from sandlot.core.errors import ConfigError
+from sandlot.core.task import Task
 from toy_subjects import ToySubject
 
 WITNESS = Witness(inputs={"answer": "42"}, expected="0", observed="1")

@@ -13,11 +13,11 @@ from sandlot.calibrate.calibrate import CalibrationConfig, Watch, calibrate, cal
 from sandlot.calibrate.calibration import Calibration
 from sandlot.calibrate.placement import Label
 from sandlot.calibrate.rule import Region, Rule
-from sandlot.errors import ConfigError
+from sandlot.core.errors import ConfigError
+from sandlot.core.types import Split
 from sandlot.run.config import RunConfig, Selection
 from sandlot.run.curriculum import read_curriculum
 from sandlot.run.results import Run
-from sandlot.types import Split
 from sandlot.wiring.parts import ModelConfig
 
 SOURCE = """

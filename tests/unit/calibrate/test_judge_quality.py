@@ -9,10 +9,10 @@ import pytest
 from sandlot.calibrate.gates import Gates, Standing, gated, standing_of
 from sandlot.calibrate.items import Item, checks_of, example_items, labelled_items, run_items
 from sandlot.calibrate.judge import MORE_CANARIES, PADDING, Probing, measure
-from sandlot.errors import ConfigError, GradeError
+from sandlot.core.errors import ConfigError, GradeError
+from sandlot.core.ports.grading import Judgement
+from sandlot.core.rubric import JudgeCheck
 from sandlot.grade.judge import CANARIES
-from sandlot.ports import Judgement
-from sandlot.rubric import JudgeCheck
 from sandlot.run.config import RunConfig
 from sandlot.run.run import run_config
 from sandlot.wiring.parts import ModelConfig

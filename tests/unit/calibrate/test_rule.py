@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sandlot.calibrate.rule import UNKNOWN, Belief, Region, Rule, least_more, masses, placed
-from sandlot.errors import ConfigError
+from sandlot.core.errors import ConfigError
 
 RULE = Rule()
 beliefs = st.builds(Belief, st.floats(0.3, 30), st.floats(0.3, 30))

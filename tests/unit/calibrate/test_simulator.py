@@ -9,12 +9,12 @@ from sandlot.calibrate.conversations import DONE, GOES_ON, Conversation, Kind, c
 from sandlot.calibrate.gates import Standing, standing_of
 from sandlot.calibrate.simulator import Subject, measure_user
 from sandlot.calibrate.simulator_gates import SimulatorGates, simulator_gates
-from sandlot.errors import ConfigError, ModelError
+from sandlot.core.errors import ConfigError, ModelError
+from sandlot.core.persona import Persona
+from sandlot.core.task import Task
+from sandlot.core.trace import ToolCall
 from sandlot.model.faithful import FaithfulUsers
 from sandlot.model.player import Move
-from sandlot.persona import Persona
-from sandlot.task import Task
-from sandlot.trace import ToolCall
 from users import users_saying
 
 TASKS = [Task(f"t-{number}", prompt="I want my money back.") for number in range(4)]

@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sandlot.calls.text import MAX_OPENINGS, MAX_TEXT, as_text, explained, parse_calls
-from sandlot.ports import ToolSpec
-from sandlot.trace import Message, Text, ToolCall, ToolResult, said
-from sandlot.types import Role
+from sandlot.core.ports.world import ToolSpec
+from sandlot.core.trace import Message, Text, ToolCall, ToolResult, said
+from sandlot.core.types import Role
 
 ADD = '{"name": "add", "arguments": {"x": 1}}'
 ADD_CALL = ToolCall("call_0", "add", {"x": 1})

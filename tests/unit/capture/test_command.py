@@ -7,15 +7,15 @@ import pytest
 
 from native_sandboxes import backend_of
 from sandlot.capture.command import CommandAgent
+from sandlot.core.errors import ConfigError, HarnessError, ModelError
+from sandlot.core.limits import Limits
+from sandlot.core.ports.model import Sampling
+from sandlot.core.task import Task
+from sandlot.core.trace import Trace
+from sandlot.core.types import End, Role
 from sandlot.env.environment import Environment
 from sandlot.env.session import open_session
-from sandlot.errors import ConfigError, HarnessError, ModelError
-from sandlot.limits import Limits
 from sandlot.model.rendered import rendered
-from sandlot.ports import Sampling
-from sandlot.task import Task
-from sandlot.trace import Trace
-from sandlot.types import End, Role
 from toy_tokens import END, ScriptedTokens, ToyRenderer, never
 
 TASK = Task("one", prompt="Say 'hi' to \"$HOME\"\nthen stop.")

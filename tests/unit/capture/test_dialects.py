@@ -9,8 +9,8 @@ from sandlot.capture.anthropic import messages_body, messages_events, read_messa
 from sandlot.capture.asked import Answered
 from sandlot.capture.history import shape_of
 from sandlot.capture.openai import chat_body, chat_events, read_chat
-from sandlot.trace import Message, Reasoning, Text, ToolCall, Usage
-from sandlot.types import Role
+from sandlot.core.trace import Message, Reasoning, Text, ToolCall, Usage
+from sandlot.core.types import Role
 
 OPENAI = {
     "messages": [

@@ -11,12 +11,12 @@ import pytest
 
 from sandlot.capture.door import MAX_KEPT_BYTES, MAX_OVERFLOWS, Conversation, capture_app
 from sandlot.capture.listening import listening
-from sandlot.errors import HarnessError, ModelError
+from sandlot.core.errors import HarnessError, ModelError
+from sandlot.core.ports.model import Sampling
+from sandlot.core.task import Task
+from sandlot.core.trace import Trace
+from sandlot.core.types import End
 from sandlot.model.rendered import rendered
-from sandlot.ports import Sampling
-from sandlot.task import Task
-from sandlot.trace import Trace
-from sandlot.types import End
 from toy_tokens import ScriptedTokens, ToyRenderer, never
 
 LONG = {"role": "user", "content": "x" * 9000}

@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sandlot.capture.history import History
-from sandlot.drift import DriftKind
-from sandlot.ports import ToolSpec
-from sandlot.trace import Message, Node, Reasoning, Text, ToolCall, ToolResult, Trace, said
-from sandlot.types import Role
+from sandlot.core.branching import DriftKind
+from sandlot.core.ports.world import ToolSpec
+from sandlot.core.trace import Message, Node, Reasoning, Text, ToolCall, ToolResult, Trace, said
+from sandlot.core.types import Role
 
 SYSTEM, ASK = said(Role.SYSTEM, "be brief"), said(Role.USER, "2+2?")
 CALLED = Message(role=Role.ASSISTANT, parts=(Text("I add. "), ToolCall("a1", "add", {"x": 2, "y": [1, 2]})))

@@ -4,7 +4,7 @@ from rich.console import Console
 from rich.progress import BarColumn, TextColumn
 
 from sandlot.cli.bars import Bars
-from sandlot.clock import Clock
+from sandlot.core.concurrency.clock import Clock
 
 
 def written(*, terminal: bool) -> list[str]:

@@ -8,12 +8,12 @@ from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 
 from engine_twin import CONTEXT, VOCABULARY, decoder, prompt, spoken, twin
+from sandlot.core.errors import ModelError
+from sandlot.core.ports.model import Sampling
 from sandlot.engine.local import LocalConfig, open_local, plain_runner
 from sandlot.engine.request import Request
-from sandlot.errors import ModelError
 from sandlot.nn.folder import save_folder
 from sandlot.nn.packed import PackedLinear, packs
-from sandlot.ports import Sampling
 
 CONFIG = LocalConfig(kv_bytes=2**20, block_size=4, max_batch=4, chunk=16, context=CONTEXT)
 GREEDY = Sampling(temperature=0.0, max_tokens=8)

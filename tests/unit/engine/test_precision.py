@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 import torch
 
+from sandlot.core.ports.model import Sampling
+from sandlot.core.types import Dtype
 from sandlot.engine.local import LocalConfig, open_local
 from sandlot.engine.precision import Timing, choose_precision, kept_timing, measure_linear, processor_name, read_timing
 from sandlot.nn.folder import load_folder, save_folder
-from sandlot.ports import Sampling
-from sandlot.types import Dtype
 from tiny_models import write_tiny
 
 

@@ -7,14 +7,14 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 
 from sandlot import load
+from sandlot.core.task import split_of
+from sandlot.core.trace import Message, Text, ToolCall, ToolResult, said
+from sandlot.core.types import Role
 from sandlot.engine.weights import folder_of
 from sandlot.env.taskset import tasks_of
 from sandlot.nn.attention import causal
 from sandlot.nn.folder import load_folder
 from sandlot.render.opening import open_renderer
-from sandlot.task import split_of
-from sandlot.trace import Message, Text, ToolCall, ToolResult, said
-from sandlot.types import Role
 
 FOLDER = folder_of("rookie")
 

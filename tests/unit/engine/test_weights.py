@@ -10,8 +10,8 @@ from tokenizers import Tokenizer
 
 from gguf_files import as_gguf
 from peer_models import PEERS, VARIANTS, logits, peer, peer_logits
+from sandlot.core.errors import ConfigError
 from sandlot.engine.weights import Package, folder_of, packaged
-from sandlot.errors import ConfigError
 from sandlot.nn.folder import load_folder
 
 

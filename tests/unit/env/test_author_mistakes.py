@@ -2,12 +2,12 @@
 
 import pytest
 
+from sandlot.core.errors import ConfigError
+from sandlot.core.limits import Constraint
 from sandlot.env.environment import Environment
 from sandlot.env.function import Ask, environment
 from sandlot.env.load import load
 from sandlot.env.taskset import tasks_of
-from sandlot.errors import ConfigError
-from sandlot.limits import Constraint
 
 
 def test_a_mark_that_does_not_exist_is_answered_with_the_one_that_was_meant():

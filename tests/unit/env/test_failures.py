@@ -7,12 +7,12 @@ import pytest
 import sandlot
 from sandlot.cli.playing import show_result
 from sandlot.cli.showing import show_trace
+from sandlot.core.errors import AuthorError, HarnessError
+from sandlot.core.trace import Failed, said
+from sandlot.core.types import Role, Side
 from sandlot.env.session import open_session
 from sandlot.env.taskset import tasks_of
-from sandlot.errors import AuthorError, HarnessError
 from sandlot.sandbox.native import open_native
-from sandlot.trace import Failed, said
-from sandlot.types import Role, Side
 
 FILE = """
 from sandlot import Environment, Task

@@ -3,14 +3,14 @@ from random import Random
 import pytest
 
 from sandlot import Ask, Score, Task, environment
+from sandlot.core.errors import ConfigError
+from sandlot.core.limits import Limits
+from sandlot.core.types import End, Side
 from sandlot.env.taskset import tasks_of
-from sandlot.errors import ConfigError
 from sandlot.harness.tool_loop import ToolLoop
-from sandlot.limits import Limits
 from sandlot.model.scripted import scripted
 from sandlot.rollout import run_rollout
 from sandlot.store.blobs import MemoryBlobs
-from sandlot.types import End, Side
 from sandlot.wiring.parts import Grading, Parts
 
 

@@ -6,15 +6,15 @@ import anyio
 import pytest
 
 from native_sandboxes import backend_of
+from sandlot.core.errors import GradeError, NotInEvidence, SandboxError, SandboxOutOfMemory
+from sandlot.core.limits import Limits
+from sandlot.core.task import Task
+from sandlot.core.trace import EvidenceRecord, FileRecord, Trace
 from sandlot.env.environment import Environment
 from sandlot.env.grading import load_evidence
-from sandlot.errors import GradeError, NotInEvidence, SandboxError, SandboxOutOfMemory
-from sandlot.limits import Limits
 from sandlot.rollout import grade_trace
 from sandlot.sandbox.memory import MemoryFiles
 from sandlot.store.blobs import MemoryBlobs
-from sandlot.task import Task
-from sandlot.trace import EvidenceRecord, FileRecord, Trace
 from sandlot.wiring.parts import Grading
 
 TASK = Task("one", prompt="Write it.")

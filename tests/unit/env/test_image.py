@@ -3,9 +3,9 @@
 import pytest
 
 from sandlot import Environment
+from sandlot.core.errors import ConfigError
 from sandlot.env.image import image_of
 from sandlot.env.load import load
-from sandlot.errors import ConfigError
 
 FILE = """
 from sandlot import Environment, Task

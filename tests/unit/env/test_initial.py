@@ -3,16 +3,16 @@
 import pytest
 
 from native_sandboxes import sh
+from sandlot.core.limits import Limits
+from sandlot.core.task import Task
+from sandlot.core.trace import FileRecord, Trace
+from sandlot.core.types import digest
 from sandlot.env.environment import Environment
 from sandlot.env.grading import load_evidence
 from sandlot.env.initial import initial_files
 from sandlot.env.session import open_session
-from sandlot.limits import Limits
 from sandlot.sandbox.native import open_native
 from sandlot.store.blobs import MemoryBlobs
-from sandlot.task import Task
-from sandlot.trace import FileRecord, Trace
-from sandlot.types import digest
 
 TASK = Task("one", prompt="go")
 

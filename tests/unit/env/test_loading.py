@@ -5,13 +5,13 @@ import pyarrow.parquet as pq
 import pytest
 
 import sandlot
+from sandlot.core.errors import AuthorError, ConfigError
+from sandlot.core.task import Split, Task, split_of
 from sandlot.env.fingerprint import environment_fingerprint
 from sandlot.env.load import found_environments, ready_environments
 from sandlot.env.module import forget_modules
 from sandlot.env.scaffold import Form, scaffold
 from sandlot.env.taskset import tasks_from, tasks_of
-from sandlot.errors import AuthorError, ConfigError
-from sandlot.task import Split, Task, split_of
 
 
 @pytest.fixture

@@ -8,14 +8,14 @@ from pathlib import Path
 import anyio
 import pytest
 
+from sandlot.core.errors import AuthorError, ConfigError, SandboxError
+from sandlot.core.task import Task
+from sandlot.core.trace import Message, ToolCall, ToolResult
+from sandlot.core.types import Role
 from sandlot.env.environment import Environment
 from sandlot.env.session import open_session
-from sandlot.errors import AuthorError, ConfigError, SandboxError
 from sandlot.sandbox.native import open_native
-from sandlot.task import Task
 from sandlot.tools.mcp import McpServer
-from sandlot.trace import Message, ToolCall, ToolResult
-from sandlot.types import Role
 
 SERVER = Path(__file__).parents[1] / "tools" / "raw_server.py"
 HTTP = """

@@ -8,9 +8,9 @@ import anyio
 import pytest
 
 import sandlot
-from sandlot import isolate
+from sandlot.core.concurrency import isolate
+from sandlot.core.errors import ConfigError
 from sandlot.env.module import load_module
-from sandlot.errors import ConfigError
 
 ENVIRONMENT = """
 from sandlot import Environment, Task

@@ -3,11 +3,11 @@
 import anyio
 import pytest
 
+from sandlot.core.errors import AuthorError
+from sandlot.core.task import Task
 from sandlot.env.environment import Environment
 from sandlot.env.session import open_session
-from sandlot.errors import AuthorError
 from sandlot.sandbox.native import open_native
-from sandlot.task import Task
 
 TASK = Task("one", prompt="go")
 PORT = "python3 -m http.server 8080 --bind 127.0.0.1 --directory /srv"

@@ -1,14 +1,14 @@
 import anyio
 import pytest
 
+from sandlot.core.errors import AuthorError, ConfigError, HarnessError, SandboxError, ToolError
+from sandlot.core.limits import Constraint, Limits, OnBreach
+from sandlot.core.task import Task
+from sandlot.core.trace import Message, ToolCall, said
+from sandlot.core.types import End, Role
 from sandlot.env.environment import Environment
 from sandlot.env.session import MAX_CALLS, open_session
-from sandlot.errors import AuthorError, ConfigError, HarnessError, SandboxError, ToolError
-from sandlot.limits import Constraint, Limits, OnBreach
 from sandlot.store.blobs import MemoryBlobs
-from sandlot.task import Task
-from sandlot.trace import Message, ToolCall, said
-from sandlot.types import End, Role
 
 TASK = Task("one", prompt="Do it.")
 

@@ -3,11 +3,11 @@ from collections.abc import Mapping
 import anyio
 import pytest
 
+from sandlot.core.ports.model import Reply
+from sandlot.core.trace import EvidenceRecord, FileRecord, Message, Node, Text, ToolCall, Trace, Usage
+from sandlot.core.types import Role, digest
 from sandlot.grade.evidence import StoredEvidence
 from sandlot.grade.judge import CANARIES
-from sandlot.ports import Reply
-from sandlot.trace import EvidenceRecord, FileRecord, Message, Node, Text, ToolCall, Trace, Usage
-from sandlot.types import Role, digest
 
 
 def make_evidence(files: Mapping[str, bytes] | None = None, **record) -> StoredEvidence:

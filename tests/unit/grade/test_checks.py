@@ -5,10 +5,10 @@ import types
 import numpy as np
 import pytest
 
-from sandlot.errors import AuthorError, ConfigError, GradeError, NotInEvidence, SandboxError
+from sandlot.core.errors import AuthorError, ConfigError, GradeError, NotInEvidence, SandboxError
+from sandlot.core.rubric import PythonCheck, Verdict
+from sandlot.core.task import Task
 from sandlot.grade.checks import ask, ask_async, binding, settled, substituted
-from sandlot.rubric import PythonCheck, Verdict
-from sandlot.task import Task
 
 CHECK = PythonCheck(id="total", ref="checks:total", points=-4.0)
 TASK = Task("t", key={"total": 7, "rows": [{"a": None}]}, data={"x": {"y": "z"}, "$": 1})

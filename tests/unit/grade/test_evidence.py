@@ -6,14 +6,14 @@ import anyio.lowlevel
 import msgspec
 import pytest
 
-from sandlot.clock import deadline
-from sandlot.errors import AuthorError, GradeError, NotInEvidence, SandboxError
+from sandlot.core.concurrency.clock import deadline
+from sandlot.core.errors import AuthorError, GradeError, NotInEvidence, SandboxError
+from sandlot.core.limits import Limits
+from sandlot.core.ports.sandbox import Survey
+from sandlot.core.trace import Event, EvidenceRecord, FileRecord, Trace
+from sandlot.core.types import digest
 from sandlot.grade.evidence import StoredEvidence
 from sandlot.grade.gather import cuts_of, gather
-from sandlot.limits import Limits
-from sandlot.sandboxes import Survey
-from sandlot.trace import Event, EvidenceRecord, FileRecord, Trace
-from sandlot.types import digest
 
 TRACE = Trace(run="r", task="t", rollout=0, seed=0)
 

@@ -5,14 +5,14 @@ import time
 import anyio
 import pytest
 
-from sandlot.clock import deadline
-from sandlot.errors import ConfigError, GradeError, ModelError
+from sandlot.core.concurrency.clock import deadline
+from sandlot.core.concurrency.threads import ABANDONED
+from sandlot.core.errors import ConfigError, GradeError, ModelError
+from sandlot.core.ports.grading import Judgement
+from sandlot.core.rubric import JudgeCheck, JudgeExample, PythonCheck, Rubric, Verdict
+from sandlot.core.task import Task
 from sandlot.grade.grading import grade, rank_of
 from sandlot.grade.view import NOTE
-from sandlot.ports import Judgement
-from sandlot.rubric import JudgeCheck, JudgeExample, PythonCheck, Rubric, Verdict
-from sandlot.task import Task
-from sandlot.threads import ABANDONED
 
 TASK = Task("t", key={"yes": True})
 

@@ -1,10 +1,10 @@
 import anyio
 import pytest
 
-from sandlot.errors import GradeError, ModelError
+from sandlot.core.errors import GradeError, ModelError
+from sandlot.core.ports.model import Sampling
 from sandlot.grade.cache import FolderCache, MemoryCache
 from sandlot.grade.judge import ModelJudge
-from sandlot.ports import Sampling
 
 YES = '{"reason": "seen", "verdict": "yes"}'
 NO = '{"reason": "not seen", "verdict": "no"}'

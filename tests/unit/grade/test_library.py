@@ -2,9 +2,9 @@ import inspect
 
 import pytest
 
-from sandlot.errors import NotInEvidence
+from sandlot.core.errors import NotInEvidence
+from sandlot.core.trace import FileRecord
 from sandlot.grade.library import LIBRARY
-from sandlot.trace import FileRecord
 
 FILES = {
     "/a.txt": b" hello World \n",

@@ -1,9 +1,9 @@
 import pytest
 
-from sandlot.errors import ConfigError
+from sandlot.core.errors import ConfigError
+from sandlot.core.rubric import CheckGroup, JudgeCheck, JudgeExample, PythonCheck, Rubric
+from sandlot.core.task import Task
 from sandlot.grade.lint import Severity, lint, lint_file, require_gradable
-from sandlot.rubric import CheckGroup, JudgeCheck, JudgeExample, PythonCheck, Rubric
-from sandlot.task import Task
 
 EXAMPLES = (JudgeExample(view="a", verdict="no"), JudgeExample(view="b", verdict="yes"))
 

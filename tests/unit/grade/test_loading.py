@@ -5,11 +5,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sandlot.errors import ConfigError
+from sandlot.core.errors import ConfigError
+from sandlot.core.rubric import JudgeCheck, PythonCheck
 from sandlot.grade.loading import load_rubric
 from sandlot.grade.place import line_of
 from sandlot.grade.schema import rubric_schema
-from sandlot.rubric import JudgeCheck, PythonCheck
 
 CALM = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # the machine may be busy
 

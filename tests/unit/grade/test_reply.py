@@ -1,9 +1,9 @@
 import pytest
 
-from sandlot.errors import GradeError
+from sandlot.core.errors import GradeError
+from sandlot.core.ports.model import Reply
+from sandlot.core.trace import Reasoning, Text, ToolCall
 from sandlot.grade.reply import opinion_of, spoken
-from sandlot.ports import Reply
-from sandlot.trace import Reasoning, Text, ToolCall
 
 GOOD = '{"reason": "because", "verdict": "yes"}'
 

@@ -3,10 +3,10 @@ from fractions import Fraction
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from sandlot.core.rubric import CheckGroup, PythonCheck, Rubric
 from sandlot.grade.checks import result_of, suppressed
 from sandlot.grade.rules import ordered, possible_points
 from sandlot.grade.score import score_of
-from sandlot.rubric import CheckGroup, PythonCheck, Rubric
 
 CALM = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # the machine may be busy
 

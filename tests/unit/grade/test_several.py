@@ -4,11 +4,11 @@ import json
 
 import pytest
 
-from sandlot.errors import GradeError
+from sandlot.core.errors import GradeError
+from sandlot.core.ports.model import Reply
+from sandlot.core.trace import Text
 from sandlot.grade.judge import ModelJudge
 from sandlot.grade.several import Criterion, opinions_of, several_messages
-from sandlot.ports import Reply
-from sandlot.trace import Text
 
 CRITERIA = (
     Criterion(question="It is kind.", choices=("no", "yes")),

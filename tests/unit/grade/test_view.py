@@ -4,10 +4,10 @@ import json
 
 import pytest
 
+from sandlot.core.trace import Message, Node, Text, ToolCall, ToolResult, Trace
+from sandlot.core.types import Role
 from sandlot.grade.prompt import VIEW_CHARS, shown
 from sandlot.grade.view import NOTE, transcript
-from sandlot.trace import Message, Node, Text, ToolCall, ToolResult, Trace
-from sandlot.types import Role
 
 
 def trace_of(*messages):

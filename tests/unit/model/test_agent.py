@@ -3,12 +3,12 @@ from contextlib import asynccontextmanager
 import anyio
 import pytest
 
-from sandlot.errors import AuthorError, StoppedByHook, ToolError
+from sandlot.core.errors import AuthorError, StoppedByHook, ToolError
+from sandlot.core.ports.world import ToolSpec
+from sandlot.core.task import Task
+from sandlot.core.trace import Message, Node, Text, ToolCall, ToolResult, Trace, said
+from sandlot.core.types import Role
 from sandlot.model.agent import Agent, played
-from sandlot.ports import ToolSpec
-from sandlot.task import Task
-from sandlot.trace import Message, Node, Text, ToolCall, ToolResult, Trace, said
-from sandlot.types import Role
 
 TASK = Task("t", prompt="2+2?", key={"answer": "4"})
 ADD = ToolSpec(name="add", description="", parameters={})

@@ -4,16 +4,17 @@ import numpy as np
 import pytest
 
 from model_folders import FAMILIES
+from sandlot.core.ports.model import Sampling
+from sandlot.core.ports.world import ToolSpec
+from sandlot.core.task import Task
+from sandlot.core.tokens import token_path, unpacked_ids
+from sandlot.core.trace import Message, Node, ToolResult, Trace, said
+from sandlot.core.types import Role
 from sandlot.model.demonstrated import DemonstratedPolicies
 from sandlot.model.rendered import rendered
 from sandlot.model.scripted import scripted
-from sandlot.ports import Sampling, ToolSpec
 from sandlot.render.opening import open_renderer
-from sandlot.task import Task
 from sandlot.token_faults import structure_faults
-from sandlot.tokens import token_path, unpacked_ids
-from sandlot.trace import Message, Node, ToolResult, Trace, said
-from sandlot.types import Role
 from token_models import ForcedModel
 
 TASK = Task("t", prompt="?")

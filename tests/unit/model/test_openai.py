@@ -9,13 +9,14 @@ import anyio
 import pytest
 
 from fake_endpoint import Answer, FakeEndpoint, calls, completion, says, status
-from sandlot.clock import Clock, time_limit
-from sandlot.errors import ConfigError, ModelError
+from sandlot.core.concurrency.clock import Clock, time_limit
+from sandlot.core.errors import ConfigError, ModelError
+from sandlot.core.ports.model import Sampling
+from sandlot.core.ports.world import ToolSpec
+from sandlot.core.trace import Image, Message, Reasoning, Text, ToolCall, ToolResult, Usage, said
+from sandlot.core.types import Role
 from sandlot.model.openai import OpenAIConfig, open_openai, openai_config
 from sandlot.model.retry import Patience, Retry, retries_told
-from sandlot.ports import Sampling, ToolSpec
-from sandlot.trace import Image, Message, Reasoning, Text, ToolCall, ToolResult, Usage, said
-from sandlot.types import Role
 
 HELLO = [said(Role.USER, "hello")]
 CANARY = "sk-canary-0123456789abcdefghij"

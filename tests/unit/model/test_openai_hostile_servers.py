@@ -8,13 +8,13 @@ import anyio
 import pytest
 
 from fake_endpoint import Answer, FakeEndpoint
-from sandlot.clock import Clock
-from sandlot.errors import ModelError
+from sandlot.core.concurrency.clock import Clock
+from sandlot.core.errors import ModelError
+from sandlot.core.ports.model import Sampling
+from sandlot.core.trace import said
+from sandlot.core.types import Role
 from sandlot.model.openai import OpenAIConfig, open_openai
 from sandlot.model.retry import Patience
-from sandlot.ports import Sampling
-from sandlot.trace import said
-from sandlot.types import Role
 
 CANARY = "sk-canary-0123456789abcdefghij"
 HELLO = [said(Role.USER, "hello")]

@@ -4,10 +4,10 @@ import anyio
 import pytest
 
 from fake_engines import FakeEngine
-from sandlot.errors import ConfigError, ModelError
+from sandlot.core.errors import ConfigError, ModelError
+from sandlot.core.ports.model import Sampling
 from sandlot.model.remote import RemoteConfig, open_remote, remote_config
 from sandlot.model.retry import Patience
-from sandlot.ports import Sampling
 from toy_tokens import END, ScriptedTokens, never
 
 HOSTILE = {

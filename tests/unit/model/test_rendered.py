@@ -4,16 +4,17 @@ import msgspec
 import pytest
 
 from model_folders import FAMILIES
-from sandlot.drift import DriftKind
-from sandlot.errors import ModelError
+from sandlot.core.branching import DriftKind
+from sandlot.core.errors import ModelError
+from sandlot.core.ports.model import Sampled, Sampling
+from sandlot.core.ports.world import ToolSpec
+from sandlot.core.task import Task
+from sandlot.core.tokens import leaves, packed_ids, token_path, unpacked_ids
+from sandlot.core.trace import Message, Node, Text, ToolCall, ToolResult, Trace, said
+from sandlot.core.types import Role
 from sandlot.model.rendered import rendered
-from sandlot.ports import Sampled, Sampling, ToolSpec
 from sandlot.render.opening import open_renderer
-from sandlot.task import Task
 from sandlot.token_faults import structure_faults
-from sandlot.tokens import leaves, packed_ids, token_path, unpacked_ids
-from sandlot.trace import Message, Node, Text, ToolCall, ToolResult, Trace, said
-from sandlot.types import Role
 from token_models import ForcedModel, TinyModel
 
 TASK = Task("t", prompt="?")

@@ -1,11 +1,11 @@
 import pytest
 
-from sandlot.errors import ModelError
+from sandlot.core.errors import ModelError
+from sandlot.core.task import Task
+from sandlot.core.trace import Message, Node, Text, Tokens, ToolCall, ToolResult, Trace, Usage, said
+from sandlot.core.types import Role
 from sandlot.model.replay import replayed
 from sandlot.model.scripted import scripted
-from sandlot.task import Task
-from sandlot.trace import Message, Node, Text, Tokens, ToolCall, ToolResult, Trace, Usage, said
-from sandlot.types import Role
 
 TASK = Task("t")
 

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandlot.clock import Clock
-from sandlot.errors import ModelError
+from sandlot.core.concurrency.clock import Clock
+from sandlot.core.errors import ModelError
 from sandlot.model.retry import (
     FIRST_WAIT_S,
     LONGEST_RETRY_AFTER_S,

@@ -4,14 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandlot.errors import ConfigError, ModelError
+from sandlot.core.errors import ConfigError, ModelError
+from sandlot.core.ports.world import ToolSpec
+from sandlot.core.task import Task
+from sandlot.core.trace import Node, Trace, said
+from sandlot.core.types import Role
 from sandlot.model.player import FLOOD_CHARS, MALFORMED
 from sandlot.model.random_calls import random_arguments
 from sandlot.model.scripted import NAMES, scripted
-from sandlot.ports import ToolSpec
-from sandlot.task import Task
-from sandlot.trace import Node, Trace, said
-from sandlot.types import Role
 
 TASK = Task("t", prompt="2+2?")
 SCHEMA = {

@@ -4,11 +4,11 @@ import anyio
 import pytest
 
 from fake_engines import FakeEngine
-from sandlot.errors import ConfigError, ModelError
+from sandlot.core.errors import ConfigError, ModelError
+from sandlot.core.ports.model import Sampling
 from sandlot.model.adapters import open_adapted
 from sandlot.model.remote import RemoteConfig
 from sandlot.model.retry import Patience
-from sandlot.ports import Sampling
 from sandlot.train.publish import served_config
 from sandlot.train.recipe import Recipe
 from toy_tokens import END, ScriptedTokens, never

@@ -4,13 +4,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fake_endpoint import FakeEndpoint, says, status
-from sandlot.errors import ConfigError, ModelError
+from sandlot.core.errors import ConfigError, ModelError
+from sandlot.core.ports.model import Sampling
+from sandlot.core.trace import Usage, said
+from sandlot.core.types import Role
 from sandlot.model.openai import OpenAIConfig, open_openai
 from sandlot.model.retry import Patience
 from sandlot.model.spend import Caps, Prices, Spend, capped
-from sandlot.ports import Sampling
-from sandlot.trace import Usage, said
-from sandlot.types import Role
 
 HELLO = [said(Role.USER, "hello")]
 TURN = {"prompt_tokens": 60, "completion_tokens": 40}

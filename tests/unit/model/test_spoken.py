@@ -1,15 +1,16 @@
 import pytest
 
 from fake_endpoint import FakeEndpoint, calls, completion, says, status
-from sandlot.clock import Clock
-from sandlot.errors import ModelError
+from sandlot.core.concurrency.clock import Clock
+from sandlot.core.errors import ModelError
+from sandlot.core.ports.model import Sampling
+from sandlot.core.ports.world import ToolSpec
+from sandlot.core.task import Task
+from sandlot.core.trace import Message, Node, Reasoning, Text, ToolCall, ToolResult, Trace, Usage, said
+from sandlot.core.types import Role, derive_seed
 from sandlot.model.openai import OpenAIConfig, open_openai
 from sandlot.model.retry import Patience
 from sandlot.model.spoken import spoken
-from sandlot.ports import Sampling, ToolSpec
-from sandlot.task import Task
-from sandlot.trace import Message, Node, Reasoning, Text, ToolCall, ToolResult, Trace, Usage, said
-from sandlot.types import Role, derive_seed
 
 ADD = ToolSpec(name="add", description="Adds.", parameters={"type": "object"})
 

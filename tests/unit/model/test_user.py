@@ -2,14 +2,14 @@
 
 import pytest
 
-from sandlot.errors import ModelError
+from sandlot.core.errors import ModelError
+from sandlot.core.persona import NO_REPLY, Persona
+from sandlot.core.task import Task
+from sandlot.core.trace import Event, Text, ToolCall
+from sandlot.core.types import End, Role
 from sandlot.model.player import REFUSAL, Move
 from sandlot.model.scripted import scripted
 from sandlot.model.user import CONNECTED, SILENCE, SILENT, SPOKEN_CHARS, end_mark, played_users
-from sandlot.persona import NO_REPLY, Persona
-from sandlot.task import Task
-from sandlot.trace import Event, Text, ToolCall
-from sandlot.types import End, Role
 from users import users_saying
 
 TASK = Task("t", prompt="My kettle leaks.", data={"order": "A-17"})

@@ -5,11 +5,11 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandlot.errors import ModelError
+from sandlot.core.errors import ModelError
+from sandlot.core.ports.model import Reply, Sampling
+from sandlot.core.trace import Message, Reasoning, Text, ToolCall, ToolResult
+from sandlot.core.types import Role
 from sandlot.model.wire import outgoing, reply_from, request_body
-from sandlot.ports import Reply, Sampling
-from sandlot.trace import Message, Reasoning, Text, ToolCall, ToolResult
-from sandlot.types import Role
 
 text = st.text(min_size=1)
 arguments = st.dictionaries(st.text(), st.text() | st.integers(-(2**63), 2**63) | st.booleans() | st.none() | st.lists(st.text()))

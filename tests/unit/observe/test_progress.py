@@ -3,7 +3,7 @@ from itertools import pairwise
 import pytest
 
 import rows
-from sandlot.clock import Clock
+from sandlot.core.concurrency.clock import Clock
 from sandlot.observe.progress import LONGEST_LINE_S, RECENT, Pace, Progress
 
 

@@ -3,10 +3,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from model_folders import write_rookie
-from sandlot.ports import ToolSpec
+from sandlot.core.ports.world import ToolSpec
+from sandlot.core.trace import Message, Reasoning, Text, ToolCall, ToolResult, said
+from sandlot.core.types import Role
 from sandlot.render.opening import open_renderer
-from sandlot.trace import Message, Reasoning, Text, ToolCall, ToolResult, said
-from sandlot.types import Role
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,7 @@ import json
 import pytest
 
 from model_folders import CALLS, CHATML_SPECIAL, FAMILIES, LLAMA3, QWEN2, QWEN3, SMOLLM2, write_rookie, write_tokenizer
-from sandlot.errors import ConfigError
+from sandlot.core.errors import ConfigError
 from sandlot.render.opening import open_renderer
 
 
@@ -90,8 +90,8 @@ def test_a_broken_or_hostile_template_does_no_harm(template, tmp_path):
 
 
 def test_the_default_system_prompt_is_the_templates(tmp_path):
-    from sandlot.trace import said
-    from sandlot.types import Role
+    from sandlot.core.trace import said
+    from sandlot.core.types import Role
 
     user = said(Role.USER, "?")
     for family, words in {"smollm2": "You are small.", "qwen2": "You are Q.", "llama3": "Today Date: 26 Jul 2024"}.items():

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sandlot.errors import ConfigError
+from sandlot.core.errors import ConfigError
+from sandlot.core.types import Side
 from sandlot.run.breaker import EXAMPLES, FEWEST, MESSAGE_CHARS, WINDOW, Breaker, Tripped
-from sandlot.types import Side
 
 CLEAN = {}
 ENVIRONMENT_SIDES = [Side.ENVIRONMENT, Side.SANDBOX, Side.GRADER, Side.HARNESS]

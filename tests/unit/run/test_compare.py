@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rows
-from sandlot import stats
+from sandlot.core.stats import intervals as stats
 from sandlot.run.compare import Comparison, Sameness, compare
 
 

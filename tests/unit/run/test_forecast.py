@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 import rows
-from sandlot.limits import Limits
+from sandlot.core.limits import Limits
 from sandlot.run.forecast import Forecast, forecast
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from native_sandboxes import sh
 from sandlot import run
-from sandlot.errors import ConfigError
+from sandlot.core.errors import ConfigError
 from sandlot.run.moment import open_moment
 from sandlot.run.results import Run
 from sandlot.sandbox.native import open_native

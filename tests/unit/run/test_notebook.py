@@ -5,7 +5,7 @@ import pytest
 
 import rows
 import sandlot
-from sandlot.errors import ConfigError
+from sandlot.core.errors import ConfigError
 from sandlot.run.notebook import MAX_TASKS, html_of
 from sandlot.run.summary import summarise
 

@@ -11,11 +11,11 @@ import msgspec
 import pytest
 
 import sandlot
-from sandlot.errors import ConfigError
+from sandlot.core.errors import ConfigError
+from sandlot.core.types import Split
 from sandlot.run.config import RunConfig, Selection, plan_run
 from sandlot.run.results import Run
 from sandlot.run.run import Watcher, run_config
-from sandlot.types import Split
 from sandlot.wiring.models import SCHEMES
 from sandlot.wiring.parts import ModelConfig
 
@@ -234,8 +234,8 @@ def test_a_directory_that_is_no_run_is_refused(tmp_path):
 async def test_an_author_thread_that_never_returns_stops_the_run_by_name(tmp_path, monkeypatch):
     import threading
 
+    from sandlot.core.concurrency.threads import ABANDONED
     from sandlot.run import collect
-    from sandlot.threads import ABANDONED
 
     monkeypatch.setattr(collect, "MAX_ABANDONED", 3)
     release = threading.Event()
@@ -267,7 +267,7 @@ async def test_a_run_is_not_continued_with_another_model(add, tmp_path):
 def test_what_a_hook_cancelled_says_nothing_about_the_environment(add, tmp_path, monkeypatch):
     hooks = tmp_path / "guard.py"
     hooks.write_text(
-        "from sandlot.errors import StoppedByHook\n"
+        "from sandlot.core.errors import StoppedByHook\n"
         "class Guard:\n    async def after_turn(self, trace, node):\n        raise StoppedByHook('enough')\n"
         "    async def after_step(self, trace, step):\n        pass\n"
     )

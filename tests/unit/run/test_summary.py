@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rows
-from sandlot import stats
+from sandlot.core.stats import intervals as stats
 from sandlot.run.summary import Summary, summarise
 
 MIXED = [

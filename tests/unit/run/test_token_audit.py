@@ -8,17 +8,18 @@ import numpy as np
 import pytest
 
 from model_folders import FAMILIES
+from sandlot.core.ports.model import Sampling
+from sandlot.core.ports.world import ToolSpec
+from sandlot.core.task import Task
+from sandlot.core.tokens import packed_ids, unpacked_ids
+from sandlot.core.trace import Message, Node, Reasoning, Text, ToolCall, ToolResult, Trace, said
+from sandlot.core.types import Role
 from sandlot.engine.logprobs import token_logprobs
 from sandlot.model.rendered import rendered
-from sandlot.ports import Sampling, ToolSpec
 from sandlot.render.opening import open_renderer
 from sandlot.run.token_audit import audit_tokens
 from sandlot.run.token_numbers import OTHER_KERNELS, SAME_CODE
-from sandlot.task import Task
 from sandlot.token_faults import FaultClass, FaultCode
-from sandlot.tokens import packed_ids, unpacked_ids
-from sandlot.trace import Message, Node, Reasoning, Text, ToolCall, ToolResult, Trace, said
-from sandlot.types import Role
 from token_models import ForcedModel, tiny_decoder
 
 LOOK = ToolSpec(name="look_up", description="", parameters={"type": "object", "properties": {"word": {"type": "string"}}})

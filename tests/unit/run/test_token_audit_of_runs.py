@@ -9,10 +9,10 @@ import torch
 
 import sandlot
 from model_folders import FAMILIES
-from sandlot.errors import ConfigError
+from sandlot.core.errors import ConfigError
+from sandlot.core.ports.model import Sampling
 from sandlot.model.rendered import rendered
 from sandlot.nn.folder import load_folder, save_folder
-from sandlot.ports import Sampling
 from sandlot.render.opening import open_renderer
 from sandlot.run.token_audit import audit_run
 from sandlot.wiring.models import SCHEMES

@@ -5,8 +5,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from sandlot.errors import ConfigError
-from sandlot.ports import ToolSpec
+from sandlot.core.errors import ConfigError
+from sandlot.core.ports.world import ToolSpec
 from sandlot.run.manifest import Facts, Fingerprints
 from sandlot.run.trained import read_trained, require_same_setting, setting_differences, trained_in
 from sandlot.wiring.parts import ModelConfig

@@ -4,12 +4,12 @@ import msgspec
 import pytest
 
 from sandlot import Run
+from sandlot.core.errors import ConfigError
+from sandlot.core.types import Split
 from sandlot.env.load import load
-from sandlot.errors import ConfigError
 from sandlot.run.config import RunConfig, Selection
 from sandlot.run.health.health import health_of
 from sandlot.run.run import run_config
-from sandlot.types import Split
 from sandlot.wiring.parts import ModelConfig
 
 SOURCE = """

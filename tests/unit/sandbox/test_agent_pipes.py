@@ -7,13 +7,13 @@ import subprocess
 import anyio
 import pytest
 
+from sandlot.core.ports.sandbox import Command
 from sandlot.sandbox.link import Link
 from sandlot.sandbox.machine import Machine
 from sandlot.sandbox.process import spawn
 from sandlot.sandbox.program import program
 from sandlot.sandbox.quota import Quota
 from sandlot.sandbox.wire import FrameReader, Kind, frame
-from sandlot.sandboxes import Command
 
 
 class Pipes:

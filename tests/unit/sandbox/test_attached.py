@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandlot.errors import SandboxError
+from sandlot.core.errors import SandboxError
 from sandlot.sandbox.attached import Attached
 
 

@@ -4,7 +4,7 @@ import socket
 import anyio
 import pytest
 
-from sandlot.errors import ConfigError, SandboxError
+from sandlot.core.errors import ConfigError, SandboxError
 from sandlot.sandbox.engine import Engine, find_socket, open_engine
 
 VERSION = b'{"ApiVersion": "1.41", "Version": "1"}'

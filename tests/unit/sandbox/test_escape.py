@@ -15,10 +15,10 @@ import anyio
 import pytest
 
 from native_sandboxes import KINDS, backend_of, py, sh
-from sandlot.errors import SandboxError
+from sandlot.core.errors import SandboxError
+from sandlot.core.ports.sandbox import Command
 from sandlot.sandbox.command import run_command
 from sandlot.sandbox.quota import Quota
-from sandlot.sandboxes import Command
 from system_calls import MAKE_CALLS, NUMBERS
 
 MIB = 1 << 20

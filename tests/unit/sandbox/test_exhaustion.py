@@ -9,9 +9,9 @@ import anyio
 import pytest
 
 from native_sandboxes import KINDS, backend_of, py, sh
-from sandlot.errors import SandboxError, SandboxOutOfMemory
+from sandlot.core.errors import SandboxError, SandboxOutOfMemory
+from sandlot.core.ports.sandbox import Command
 from sandlot.sandbox.quota import Quota
-from sandlot.sandboxes import Command
 
 MIB = 1 << 20
 QUOTA = Quota(memory_bytes=192 * MIB, disk_bytes=32 * MIB, pids=40)

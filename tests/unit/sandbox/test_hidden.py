@@ -3,7 +3,7 @@
 import pytest
 
 from native_sandboxes import KINDS, backend_of, sh
-from sandlot.sandboxes import Command
+from sandlot.core.ports.sandbox import Command
 
 
 @pytest.fixture(params=KINDS)

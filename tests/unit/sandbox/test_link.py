@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sandlot.errors import SandboxError, unwrapped
+from sandlot.core.errors import SandboxError, unwrapped
+from sandlot.core.ports.sandbox import Command
 from sandlot.sandbox.link import Link
 from sandlot.sandbox.process import spawn
 from sandlot.sandbox.wire import Kind, frame, text
-from sandlot.sandboxes import Command
 
 
 async def talk(answer: bytes, work):

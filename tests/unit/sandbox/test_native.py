@@ -11,12 +11,12 @@ import anyio
 import pytest
 
 from native_sandboxes import KINDS, backend_of, sh
-from sandlot.errors import ConfigError, SandboxError
+from sandlot.core.errors import ConfigError, SandboxError
+from sandlot.core.ports.sandbox import Command
 from sandlot.sandbox import compile as compile_module
 from sandlot.sandbox.native import open_native
 from sandlot.sandbox.program import program
 from sandlot.sandbox.quota import Quota
-from sandlot.sandboxes import Command
 
 MANY = """
 import anyio, sys

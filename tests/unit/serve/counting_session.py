@@ -8,10 +8,11 @@ from typing import Any
 
 import anyio
 
-from sandlot.errors import AuthorError
-from sandlot.ports import Session, Step, ToolSpec
-from sandlot.trace import Message, ToolResult, said
-from sandlot.types import End, Role
+from sandlot.core.errors import AuthorError
+from sandlot.core.ports.session import Session, Step
+from sandlot.core.ports.world import ToolSpec
+from sandlot.core.trace import Message, ToolResult, said
+from sandlot.core.types import End, Role
 
 TURNS = 6
 ADD = ToolSpec(

@@ -13,8 +13,8 @@ import msgspec
 import pytest
 from mcp import Client, MCPError, StdioServerParameters
 
-from sandlot.errors import SandboxError, unwrapped
-from sandlot.ports import Session
+from sandlot.core.errors import SandboxError, unwrapped
+from sandlot.core.ports.session import Session
 from sandlot.serve.connection import Connection, open_connection
 from sandlot.serve.http import Door
 from sandlot.serve.mcp import serve_mcp

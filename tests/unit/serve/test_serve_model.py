@@ -10,7 +10,7 @@ import pytest
 from yarl import URL
 
 from sandlot.capture.listening import listening
-from sandlot.errors import ModelError
+from sandlot.core.errors import ModelError
 from sandlot.serve.model import ModelServer
 from sandlot.serve.routes import model_app
 from toy_tokens import END, ScriptedTokens, ToyRenderer, ToyWords, never, sampled

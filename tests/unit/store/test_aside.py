@@ -3,7 +3,7 @@ import pytest
 
 from failing_disk import Countdown, StoppedError
 from made_traces import failed, make_row, make_trace
-from sandlot.errors import StoreError
+from sandlot.core.errors import StoreError
 from sandlot.store.aside import rows_set_aside, set_aside
 from sandlot.store.directory import open_run
 from sandlot.store.reader import RunReader

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from failing_disk import Countdown
-from sandlot.errors import StoreError
+from sandlot.core.errors import StoreError
 from sandlot.store import blobs as blobs_module
 from sandlot.store.blobs import LARGE_BYTES, KeptBlobs, MemoryBlobs, open_blobs
 from sandlot.store.layout import large_file, pack_file, pack_index_file, packs_of

@@ -7,7 +7,7 @@ import pytest
 
 from failing_disk import Countdown
 from made_traces import make_row, make_trace
-from sandlot.errors import ConfigError, StoreError
+from sandlot.core.errors import ConfigError, StoreError
 from sandlot.store.directory import open_run, read_manifest
 from sandlot.store.reader import RunReader
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from failing_disk import Countdown
-from sandlot.errors import StoreError
+from sandlot.core.errors import StoreError
 from sandlot.store.frames import HEAD_BYTES, FrameLog, file_of, read_frames, recover, scan
 
 PAYLOADS = st.lists(st.lists(st.binary(max_size=40), min_size=1, max_size=4), max_size=6)

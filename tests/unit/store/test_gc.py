@@ -6,13 +6,13 @@ import pytest
 
 from failing_disk import Countdown, StoppedError
 from made_traces import make_row, make_trace
-from sandlot.clock import Clock
+from sandlot.core.concurrency.clock import Clock
+from sandlot.core.trace import Image, Message, Node, Tensor, ToolResult
+from sandlot.core.types import Role
 from sandlot.store.blobs import LARGE_BYTES
 from sandlot.store.directory import open_run
 from sandlot.store.gc import collect, last_change, references
 from sandlot.store.reader import RunReader
-from sandlot.trace import Image, Message, Node, Tensor, ToolResult
-from sandlot.types import Role
 
 MANIFEST = b'{"format": 1}'
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sandlot.errors import StoreError
-from sandlot.store.disk import Disk
+from sandlot.core.disk import Disk
+from sandlot.core.errors import StoreError
 from sandlot.store.lines import append_line, read_lines
 
 

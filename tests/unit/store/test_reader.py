@@ -3,7 +3,7 @@ import duckdb
 import pytest
 
 from made_traces import failed, make_row, make_trace
-from sandlot.errors import ConfigError, StoreError
+from sandlot.core.errors import ConfigError, StoreError
 from sandlot.store.directory import open_run
 from sandlot.store.entry import decode_trace
 from sandlot.store.reader import RunReader

@@ -5,12 +5,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from made_traces import cancelled, failed, make_row, make_trace
-from sandlot.errors import StoreError
+from sandlot.core.errors import StoreError
+from sandlot.core.trace import TraceRow
 from sandlot.store import segments
 from sandlot.store.columns import rows_of, schema_of, table_of
 from sandlot.store.entry import Entry, decode_trace, encode_trace
 from sandlot.store.segments import Segment, write_segment
-from sandlot.trace import TraceRow
 
 TEXT = st.text(max_size=8)
 NUMBER = st.floats(allow_nan=False)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from failing_disk import Countdown
 from made_traces import make_row, make_trace
-from sandlot.errors import StoreError
+from sandlot.core.errors import StoreError
 from sandlot.store.directory import open_run
 from sandlot.store.layout import layout_of
 from sandlot.store.reader import RunReader

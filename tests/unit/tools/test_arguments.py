@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sandlot.errors import ToolError
+from sandlot.core.errors import ToolError
+from sandlot.core.trace import ToolCall
 from sandlot.tools.arguments import MAX_BYTES, MAX_DEPTH, clean, plain
-from sandlot.trace import ToolCall
 
 
 def deep(levels: int) -> Any:

@@ -11,10 +11,10 @@ import anyio
 import msgspec
 import pytest
 
-from sandlot import author, threads
-from sandlot.errors import AuthorError, ConfigError, SandboxError, ToolError
+from sandlot.core.concurrency import author, threads
+from sandlot.core.errors import AuthorError, ConfigError, SandboxError, ToolError
+from sandlot.core.trace import ToolCall, ToolResult
 from sandlot.tools.function import FunctionTool
-from sandlot.trace import ToolCall, ToolResult
 
 
 @dataclass

@@ -17,9 +17,9 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from sandlot.errors import AuthorError
+from sandlot.core.errors import AuthorError
+from sandlot.core.trace import ToolCall, ToolResult
 from sandlot.tools.mcp import McpServer
-from sandlot.trace import ToolCall, ToolResult
 
 WORLD: Any = SimpleNamespace(state=None)
 

@@ -8,10 +8,10 @@ import anyio
 import msgspec
 import pytest
 
-from sandlot.errors import AuthorError, ConfigError, ModelError
+from sandlot.core.errors import AuthorError, ConfigError, ModelError
+from sandlot.core.trace import ToolCall, ToolResult
 from sandlot.tools.function import FunctionTool
 from sandlot.tools.mcp import McpServer, require_distinct, source_from
-from sandlot.trace import ToolCall, ToolResult
 
 RAW = str(Path(__file__).parent / "raw_server.py")
 WORLD: Any = SimpleNamespace(state=None)

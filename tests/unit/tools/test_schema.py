@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sandlot.errors import ConfigError, ToolError
+from sandlot.core.errors import ConfigError, ToolError
 from sandlot.tools.schema import signature_of
 
 

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from made_traces import failed, make_trace
-from sandlot.trace import Message, Node, Text, ToolCall, Trace
+from sandlot.core.trace import Message, Node, Text, ToolCall, Trace
+from sandlot.core.types import Role
 from sandlot.train.diversity import MEMBERS, actions_of, distance, diversity_of, entropy, first_call, mean_distance
-from sandlot.types import Role
 
 WORDS = st.text("abc", min_size=1, max_size=1)
 SEQUENCES = st.lists(WORDS, max_size=6).map(tuple)

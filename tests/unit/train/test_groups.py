@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sandlot.task import Task
-from sandlot.trace import Trace
+from sandlot.core.task import Task
+from sandlot.core.trace import Trace
 from sandlot.train.groups import Groups, collecting, task_order
 
 TASKS = [Task(f"t{number}", prompt="") for number in range(5)]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sandlot.stats import Interval
+from sandlot.core.stats.intervals import Interval
 from sandlot.train.outcome import Heldout, Level, Outcome, Paired
 from sandlot.train.report import _moved, headline, what_happened
 

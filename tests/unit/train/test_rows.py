@@ -6,11 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from made_traces import cancelled, failed
-from sandlot.errors import ConfigError
-from sandlot.rubric import Score
-from sandlot.trace import Node, Scored, Tokens, Trace, said
+from sandlot.core.errors import ConfigError
+from sandlot.core.rubric import Score
+from sandlot.core.trace import Node, Scored, Tokens, Trace, said
+from sandlot.core.types import Role
 from sandlot.train.rows import group_of, rows_of
-from sandlot.types import Role
 
 
 def node(parent, text, given, ids):

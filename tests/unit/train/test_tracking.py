@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from command_line import refused, started
+from sandlot.core.errors import ConfigError
 from sandlot.env.module import load_module
-from sandlot.errors import ConfigError
 from sandlot.train import tracking
 from sandlot.train.loop import Watcher
 from sandlot.train.progress import Learned, Measured, read_lines

@@ -7,11 +7,11 @@ import pytest
 import torch
 
 from sandlot import Ask, Environment, Limits, Run, Score, Task, World, environment
+from sandlot.core.errors import ConfigError, HarnessError, SandboxError
+from sandlot.core.trace import Failed
 from sandlot.env.module import load_module
-from sandlot.errors import ConfigError, HarnessError, SandboxError
 from sandlot.nn.folder import load_folder
 from sandlot.nn.layout import weights_of
-from sandlot.trace import Failed
 from sandlot.train.handed import OVER
 from sandlot.train.rows import rows_of
 from sandlot.train.trl import open_for_trl
@@ -205,7 +205,7 @@ def test_held_out_and_unknown_tasks_and_missing_models_are_refused(tmp_path):
 
 
 def train_tasks(env):
+    from sandlot.core.types import Split
     from sandlot.env.taskset import tasks_of
-    from sandlot.types import Split
 
     return [task.id for task in tasks_of(env, Split.TRAIN)]

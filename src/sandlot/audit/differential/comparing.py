@@ -10,8 +10,8 @@ from sandlot.audit.finding import Finding, Layer, Severity, Standing, Witness
 from sandlot.audit.likeness import Difference, first_difference, graded, left, observations, seen
 from sandlot.audit.scripted.earning import inputs_of
 from sandlot.audit.subject import Conditions, Play, Take, Trial
-from sandlot.task import Task
-from sandlot.types import Json
+from sandlot.core.task import Task
+from sandlot.core.types import Json
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from sandlot.audit.differential.resets import by_chance, free_texts
 from sandlot.audit.finding import Finding, Layer
 from sandlot.audit.likeness import Difference
 from sandlot.audit.subject import Call, Conditions, Named, Say, Script, Take, Trial
-from sandlot.task import Task
+from sandlot.core.task import Task
 
 TASKS, SANDBOXED = 24, 3
 AT_ONCE = (8, 32)

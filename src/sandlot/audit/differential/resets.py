@@ -15,7 +15,7 @@ from sandlot.audit.differential.comparing import Parting, finding_of, partings, 
 from sandlot.audit.finding import Finding, Layer
 from sandlot.audit.likeness import Difference, first_difference
 from sandlot.audit.subject import Act, Call, Conditions, Named, Say, Script, Take, Trial
-from sandlot.task import Task
+from sandlot.core.task import Task
 
 TASKS, SANDBOXED = 12, 3
 CANARY = "canary-7f3a9c51"

@@ -15,7 +15,7 @@ from sandlot.audit.differential.resets import tour
 from sandlot.audit.finding import Finding, Layer
 from sandlot.audit.likeness import Difference
 from sandlot.audit.subject import PLAIN, Conditions, Named, Play, Regrade, Request, Take, Trial
-from sandlot.clock import SYSTEM_CLOCK
+from sandlot.core.concurrency.clock import SYSTEM_CLOCK
 
 TASKS, SANDBOXED = 30, 4
 MAX_SUSPECTS = 12

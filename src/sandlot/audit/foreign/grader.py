@@ -20,11 +20,11 @@ from sandlot.audit.foreign.python import Interpreter, interpreter
 from sandlot.audit.foreign.sources import sources_of
 from sandlot.audit.foreign.worker import Answer, Budget, Workshop, open_workshop
 from sandlot.audit.subject import PLAIN, Conditions, Declared, Description, Named, Regrade, Request, Say, Take, Trial
-from sandlot.errors import ConfigError
-from sandlot.rubric import Score
-from sandlot.task import Task
-from sandlot.trace import EvidenceRecord, Failed, Node, Outcome, Scored, Trace, said
-from sandlot.types import End, Json, Role, Side, digest
+from sandlot.core.errors import ConfigError
+from sandlot.core.rubric import Score
+from sandlot.core.task import Task
+from sandlot.core.trace import EvidenceRecord, Failed, Node, Outcome, Scored, Trace, said
+from sandlot.core.types import End, Json, Role, Side, digest
 
 PROMPTS = ("prompt", "question", "problem", "input")
 GOLDENS = ("golden", "answer", "expected", "solution", "target")

@@ -30,11 +30,11 @@ from sandlot.audit.subject import (
     Take,
     Trial,
 )
-from sandlot.errors import ConfigError
-from sandlot.ports import ToolSpec
-from sandlot.task import Task
-from sandlot.trace import EvidenceRecord, Trace
-from sandlot.types import End, Json, digest
+from sandlot.core.errors import ConfigError
+from sandlot.core.ports.world import ToolSpec
+from sandlot.core.task import Task
+from sandlot.core.trace import EvidenceRecord, Trace
+from sandlot.core.types import End, Json, digest
 
 PLAYS = ("random", "outside", "dirty", "beside", "golden")
 """Actions out of the space; one that is not in it; random ones, and one more reset when they are over; random ones while a second

@@ -13,8 +13,8 @@ from typing import Any
 
 import msgspec
 
-from sandlot.errors import ConfigError
-from sandlot.types import Json
+from sandlot.core.errors import ConfigError
+from sandlot.core.types import Json
 
 DEFAULT = "{answer} {golden}"
 

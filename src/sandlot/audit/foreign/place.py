@@ -19,9 +19,9 @@ import anyio
 from anyio.abc import Process as AnyioProcess
 
 from sandlot.audit.foreign.python import Interpreter
-from sandlot.errors import ConfigError, SandboxError
-from sandlot.limits import Limits
-from sandlot.sandboxes import Backend, Command, Process, Sandbox
+from sandlot.core.errors import ConfigError, SandboxError
+from sandlot.core.limits import Limits
+from sandlot.core.ports.sandbox import Backend, Command, Process, Sandbox
 from sandlot.wiring.parts import open_backend
 
 INSIDE = Path(__file__).parent / "inside"

@@ -14,9 +14,9 @@ from sandlot.audit.case import Case, Probe
 from sandlot.audit.finding import Finding, Layer, Severity, Standing, Witness
 from sandlot.audit.foreign.noted import Noted, Step, noted
 from sandlot.audit.subject import PLAIN, Conditions, Named, Take, Trial
-from sandlot.errors import ConfigError
-from sandlot.task import Task
-from sandlot.types import Json
+from sandlot.core.errors import ConfigError
+from sandlot.core.task import Task
+from sandlot.core.types import Json
 
 Pair = tuple[Task, Trial]
 A_YEAR_S = 400 * 86400.0

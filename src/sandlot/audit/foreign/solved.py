@@ -15,8 +15,8 @@ from sandlot.audit.finding import Finding, Layer, Severity, Standing, Witness
 from sandlot.audit.foreign.noted import Noted, noted
 from sandlot.audit.foreign.promises import played
 from sandlot.audit.subject import Trial
-from sandlot.errors import ConfigError
-from sandlot.stats import sign_flip
+from sandlot.core.errors import ConfigError
+from sandlot.core.stats.intervals import sign_flip
 
 NAME = "gym-solution"
 ALPHA = 0.05

@@ -18,8 +18,8 @@ import msgspec
 from sandlot.audit.foreign.place import Place
 from sandlot.audit.starved import BACKSTOP
 from sandlot.audit.subject import Conditions, Lost
-from sandlot.errors import ConfigError, SandlotError
-from sandlot.types import Json
+from sandlot.core.errors import ConfigError, SandlotError
+from sandlot.core.types import Json
 
 log = logging.getLogger(__name__)
 

@@ -13,9 +13,9 @@ from sandlot.audit.finding import Finding, Layer, Severity, Standing, Witness
 from sandlot.audit.grader.asking import NONSENSE, Field, affordable, fields, needs_golden
 from sandlot.audit.grader.rungs import rungs
 from sandlot.audit.subject import Conditions, Regrade, Trial
-from sandlot.errors import ConfigError
-from sandlot.stats import wilson
-from sandlot.trace import Scored
+from sandlot.core.errors import ConfigError
+from sandlot.core.stats.intervals import wilson
+from sandlot.core.trace import Scored
 
 OTHER = Conditions(hash_seed=1, random_seed=20_240_229)
 FEW = 20

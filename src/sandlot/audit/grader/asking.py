@@ -12,9 +12,9 @@ from sandlot.audit.choice import chosen
 from sandlot.audit.finding import Finding, Layer, Severity, Standing, Witness
 from sandlot.audit.likeness import opening_text
 from sandlot.audit.subject import PLAIN, Conditions, Trial
-from sandlot.task import Task
-from sandlot.trace import Scored
-from sandlot.types import Json
+from sandlot.core.task import Task
+from sandlot.core.trace import Scored
+from sandlot.core.types import Json
 
 EPSILON = 1e-9
 MAX_SHOWN = 4000

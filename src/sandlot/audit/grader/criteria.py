@@ -17,9 +17,9 @@ from sandlot.audit.finding import Finding, Layer, Severity, Standing, Witness
 from sandlot.audit.grader.asking import EPSILON, NONSENSE, Field, fields
 from sandlot.audit.grader.rungs import rungs
 from sandlot.audit.subject import Regrade, Trial
-from sandlot.rubric import CheckResult, PythonCheck, Verdict
-from sandlot.trace import EvidenceRecord, FileRecord
-from sandlot.types import digest
+from sandlot.core.rubric import CheckResult, PythonCheck, Verdict
+from sandlot.core.trace import EvidenceRecord, FileRecord
+from sandlot.core.types import digest
 
 ENOUGH = 4
 """Different works a check must have seen."""

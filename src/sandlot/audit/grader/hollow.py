@@ -12,7 +12,7 @@ from sandlot.audit.case import Case, Probe
 from sandlot.audit.choice import SURE
 from sandlot.audit.finding import Finding, Layer, Severity
 from sandlot.audit.grader.asking import EPSILON, NONSENSE, Field, Question, Told, ask, fields, found, needs_golden, plain, steady
-from sandlot.stats import beta_cdf
+from sandlot.core.stats.intervals import beta_cdf
 
 EMPTY = ("", " \n\t", ".", "-", "...", "null", "N/A", "?")
 REFUSALS = (

@@ -13,7 +13,7 @@ from sandlot.audit.case import Case, Probe
 from sandlot.audit.finding import Finding, Layer, Severity
 from sandlot.audit.grader.asking import EPSILON, NONSENSE, Field, Question, Told, ask, fields, found, needs_golden, plain, steady
 from sandlot.audit.grader.spelling import IN_REVERSE, Spelling, near, same
-from sandlot.stats import wilson
+from sandlot.core.stats.intervals import wilson
 
 STRICT = re.compile(
     r"(?i)\b(?:alone|only|exactly|exact|nothing else|format|formatted|in the form|precisely|verbatim|strictly|without|do not|"

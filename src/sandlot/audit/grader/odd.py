@@ -16,8 +16,8 @@ from sandlot.audit.finding import Finding, Layer, Severity, Standing, Witness
 from sandlot.audit.grader.asking import Field, Question, Told, ask, fields, found, needs_golden
 from sandlot.audit.grader.fuzz import ODD, damaged, fuzzed
 from sandlot.audit.subject import Regrade, Trial
-from sandlot.trace import EvidenceRecord, FileRecord
-from sandlot.types import Json, Side, digest
+from sandlot.core.trace import EvidenceRecord, FileRecord
+from sandlot.core.types import Json, Side, digest
 
 FUZZED = 200
 

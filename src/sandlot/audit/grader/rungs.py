@@ -17,7 +17,7 @@ import msgspec
 from sandlot.audit.case import answering
 from sandlot.audit.grader.asking import Field
 from sandlot.audit.subject import Regrade
-from sandlot.trace import EvidenceRecord
+from sandlot.core.trace import EvidenceRecord
 
 LEAST = 4
 """Siblings that a ladder needs."""

@@ -4,7 +4,7 @@ from collections import Counter
 
 from sandlot.audit.case import Case
 from sandlot.audit.finding import Finding, Layer, Severity
-from sandlot.errors import ConfigError
+from sandlot.core.errors import ConfigError
 from sandlot.run.results import Run
 from sandlot.run.triage.labels import Labelled, read_labels
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import anyio
 
-from sandlot.errors import ConfigError
+from sandlot.core.errors import ConfigError
 
 ROLLOUTS = 64
 """Enough to tell a failure rate of 5 % from none: 59 clean ones."""

@@ -8,8 +8,8 @@ has no business to be.
 from collections.abc import Mapping
 
 from sandlot.audit.scripted.leaks import PLACES, recognised
+from sandlot.core.task import Task
 from sandlot.model.agent import Agent, Solution
-from sandlot.task import Task
 
 
 async def look_up(agent: Agent, task: Task) -> None:

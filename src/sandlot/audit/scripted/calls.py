@@ -10,9 +10,9 @@ from typing import Any
 
 from sandlot.audit.scripted.reach import properties_of, required_of
 from sandlot.audit.subject import Call
+from sandlot.core.ports.world import ToolSpec
+from sandlot.core.types import Json
 from sandlot.model.random_calls import random_arguments
-from sandlot.ports import ToolSpec
-from sandlot.types import Json
 
 LONG = "a long text " * 170
 TEXTS = ("", " ", "a", "Zoë Østergård 你好", "0", "-1", "null", "../..", "'; --", LONG)

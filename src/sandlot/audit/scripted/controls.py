@@ -15,7 +15,7 @@ from sandlot.audit.scripted.earning import EPSILON, inputs_of, take_of
 from sandlot.audit.scripted.floor import needs_both, needs_golden
 from sandlot.audit.scripted.reach import Work, required_of, works
 from sandlot.audit.subject import Call, Conditions, Named, Play, Say, Script, Trial
-from sandlot.task import Task
+from sandlot.core.task import Task
 
 GOLDEN = Named(name="golden")
 REPEATS = 5

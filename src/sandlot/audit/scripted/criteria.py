@@ -16,8 +16,8 @@ from sandlot.audit.finding import Finding, Layer, Severity, Standing, Witness
 from sandlot.audit.likeness import leaves
 from sandlot.audit.scripted.reach import Work
 from sandlot.audit.subject import Play, Regrade, Trial
-from sandlot.rubric import CheckResult
-from sandlot.types import Json
+from sandlot.core.rubric import CheckResult
+from sandlot.core.types import Json
 
 MIN_TRIALS = 10
 MAX_LEAVES = 60

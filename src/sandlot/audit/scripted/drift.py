@@ -17,9 +17,9 @@ from sandlot.audit.scripted.earning import inputs_of, take_of
 from sandlot.audit.scripted.floor import needs_both, needs_tools
 from sandlot.audit.scripted.reach import properties_of, required_of, works
 from sandlot.audit.subject import Call, Conditions, Script, Trial
-from sandlot.ports import ToolSpec
-from sandlot.task import Task
-from sandlot.types import Side
+from sandlot.core.ports.world import ToolSpec
+from sandlot.core.task import Task
+from sandlot.core.types import Side
 
 TASKS, SANDBOXED = 2, 1
 A_TURN = 40

@@ -8,8 +8,8 @@ import msgspec
 from sandlot.audit.case import Case
 from sandlot.audit.finding import Finding, Layer, Severity, Standing, Witness
 from sandlot.audit.subject import Play, Take, Trial
-from sandlot.task import Task
-from sandlot.types import Json, Side
+from sandlot.core.task import Task
+from sandlot.core.types import Json, Side
 
 EPSILON = 1e-9
 SMALL = 0.2

@@ -17,8 +17,8 @@ from sandlot.audit.scripted.earning import EPSILON, inputs_of, take_of
 from sandlot.audit.scripted.floor import needs_both, needs_golden, needs_tools
 from sandlot.audit.scripted.reach import only_text
 from sandlot.audit.subject import Call, Conditions, Named, Regrade, Trial
-from sandlot.task import Task
-from sandlot.types import Json
+from sandlot.core.task import Task
+from sandlot.core.types import Json
 
 GOLDEN = Named(name="golden")
 TASKS, SANDBOXED = 4, 1

@@ -13,8 +13,8 @@ from sandlot.audit.scripted.attacks import Attack, everything, partial, planted,
 from sandlot.audit.scripted.earning import EPSILON, Earned, crashed, finding_of, take_of
 from sandlot.audit.scripted.reach import Work, works
 from sandlot.audit.subject import Call, Named, Say, Take, Trial
-from sandlot.task import Task
-from sandlot.types import Role
+from sandlot.core.task import Task
+from sandlot.core.types import Role
 
 MANY, SOME, FEW = SURE, 16, 4
 """Tasks for what costs one short trial each, several, or several in a sandbox."""

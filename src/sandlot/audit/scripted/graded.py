@@ -13,8 +13,8 @@ import msgspec
 from sandlot.audit.case import Case
 from sandlot.audit.scripted.reach import Work
 from sandlot.audit.subject import Regrade
-from sandlot.trace import EvidenceRecord
-from sandlot.types import Json
+from sandlot.core.trace import EvidenceRecord
+from sandlot.core.types import Json
 
 MOST = 12
 """Parts of one task that are looked at; of the rest it is taken that they count."""

@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterator
 from typing import Any, cast
 
-from sandlot.task import Task
-from sandlot.types import Json
+from sandlot.core.task import Task
+from sandlot.core.types import Json
 
 MIN_CHARS = 8
 MIN_DIGITS = 5

@@ -18,7 +18,7 @@ from sandlot.audit.scripted.floor import needs_both, over
 from sandlot.audit.scripted.leaks import is_aside
 from sandlot.audit.scripted.reach import Work, only_text, works
 from sandlot.audit.subject import Call, Named, Say, Script
-from sandlot.task import Task
+from sandlot.core.task import Task
 
 LOOK_UP = Named(name="look-up")
 TASKS, SANDBOXED = 8, 4

@@ -15,7 +15,7 @@ from sandlot.audit.likeness import opening, says
 from sandlot.audit.scripted.leaks import texts
 from sandlot.audit.scripted.reach import Work
 from sandlot.audit.subject import Act, Call, Say, Script
-from sandlot.types import Json
+from sandlot.core.types import Json
 
 A_TASK = 14
 SHORT = 30

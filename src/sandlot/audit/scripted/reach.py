@@ -11,9 +11,9 @@ from typing import Any
 from sandlot.audit.case import Case, script_of
 from sandlot.audit.likeness import MISSING, changed, leaves, left, observations
 from sandlot.audit.subject import Act, Call, Say, Script, Take, Trial
-from sandlot.ports import ToolSpec
-from sandlot.task import Task
-from sandlot.types import Json
+from sandlot.core.ports.world import ToolSpec
+from sandlot.core.task import Task
+from sandlot.core.types import Json
 
 SUM = "echo sandlot-$((41+1))"
 SUM_SHOWN = "sandlot-42"

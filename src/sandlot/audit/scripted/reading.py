@@ -19,9 +19,9 @@ from sandlot.audit.scripted.floor import needs_both
 from sandlot.audit.scripted.leaks import MIN_CHARS, MIN_DIGITS, texts
 from sandlot.audit.scripted.reach import properties_of, required_of, works
 from sandlot.audit.subject import Call, Conditions, Script, Trial
-from sandlot.ports import ToolSpec
-from sandlot.task import Task
-from sandlot.trace import ToolResult
+from sandlot.core.ports.world import ToolSpec
+from sandlot.core.task import Task
+from sandlot.core.trace import ToolResult
 
 NAME = "behind-the-cut"
 TASKS, SANDBOXED = 16, 2

@@ -18,7 +18,7 @@ from sandlot.audit.scripted.earning import inputs_of, take_of
 from sandlot.audit.scripted.floor import needs_both
 from sandlot.audit.scripted.reach import Work, properties_of, required_of, works
 from sandlot.audit.subject import Call, Conditions, Script, Trial
-from sandlot.ports import ToolSpec
+from sandlot.core.ports.world import ToolSpec
 
 TASKS, SANDBOXED = 5, 1
 CANDIDATES = 6

@@ -20,8 +20,8 @@ from sandlot.audit.scripted.reach import properties_of
 from sandlot.audit.static.code import Code
 from sandlot.audit.static.slices import kept_lengths
 from sandlot.audit.subject import Script, Trial
-from sandlot.ports import ToolSpec
-from sandlot.task import Task
+from sandlot.core.ports.world import ToolSpec
+from sandlot.core.task import Task
 
 TASKS, SANDBOXED = 16, 2
 SEVERAL = 3

@@ -12,8 +12,8 @@ from typing import Any, cast
 from sandlot.audit.case import Case, Probe
 from sandlot.audit.finding import Finding, Layer, Severity, Standing, Witness
 from sandlot.audit.subject import Description
-from sandlot.ports import ToolSpec
-from sandlot.types import Json
+from sandlot.core.ports.world import ToolSpec
+from sandlot.core.types import Json
 
 NAME = "tool-schemas"
 _SPOKEN = re.compile(

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from sandlot.audit.subject import Description
-from sandlot.rubric import PythonCheck
+from sandlot.core.rubric import PythonCheck
 
 Definition = ast.FunctionDef | ast.AsyncFunctionDef
 

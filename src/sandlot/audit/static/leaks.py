@@ -16,7 +16,7 @@ from typing import Any, cast
 from sandlot.audit.case import Case, Probe
 from sandlot.audit.finding import Finding, Layer, Severity, Standing, Witness
 from sandlot.audit.subject import Description
-from sandlot.task import Task
+from sandlot.core.task import Task
 
 NAME = "leaked-keys"
 BITS = 20.0

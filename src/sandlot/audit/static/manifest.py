@@ -14,9 +14,9 @@ import msgspec
 
 from sandlot.audit.case import Case, Probe
 from sandlot.audit.finding import Finding, Layer, Severity, Standing, Witness
-from sandlot.errors import ConfigError
-from sandlot.ports import ToolSpec
-from sandlot.types import Json
+from sandlot.core.errors import ConfigError
+from sandlot.core.ports.world import ToolSpec
+from sandlot.core.types import Json
 
 NAME = "production-tools"
 ALIKE = 0.75

@@ -18,8 +18,8 @@ import msgspec
 from sandlot.audit.case import Case, Probe
 from sandlot.audit.finding import Finding, Layer, Severity, Standing, Witness
 from sandlot.audit.static.code import LIVE, Code
-from sandlot.task import Task, split_of
-from sandlot.types import Split
+from sandlot.core.task import Task, split_of
+from sandlot.core.types import Split
 
 NAME = "overlapping-splits"
 MOST = 0.005

@@ -22,8 +22,8 @@ import msgspec
 from sandlot.audit.case import Case, Probe
 from sandlot.audit.finding import Finding, Layer, Severity, Standing, Witness
 from sandlot.audit.static.records import Pool, pools_of, read_records, standing_for
-from sandlot.comparisons import Comparison, benjamini_hochberg, chi_square, fisher, holm, jensen_shannon, ks
-from sandlot.types import Json
+from sandlot.core.stats.tests import Comparison, benjamini_hochberg, chi_square, fisher, holm, jensen_shannon, ks
+from sandlot.core.types import Json
 
 NAME = "real-data"
 LEVEL = 0.01

@@ -15,9 +15,9 @@ from typing import Any, cast
 
 import msgspec
 
-from sandlot.errors import ConfigError
-from sandlot.task import Task
-from sandlot.types import Json
+from sandlot.core.errors import ConfigError
+from sandlot.core.task import Task
+from sandlot.core.types import Json
 
 MOST_ROWS = 50_000
 AGREEING = 0.5

@@ -17,7 +17,7 @@ from sandlot.audit.finding import Finding, Layer, Severity, Standing, Witness
 from sandlot.audit.static.code import Code, Function, Part
 from sandlot.audit.static.flow import Flow, Holds
 from sandlot.audit.subject import Description
-from sandlot.rubric import PythonCheck
+from sandlot.core.rubric import PythonCheck
 
 NAME = "hidden-literals"
 SHOWN = 60

@@ -10,8 +10,8 @@ from sandlot.audit.case import Case, Probe
 from sandlot.audit.finding import Finding, Layer, Severity, Standing, Witness
 from sandlot.audit.static.code import Code
 from sandlot.audit.subject import Description
+from sandlot.core.rubric import PythonCheck
 from sandlot.grade import lint
-from sandlot.rubric import PythonCheck
 
 NAME = "rubric-lint"
 _PLACES = {

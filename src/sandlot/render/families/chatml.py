@@ -23,12 +23,12 @@ import json
 from collections.abc import Sequence
 
 from sandlot.calls.text import block_calls, explained, parse_calls
-from sandlot.ports import ToolSpec
+from sandlot.core.ports.world import ToolSpec
+from sandlot.core.trace import Message, Part, Reasoning, Text, ToolCall, ToolResult, said
+from sandlot.core.types import Role
 from sandlot.render.family import Family, Head, literal
 from sandlot.render.template import ChatTemplate, as_function
 from sandlot.render.tokenizer import Mark, Piece, Tokenizer
-from sandlot.trace import Message, Part, Reasoning, Text, ToolCall, ToolResult, said
-from sandlot.types import Role
 
 START, END = Mark("<|im_start|>"), Mark("<|im_end|>")
 CALL, CALL_END = Mark("<tool_call>"), Mark("</tool_call>")

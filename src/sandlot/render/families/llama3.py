@@ -17,12 +17,12 @@ from typing import Any, cast
 
 from sandlot.calls.arguments import MAX_CHARS, malformed_call, short_name, storable
 from sandlot.calls.text import MAX_OPENINGS, MAX_TEXT, explained, parse_calls
-from sandlot.ports import ToolSpec
+from sandlot.core.ports.world import ToolSpec
+from sandlot.core.trace import Message, Part, Text, ToolCall, ToolResult, said
+from sandlot.core.types import Json, Role
 from sandlot.render.family import Family, Head, literal
 from sandlot.render.template import ChatTemplate, as_function
 from sandlot.render.tokenizer import Mark, Piece
-from sandlot.trace import Message, Part, Text, ToolCall, ToolResult, said
-from sandlot.types import Json, Role
 
 BEGIN, HEADER, HEADER_END = Mark("<|begin_of_text|>"), Mark("<|start_header_id|>"), Mark("<|end_header_id|>")
 END, PYTHON = Mark("<|eot_id|>"), Mark("<|python_tag|>")

@@ -18,11 +18,11 @@ from typing import Any, cast
 import msgspec
 
 from sandlot.calls.arguments import malformed_call, short_name, storable
-from sandlot.ports import ToolSpec
+from sandlot.core.ports.world import ToolSpec
+from sandlot.core.trace import Message, Part, Reasoning, Text, ToolCall, ToolResult
+from sandlot.core.types import Json, Role
 from sandlot.render.family import Family, Head, literal
 from sandlot.render.tokenizer import Mark, Piece
-from sandlot.trace import Message, Part, Reasoning, Text, ToolCall, ToolResult
-from sandlot.types import Json, Role
 
 SYSTEM, USER, ASSISTANT, RESULT = Mark("<|system|>"), Mark("<|user|>"), Mark("<|assistant|>"), Mark("<|result|>")
 TOOLS, ERROR, THINK, SAY, END = Mark("<|tools|>"), Mark("<|error|>"), Mark("<|think|>"), Mark("<|say|>"), Mark("<|end|>")

@@ -3,9 +3,9 @@
 from collections import Counter
 from dataclasses import dataclass
 
-from sandlot.printable import one_line
-from sandlot.trace import Trace
-from sandlot.types import Role
+from sandlot.core.text import one_line
+from sandlot.core.trace import Trace
+from sandlot.core.types import Role
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,8 @@ them. `quick` asks no more than rows can answer at once, and stands at the end o
 from collections.abc import Sequence
 from random import Random
 
+from sandlot.core.trace import Trace, TraceRow
+from sandlot.core.types import derive_seed
 from sandlot.run.health.drift import between, drift, halves
 from sandlot.run.health.failures import failures
 from sandlot.run.health.features import Features, features_of
@@ -18,8 +20,6 @@ from sandlot.run.health.surge import surge
 from sandlot.run.health.survivors import survivors
 from sandlot.run.health.timeouts import timeouts
 from sandlot.run.results import Run
-from sandlot.trace import Trace, TraceRow
-from sandlot.types import derive_seed
 
 MOST_ROWS = 100_000
 TRACES = 600

@@ -8,7 +8,7 @@ from enum import StrEnum
 
 import msgspec
 
-from sandlot.types import Json
+from sandlot.core.types import Json
 
 
 class Mark(StrEnum):

@@ -10,21 +10,21 @@ from collections.abc import Sequence
 import anyio
 import msgspec
 
+from sandlot.core.errors import ConfigError, SandlotError
+from sandlot.core.task import Task
+from sandlot.core.text import printable
+from sandlot.core.trace import EvidenceRecord, Scored, Trace
+from sandlot.core.types import End
 from sandlot.env.environment import Environment
 from sandlot.env.fingerprint import environment_fingerprint
 from sandlot.env.load import load
 from sandlot.env.taskset import tasks_of
-from sandlot.errors import ConfigError, SandlotError
 from sandlot.model.replay import replayed, replayed_users
-from sandlot.printable import printable
 from sandlot.rollout import run_rollout
 from sandlot.run.health.item import Item, Mark
 from sandlot.run.regrade import regrade, word_for
 from sandlot.run.results import Run
 from sandlot.store.blobs import MemoryBlobs
-from sandlot.task import Task
-from sandlot.trace import EvidenceRecord, Scored, Trace
-from sandlot.types import End
 from sandlot.wiring.parts import Grading, Parts, judge_config, open_grading, open_harness
 
 SECONDS = 60.0

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 import msgspec
 
-from sandlot.comparisons import holm
-from sandlot.differences import fisher
+from sandlot.core.stats.differences import fisher
+from sandlot.core.stats.tests import holm
 
 ALPHA = 0.05
 

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 
 import msgspec
 
-from sandlot.comparisons import holm
-from sandlot.differences import fisher, ranked
-from sandlot.printable import one_line
-from sandlot.stats import quantile
-from sandlot.trace import Trace
-from sandlot.types import Role
+from sandlot.core.stats.differences import fisher, ranked
+from sandlot.core.stats.intervals import quantile
+from sandlot.core.stats.tests import holm
+from sandlot.core.text import one_line
+from sandlot.core.trace import Trace
+from sandlot.core.types import Role
 
 ALPHA = 0.05
 FEWEST = 3

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import msgspec
 
-from sandlot.errors import ConfigError
-from sandlot.printable import printable
+from sandlot.core.errors import ConfigError
+from sandlot.core.text import printable
 from sandlot.run.taxonomy import VERSION, label_named
 from sandlot.store.lines import append_line, read_lines
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import msgspec
 
-from sandlot.printable import one_line
-from sandlot.trace import Message, Reasoning, Text, ToolCall, Trace
+from sandlot.core.text import one_line
+from sandlot.core.trace import Message, Reasoning, Text, ToolCall, Trace
 
 READ_CHARS = 40_000
 """Of one text: half from its beginning, half from its end."""

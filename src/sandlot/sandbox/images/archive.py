@@ -16,7 +16,7 @@ from typing import TypeVar
 
 import msgspec
 
-from sandlot.errors import ConfigError, boundary
+from sandlot.core.errors import ConfigError, boundary
 from sandlot.sandbox.images.image import Image, require_mount_points
 from sandlot.sandbox.images.pieces import Pieces, blob_name, digest_of, open_archive, plain
 from sandlot.sandbox.images.skeleton import bare_skeleton

@@ -17,7 +17,7 @@ from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
 
-from sandlot.errors import ConfigError, SandboxError
+from sandlot.core.errors import ConfigError, SandboxError
 from sandlot.sandbox.images.image import Image
 from sandlot.sandbox.images.skeleton import bare_skeleton
 from sandlot.sandbox.images.store import About, Lease, hold, keep, key_for

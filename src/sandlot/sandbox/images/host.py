@@ -11,7 +11,7 @@ import shutil
 import stat
 from pathlib import Path
 
-from sandlot.errors import ConfigError
+from sandlot.core.errors import ConfigError
 from sandlot.sandbox.images.difference import packages_digest
 from sandlot.sandbox.images.folder import folder_digest, walk
 from sandlot.sandbox.images.image import Image

@@ -4,7 +4,7 @@ import stat
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from sandlot.errors import ConfigError
+from sandlot.core.errors import ConfigError
 from sandlot.sandbox.images.store import Lease
 from sandlot.sandbox.surroundings import Surroundings
 

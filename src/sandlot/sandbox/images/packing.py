@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Generator
 from typing import IO
 
-from sandlot.errors import ConfigError
+from sandlot.core.errors import ConfigError
 from sandlot.sandbox.images.stretch import Stretch, StretchFile, refused
 
 _GZIP, _XZ, _BZIP2, _ZSTD = b"\x1f\x8b", b"\xfd7zXZ", b"BZh", b"\x28\xb5\x2f\xfd"

@@ -10,7 +10,7 @@ from collections.abc import Generator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from sandlot.errors import ConfigError
+from sandlot.core.errors import ConfigError
 from sandlot.sandbox.images.packing import is_packed, unpacked
 from sandlot.sandbox.images.store import images_folder
 from sandlot.sandbox.images.stretch import Stretch, refused

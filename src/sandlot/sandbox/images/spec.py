@@ -12,7 +12,7 @@ whoever holds an environment calls `located` once, and everybody below speaks of
 
 from pathlib import Path
 
-from sandlot.errors import ConfigError
+from sandlot.core.errors import ConfigError
 from sandlot.sandbox.images.archive import archive_digest, archive_image
 from sandlot.sandbox.images.debian import debian_digest, debian_image, read_recipe
 from sandlot.sandbox.images.folder import folder_digest, folder_image

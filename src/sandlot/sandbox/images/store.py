@@ -22,8 +22,8 @@ from pathlib import Path
 
 import msgspec
 
-from sandlot.clock import SYSTEM_CLOCK, Clock
-from sandlot.errors import SandboxError
+from sandlot.core.concurrency.clock import SYSTEM_CLOCK, Clock
+from sandlot.core.errors import SandboxError
 from sandlot.sandbox.program import cache_folder
 
 log = logging.getLogger(__name__)

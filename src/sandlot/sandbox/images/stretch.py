@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from sandlot.errors import ConfigError
+from sandlot.core.errors import ConfigError
 
 
 def refused(why: str) -> ConfigError:

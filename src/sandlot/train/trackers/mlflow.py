@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from sandlot.errors import ConfigError
+from sandlot.core.errors import ConfigError
+from sandlot.core.types import digest
 from sandlot.train.tracker import Settings, Tracker
 from sandlot.train.trackers.package import required
-from sandlot.types import digest
 
 EXPERIMENT = "sandlot"
 OWN = "sandlot.run"

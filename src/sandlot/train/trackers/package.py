@@ -3,7 +3,7 @@
 from importlib import import_module
 from typing import Any
 
-from sandlot.errors import ConfigError
+from sandlot.core.errors import ConfigError
 
 
 def required(module: str, extra: str) -> Any:

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from sandlot.errors import ConfigError
+from sandlot.core.errors import ConfigError
+from sandlot.core.types import digest
 from sandlot.train.tracker import Settings, Tracker
 from sandlot.train.trackers.package import required
-from sandlot.types import digest
 
 
 def open_wandb(rest: str, run: Path) -> Tracker:

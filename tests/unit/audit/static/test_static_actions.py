@@ -6,10 +6,10 @@ import pytest
 
 from sandlot.audit.finding import Severity, Standing
 from sandlot.audit.static import actions, manifest, markup, rubrics
-from sandlot.errors import ConfigError
-from sandlot.ports import ToolSpec
-from sandlot.rubric import PythonCheck, Rubric
-from sandlot.task import Task
+from sandlot.core.errors import ConfigError
+from sandlot.core.ports.world import ToolSpec
+from sandlot.core.rubric import PythonCheck, Rubric
+from sandlot.core.task import Task
 from static_cases import case_of, found
 
 

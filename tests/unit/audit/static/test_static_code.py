@@ -8,7 +8,7 @@ from sandlot.audit.static import outside
 from sandlot.audit.static.code import Code, Part
 from sandlot.audit.static.flow import Flow, Holds
 from sandlot.audit.static.panel import PROBES
-from sandlot.rubric import PythonCheck, Rubric
+from sandlot.core.rubric import PythonCheck, Rubric
 from static_cases import HEAD, case_of, codes, found
 
 

@@ -8,9 +8,9 @@ import pytest
 from sandlot.audit.finding import Severity, Standing
 from sandlot.audit.static import leaks, requirements
 from sandlot.audit.subject import Declared
-from sandlot.ports import ToolSpec
-from sandlot.rubric import PythonCheck, Rubric
-from sandlot.task import Task
+from sandlot.core.ports.world import ToolSpec
+from sandlot.core.rubric import PythonCheck, Rubric
+from sandlot.core.task import Task
 from static_cases import case_of, codes, found
 
 

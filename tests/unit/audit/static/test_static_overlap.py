@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from sandlot.audit.finding import Severity, Standing
 from sandlot.audit.static import overlap
-from sandlot.task import Task
+from sandlot.core.task import Task
 from static_cases import case_of, found
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from sandlot.audit.finding import Severity, Standing
 from sandlot.audit.static import caches, handlers, host, outside, rounding, sharing, trust
-from sandlot.rubric import PythonCheck, Rubric
+from sandlot.core.rubric import PythonCheck, Rubric
 from static_cases import case_of, codes, found, high
 
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from sandlot.audit.finding import Severity, Standing
 from sandlot.audit.static import realism, records
-from sandlot.errors import ConfigError
-from sandlot.task import Task
+from sandlot.core.errors import ConfigError
+from sandlot.core.task import Task
 from static_cases import case_of, found
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sandlot.errors import ConfigError
+from sandlot.core.errors import ConfigError
 from sandlot.run.taxonomy import LABELS, VERSION
 from sandlot.run.triage.labels import ENOUGH, FILE, Labelled, add_label, read_labels, review_of, rollouts_since_new_class
 

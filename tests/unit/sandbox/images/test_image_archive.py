@@ -12,7 +12,7 @@ import tarfile
 import pytest
 
 from made_images import config_of, docker_archive, file, hard_link, hexes, link, oci_blobs, special, tar_of
-from sandlot.errors import ConfigError
+from sandlot.core.errors import ConfigError
 from sandlot.sandbox.images import archive
 from sandlot.sandbox.images.archive import archive_digest, archive_image
 from sandlot.sandbox.images.store import kept

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from native_sandboxes import backend_of, sh
-from sandlot.errors import ConfigError, SandboxError
+from sandlot.core.errors import ConfigError, SandboxError
 from sandlot.sandbox.images.folder import folder_digest
 from sandlot.sandbox.images.host import USERS
 from sandlot.sandbox.images.spec import find_image, image_digest

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from made_images import docker_archive, file, tar_of
+from sandlot.core.errors import ConfigError, SandboxError
 from sandlot.env.environment import Environment
 from sandlot.env.fingerprint import environment_fingerprint
 from sandlot.env.image import image_of
-from sandlot.errors import ConfigError, SandboxError
 from sandlot.sandbox.images.debian import installed_versions, read_recipe
 from sandlot.sandbox.images.spec import find_image, image_digest, located
 

@@ -9,8 +9,8 @@ import threading
 
 import pytest
 
-from sandlot.clock import Clock
-from sandlot.errors import SandboxError
+from sandlot.core.concurrency.clock import Clock
+from sandlot.core.errors import SandboxError
 from sandlot.sandbox.images.store import About, Lease, gc, hold, images_folder, keep, kept
 
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from made_images import file, folder, hard_link, link, special, stretch_of, tar_of
-from sandlot.errors import ConfigError
+from sandlot.core.errors import ConfigError
 from sandlot.sandbox.images.unpack import Caps, Unpacking
 
 IS_ROOT = os.geteuid() == 0

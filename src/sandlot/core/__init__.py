@@ -1,0 +1,1 @@
+"""Records, ports, errors, limits, concurrency and statistics that every other part stands on."""

@@ -1,0 +1,1 @@
+"""Clocks, deadlines, worker threads and isolated processes."""

@@ -1,0 +1,127 @@
+"""What a rollout may use, and the rules an environment declares.
+
+Reaching `turns`, `tokens` or `time_s` is the agent's own doing: what it left is graded. The other deadlines belong to the
+environment and the graders: overrunning them is a failure of that side and never a reward.
+"""
+
+import re
+from enum import StrEnum
+
+import msgspec
+
+from sandlot.core.errors import ConfigError
+from sandlot.core.types import Json
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Budgets and deadlines of one rollout; a task may override any of them.
+
+    Reaching `turns`, `tokens` or `time_s` ends the rollout, and what the agent left is graded. Passing any of the other deadlines
+    is a failure of the environment or the grader: the rollout then has no reward.
+
+    ```python
+    from sandlot import Environment, Limits, Task
+
+    env = Environment("short", limits=Limits(turns=4, time_s=60))
+    assert env.limits.but({"turns": 2}).turns == 2  # what `Task(..., limits={"turns": 2})` does
+    ```
+    """
+
+    turns: int = 16
+    """Turns the agent may take."""
+    tokens: int | None = None
+    """Tokens the agent may sample in one rollout; None for no limit."""
+    time_s: float = 600.0
+    """Seconds for model and tools together. Waiting in a queue and retries do not count."""
+    tool_s: float = 60.0
+    """Seconds for one tool call. A call that takes longer returns an error to the agent."""
+    tool_output_chars: int = 16_000
+    """Characters of one tool result that the agent sees. A longer result loses its middle; the whole is stored."""
+    rollout_output_bytes: int = 64 * 2**20
+    """Bytes of all tool results of a rollout together. What is beyond is cut, and the agent sees a notice."""
+    provision_s: float = 60.0
+    """Seconds for opening the sandbox and the tools."""
+    setup_s: float = 60.0
+    """Seconds for the environment's setup."""
+    grade_s: float = 120.0
+    """Seconds for all checks together, judge calls included."""
+    teardown_s: float = 30.0
+    """Seconds for closing the world."""
+    evidence_bytes: int = 64 * 2**20
+    """Bytes of the agent's files that are stored for grading."""
+    evidence_files: int = 20_000
+    """Paths recorded of what the agent left, beside those that setup left. Crowded folders come last."""
+
+    def __post_init__(self) -> None:
+        for name in self.__struct_fields__:
+            value = getattr(self, name)
+            if value is not None and not 0 < value < float("inf"):
+                raise ConfigError(f"limit `{name}` is {value!r}; give a positive, finite number")
+
+    def but(self, overrides: Json) -> "Limits":
+        """These limits with some replaced; unknown names and wrong types are refused by name."""
+        if not overrides:
+            return self
+        try:
+            return msgspec.convert(msgspec.to_builtins(self) | overrides, Limits)
+        except msgspec.ValidationError as error:
+            raise ConfigError(f"limits {overrides!r}: {error}; known limits: {', '.join(self.__struct_fields__)}") from error
+
+
+class OnBreach(StrEnum):
+    """What happens when a constraint is broken."""
+
+    REFUSE = "refuse"  # the call is not made; the agent reads why
+    PENALTY = "penalty"  # the call is made; the score loses `points`
+    END = "end"  # the call is not made; the rollout ends and is graded
+
+
+class Constraint(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A rule about tool calls: a budget (`at_most` > 0) or a forbidden call (`at_most` = 0).
+
+    Rules are checked on every call. A rule about `bash` sees only the text of the command, and a shell can write the same command
+    in many ways: use rules for budgets and honest mistakes, not as a security boundary.
+
+    ```python
+    from sandlot import Constraint, Environment
+
+    env = Environment("shop", constraints=[Constraint(id="one-refund", tool="refund", at_most=1, on_breach="end")])
+    assert env.constraints[0].describe() == "`refund` may be called at most 1 times"
+    ```
+    """
+
+    id: str
+    """Names the rule in traces and scores."""
+    tool: str
+    """The tool the rule is about; `*` for any."""
+    where: dict[str, str] = {}
+    """Argument name -> regular expression; the rule applies to calls in which every one is found."""
+    at_most: int = 0
+    """Calls allowed: 0 forbids them."""
+    on_breach: OnBreach = OnBreach.REFUSE
+    """`refuse`: the call is not made; `penalty`: it is made and costs `points`; `end`: it is not made and the rollout ends."""
+    points: float = 0.0
+    """What a `penalty` takes away per breach, as a positive number of points."""
+
+    def __post_init__(self) -> None:
+        try:
+            msgspec.structs.force_setattr(self, "on_breach", OnBreach(self.on_breach))  # authors write the plain word
+        except ValueError as error:
+            raise ConfigError(f"constraint `{self.id}`: on_breach is {self.on_breach!r}; use {', '.join(OnBreach)}") from error
+        for name, pattern in self.where.items():
+            try:
+                re.compile(pattern)
+            except re.error as error:
+                raise ConfigError(
+                    f"constraint `{self.id}`: `where.{name}` is no regular expression: {pattern!r}: {error}"
+                ) from error
+        if self.at_most < 0 or not 0 <= self.points < float("inf"):
+            raise ConfigError(f"constraint `{self.id}`: at_most={self.at_most}, points={self.points}; neither may be negative")
+        if self.on_breach is OnBreach.PENALTY and not self.points:
+            raise ConfigError(f"constraint `{self.id}`: a penalty takes away `points`, and these are 0")
+
+    def describe(self) -> str:
+        """The rule in words, as the agent and the score show it."""
+        what = f"`{self.tool}`" if self.tool != "*" else "any tool"
+        condition = "".join(f" with {name} matching /{pattern}/" for name, pattern in self.where.items())
+        return f"{what}{condition} " + ("is forbidden" if self.at_most == 0 else f"may be called at most {self.at_most} times")

@@ -1,0 +1,1 @@
+"""The Protocols between parts, one file per part."""

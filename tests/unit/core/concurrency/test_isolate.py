@@ -1,0 +1,182 @@
+import asyncio
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+from sandlot.core.concurrency import isolate
+from sandlot.core.errors import ToolError
+
+
+async def until_gone(pid: int) -> None:
+    try:
+        pidfd = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    with anyio.fail_after(5):
+        await anyio.wait_readable(pidfd)
+    os.close(pidfd)
+
+
+async def test_it_gives_back_what_a_closure_returns():
+    base = 40
+    assert await isolate.call(lambda number: base + number, 2) == 42
+
+
+async def test_what_the_function_changes_is_not_seen_here():
+    books = {"total": 1}
+    assert await isolate.call(lambda: books.update(total=2)) is None
+    assert books == {"total": 1}
+
+
+async def test_a_raised_error_is_raised_here_with_its_own_type_and_kind():
+    def refuse():
+        raise ToolError("no such ticket", kind="missing")
+
+    with pytest.raises(ToolError, match="no such ticket") as caught:
+        await isolate.call(refuse)
+    assert caught.value.kind == "missing"
+    assert "in refuse" in caught.value.__notes__[0]
+
+
+async def test_an_error_that_cannot_travel_still_says_what_it_was():
+    class LocalError(Exception):
+        pass
+
+    def fail():
+        raise LocalError("deep trouble")
+
+    with pytest.raises(RuntimeError, match="LocalError: deep trouble"):
+        await isolate.call(fail)
+
+
+async def test_an_error_that_breaks_when_rebuilt_still_says_what_it_was():
+    with pytest.raises(RuntimeError, match="PickyError"):
+        await isolate.call(raise_picky)
+
+
+class PickyError(Exception):
+    def __init__(self, code: int, *, reason: str):
+        super().__init__(f"{code} because {reason}")
+
+
+def raise_picky():
+    raise PickyError(7, reason="of it")
+
+
+async def test_a_result_that_cannot_travel_is_refused_with_its_type():
+    with pytest.raises(isolate.Untransferable, match="cannot be copied"):
+        await isolate.call(threading.Lock)
+
+
+async def test_leaving_the_process_is_told_with_the_exit_code():
+    with pytest.raises(isolate.ChildDied, match="exit code 3"):
+        await isolate.call(os._exit, 3)
+
+
+async def test_a_crash_is_told_with_the_signal():
+    with pytest.raises(isolate.ChildDied, match="SIGSEGV"):
+        await isolate.call(lambda: os.kill(os.getpid(), signal.SIGSEGV))
+
+
+async def test_sys_exit_does_not_leave_this_process():
+    def leave():
+        raise SystemExit(5)
+
+    with pytest.raises(isolate.ChildDied, match=r"SystemExit\(5\)"):
+        await isolate.call(leave)
+
+
+async def test_a_hanging_function_is_killed_at_the_deadline(tmp_path: Path):
+    pid_file = tmp_path / "pid"
+
+    def hang():
+        pid_file.write_text(str(os.getpid()))
+        while True:
+            pass
+
+    with anyio.move_on_after(0.5) as scope:
+        await isolate.call(hang)
+    assert scope.cancelled_caught
+    await until_gone(int(pid_file.read_text()))
+
+
+async def test_processes_it_started_die_with_it(tmp_path: Path):
+    pid_file = tmp_path / "pid"
+
+    def spawn_and_hang():
+        child = os.fork()
+        if child:
+            pid_file.write_text(str(child))
+        time.sleep(3600)
+
+    with anyio.move_on_after(0.5):
+        await isolate.call(spawn_and_hang)
+    await until_gone(int(pid_file.read_text()))
+
+
+async def test_a_memory_eater_meets_its_limit():
+    with pytest.raises(MemoryError):
+        await isolate.call(lambda: len(bytearray(2**30)), memory_bytes=2**28)
+
+
+async def test_a_result_over_the_size_cap_is_refused():
+    with pytest.raises(isolate.Untransferable, match="the most it may"):
+        await isolate.call(lambda: bytes(isolate.MAX_RESULT_BYTES))
+
+
+async def test_closing_every_descriptor_is_not_an_answer():
+    def close_all():
+        os.closerange(3, 4096)
+
+    with pytest.raises(isolate.ChildDied, match="exit code"):
+        await isolate.call(close_all)
+
+
+async def test_an_async_function_is_refused():
+    async def wait():
+        pass
+
+    with pytest.raises(TypeError, match="is async"):
+        await isolate.call(wait)
+
+
+async def test_the_function_may_run_an_event_loop_of_its_own():
+    async def inner():
+        await anyio.lowlevel.checkpoint()
+        return "done"
+
+    assert await isolate.call(lambda: asyncio.run(inner())) == "done"
+    assert await isolate.call(lambda: anyio.run(inner)) == "done"
+
+
+async def test_printing_does_not_reach_this_stdout(capfd: pytest.CaptureFixture[str]):
+    print("held", end="")  # noqa: T201 - stays in the parent's buffer while the child lives
+    await isolate.call(lambda: print("loud"))  # noqa: T201 - what an author might leave in
+    out, err = capfd.readouterr()
+    assert (out, err) == ("held", "loud\n")
+
+
+async def test_many_calls_at_once_all_answer_beside_busy_threads():
+    stop = threading.Event()
+    threads = [threading.Thread(target=lambda: [str(os.getpid()) for _ in iter(stop.is_set, True)]) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    results: list[int] = []
+
+    async def one(number: int) -> None:
+        results.append(await isolate.call(lambda: number * 2))
+
+    with anyio.fail_after(15):
+        async with anyio.create_task_group() as group:
+            for number in range(60):
+                group.start_soon(one, number)
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert sorted(results) == [number * 2 for number in range(60)]

@@ -1,0 +1,57 @@
+import errno
+import subprocess
+import sys
+from itertools import count
+
+import pytest
+
+from failing_disk import Countdown, StoppedError
+from sandlot.core.disk import DISK, make_folder, put_file
+
+
+def test_a_file_is_put_whole_or_not_at_all_wherever_it_stops(tmp_path):
+    path = tmp_path / "file"
+    put_file(path, b"old", DISK)
+    for steps in count():
+        stopping = Countdown(left=steps, torn=2)
+        try:
+            put_file(path, b"newer", stopping.disk)
+        except StoppedError:
+            assert path.read_bytes() in {b"old", b"newer"}
+        else:
+            break
+    assert steps == 4  # write, sync, rename, sync of the folder
+    assert path.read_bytes() == b"newer"
+
+
+def test_a_file_that_does_not_fit_leaves_no_half_behind(tmp_path):
+    full = OSError(errno.ENOSPC, "No space left on device")
+
+    def write(fd, data):
+        raise full
+
+    disk = type(DISK)(write=write)
+    with pytest.raises(OSError, match="No space left"):
+        put_file(tmp_path / "file", b"data", disk)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_write_taken_in_bites_is_whole(tmp_path):
+    import os
+
+    disk = type(DISK)(write=lambda fd, data: os.write(fd, data[:3]))
+    put_file(tmp_path / "file", b"0123456789", disk)
+    assert (tmp_path / "file").read_bytes() == b"0123456789"
+
+
+def test_folders_are_made_with_those_above_them(tmp_path):
+    make_folder(tmp_path / "a" / "b" / "c", DISK)
+    make_folder(tmp_path / "a" / "b", DISK)
+    assert (tmp_path / "a" / "b" / "c").is_dir()
+
+
+def test_writing_a_run_loads_neither_pyarrow_nor_numpy():
+    modules = "sandlot.store.directory, sandlot.store.reader, sandlot.store.gc"
+    script = f"import sys, {modules}; print({{'pyarrow', 'numpy'}} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"

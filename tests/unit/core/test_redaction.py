@@ -1,0 +1,86 @@
+"""Secrets are found however an echo writes them."""
+
+import base64
+import html
+import json
+import random
+import urllib.parse
+
+import pytest
+
+from sandlot.core.redaction import REDACTED, Secrets
+
+KEY = "sk-Ab/9+x_yz.0123456789="
+SECRETS = Secrets([KEY])
+
+
+def escaped(text: str, share: float = 1.0) -> str:
+    rng = random.Random(1)
+    return "".join(f"\\u{ord(char):04x}" if rng.random() < share else char for char in text)
+
+
+ENCODINGS = {
+    "as it is": KEY,
+    "JSON": json.dumps(KEY),
+    "JSON with escaped slashes": json.dumps(KEY).replace("/", "\\/"),
+    "escapes": escaped(KEY),
+    "escapes in capitals": escaped(KEY).replace("\\u00", "~").upper().replace("~", "\\u00"),
+    "some escapes": escaped(KEY, 0.5),
+    "escapes inside JSON": json.dumps(escaped(KEY)),
+    "a URL": urllib.parse.quote(KEY, safe=""),
+    "every character of a URL": "".join(f"%{ord(char):02x}" for char in KEY),
+    "a URL in a URL": urllib.parse.quote(urllib.parse.quote(KEY, safe="")),
+    "C": "".join(f"\\x{ord(char):02x}" for char in KEY),
+    "HTML": "".join(f"&#{ord(char)};" for char in KEY),
+    "HTML in hex": "".join(f"&#x{ord(char):X};" for char in KEY),
+    "hex": KEY.encode().hex(),
+    "hex in capitals": KEY.encode().hex().upper(),
+    **{f"base64 after {'abc'[:n]!r}": base64.b64encode(("abc"[:n] + KEY + "tail").encode()).decode() for n in range(4)},
+    "base64 for URLs": base64.urlsafe_b64encode(f"user:{KEY}".encode()).decode(),
+}
+
+
+def spelled_out(text: str) -> list[str]:
+    """Every way a reader could get at a secret again."""
+    plain = html.unescape(urllib.parse.unquote(urllib.parse.unquote(text)))
+    slashes = plain.replace("\\\\", "\\").replace("\\/", "/")
+    return [text, plain, slashes, slashes.encode().decode("unicode_escape", "replace")]
+
+
+@pytest.mark.parametrize("way", ENCODINGS)
+def test_a_secret_is_hidden_however_it_is_written(way):
+    text = f"denied for {ENCODINGS[way]} (see the log)"
+    for hidden in (
+        SECRETS.hidden(text),
+        SECRETS.hidden_in_error(text.encode()).decode(),
+        SECRETS.hidden_in_reply(text.encode()).decode(),
+    ):
+        assert REDACTED in hidden
+        assert "denied for" in hidden
+        assert not any(KEY in form for form in spelled_out(hidden))
+        assert KEY.encode().hex()[:24] not in hidden.lower()
+
+
+@pytest.mark.parametrize("text", ["", "nothing here", "100 % of \\u00e4 &#65; in a \\path", "a\ud800b", "ä" * 1000])
+def test_other_text_stays_as_it_is(text):
+    assert SECRETS.hidden(text) == text
+
+
+@pytest.mark.parametrize("piece", ["\\", "%25", "&#0", "&#x0", "s\\", "\\x", "0"])
+def test_long_rows_of_escapes_are_read_once(piece):
+    body = b"% &#" + piece.encode() * 200_000
+    assert SECRETS.hidden_in_reply(body) == body
+
+
+def test_a_secret_after_a_row_of_backslashes_is_hidden():
+    assert SECRETS.hidden("\\" * 9 + escaped(KEY) + " % " + "\\" * 9 + KEY) == REDACTED + " % " + "\\" * 9 + REDACTED
+
+
+def test_short_words_are_hidden_in_errors_only():
+    secrets = Secrets(["hunter2", "EMPTY"])
+    assert secrets.hidden("hunter2 EMPTY") == f"{REDACTED} EMPTY"
+    assert secrets.hidden_in_reply(b"hunter2") == b"hunter2"
+
+
+def test_it_shows_nothing_of_itself():
+    assert repr(SECRETS) == "Secrets(1 hidden)"
