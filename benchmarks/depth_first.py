@@ -16,7 +16,7 @@ import torch
 from forest import QWEN, SMALL, agents, single_turn
 from report import Report, Row, publish, say
 
-from sandlot.nn.decoder import Decoder
+from sandlot.model.nn.decoder import Decoder
 from sandlot.train.depth_first import pieces_of
 from sandlot.train.forest import cuts, forest_of
 from sandlot.train.forward import seen

@@ -15,9 +15,9 @@ import torch
 from engine_load import Agents, Flat, play_agents, play_flat, play_update
 from report import Report, Row, machine, publish, say
 
-from sandlot.engine.engine import Engine
-from sandlot.engine.plain import PlainRunner
-from sandlot.nn.decoder import Decoder
+from sandlot.model.engine.engine import Engine
+from sandlot.model.engine.plain import PlainRunner
+from sandlot.model.nn.decoder import Decoder
 
 NAME = "engine"
 BATCHES = (1, 8, 32)
@@ -87,7 +87,7 @@ AGENTS_ON_CPU = Agents(groups=2, members=8, turns=4, system=512, task=64, observ
 def folders() -> dict[str, Path]:
     """The models this machine has."""
     from sandlot.core.errors import ConfigError
-    from sandlot.engine.weights import folder_of
+    from sandlot.model.engine.weights import folder_of
 
     found = {"smollm2": folder_of("smollm2")}
     try:
@@ -101,7 +101,7 @@ def compare(
     name: str, folder: Path, loads: list[Flat], ours: dict[str, Any], peers: dict[str, Any], rows: list[Row], *, skip_peers: bool
 ) -> None:
     """One model at every size, ours and `generate`'s."""
-    from sandlot.nn.folder import load_folder
+    from sandlot.model.nn.folder import load_folder
 
     decoder = load_folder(folder)
     ours.setdefault("_decoders", {})[name] = decoder

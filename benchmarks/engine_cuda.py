@@ -11,12 +11,12 @@ import torch
 from engine_load import Agents, Flat, play_agents, play_flat, play_update
 from report import Row, say
 
-from sandlot.engine.batch import Cache
-from sandlot.engine.cuda import CudaRunner
-from sandlot.engine.engine import Engine
-from sandlot.engine.kernels import draw
-from sandlot.nn.decoder import Decoder
-from sandlot.nn.shape import Rope, Shape, config_of
+from sandlot.model.engine.batch import Cache
+from sandlot.model.engine.cuda import CudaRunner
+from sandlot.model.engine.engine import Engine
+from sandlot.model.engine.kernels import draw
+from sandlot.model.nn.decoder import Decoder
+from sandlot.model.nn.shape import Rope, Shape, config_of
 
 SHAPE = Shape(
     family="qwen3", vocabulary=151_936, hidden=1024, layers=28, heads=16, kv_heads=8, head=128, mlp=3072, context=40_960,

@@ -6,8 +6,8 @@ from dataclasses import asdict, dataclass, field
 
 import numpy as np
 
-from sandlot.engine.engine import Engine
-from sandlot.engine.request import Request
+from sandlot.model.engine.engine import Engine
+from sandlot.model.engine.request import Request
 
 SPECIAL = 300
 """Tokens at either end of a vocabulary that may mean something special."""

@@ -20,9 +20,9 @@ import torch
 from report import Report, publish, say
 from report import Row as Line
 
-from sandlot.nn.attention import forest as dense_forest
-from sandlot.nn.decoder import Decoder
-from sandlot.nn.shape import Rope, Shape
+from sandlot.model.nn.attention import forest as dense_forest
+from sandlot.model.nn.decoder import Decoder
+from sandlot.model.nn.shape import Rope, Shape
 from sandlot.train import forward
 from sandlot.train.algorithms import Example, Stream
 from sandlot.train.attention import forest_attention

@@ -20,10 +20,10 @@ from report import Measured, Report, Row, machine, measure, publish, say
 
 from sandlot import Run
 from sandlot.core.types import Split
-from sandlot.engine.weights import folder_of
 from sandlot.env.load import load
 from sandlot.env.taskset import tasks_of
-from sandlot.nn.folder import COMPANIONS
+from sandlot.model.engine.weights import folder_of
+from sandlot.model.nn.folder import COMPANIONS
 
 NAME = "grpo"
 ROOT = Path(__file__).parent.parent

@@ -34,9 +34,9 @@ from torch import Tensor
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "src"))  # a machine that only trains has no sandlot installed
 
-from sandlot.nn.decoder import Attend, Block, Decoder  # noqa: E402
-from sandlot.nn.folder import load_folder, save_folder  # noqa: E402
-from sandlot.nn.shape import Shape  # noqa: E402
+from sandlot.model.nn.decoder import Attend, Block, Decoder  # noqa: E402
+from sandlot.model.nn.folder import load_folder, save_folder  # noqa: E402
+from sandlot.model.nn.shape import Shape  # noqa: E402
 
 ENVIRONMENTS = {"arithmetic": 40, "helpdesk": 6, "drill": 1}
 """How many seeds of each are played: a small model learns to copy from many numbers, and drill has enough of its own."""
@@ -94,7 +94,7 @@ def train_tokenizer(texts: list[str], folder: Path) -> None:
     """A byte-level BPE: digits alone, punctuation apart from words, a path one word. And what else a tokenizer's folder holds."""
     from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers  # noqa: PLC0415 - as above
 
-    from sandlot.render.families.rookie import CONTROL_TOKENS, tokenizer_config  # noqa: PLC0415 - as above
+    from sandlot.model.render.families.rookie import CONTROL_TOKENS, tokenizer_config  # noqa: PLC0415 - as above
 
     tokenizer = Tokenizer(models.BPE())
     words = Regex(r"\d| ?[\p{L}/_-]+| ?[^\s\d\p{L}/_-]+|\s")
@@ -120,8 +120,8 @@ def train_tokenizer(texts: list[str], folder: Path) -> None:
 
 def spoken_texts(played: dict[str, tuple[list[Any], list[Any]]]) -> list[str]:
     """What stands between control tokens, wherever it stands: the tokenizer learns its words from it."""
-    from sandlot.render.families.rookie import rookie  # noqa: PLC0415 - as above
-    from sandlot.render.family import spelled  # noqa: PLC0415 - as above
+    from sandlot.model.render.families.rookie import rookie  # noqa: PLC0415 - as above
+    from sandlot.model.render.family import spelled  # noqa: PLC0415 - as above
 
     family = rookie()
     texts = []
@@ -135,7 +135,7 @@ def spoken_texts(played: dict[str, tuple[list[Any], list[Any]]]) -> list[str]:
 
 def prepare(folder: Path) -> Path:
     """Demonstrations as tokens, in a file that is all training needs; the tokenizer lies beside it."""
-    from sandlot.render.opening import open_renderer  # noqa: PLC0415 - as above
+    from sandlot.model.render.open import open_renderer  # noqa: PLC0415 - as above
 
     with tempfile.TemporaryDirectory() as runs:
         played = play_golden(Path(runs))

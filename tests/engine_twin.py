@@ -3,12 +3,12 @@
 import numpy as np
 import torch
 
-from sandlot.engine.engine import Engine
-from sandlot.engine.plain import PlainRunner
-from sandlot.engine.request import Finished, Request
-from sandlot.nn.attention import causal
-from sandlot.nn.decoder import Decoder
-from sandlot.nn.shape import Shape
+from sandlot.model.engine.engine import Engine
+from sandlot.model.engine.plain import PlainRunner
+from sandlot.model.engine.request import Finished, Request
+from sandlot.model.nn.attention import causal
+from sandlot.model.nn.decoder import Decoder
+from sandlot.model.nn.shape import Shape
 
 VOCABULARY = 64
 CONTEXT = 96

@@ -18,7 +18,7 @@ from sandlot.env.module import forget_modules, load_module
 from sandlot.env.taskset import tasks_of
 from sandlot.grade.judge import ModelJudge
 from sandlot.harness.tool_loop import ToolLoop
-from sandlot.model.scripted import ScriptedPolicies
+from sandlot.model.policy.scripted import ScriptedPolicies
 from sandlot.rollout import run_rollout
 from sandlot.store.blobs import MemoryBlobs
 from sandlot.wiring.parts import Grading, Parts, open_backend

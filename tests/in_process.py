@@ -29,8 +29,8 @@ from sandlot.core.trace import Failed, Scored, Text, ToolCall
 from sandlot.env.grading import rubric_for
 from sandlot.env.taskset import tasks_of
 from sandlot.harness.tool_loop import ToolLoop
-from sandlot.model.player import Moment, Move, Player
-from sandlot.model.scripted import PLAYS, ScriptedPolicies
+from sandlot.model.policy.player import Moment, Move, Player
+from sandlot.model.policy.scripted import PLAYS, ScriptedPolicies
 from sandlot.rollout import grade_trace, recorded, run_rollout
 from sandlot.store.blobs import MemoryBlobs
 from sandlot.wiring.parts import Grading, Parts

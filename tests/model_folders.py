@@ -5,7 +5,7 @@ from pathlib import Path
 
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
-from sandlot.render.families.rookie import CONTROL_TOKENS, tokenizer_config
+from sandlot.model.render.families.rookie import CONTROL_TOKENS, tokenizer_config
 
 TEXT = [
     "The quick brown fox jumps over the lazy dog. What is a sandlot? A field of sand, an empty lot.",

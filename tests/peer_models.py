@@ -8,8 +8,8 @@ from transformers.models.llama.modeling_llama import LlamaForCausalLM  # here, s
 from transformers.models.qwen2.modeling_qwen2 import Qwen2ForCausalLM
 from transformers.models.qwen3.modeling_qwen3 import Qwen3ForCausalLM
 
-from sandlot.nn.attention import causal
-from sandlot.nn.decoder import Decoder
+from sandlot.model.nn.attention import causal
+from sandlot.model.nn.decoder import Decoder
 
 PEERS = {"llama": LlamaForCausalLM, "qwen2": Qwen2ForCausalLM, "qwen3": Qwen3ForCausalLM}
 TINY: dict[str, Any] = {

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from sandlot.nn.decoder import Decoder
-from sandlot.nn.lora import adapted, summed_state
-from sandlot.nn.shape import Shape
+from sandlot.model.nn.decoder import Decoder
+from sandlot.model.nn.lora import adapted, summed_state
+from sandlot.model.nn.shape import Shape
 from sandlot.train.algorithms import Example, Stream
 from sandlot.train.components import Clip, Entropy, Gspo, Kl, Value
 from sandlot.train.preferences import Dpo

@@ -5,9 +5,9 @@ from pathlib import Path
 import torch
 
 from model_folders import FAMILIES
-from sandlot.nn.decoder import Decoder
-from sandlot.nn.folder import save_folder
-from sandlot.nn.shape import Shape
+from sandlot.model.nn.decoder import Decoder
+from sandlot.model.nn.folder import save_folder
+from sandlot.model.nn.shape import Shape
 
 CONTEXT = 512
 VOCABULARY = 512

@@ -8,10 +8,10 @@ import torch
 from sandlot.core.errors import ModelError
 from sandlot.core.ports.model import Sampled, Sampling
 from sandlot.core.tokens import packed_ids
-from sandlot.engine.logprobs import distribution, token_logprobs
-from sandlot.nn.attention import causal
-from sandlot.nn.decoder import Decoder
-from sandlot.nn.shape import Shape
+from sandlot.model.engine.logprobs import distribution, token_logprobs
+from sandlot.model.nn.attention import causal
+from sandlot.model.nn.decoder import Decoder
+from sandlot.model.nn.shape import Shape
 
 
 def tiny_decoder(vocabulary: int = 512, seed: int = 0) -> Decoder:

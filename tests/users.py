@@ -4,9 +4,9 @@ import re
 
 from sandlot.core.trace import Text
 from sandlot.core.types import Role
-from sandlot.model.player import Move, Player
-from sandlot.model.scripted import ScriptedPolicies
-from sandlot.model.user import played_users
+from sandlot.model.policy.player import Move, Player
+from sandlot.model.policy.scripted import ScriptedPolicies
+from sandlot.model.policy.user import played_users
 
 MARK = re.compile(r"END-[0-9A-F]{6}")
 

@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from sandlot.env.function import environment as environment
     from sandlot.env.load import load as load
     from sandlot.env.taskset import tasks_from as tasks_from
-    from sandlot.model.agent import Agent as Agent
+    from sandlot.model.policy.solution import Agent as Agent
     from sandlot.run.results import Run as Run
     from sandlot.run.run import run as run
     from sandlot.run.run import run_async as run_async
@@ -68,7 +68,7 @@ if TYPE_CHECKING:
     from sandlot.train.train import train as train
 
 _FRONT_DOOR = {
-    "Agent": "model.agent",
+    "Agent": "model.policy.solution",
     "Ask": "env.function",
     "Cancelled": "core.trace",
     "Constraint": "core.limits",

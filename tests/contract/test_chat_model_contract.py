@@ -12,9 +12,9 @@ from sandlot.core.ports.model import Reply, Sampling
 from sandlot.core.ports.world import ToolSpec
 from sandlot.core.trace import Message, Text, ToolCall, ToolResult, said
 from sandlot.core.types import Role
-from sandlot.model.openai import OpenAIConfig, open_openai
-from sandlot.model.retry import Patience
-from sandlot.model.spend import Prices, Spend, capped
+from sandlot.model.endpoint.chat import OpenAIConfig, open_openai
+from sandlot.model.endpoint.retry import Patience
+from sandlot.model.endpoint.spend import Prices, Spend, capped
 
 KEY = "sk-contract-canary-0123456789"
 ADD = ToolSpec(name="add", description="Adds.", parameters={"type": "object"})

@@ -10,7 +10,7 @@ from sandlot.core.types import End, Role
 from sandlot.env.environment import Environment
 from sandlot.env.session import open_session
 from sandlot.harness.tool_loop import ToolLoop
-from sandlot.model.scripted import scripted
+from sandlot.model.policy.scripted import scripted
 
 TASK = Task("one", prompt="Knock twice.")
 

@@ -15,12 +15,12 @@ from sandlot.core.ports.world import ToolSpec
 from sandlot.core.task import Task
 from sandlot.core.trace import Message, Node, ToolResult, Trace, said
 from sandlot.core.types import Role
-from sandlot.model.openai import OpenAIConfig, open_openai
-from sandlot.model.rendered import rendered
-from sandlot.model.replay import replayed
-from sandlot.model.scripted import scripted
-from sandlot.model.spoken import spoken
-from sandlot.render.opening import open_renderer
+from sandlot.model.endpoint.chat import OpenAIConfig, open_openai
+from sandlot.model.policy.rendered import rendered
+from sandlot.model.policy.replay import replayed
+from sandlot.model.policy.scripted import scripted
+from sandlot.model.policy.spoken import spoken
+from sandlot.model.render.open import open_renderer
 from token_models import TinyModel
 
 TASK = Task("t", prompt="2+2?")

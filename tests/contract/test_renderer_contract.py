@@ -9,7 +9,7 @@ from model_folders import FAMILIES
 from sandlot.core.errors import ModelError
 from sandlot.core.trace import Image, Message, Text, ToolCall, ToolResult, said
 from sandlot.core.types import Role
-from sandlot.render.opening import open_renderer
+from sandlot.model.render.open import open_renderer
 
 settings.register_profile("no wall clock", deadline=None)
 settings.load_profile("no wall clock")

@@ -9,13 +9,13 @@ import pytest
 import torch
 
 from fake_engines import FakeEngine
-from sandlot.capture.listening import listening
 from sandlot.core.errors import ModelError
 from sandlot.core.ports.model import Sampled, Sampling
-from sandlot.engine.local import LocalConfig, open_local
-from sandlot.model.remote import RemoteConfig, open_remote
-from sandlot.model.retry import Patience
-from sandlot.nn.decoder import Decoder
+from sandlot.model.endpoint.retry import Patience
+from sandlot.model.endpoint.tokens import RemoteConfig, open_remote
+from sandlot.model.engine.local import LocalConfig, open_local
+from sandlot.model.nn.decoder import Decoder
+from sandlot.model.wire.listening import listening
 from sandlot.serve.model import ModelServer
 from sandlot.serve.routes import model_app
 from tiny_models import VOCABULARY, tiny_shape

@@ -17,12 +17,12 @@ from sandlot.core.types import End, Role
 from sandlot.env.environment import Environment
 from sandlot.env.function import Ask, Score, environment
 from sandlot.env.user import Replies
-from sandlot.model.faithful import FaithfulUsers
-from sandlot.model.rendered import rendered
-from sandlot.model.replay import replayed_users
-from sandlot.model.scripted import scripted
-from sandlot.model.user import played_users
-from sandlot.render.opening import open_renderer
+from sandlot.model.policy.faithful_user import FaithfulUsers
+from sandlot.model.policy.rendered import rendered
+from sandlot.model.policy.replay import replayed_users
+from sandlot.model.policy.scripted import scripted
+from sandlot.model.policy.user import played_users
+from sandlot.model.render.open import open_renderer
 from token_models import TinyModel
 from users import users_saying
 

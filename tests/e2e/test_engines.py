@@ -23,12 +23,12 @@ from sandlot.core.trace import Node, Trace, said
 from sandlot.core.types import Dtype, Role
 from sandlot.env.environment import Environment
 from sandlot.env.load import load
+from sandlot.model.endpoint import child as engines
+from sandlot.model.endpoint.child import open_engine, open_engine_tokens
 from sandlot.run.config import RunConfig, Selection, plan_run
 from sandlot.run.manifest import fingerprints
 from sandlot.run.run import run_config
 from sandlot.run.token_audit import audit_run
-from sandlot.wiring import engines
-from sandlot.wiring.engines import open_engine, open_engine_tokens
 from sandlot.wiring.models import open_judge, open_policies, require_used
 from sandlot.wiring.parts import AgentConfig, ModelConfig
 from tiny_models import write_tiny

@@ -21,9 +21,9 @@ from sandlot.core.trace import Scored
 from sandlot.core.types import Role, Split
 from sandlot.env.module import load_module
 from sandlot.env.taskset import tasks_of
-from sandlot.nn.folder import load_folder
-from sandlot.nn.layout import weights_of
-from sandlot.nn.lora import load_adapter
+from sandlot.model.nn.folder import load_folder
+from sandlot.model.nn.layout import weights_of
+from sandlot.model.nn.lora import load_adapter
 from sandlot.run.results import Run
 from sandlot.run.token_audit import audit_run
 from sandlot.run.trained import read_trained

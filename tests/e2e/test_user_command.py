@@ -7,7 +7,7 @@ import pytest
 
 from command_line import ENVIRONMENTS, refused, started
 from fake_endpoint import FakeEndpoint, says
-from sandlot.model.faithful import WAITING
+from sandlot.model.policy.faithful_user import WAITING
 
 pytestmark = pytest.mark.timeout(120)
 RETURNS = ENVIRONMENTS / "returns"

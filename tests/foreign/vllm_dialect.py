@@ -14,10 +14,10 @@ from sandlot.core.errors import ConfigError, ModelError
 from sandlot.core.ports.model import Sampling
 from sandlot.core.trace import said
 from sandlot.core.types import Role
-from sandlot.engine.local import LocalConfig, open_local
-from sandlot.model.adapters import open_adapted
-from sandlot.model.remote import open_remote, remote_config
-from sandlot.render.opening import open_renderer
+from sandlot.model.endpoint.tokens import open_remote, remote_config
+from sandlot.model.endpoint.vllm_adapters import open_adapted
+from sandlot.model.engine.local import LocalConfig, open_local
+from sandlot.model.render.open import open_renderer
 
 pytestmark = pytest.mark.timeout(300)
 FOLDER = Path(os.environ["SANDLOT_VLLM_FOLDER"])

@@ -16,11 +16,11 @@ from sandlot.core.errors import ConfigError, ModelError
 from sandlot.core.ports.model import Sampling
 from sandlot.core.trace import said
 from sandlot.core.types import Role
-from sandlot.model.adapters import AdaptedTokens, open_adapted
-from sandlot.model.remote import models_in, remote_config
-from sandlot.nn.folder import load_folder
-from sandlot.nn.lora import adapted, adapter_parameters, plain, save_adapter
-from sandlot.render.opening import open_renderer
+from sandlot.model.endpoint.tokens import models_in, remote_config
+from sandlot.model.endpoint.vllm_adapters import AdaptedTokens, open_adapted
+from sandlot.model.nn.folder import load_folder
+from sandlot.model.nn.lora import adapted, adapter_parameters, plain, save_adapter
+from sandlot.model.render.open import open_renderer
 from sandlot.store.reader import RunReader
 from sandlot.train.algorithms import PolicyGradient
 from sandlot.train.components import Clip

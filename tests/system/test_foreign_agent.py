@@ -24,8 +24,8 @@ from sandlot.core.trace import Message, Text, ToolCall, Trace
 from sandlot.core.types import End, Role
 from sandlot.env.environment import Environment
 from sandlot.env.session import open_session
-from sandlot.model.rendered import rendered
-from sandlot.render.opening import open_renderer
+from sandlot.model.policy.rendered import rendered
+from sandlot.model.render.open import open_renderer
 from toy_tokens import ScriptedTokens
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(900)]

@@ -10,7 +10,7 @@ import pytest
 from sandlot.core.ports.model import Sampling
 from sandlot.core.trace import said
 from sandlot.core.types import Role
-from sandlot.model.openai import OpenAIConfig, open_openai
+from sandlot.model.endpoint.chat import OpenAIConfig, open_openai
 
 ENDPOINT = Path(__file__).parent.parent / "fake_endpoint.py"
 NUM_REQUESTS = 2000

@@ -4,10 +4,10 @@ import pytest
 
 from sandlot.core.trace import said
 from sandlot.core.types import Role
-from sandlot.engine.weights import folder_of
-from sandlot.render.opening import open_renderer
-from sandlot.render.selftest import probes
-from sandlot.render.template import as_entries
+from sandlot.model.engine.weights import folder_of
+from sandlot.model.render.open import open_renderer
+from sandlot.model.render.selftest import probes
+from sandlot.model.render.template import as_entries
 
 
 @pytest.mark.system

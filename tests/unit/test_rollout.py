@@ -12,7 +12,7 @@ from sandlot.core.trace import Cancelled, Event, Failed, Message, Node, Reasonin
 from sandlot.core.types import End, Role, Side
 from sandlot.env.environment import Environment
 from sandlot.harness.tool_loop import ToolLoop
-from sandlot.model.scripted import ScriptedPolicies, scripted
+from sandlot.model.policy.scripted import ScriptedPolicies, scripted
 from sandlot.rollout import recorded, run_rollout
 from sandlot.store.blobs import MemoryBlobs
 from sandlot.wiring.parts import Grading, Parts

@@ -16,11 +16,11 @@ from sandlot.env.environment import Environment
 from sandlot.env.user import Listener, persona_of
 from sandlot.grade.view import transcript
 from sandlot.harness.tool_loop import ToolLoop
-from sandlot.model.rendered import rendered
-from sandlot.model.replay import replayed, replayed_users
-from sandlot.model.scripted import scripted
-from sandlot.model.user import played_users
-from sandlot.render.opening import open_renderer
+from sandlot.model.policy.rendered import rendered
+from sandlot.model.policy.replay import replayed, replayed_users
+from sandlot.model.policy.scripted import scripted
+from sandlot.model.policy.user import played_users
+from sandlot.model.render.open import open_renderer
 from sandlot.rollout import run_rollout
 from sandlot.run.health.features import features_of
 from sandlot.store.blobs import MemoryBlobs

@@ -18,7 +18,7 @@ from sandlot.core.errors import HarnessError, SandlotError
 from sandlot.core.task import Task
 from sandlot.core.trace import Text
 from sandlot.core.types import Role, Side
-from sandlot.model.faithful import FAITHFUL
+from sandlot.model.policy.faithful_user import FAITHFUL
 
 IDLE = Script(name="nop")
 """An agent that does nothing."""

@@ -34,9 +34,9 @@ from sandlot.env.environment import Environment
 from sandlot.env.load import load
 from sandlot.env.taskset import tasks_of
 from sandlot.harness.tool_loop import ToolLoop
-from sandlot.model.agent import Solution
-from sandlot.model.player import Moment, Move, Player
-from sandlot.model.scripted import PLAYS, ScriptedPolicies
+from sandlot.model.policy.player import Moment, Move, Player
+from sandlot.model.policy.scripted import PLAYS, ScriptedPolicies
+from sandlot.model.policy.solution import Solution
 from sandlot.rollout import grade_trace, recorded, run_rollout
 from sandlot.run.manifest import tools_as_served
 from sandlot.store.blobs import MemoryBlobs

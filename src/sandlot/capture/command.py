@@ -14,13 +14,13 @@ import anyio
 import anyio.abc
 
 from sandlot.capture.door import MODEL, Conversation, capture_app
-from sandlot.capture.listening import listening
 from sandlot.core.concurrency.clock import SYSTEM_CLOCK
 from sandlot.core.errors import ConfigError, HarnessError, SandboxOutOfMemory, boundary, unwrapped
 from sandlot.core.ports.sandbox import Command, Process, Sandbox, Stream
 from sandlot.core.ports.session import Policy, Session, Workplace
 from sandlot.core.trace import Event, Trace
 from sandlot.core.types import End, Json, Role
+from sandlot.model.wire.listening import listening
 
 PORT = 8787
 """Where the endpoints are, inside the sandbox."""

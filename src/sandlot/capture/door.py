@@ -16,17 +16,17 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from sandlot.calls.arguments import storable
-from sandlot.capture.anthropic import messages_body, messages_events, read_messages
-from sandlot.capture.asked import Answered, Asked
-from sandlot.capture.exchange import EventStream, body_of, event, json_response, while_connected
 from sandlot.capture.history import History
-from sandlot.capture.openai import chat_body, chat_events, read_chat
 from sandlot.core.concurrency.clock import timed
 from sandlot.core.errors import HarnessError, ModelError, SandlotError, boundary
 from sandlot.core.ports.session import Policy
 from sandlot.core.trace import Event, Node, Trace, Usage
 from sandlot.core.types import End, Role
+from sandlot.model.wire.anthropic_server import messages_body, messages_events, read_messages
+from sandlot.model.wire.arguments import storable
+from sandlot.model.wire.http import EventStream, body_of, event, json_response, while_connected
+from sandlot.model.wire.openai_server import chat_body, chat_events, read_chat
+from sandlot.model.wire.turn import Answered, Asked
 
 MAX_OVERFLOWS = 16
 """Requests one after the other that do not fit into the context; an agent that cannot shorten its history by then has ended."""

@@ -113,7 +113,7 @@ def _number_type() -> list[Finding]:
     """What models stored in bfloat16 are computed in here; measured where torch is installed."""
     if importlib.util.find_spec("torch") is None:
         return []
-    from sandlot.engine.precision import choose_precision, processor_name  # noqa: PLC0415 - as above
+    from sandlot.model.engine.precision import choose_precision, processor_name  # noqa: PLC0415 - as above
 
     chosen = choose_precision("bfloat16")
     detail = f"{chosen.dtype} for models stored in bfloat16: {chosen.why} ({processor_name()}); `--dtype` names another"

@@ -10,13 +10,13 @@ from pathlib import Path
 import anyio
 import anyio.to_thread
 
-from sandlot.capture.listening import listening
 from sandlot.core.errors import ConfigError
 from sandlot.core.types import Dtype
-from sandlot.engine.weights import folder_of
-from sandlot.nn.shape import read_shape
-from sandlot.render.opening import open_renderer
-from sandlot.render.tokenizer import Tokenizer
+from sandlot.model.engine.weights import folder_of
+from sandlot.model.nn.shape import read_shape
+from sandlot.model.render.open import open_renderer
+from sandlot.model.render.tokenizer import Tokenizer
+from sandlot.model.wire.listening import listening
 from sandlot.serve.guard import Guard
 from sandlot.serve.model import ModelServer
 from sandlot.serve.routes import model_app
@@ -66,7 +66,7 @@ class Vocabulary:
 async def serve_model(spec: str, place: ModelPlace, share: ModelShare) -> None:
     """Serve until told to stop, then let running requests finish. One line on stdout says when it is ready, and where."""
     try:
-        from sandlot.engine.local import LocalConfig, open_local  # noqa: PLC0415 - torch is an extra
+        from sandlot.model.engine.local import LocalConfig, open_local  # noqa: PLC0415 - torch is an extra
     except ImportError as error:
         raise ConfigError(f"serving a model needs the torch extra ({error}); install it: pip install 'sandlot[torch]'") from error
     if share.kv_gib <= 0 or share.max_batch < 1:

@@ -35,7 +35,7 @@ from sandlot.core.task import Task
 from sandlot.core.types import End, Role
 from sandlot.env.environment import Environment, where
 from sandlot.env.session import world_seed
-from sandlot.model.agent import Agent
+from sandlot.model.policy.solution import Agent
 
 
 @dataclass(frozen=True, slots=True)

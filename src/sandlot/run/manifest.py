@@ -17,11 +17,11 @@ from sandlot.core.limits import Limits
 from sandlot.core.ports.world import ToolSpec
 from sandlot.core.task import Task, split_of
 from sandlot.core.types import Json, digest
-from sandlot.engine.precision import processor_name
 from sandlot.env.environment import Environment
 from sandlot.env.fingerprint import environment_fingerprint, setting_fingerprint
 from sandlot.env.image import moving_digest
 from sandlot.env.session import open_session
+from sandlot.model.engine.precision import processor_name
 from sandlot.run.config import Plan, RunConfig
 from sandlot.wiring.models import renderer_of
 from sandlot.wiring.parts import ModelConfig, open_backend

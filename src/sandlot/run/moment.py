@@ -17,7 +17,7 @@ from sandlot.core.types import Role
 from sandlot.env.load import load
 from sandlot.env.session import WorldSession, open_session
 from sandlot.env.taskset import task_named
-from sandlot.model.replay import replayed_users
+from sandlot.model.policy.replay import replayed_users
 from sandlot.run.results import Run
 from sandlot.wiring.parts import open_backend
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from sandlot.core.trace import Trace
 from sandlot.env.load import load
 from sandlot.env.taskset import task_named
-from sandlot.model.replay import replayed, replayed_users
+from sandlot.model.policy.replay import replayed, replayed_users
 from sandlot.rollout import run_rollout
 from sandlot.run.results import Run
 from sandlot.store.blobs import MemoryBlobs

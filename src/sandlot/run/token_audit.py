@@ -112,12 +112,12 @@ def audit_run(run: Run, model: str | None = None, *, gate: str | None = None) ->
         raise ConfigError(f"no gate `{gate}`; there are: {', '.join(GATES)}")
     if model is None:
         return audit_tokens(run)
-    from sandlot.engine.weights import folder_of  # noqa: PLC0415 - those who only look need none of these
-    from sandlot.render.opening import open_renderer  # noqa: PLC0415 - as above
+    from sandlot.model.engine.weights import folder_of  # noqa: PLC0415 - those who only look need none of these
+    from sandlot.model.render.open import open_renderer  # noqa: PLC0415 - as above
 
     folder = folder_of(model)
     renderer = open_renderer(folder)
-    from sandlot.engine.logprobs import folder_logprobs, sampled_in_fp32  # noqa: PLC0415 - torch last: what can be refused is refused before
+    from sandlot.model.engine.logprobs import folder_logprobs, sampled_in_fp32  # noqa: PLC0415 - torch last: what can be refused is refused before
 
     sampled_by = run.manifest.config.model
     sampling = sampled_by.sampling

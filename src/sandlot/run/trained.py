@@ -15,7 +15,7 @@ from sandlot.core.errors import ConfigError
 from sandlot.core.ports.world import ToolSpec
 from sandlot.core.text import printable
 from sandlot.core.types import Json
-from sandlot.nn.shape import ORIGIN
+from sandlot.model.nn.shape import ORIGIN
 from sandlot.run.manifest import Facts
 from sandlot.wiring.models import folder_of_model
 from sandlot.wiring.parts import ModelConfig

@@ -12,13 +12,13 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from sandlot.capture.asked import Answered, Asked, refused
-from sandlot.capture.exchange import LAST_EVENT, EventStream, body_of, event, json_response, while_connected
-from sandlot.capture.openai import ChatRequest, chat_choice, choice_events, head, read_chat, usage_body
 from sandlot.core.errors import SandlotError
 from sandlot.core.ports.model import Sampled
 from sandlot.core.trace import Usage
 from sandlot.core.types import Json
+from sandlot.model.wire.http import LAST_EVENT, EventStream, body_of, event, json_response, while_connected
+from sandlot.model.wire.openai_server import ChatRequest, chat_choice, choice_events, head, read_chat, usage_body
+from sandlot.model.wire.turn import Answered, Asked, refused
 from sandlot.serve.model import ModelServer, error_body, ids_of, logprobs_of, sampling_of, server_of, session_of
 
 

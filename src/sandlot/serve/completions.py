@@ -13,13 +13,13 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from sandlot.capture.asked import refused
-from sandlot.capture.exchange import LAST_EVENT, EventStream, body_of, decoded, event, json_response, while_connected
-from sandlot.capture.openai import FINISH, Count, Wanted, head, usage_body
 from sandlot.core.errors import SandlotError
 from sandlot.core.ports.model import Sampled, Sampling
 from sandlot.core.trace import Usage
 from sandlot.core.types import Json
+from sandlot.model.wire.http import LAST_EVENT, EventStream, body_of, decoded, event, json_response, while_connected
+from sandlot.model.wire.openai_server import FINISH, Count, Wanted, head, usage_body
+from sandlot.model.wire.turn import refused
 from sandlot.serve.model import ModelServer, error_body, ids_of, logprobs_of, sampling_of, server_of, session_of
 
 DEFAULT_TOKENS = 16

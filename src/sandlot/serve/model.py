@@ -15,10 +15,10 @@ import numpy as np
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
-from sandlot.capture.exchange import MAX_BODY_BYTES
-from sandlot.capture.openai import Wanted, require_plain
 from sandlot.core.errors import ModelError, unwrapped
 from sandlot.core.ports.model import Renderer, Sampled, Sampling, TokenModel
+from sandlot.model.wire.http import MAX_BODY_BYTES
+from sandlot.model.wire.openai_server import Wanted, require_plain
 from sandlot.serve.metrics import Metrics
 
 AT_ONCE = 1024

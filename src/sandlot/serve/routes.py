@@ -6,8 +6,8 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from sandlot.capture.exchange import json_response
 from sandlot.core.errors import ModelError
+from sandlot.model.wire.http import json_response
 from sandlot.serve.chat import chat_completions
 from sandlot.serve.completions import completions
 from sandlot.serve.model import ModelServer, error_body, server_of

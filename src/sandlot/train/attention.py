@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 from torch.nn.attention.flex_attention import BlockMask, flex_attention
 
-from sandlot.nn.attention import forest, masked
-from sandlot.nn.decoder import Attend
+from sandlot.model.nn.attention import forest, masked
+from sandlot.model.nn.decoder import Attend
 
 BLOCK = 128
 SIZES = 256

@@ -14,11 +14,11 @@ from typing import Any, cast
 import msgspec
 import torch
 
-from sandlot.nn.adapter import adapted_linears
-from sandlot.nn.decoder import Decoder
-from sandlot.nn.folder import load_folder, save_folder
-from sandlot.nn.lora import put_adapter, save_adapter
-from sandlot.nn.stored import Origin
+from sandlot.model.nn.adapter import adapted_linears
+from sandlot.model.nn.decoder import Decoder
+from sandlot.model.nn.folder import load_folder, save_folder
+from sandlot.model.nn.lora import put_adapter, save_adapter
+from sandlot.model.nn.stored import Origin
 from sandlot.run.trained import TrainedIn, read_trained
 from sandlot.train.leading import Learner
 

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.autograd import Function
 from torch.utils.checkpoint import checkpoint  # pyright: ignore[reportUnknownVariableType]
 
-from sandlot.nn.decoder import Block, Decoder
+from sandlot.model.nn.decoder import Block, Decoder
 from sandlot.train.attention import Attention, interval_attention, padded
 from sandlot.train.forest import Forest, Ints
 from sandlot.train.scores import exact, placed, scores

@@ -5,7 +5,7 @@ Every process divides the same batch and comes to the same answer, so that nothi
 
 from collections.abc import Sequence
 
-from sandlot.nn.shape import Shape
+from sandlot.model.nn.shape import Shape
 from sandlot.train.forest import Forest
 
 

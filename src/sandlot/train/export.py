@@ -18,7 +18,7 @@ import msgspec
 from sandlot.core.errors import ConfigError
 from sandlot.core.trace import Image, Message, Tensor, Trace, TraceRow
 from sandlot.core.types import Json, Role, Split
-from sandlot.render.template import as_entries, as_function
+from sandlot.model.render.template import as_entries, as_function
 from sandlot.run.results import Run
 from sandlot.train.tables import write_rows
 

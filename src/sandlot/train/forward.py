@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint  # pyright: ignore[reportUnknownVariableType]
 
-from sandlot.nn.decoder import Attend, Block, Decoder
+from sandlot.model.nn.decoder import Attend, Block, Decoder
 from sandlot.train.attention import forest_attention, padded
 from sandlot.train.depth_first import Looks, looked_at
 from sandlot.train.forest import Forest, forest_of

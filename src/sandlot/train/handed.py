@@ -20,7 +20,7 @@ from sandlot.core.ports.world import ToolSpec
 from sandlot.core.task import Task
 from sandlot.core.trace import Message, Node, Part, Text, ToolCall, Trace
 from sandlot.core.types import Json
-from sandlot.model.player import assistant_node, heard
+from sandlot.model.policy.player import assistant_node, heard
 from sandlot.train.stage import Stage
 
 PATIENCE_S = 3600.0

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import torch.distributed as dist
 
 from sandlot.core.errors import HarnessError
-from sandlot.nn.decoder import Decoder
+from sandlot.model.nn.decoder import Decoder
 from sandlot.train.algorithms import Example
 from sandlot.train.ranks import Ranks
 from sandlot.train.rows import Floats, Row

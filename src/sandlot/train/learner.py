@@ -2,9 +2,9 @@
 
 from sandlot.core.errors import ConfigError
 from sandlot.core.types import derive_seed
-from sandlot.nn.decoder import Decoder
-from sandlot.nn.folder import empty
-from sandlot.nn.lora import adapted
+from sandlot.model.nn.decoder import Decoder
+from sandlot.model.nn.folder import empty
+from sandlot.model.nn.lora import adapted
 from sandlot.train.algorithms import needs_reference
 from sandlot.train.ranks import ALONE, Ranks
 from sandlot.train.recipe import Recipe

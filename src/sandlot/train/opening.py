@@ -21,15 +21,15 @@ from sandlot.core.ports.session import Policies, Users
 from sandlot.core.task import Task
 from sandlot.core.trace import Trace, TraceRow
 from sandlot.core.types import Split, derive_seed
-from sandlot.engine.weights import folder_of
 from sandlot.env.environment import Environment
 from sandlot.env.function import dialogue_of
 from sandlot.env.load import load
-from sandlot.model.demonstrated import DemonstratedPolicies, Writer
-from sandlot.model.rendered import rendered
-from sandlot.nn.decoder import Decoder
-from sandlot.nn.folder import load_folder
-from sandlot.render.opening import open_renderer
+from sandlot.model.engine.weights import folder_of
+from sandlot.model.nn.decoder import Decoder
+from sandlot.model.nn.folder import load_folder
+from sandlot.model.policy.demonstrated import DemonstratedPolicies, Writer
+from sandlot.model.policy.rendered import rendered
+from sandlot.model.render.open import open_renderer
 from sandlot.run.breaker import Breaker
 from sandlot.run.collect import Collection, collect, take
 from sandlot.run.config import Plan, RunConfig, Selection, plan_run

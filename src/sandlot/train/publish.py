@@ -20,11 +20,11 @@ from sandlot.core.errors import ConfigError
 from sandlot.core.ports.model import Renderer, Sampling, TokenModel
 from sandlot.core.trace import said
 from sandlot.core.types import Role
-from sandlot.engine.local import LocalConfig, LocalModel, open_local
-from sandlot.model.adapters import AdaptedTokens, open_adapted
-from sandlot.model.remote import RemoteConfig, remote_config
-from sandlot.nn.decoder import Decoder
-from sandlot.nn.lora import save_adapter, summed_state
+from sandlot.model.endpoint.tokens import RemoteConfig, remote_config
+from sandlot.model.endpoint.vllm_adapters import AdaptedTokens, open_adapted
+from sandlot.model.engine.local import LocalConfig, LocalModel, open_local
+from sandlot.model.nn.decoder import Decoder
+from sandlot.model.nn.lora import save_adapter, summed_state
 from sandlot.train.leading import Learner
 from sandlot.train.recipe import Recipe, shown
 from sandlot.train.rows import Row

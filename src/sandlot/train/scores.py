@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint  # pyright: ignore[reportUnknownVariableType]
 
-from sandlot.nn.decoder import Decoder
+from sandlot.model.nn.decoder import Decoder
 
 CHUNK = 2048
 """Rows of logits at a time."""

@@ -16,8 +16,8 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
 
-from sandlot.nn.adapter import AdaptedLinear, adapted_linears
-from sandlot.nn.decoder import Decoder
+from sandlot.model.nn.adapter import AdaptedLinear, adapted_linears
+from sandlot.model.nn.decoder import Decoder
 from sandlot.train.ranks import Ranks
 from sandlot.train.sight import Sight
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from sandlot.nn.decoder import Decoder
+from sandlot.model.nn.decoder import Decoder
 from sandlot.train.forward import Seen, seen
 from sandlot.train.rows import Row
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import anyio
 import torch
 
-from sandlot.engine.weights import folder_of
-from sandlot.nn.folder import load_folder
+from sandlot.model.engine.weights import folder_of
+from sandlot.model.nn.folder import load_folder
 from sandlot.run.results import Sitting, note_sitting
 from sandlot.run.run import cpu_seconds
 from sandlot.train.leading import follow

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from sandlot.nn.decoder import Decoder
+from sandlot.model.nn.decoder import Decoder
 from sandlot.train.algorithms import Example
 from sandlot.train.columns import common_columns, settled_at, stream_columns
 from sandlot.train.components import Bounded, Columns

@@ -34,18 +34,18 @@ from sandlot.core.ports.session import Policies
 from sandlot.core.task import Task
 from sandlot.core.trace import Failed, Scored, Text, Trace
 from sandlot.core.types import Json
-from sandlot.engine.local import LocalConfig, LocalModel, open_local
-from sandlot.engine.weights import folder_of
 from sandlot.env.environment import Environment
 from sandlot.env.load import load
-from sandlot.model.player import Moment, Move, Player
-from sandlot.model.rendered import rendered
-from sandlot.model.scripted import ScriptedPolicies
-from sandlot.nn.decoder import Decoder
-from sandlot.nn.folder import load_folder
-from sandlot.nn.layout import put_weights
-from sandlot.render.opening import open_renderer
-from sandlot.render.template import as_entries
+from sandlot.model.engine.local import LocalConfig, LocalModel, open_local
+from sandlot.model.engine.weights import folder_of
+from sandlot.model.nn.decoder import Decoder
+from sandlot.model.nn.folder import load_folder
+from sandlot.model.nn.layout import put_weights
+from sandlot.model.policy.player import Moment, Move, Player
+from sandlot.model.policy.rendered import rendered
+from sandlot.model.policy.scripted import ScriptedPolicies
+from sandlot.model.render.open import open_renderer
+from sandlot.model.render.template import as_entries
 from sandlot.train.handed import Handed, environment_of
 from sandlot.train.rows import rows_of
 from sandlot.train.stage import Stage, Staging, open_stage

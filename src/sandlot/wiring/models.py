@@ -26,15 +26,15 @@ from sandlot.core.trace import Usage
 from sandlot.env.environment import Environment
 from sandlot.grade.cache import FolderCache
 from sandlot.grade.judge import ModelJudge
-from sandlot.model.faithful import FAITHFUL, FaithfulUsers
-from sandlot.model.replay import FindTrace, replayed, replayed_users
-from sandlot.model.scripted import scripted
-from sandlot.model.secret import shown_url
-from sandlot.model.spend import Caps, Prices, Spend, capped, capped_tokens
-from sandlot.model.spoken import spoken
-from sandlot.model.user import played_users
+from sandlot.model.endpoint.child import AT_ONCE, open_engine, open_engine_tokens
+from sandlot.model.endpoint.secret import shown_url
+from sandlot.model.endpoint.spend import Caps, Prices, Spend, capped, capped_tokens
+from sandlot.model.policy.faithful_user import FAITHFUL, FaithfulUsers
+from sandlot.model.policy.replay import FindTrace, replayed, replayed_users
+from sandlot.model.policy.scripted import scripted
+from sandlot.model.policy.spoken import spoken
+from sandlot.model.policy.user import played_users
 from sandlot.store.reader import RunReader
-from sandlot.wiring.engines import AT_ONCE, open_engine, open_engine_tokens
 from sandlot.wiring.parts import AgentConfig, ModelConfig, opener
 
 REQUEST_S = 300.0
@@ -102,8 +102,8 @@ def _judge_chat(config: ModelConfig) -> AbstractAsyncContextManager[ChatModel]:
 async def open_chat(rest: str, config: ModelConfig, spend: Spend, time_s: float = math.inf) -> AsyncGenerator[ChatModel]:
     """A chat endpoint that pays from `spend`. One that hangs is found out before `time_s`: a hang is not a slow agent."""
     await anyio.to_thread.run_sync(import_module, "aiohttp")  # half a second: not on the loop, and not for those who need none
-    from sandlot.model.openai import DEFAULT_URL, OpenAIConfig, open_openai, openai_config  # noqa: PLC0415 - as above
-    from sandlot.model.secret import key_from  # noqa: PLC0415 - as above
+    from sandlot.model.endpoint.chat import DEFAULT_URL, OpenAIConfig, open_openai, openai_config  # noqa: PLC0415 - as above
+    from sandlot.model.endpoint.secret import key_from  # noqa: PLC0415 - as above
 
     named = openai_config(rest)
     settings = OpenAIConfig(
@@ -128,8 +128,8 @@ async def open_chat(rest: str, config: ModelConfig, spend: Spend, time_s: float 
 async def _engine_chat(config: ModelConfig, spend: Spend) -> AsyncGenerator[ChatModel]:
     """A model of ours behind messages: the engine renders them."""
     await anyio.to_thread.run_sync(import_module, "aiohttp")
-    from sandlot.model.endpoint import EndpointConfig, open_endpoint  # noqa: PLC0415 - as above
-    from sandlot.model.openai import OpenAIChat, OpenAIConfig  # noqa: PLC0415 - as above
+    from sandlot.model.endpoint.chat import OpenAIChat, OpenAIConfig  # noqa: PLC0415 - as above
+    from sandlot.model.endpoint.endpoint import EndpointConfig, open_endpoint  # noqa: PLC0415 - as above
 
     async with open_engine(config.spec, _options(config)) as engine:
         named = OpenAIConfig(model=config.spec, url="http://sandlot/v1")
@@ -206,7 +206,7 @@ def _remote(dialect: Literal["vllm", "sglang"]) -> Opener:
         rest: str, model: ModelConfig, agent: AgentConfig, env: Environment, spend: Spend
     ) -> AsyncGenerator[Policies]:
         await anyio.to_thread.run_sync(import_module, "aiohttp")
-        from sandlot.model.remote import open_remote, remote_config  # noqa: PLC0415 - as above
+        from sandlot.model.endpoint.tokens import open_remote, remote_config  # noqa: PLC0415 - as above
 
         named = remote_config(dialect, rest)
         renderer = await anyio.to_thread.run_sync(renderer_of, model)
@@ -221,7 +221,7 @@ def _remote(dialect: Literal["vllm", "sglang"]) -> Opener:
 
 
 def _rendered(tokens: TokenModel, renderer: Renderer | None, model: ModelConfig, agent: AgentConfig, spend: Spend) -> Policies:
-    from sandlot.model.rendered import rendered  # noqa: PLC0415 - only token models need it
+    from sandlot.model.policy.rendered import rendered  # noqa: PLC0415 - only token models need it
 
     if agent.calls == "text":
         raise ConfigError(f"model `{model.shown}` is rendered with its own way of writing calls; leave `--calls text` out")
@@ -233,7 +233,7 @@ def folder_of_model(model: ModelConfig) -> Path | None:
     """The folder of a model's files on this machine, of a remote one that of its tokenizer; None if there is none."""
     scheme = model.spec.partition(":")[0]
     if scheme in ENGINES:
-        from sandlot.engine.weights import folder_of  # noqa: PLC0415 - as below
+        from sandlot.model.engine.weights import folder_of  # noqa: PLC0415 - as below
 
         return folder_of(model.spec)
     return Path(model.tokenizer).expanduser() if scheme in REMOTE and model.tokenizer is not None else None
@@ -251,7 +251,7 @@ def renderer_of(model: ModelConfig) -> Renderer | None:
 def _renderer_at(folder: Path) -> Renderer:
     """Opening one tests it, so each is opened once."""
     try:
-        from sandlot.render.opening import open_renderer  # noqa: PLC0415 - tokenizers are not paid for by those who have none
+        from sandlot.model.render.open import open_renderer  # noqa: PLC0415 - tokenizers are not paid for by those who have none
     except ImportError as error:
         raise ConfigError(f"token models need the torch extra ({error}); install it: pip install 'sandlot[torch]'") from error
     return open_renderer(folder)

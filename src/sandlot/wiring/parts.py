@@ -28,7 +28,7 @@ from sandlot.core.types import Dtype, derive_seed
 from sandlot.env.environment import Environment
 from sandlot.env.user import OpenUser
 from sandlot.harness.tool_loop import ToolLoop
-from sandlot.model.secret import shown_url
+from sandlot.model.endpoint.secret import shown_url
 
 
 class AgentConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -13,8 +13,8 @@ from sandlot.core.errors import ConfigError, ModelError
 from sandlot.core.persona import Persona
 from sandlot.core.task import Task
 from sandlot.core.trace import ToolCall
-from sandlot.model.faithful import FaithfulUsers
-from sandlot.model.player import Move
+from sandlot.model.policy.faithful_user import FaithfulUsers
+from sandlot.model.policy.player import Move
 from users import users_saying
 
 TASKS = [Task(f"t-{number}", prompt="I want my money back.") for number in range(4)]

@@ -15,7 +15,7 @@ from sandlot.core.trace import Trace
 from sandlot.core.types import End, Role
 from sandlot.env.environment import Environment
 from sandlot.env.session import open_session
-from sandlot.model.rendered import rendered
+from sandlot.model.policy.rendered import rendered
 from toy_tokens import END, ScriptedTokens, ToyRenderer, never
 
 TASK = Task("one", prompt="Say 'hi' to \"$HOME\"\nthen stop.")

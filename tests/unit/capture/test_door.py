@@ -10,13 +10,13 @@ import msgspec
 import pytest
 
 from sandlot.capture.door import MAX_KEPT_BYTES, MAX_OVERFLOWS, Conversation, capture_app
-from sandlot.capture.listening import listening
 from sandlot.core.errors import HarnessError, ModelError
 from sandlot.core.ports.model import Sampling
 from sandlot.core.task import Task
 from sandlot.core.trace import Trace
 from sandlot.core.types import End
-from sandlot.model.rendered import rendered
+from sandlot.model.policy.rendered import rendered
+from sandlot.model.wire.listening import listening
 from toy_tokens import ScriptedTokens, ToyRenderer, never
 
 LONG = {"role": "user", "content": "x" * 9000}

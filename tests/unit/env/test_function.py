@@ -8,7 +8,7 @@ from sandlot.core.limits import Limits
 from sandlot.core.types import End, Side
 from sandlot.env.taskset import tasks_of
 from sandlot.harness.tool_loop import ToolLoop
-from sandlot.model.scripted import scripted
+from sandlot.model.policy.scripted import scripted
 from sandlot.rollout import run_rollout
 from sandlot.store.blobs import MemoryBlobs
 from sandlot.wiring.parts import Grading, Parts

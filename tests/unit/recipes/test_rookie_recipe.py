@@ -9,7 +9,7 @@ import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812
 
-from sandlot.nn.attention import causal
+from sandlot.model.nn.attention import causal
 
 RECIPE = Path(__file__).parents[3] / "recipes" / "rookie.py"
 

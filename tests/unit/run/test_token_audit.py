@@ -14,9 +14,9 @@ from sandlot.core.task import Task
 from sandlot.core.tokens import packed_ids, unpacked_ids
 from sandlot.core.trace import Message, Node, Reasoning, Text, ToolCall, ToolResult, Trace, said
 from sandlot.core.types import Role
-from sandlot.engine.logprobs import token_logprobs
-from sandlot.model.rendered import rendered
-from sandlot.render.opening import open_renderer
+from sandlot.model.engine.logprobs import token_logprobs
+from sandlot.model.policy.rendered import rendered
+from sandlot.model.render.open import open_renderer
 from sandlot.run.token_audit import audit_tokens
 from sandlot.run.token_numbers import OTHER_KERNELS, SAME_CODE
 from sandlot.token_faults import FaultClass, FaultCode

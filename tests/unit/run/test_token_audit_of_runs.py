@@ -11,9 +11,9 @@ import sandlot
 from model_folders import FAMILIES
 from sandlot.core.errors import ConfigError
 from sandlot.core.ports.model import Sampling
-from sandlot.model.rendered import rendered
-from sandlot.nn.folder import load_folder, save_folder
-from sandlot.render.opening import open_renderer
+from sandlot.model.nn.folder import load_folder, save_folder
+from sandlot.model.policy.rendered import rendered
+from sandlot.model.render.open import open_renderer
 from sandlot.run.token_audit import audit_run
 from sandlot.wiring.models import SCHEMES
 from sandlot.wiring.parts import ModelConfig

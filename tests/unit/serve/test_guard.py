@@ -6,7 +6,7 @@ from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
-from sandlot.capture.listening import listening
+from sandlot.model.wire.listening import listening
 from sandlot.serve.guard import Guard
 
 JSON = {"Content-Type": "application/json"}

@@ -9,8 +9,8 @@ import anyio
 import pytest
 from yarl import URL
 
-from sandlot.capture.listening import listening
 from sandlot.core.errors import ModelError
+from sandlot.model.wire.listening import listening
 from sandlot.serve.model import ModelServer
 from sandlot.serve.routes import model_app
 from toy_tokens import END, ScriptedTokens, ToyRenderer, ToyWords, never, sampled

@@ -7,12 +7,12 @@ import pytest
 import torch
 from torch.func import functional_call
 
-from sandlot.nn.adapter import adapted_linears
-from sandlot.nn.attention import causal
-from sandlot.nn.decoder import Decoder
-from sandlot.nn.layout import projections
-from sandlot.nn.lora import adapted, adapter_parameters
-from sandlot.nn.shape import Shape
+from sandlot.model.nn.adapter import adapted_linears
+from sandlot.model.nn.attention import causal
+from sandlot.model.nn.decoder import Decoder
+from sandlot.model.nn.layout import projections
+from sandlot.model.nn.lora import adapted, adapter_parameters
+from sandlot.model.nn.shape import Shape
 from sandlot.train.algorithms import Example, Stream
 from sandlot.train.components import Clip
 from sandlot.train.rows import Row

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from sandlot.nn.decoder import Decoder
-from sandlot.nn.folder import load_folder
-from sandlot.nn.layout import weights_of
-from sandlot.nn.lora import adapted, adapter_weights
+from sandlot.model.nn.decoder import Decoder
+from sandlot.model.nn.folder import load_folder
+from sandlot.model.nn.layout import weights_of
+from sandlot.model.nn.lora import adapted, adapter_weights
 from sandlot.train.checkpoint import Checkpoints, Standing
 from sandlot.train.trainer import Optimisation, Trainer
 from tiny_models import tiny_shape, write_tiny

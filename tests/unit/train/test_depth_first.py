@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.profiler import ProfilerActivity, profile
 
-from sandlot.nn.decoder import Decoder
-from sandlot.nn.lora import adapted, adapter_parameters
-from sandlot.nn.shape import Shape
+from sandlot.model.nn.decoder import Decoder
+from sandlot.model.nn.lora import adapted, adapter_parameters
+from sandlot.model.nn.shape import Shape
 from sandlot.train.algorithms import Example, Stream
 from sandlot.train.attention import BLOCK, block_mask
 from sandlot.train.components import Clip, Entropy, Gspo, Value

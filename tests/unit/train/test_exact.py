@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from sandlot.nn.attention import causal
-from sandlot.nn.decoder import Decoder
-from sandlot.nn.shape import Shape
+from sandlot.model.nn.attention import causal
+from sandlot.model.nn.decoder import Decoder
+from sandlot.model.nn.shape import Shape
 from sandlot.train.algorithms import Example, Stream
 from sandlot.train.components import (
     Cispo,

@@ -10,8 +10,8 @@ from sandlot import Ask, Environment, Limits, Run, Score, Task, World, environme
 from sandlot.core.errors import ConfigError, HarnessError, SandboxError
 from sandlot.core.trace import Failed
 from sandlot.env.module import load_module
-from sandlot.nn.folder import load_folder
-from sandlot.nn.layout import weights_of
+from sandlot.model.nn.folder import load_folder
+from sandlot.model.nn.layout import weights_of
 from sandlot.train.handed import OVER
 from sandlot.train.rows import rows_of
 from sandlot.train.trl import open_for_trl

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from sandlot.audit.scripted.leaks import PLACES, recognised
 from sandlot.core.task import Task
-from sandlot.model.agent import Agent, Solution
+from sandlot.model.policy.solution import Agent, Solution
 
 
 async def look_up(agent: Agent, task: Task) -> None:

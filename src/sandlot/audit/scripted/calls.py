@@ -12,7 +12,7 @@ from sandlot.audit.scripted.reach import properties_of, required_of
 from sandlot.audit.subject import Call
 from sandlot.core.ports.world import ToolSpec
 from sandlot.core.types import Json
-from sandlot.model.random_calls import random_arguments
+from sandlot.model.policy.random_calls import random_arguments
 
 LONG = "a long text " * 170
 TEXTS = ("", " ", "a", "Zoë Østergård 你好", "0", "-1", "null", "../..", "'; --", LONG)

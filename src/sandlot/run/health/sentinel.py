@@ -19,7 +19,7 @@ from sandlot.env.environment import Environment
 from sandlot.env.fingerprint import environment_fingerprint
 from sandlot.env.load import load
 from sandlot.env.taskset import tasks_of
-from sandlot.model.replay import replayed, replayed_users
+from sandlot.model.policy.replay import replayed, replayed_users
 from sandlot.rollout import run_rollout
 from sandlot.run.health.item import Item, Mark
 from sandlot.run.regrade import regrade, word_for

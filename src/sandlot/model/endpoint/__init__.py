@@ -1,0 +1,1 @@
+"""Models behind HTTP: chat and token endpoints, retries, secrets, spending."""

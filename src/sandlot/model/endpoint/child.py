@@ -1,0 +1,227 @@
+"""Engines of our own, each a child process that serves one model over a unix socket.
+
+`python -m sandlot serve --model SPEC --unix PATH` is the very server anybody can start; here it lives for as long as somebody in
+this process uses it, and ends when its standard input does, so it cannot outlive us however we die. Policies and judges that
+name the same model share one. What an engine wrote before it died is in the error of everybody who waited for it.
+"""
+
+import fcntl
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO
+
+import anyio
+import anyio.abc
+import anyio.to_thread
+import msgspec
+
+from sandlot.core.errors import ConfigError, ModelError
+from sandlot.core.ports.model import Sampled, Sampling, TokenModel
+
+READY_S = 600.0
+"""Loading a model may take this long."""
+CLOSE_S = 15.0
+"""What an engine may take to finish its step and go."""
+PATIENCE_S = 5.0
+"""A socket of our own that does not answer for so long is that of a dead process."""
+AT_ONCE = 32
+"""Requests an engine runs at once. Who comes later waits here, where waiting is not the agent's time, and not in its queue."""
+SHOWN_CHARS = 2000
+PREFIX = "sandlot-engine-"
+NEW_S = 60.0
+"""A folder this young may belong to somebody who has made its lock and does not hold it yet."""
+
+
+@dataclass(slots=True)
+class Engine:
+    """A running child and where it is reached."""
+
+    spec: str
+    folder: Path
+    """Its socket and its log lie here."""
+    process: anyio.abc.Process
+    lock: BinaryIO
+    """Held for as long as we live: by this others know the folder of a process that died."""
+    num_users: int = 0
+    ready: anyio.Event = field(default_factory=anyio.Event)
+    dtype: str | None = None
+    """The number type it computes in, known when it is ready."""
+
+    @property
+    def socket(self) -> Path:
+        """Where it listens."""
+        return self.folder / "engine.sock"
+
+    def last_words(self) -> str:
+        """The end of what it wrote."""
+        text = (self.folder / "engine.log").read_text(errors="replace").strip()
+        return text[-SHOWN_CHARS:] or "it wrote nothing"
+
+    def death(self) -> ModelError | None:
+        """What to tell those who wait for it, if it has died."""
+        if self.process.returncode is None:
+            return None
+        return ModelError(
+            f"the engine of `{self.spec}` ended with code {self.process.returncode}: {self.last_words()}", kind="engine"
+        )
+
+
+_running: dict[tuple[int, str, str], Engine] = {}
+"""By process, model and options: a fork has none of its parent's children."""
+
+
+@asynccontextmanager
+async def open_engine(spec: str, options: Sequence[str] = ()) -> AsyncGenerator[Engine]:
+    """The engine of a model, started if nobody has it open, and stopped when the last one leaves."""
+    key = os.getpid(), spec, " ".join(options)
+    engine = _running.get(key)
+    if engine is None:
+        started = await _started(spec, options)
+        engine = _running.setdefault(key, started)
+        if engine is not started:  # somebody else was faster
+            started.process.kill()
+            with anyio.move_on_after(CLOSE_S + 5, shield=True):
+                await _stopped(started)
+    engine.num_users += 1
+    try:
+        await _require_ready(engine)
+        yield engine
+    finally:
+        engine.num_users -= 1
+        if engine.num_users == 0:
+            _running.pop(key, None)
+            with anyio.move_on_after(CLOSE_S + 5, shield=True):
+                await _stopped(engine)
+
+
+async def _started(spec: str, options: Sequence[str]) -> Engine:
+    folder, lock = await anyio.to_thread.run_sync(_own_folder)
+    command = [sys.executable, "-m", "sandlot", "serve", "--model", spec, "--unix", str(folder / "engine.sock"), "--until-eof"]
+    command += ["--max-batch", str(AT_ONCE), *options]
+    with (folder / "engine.log").open("wb") as log:
+        process = await anyio.open_process(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            start_new_session=True,  # Ctrl-C is told to the run, which ends its engines itself
+        )
+    return Engine(spec, folder, process, lock)
+
+
+def _own_folder() -> tuple[Path, BinaryIO]:
+    """A new folder and its lock; folders of processes that were killed are removed."""
+    for old in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
+        with suppress(OSError):
+            known = old.lstat()  # others may put anything of this name into a shared folder
+            if known.st_uid == os.getuid() and time.time() - known.st_mtime > NEW_S and _abandoned(old):
+                shutil.rmtree(old)
+    folder = Path(tempfile.mkdtemp(prefix=PREFIX))
+    lock = (folder / "lock").open("wb")
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    return folder, lock
+
+
+def _abandoned(folder: Path) -> bool:
+    """True if it has a lock that nobody holds."""
+    with os.fdopen(os.open(folder / "lock", os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW), "rb") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+    return True
+
+
+async def _require_ready(engine: Engine) -> None:
+    """Wait for its one line; the first to come reads it."""
+    if engine.ready.is_set():
+        return
+    if engine.num_users > 1:
+        await engine.ready.wait()
+        return
+    assert engine.process.stdout is not None
+    said = b""
+    try:
+        with anyio.fail_after(READY_S), suppress(anyio.EndOfStream):
+            while b"\n" not in said:
+                said += await engine.process.stdout.receive()
+    except anyio.get_cancelled_exc_class():
+        engine.process.kill()  # it loads, and hears nothing until it has
+        raise
+    except TimeoutError:
+        raise ConfigError(f"the engine of `{engine.spec}` was not ready within {READY_S:g} s: {engine.last_words()}") from None
+    finally:
+        engine.ready.set()
+    if b"\n" not in said:
+        await engine.process.wait()
+        raise ConfigError(f"the engine of `{engine.spec}` did not start: {engine.last_words()}")
+    engine.dtype = said.decode(errors="replace").partition(" at ")[0].rpartition(" in ")[2]
+
+
+async def _stopped(engine: Engine) -> None:
+    process = engine.process
+    if process.stdin is not None:
+        await process.stdin.aclose()
+    with anyio.move_on_after(CLOSE_S):
+        await process.wait()
+    if process.returncode is None:
+        process.kill()
+        await process.wait()
+    await process.aclose()
+    await anyio.to_thread.run_sync(lambda: shutil.rmtree(engine.folder, ignore_errors=True))
+    engine.lock.close()
+
+
+@dataclass(frozen=True, slots=True)
+class EngineTokens:
+    """`ports.TokenModel` of an engine; its death is told as what it was."""
+
+    engine: Engine
+    model: TokenModel
+
+    @property
+    def name(self) -> str:
+        """As the user wrote it."""
+        return self.engine.spec
+
+    @property
+    def context(self) -> int:
+        """The model's."""
+        return self.model.context
+
+    async def sample(self, ids: Sequence[int], sampling: Sampling, *, stop_ids: Sequence[int] = (), session: str = "") -> Sampled:
+        """Continue exactly these ids."""
+        try:
+            sampled = await self.model.sample(ids, sampling, stop_ids=stop_ids, session=session)
+            return msgspec.structs.replace(sampled, dtype=self.engine.dtype)
+        except ModelError as error:
+            raise self.engine.death() or error from None
+
+    async def release(self, session: str) -> None:
+        """The rollout is over."""
+        if self.engine.process.returncode is None:
+            await self.model.release(session)
+
+
+@asynccontextmanager
+async def open_engine_tokens(
+    spec: str, options: Sequence[str] = (), *, at_once: int = AT_ONCE, request_s: float = 3600.0
+) -> AsyncGenerator[TokenModel]:
+    """A token model served by an engine of our own; one that does not answer within `request_s` has failed."""
+    await anyio.to_thread.run_sync(__import__, "aiohttp")  # half a second: not on the loop
+    from sandlot.model.endpoint.tokens import RemoteConfig, open_remote  # noqa: PLC0415 - as above
+
+    async with open_engine(spec, options) as engine:
+        config = RemoteConfig(
+            unix=engine.socket, name=spec, at_once=min(at_once, AT_ONCE), request_s=request_s, patience_s=PATIENCE_S
+        )
+        async with open_remote(config, environ={}) as remote:
+            yield EngineTokens(engine, remote)

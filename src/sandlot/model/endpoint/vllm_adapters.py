@@ -1,0 +1,187 @@
+"""A vLLM server whose adapters are changed while it samples: every version of the weights is an adapter with a name of its own.
+
+A request names the newest adapter when it is sent and keeps it to its end, so all of its tokens are of that one version. An
+adapter is unloaded when the next one is there and its last request has ended. Names come from what the adapter holds: a server
+that remembers what it computed for a name cannot mix two versions.
+"""
+
+import hashlib
+import logging
+import os
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import anyio
+import msgspec
+
+from sandlot.core.concurrency.threads import off_loop
+from sandlot.core.errors import ConfigError, ModelError
+from sandlot.core.ports.model import Sampled, Sampling
+from sandlot.model.endpoint.retry import Patience, retrying
+from sandlot.model.endpoint.tokens import RemoteConfig, RemoteTokens, models_in, open_remote
+
+log = logging.getLogger(__name__)
+
+LOAD, UNLOAD = "/v1/load_lora_adapter", "/v1/unload_lora_adapter"
+CLOSE_S = 30.0
+"""How long the server may take to unload what is left."""
+HOW = "start vLLM with VLLM_ALLOW_RUNTIME_LORA_UPDATING=True in its environment and `--enable-lora`"
+
+
+@asynccontextmanager
+async def open_adapted(
+    config: RemoteConfig,
+    owner: str,
+    sampling: Sampling | None = None,
+    *,
+    environ: Mapping[str, str] = os.environ,
+    patience: Patience | None = None,
+) -> AsyncGenerator["AdaptedTokens"]:
+    """The server's model for as long as the context lives, without an adapter until the first is loaded.
+
+    Names of adapters begin with `owner`; what an earlier sitting of the same owner left loaded is unloaded.
+    """
+    if config.dialect != "vllm":
+        raise ConfigError(f"{config.shown}: adapters are changed in vLLM only; name a `vllm:NAME@URL`")
+    patience = patience or Patience(config.patience_s)
+    async with open_remote(config, sampling, environ=environ, patience=patience) as tokens:
+        adapted = AdaptedTokens(tokens, owner, patience)
+        await adapted.drop_left()
+        try:
+            yield adapted
+        finally:
+            with anyio.move_on_after(CLOSE_S, shield=True):
+                await adapted.close()
+
+
+@dataclass(slots=True)
+class Adapter:
+    """One version at the server."""
+
+    name: str
+    version: int
+    folder: Path
+    tokens: RemoteTokens
+    requests: int = 0
+    """That name it and have not ended."""
+
+
+class AdaptedTokens:
+    """`ports.TokenModel` with the newest adapter. Open it with `open_adapted`."""
+
+    def __init__(self, tokens: RemoteTokens, owner: str, patience: Patience) -> None:
+        self.name = tokens.name
+        self.context = tokens.context
+        self._tokens = tokens
+        self._owner = owner
+        self._patience = patience
+        self._adapters: list[Adapter] = []
+        """All that are loaded, the newest last."""
+
+    def __repr__(self) -> str:
+        return f"AdaptedTokens({self.name!r})"
+
+    @property
+    def loaded(self) -> dict[str, Path]:
+        """Names and folders of the adapters at the server, the newest last. It may read a folder again while its name is here."""
+        return {adapter.name: adapter.folder for adapter in self._adapters}
+
+    async def sample(self, ids: Sequence[int], sampling: Sampling, *, stop_ids: Sequence[int] = (), session: str = "") -> Sampled:
+        """Continue exactly these ids with the version that is newest now."""
+        if not self._adapters:
+            raise ModelError(f"{self.name}: no adapter is loaded yet", kind="request")
+        adapter = self._adapters[-1]
+        adapter.requests += 1
+        try:
+            sampled = await adapter.tokens.sample(ids, sampling, stop_ids=stop_ids, session=session)
+        finally:
+            adapter.requests -= 1
+            if adapter.requests == 0 and adapter in self._adapters[:-1]:
+                with anyio.move_on_after(CLOSE_S, shield=True):
+                    await self._unload(adapter)
+        return msgspec.structs.replace(sampled, versions=((len(sampled.ids) // 4, adapter.version),))
+
+    async def release(self, session: str) -> None:
+        """The rollout is over; vLLM has no sessions to be told of."""
+
+    async def load(self, version: int, folder: Path) -> None:
+        """Sample with the adapter in `folder`, which the server must see under this path, from the next request on.
+
+        Returns when the server has it; the folder must stay for as long as `loaded` names it.
+        """
+        digest = await off_loop("digest_of", lambda: digest_of(folder))
+        name = f"{self._owner}-{version:06d}-{digest}"
+        if self._adapters and self._adapters[-1].name == name:
+            return
+        old = next((adapter for adapter in self._adapters if adapter.name == name), None)
+        if old is None:
+            await self._load(name, version, folder)
+            self._adapters.append(Adapter(name, version, folder, self._tokens.adapted(name)))
+        else:  # gone back to while requests still name it
+            self._adapters.remove(old)
+            self._adapters.append(old)
+        for idle in [adapter for adapter in self._adapters[:-1] if adapter.requests == 0]:
+            await self._unload(idle)
+
+    async def drop_left(self) -> None:
+        """Unload what this owner left at the server."""
+        for model in await self._tokens.endpoint.get("/v1/models", models_in):
+            if model.id.startswith(f"{self._owner}-") and model.id not in self.loaded:
+                await self._told_to_unload(model.id)
+
+    async def close(self) -> None:
+        """Leave the server as it was."""
+        for adapter in list(self._adapters):
+            await self._unload(adapter)
+
+    async def _load(self, name: str, version: int, folder: Path) -> None:
+        body = msgspec.json.encode({"lora_name": name, "lora_path": str(folder)})
+
+        async def attempt() -> ModelError | None:
+            error = await self._tokens.endpoint.once(LOAD, body, lambda _reply: None)
+            if error is None or error.kind == "connect":
+                return error
+            if "already been loaded" in str(error):  # by a request whose reply was lost: the name says that it is the same
+                return None
+            # What the engine refuses comes as a 500: asking again would only be refused again.
+            return refused(error, version, folder)
+
+        await retrying(self._patience, attempt)
+
+    async def _unload(self, adapter: Adapter) -> None:
+        if adapter in self._adapters:
+            self._adapters.remove(adapter)
+            await self._told_to_unload(adapter.name)
+
+    async def _told_to_unload(self, name: str) -> None:
+        """Told once; an adapter that stays costs the server memory and nothing else, for its name is never asked for again."""
+        error = await self._tokens.endpoint.once(UNLOAD, msgspec.json.encode({"lora_name": name}), lambda _reply: None)
+        if error is not None:
+            log.warning("an adapter was not unloaded", extra={"adapter": name, "error": str(error)})
+
+
+def digest_of(folder: Path) -> str:
+    """What names an adapter: its files."""
+    digest = hashlib.sha256()
+    for path in sorted(folder.iterdir()):
+        digest.update(path.name.encode() + b"\0" + hashlib.sha256(path.read_bytes()).digest())
+    return digest.hexdigest()[:16]
+
+
+def refused(error: ModelError, version: int, folder: Path) -> ModelError:
+    """Why a version could not be loaded, and what to change."""
+    told = str(error)
+    lowered = told.lower()
+    if "no adapter found" in lowered:
+        advice = f"The server reads the adapter itself: it must see {folder} under this very path, by a shared disk if need be"
+    elif error.kind == "not_found":
+        advice = f"The server takes no adapters while it runs: {HOW}"
+    elif "rank" in lowered:
+        advice = "Start vLLM with `--max-lora-rank` of the recipe's `lora` or more"
+    elif "lora" in lowered and "enable" in lowered:
+        advice = f"The server has adapters switched off: {HOW}"
+    else:
+        advice = f"If it is not meant to take adapters, {HOW}, and `--max-lora-rank` of the recipe's `lora` or more"
+    return ModelError(f"the adapter of version {version} was not loaded: {told}. {advice}", kind=error.kind)

@@ -1,0 +1,208 @@
+"""The CUDA runner: compiled layers, paged attention, one recorded graph for each size of decoding batch.
+
+Decoding replays a graph: its inputs are one packed integer buffer, filled on the host and copied once. Batches are rounded up to
+the next recorded size; the rows that fill it write to a scratch block that belongs to nobody. Everything else (prompts, chunks,
+mixed batches) runs as it is.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+import torch
+from torch import Tensor
+
+from sandlot.model.engine.batch import Batch, Cache
+from sandlot.model.engine.kernels import attend_decoding, attend_prompts, write_kv
+from sandlot.model.nn.decoder import Attend, Block, Decoder
+
+ROWS = 128
+"""Rows of one tile of a prompt: queries times the heads that share a KV head."""
+
+
+class CudaRunner:
+    """`Runner` on one CUDA device."""
+
+    def __init__(
+        self, decoder: Decoder, *, blocks: int, block_size: int = 64, max_batch: int = 256, max_context: int | None = None
+    ) -> None:
+        weight = decoder.embedding.weight
+        self.decoder = decoder.eval().requires_grad_(requires_grad=False)
+        self.device = weight.device
+        # One block more than the engine knows of: what fills up a recorded batch writes there.
+        self.cache = Cache(decoder.shape, blocks + 1, block_size, weight.device, weight.dtype)
+        self.scratch = blocks
+        self.max_batch = max_batch
+        self.width = -(-(max_context or decoder.shape.context) // block_size)
+        # While a trainer in another thread compiles, compiled layers run as they were written instead of raising.
+        torch._dynamo.config.error_on_nested_fx_trace = False  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+        # Once for all layers, since no layer number is in them.
+        self._inputs = torch.compile(Block.inputs, dynamic=True)  # pyright: ignore[reportUnknownMemberType]
+        self._outputs = torch.compile(Block.outputs, dynamic=True)  # pyright: ignore[reportUnknownMemberType]
+        self._graphs: dict[int, Recorded] = {}
+        self._processors = _processors(weight.device)
+
+    @torch.inference_mode()
+    def forward(self, batch: Batch) -> Tensor:
+        """Logits of the wanted tokens; KV of all is written."""
+        if batch.longest == 1 and len(batch.lengths) <= self.max_batch:
+            return self._decode(batch)
+        return self._run(self._on_device(batch))
+
+    # -- decoding ------------------------------------------------------------------------------------------------------
+
+    def _decode(self, batch: Batch) -> Tensor:
+        count = len(batch.lengths)
+        size = self._rounded(count)
+        if size not in self._graphs:
+            self._graphs[size] = self._record(size)
+        recorded = self._graphs[size]
+        recorded.inputs.fill(batch, self.scratch, self.cache.block_size)
+        recorded.graph.replay()
+        return recorded.logits[:count] if len(batch.wanted) == count else recorded.logits[batch.wanted.to(self.device)]
+
+    def _rounded(self, count: int) -> int:
+        """Few sizes for few recordings, none below two (a size of one would be compiled apart), none far above the count."""
+        size = 2
+        while size < count:
+            size += min(32, size)
+        return size
+
+    def _record(self, size: int) -> "Recorded":
+        inputs = Packed(size, self.width, self.device)
+        inputs.fill_idle(self.scratch, self.cache.block_size)
+        attend = self._decoding(inputs, self._splits(size))
+
+        def run() -> Tensor:
+            return self._logits(self._hidden(inputs.ids, inputs.positions, attend))
+
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            for _ in range(2):  # compile and let libraries choose before anything is recorded
+                run()
+        torch.cuda.current_stream().wait_stream(side)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, capture_error_mode="thread_local"):  # a trainer in another thread goes on meanwhile
+            logits = run()
+        return Recorded(graph=graph, inputs=inputs, logits=logits)
+
+    def _splits(self, size: int) -> int:
+        """Programs for one sequence and KV head: enough in all to keep every processor busy."""
+        programs = size * self.decoder.shape.kv_heads
+        return max(1, min(16, 2 * self._processors // programs))
+
+    def _decoding(self, inputs: "Packed", splits: int) -> Attend:
+        def attend(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+            keys, values = self.cache.keys[layer], self.cache.values[layer]
+            write_kv(k, v, keys, values, inputs.slots)
+            return attend_decoding(q, keys, values, inputs.tables, inputs.lengths, splits)
+
+        return attend
+
+    # -- prompts and mixtures ------------------------------------------------------------------------------------------
+
+    def _run(self, batch: Batch) -> Tensor:
+        shape = self.decoder.shape
+        tiles = _tiles(batch.starts, ROWS // (shape.heads // shape.kv_heads)).to(self.device, non_blocking=True)
+        starts = batch.starts.to(self.device, non_blocking=True)
+
+        def attend(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+            keys, values = self.cache.keys[layer], self.cache.values[layer]
+            write_kv(k, v, keys, values, batch.slots)
+            return attend_prompts(q, keys, values, batch.tables, batch.lengths, starts, tiles, ROWS)
+
+        return self._logits(self._hidden(batch.ids, batch.positions, attend)[batch.wanted])
+
+    def _on_device(self, batch: Batch) -> Batch:
+        """All but `starts`, which the host reads first."""
+        moved = {
+            name: getattr(batch, name).to(self.device, non_blocking=True)
+            for name in ("ids", "positions", "slots", "lengths", "tables", "wanted")
+        }
+        return replace(batch, **moved)
+
+    def _hidden(self, ids: Tensor, positions: Tensor, attend: Attend) -> Tensor:
+        """The decoder's own forward, with the two halves of a layer compiled."""
+        decoder = self.decoder
+        x = decoder.embedding(ids)
+        cos, sin = decoder.angles(positions, x.dtype)
+        for layer, block in enumerate(cast("Iterable[Block]", decoder.blocks)):
+            q, k, v = self._inputs(block, x, cos, sin)
+            x = self._outputs(block, x, attend(layer, q, k, v))
+        return decoder.norm(x)
+
+    def _logits(self, hidden: Tensor) -> Tensor:
+        weight = self.decoder.head.weight
+        if weight.dtype == torch.float32:
+            return self.decoder.logits(hidden)
+        # Accumulated and written in fp32: log-probabilities are not rounded to the weights' type on the way.
+        return torch.mm(hidden, weight.t(), out_dtype=torch.float32)
+
+
+def _processors(device: torch.device) -> int:
+    # The stubs do not know this record.
+    properties = cast("Any", torch.cuda.get_device_properties(device))  # pyright: ignore[reportUnknownMemberType]
+    return int(properties.multi_processor_count)
+
+
+def _tiles(starts: Tensor, queries: int) -> Tensor:
+    """Pairs (sequence, its first query) that cover every query."""
+    counts = starts[1:] - starts[:-1]
+    each = (counts + queries - 1) // queries
+    sequence = torch.repeat_interleave(torch.arange(len(counts)), each)
+    before = torch.cumsum(each, 0) - each
+    number = torch.arange(len(sequence)) - before[sequence]
+    return torch.stack((sequence, number * queries), dim=1).to(torch.int32)
+
+
+class Packed:
+    """A decoding batch's inputs in one buffer: one copy fills them all."""
+
+    def __init__(self, size: int, width: int, device: torch.device) -> None:
+        self.size, self.width = size, width
+        self._host = torch.zeros(size * (4 + width), dtype=torch.int32, pin_memory=True)
+        self._device = torch.zeros(size * (4 + width), dtype=torch.int32, device=device)
+        self.ids, self.positions, self.slots, self.lengths = self._device[: 4 * size].view(4, size)
+        self.tables = self._device[4 * size :].view(size, width)
+        self._columns = self._host[: 4 * size].view(4, size)
+        self._tables = self._host[4 * size :].view(size, width)
+        self._copied = torch.cuda.Event()
+
+    def fill_idle(self, scratch: int, block_size: int) -> None:
+        """Nothing but rows that belong to nobody."""
+        self._columns.zero_()
+        self._columns[2] = scratch * block_size
+        self._columns[3] = 1
+        self._tables.fill_(scratch)
+        self._send()
+
+    def fill(self, batch: Batch, scratch: int, block_size: int) -> None:
+        """A batch of at most `size` sequences."""
+        count, blocks = batch.tables.shape
+        self._copied.synchronize()  # the host buffer may still be on its way from the last step
+        self._columns[0, :count] = batch.ids
+        self._columns[1, :count] = batch.positions
+        self._columns[2, :count] = batch.slots
+        self._columns[3, :count] = batch.lengths
+        self._tables[:count, :blocks] = batch.tables
+        if count < self.size:
+            self._columns[0, count:] = 0
+            self._columns[1, count:] = 0
+            self._columns[2, count:] = scratch * block_size
+            self._columns[3, count:] = 1
+            self._tables[count:, 0] = scratch
+        self._send()
+
+    def _send(self) -> None:
+        self._device.copy_(self._host, non_blocking=True)
+        self._copied.record()
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """A graph with what goes in and what comes out."""
+
+    graph: torch.cuda.CUDAGraph
+    inputs: Packed
+    logits: Tensor

@@ -1,0 +1,238 @@
+"""The engine: many requests, one model, one step at a time.
+
+`step()` is the whole of it: plan who computes what, run the model once, draw a token for everyone whose turn it is, append,
+retire who is done. Everything else is coming and going between steps. Nothing here is thread-safe: one thread owns an engine
+(`local.py`).
+"""
+
+import heapq
+import time
+from collections.abc import Callable
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sandlot.model.engine.batch import Runner
+from sandlot.model.engine.blocks import Blocks
+from sandlot.model.engine.evict import ByCost, Eviction
+from sandlot.model.engine.gauges import Gauges
+from sandlot.model.engine.request import Finished, Request, Sequence
+from sandlot.model.engine.sampler import Pick, draw, inverse
+from sandlot.model.engine.scheduler import Plan, Scheduler
+from sandlot.model.engine.seats import Rows, Seats
+from sandlot.model.engine.tree import Tree
+
+OldKv = Literal["recompute", "keep"]
+"""What happens to running requests when weights change: their KV is computed again with the new weights before their next token,
+or they finish on what they have (mid-prompt ones begin again) and say how many tokens that touched."""
+
+Decode = Callable[[list[int]], str]
+
+
+class Engine:
+    """Continuous batching over paged KV with one prefix tree."""
+
+    def __init__(  # noqa: PLR0913 - each is one independent choice
+        self,
+        runner: Runner,
+        *,
+        blocks: int,
+        context: int,
+        max_batch: int = 32,
+        chunk: int = 512,
+        eviction: Eviction | None = None,
+        pick: Pick = inverse,
+        share: bool = True,
+        old_kv: OldKv = "recompute",
+        decode: Decode | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`blocks` of the runner's cache are used; `context` tokens at most a request, `chunk` at most a step.
+
+        `share=False` turns the prefix tree off.
+        """
+        if chunk <= max_batch:
+            raise ValueError(f"chunk is {chunk}, which must be more than max_batch, {max_batch}: else prompts never get a turn")
+        cache = runner.cache
+        self.context = min(context, blocks * cache.block_size)
+        self.gauges = Gauges(clock)
+        self._runner = runner
+        self._clock = clock
+        self._decode = decode
+        self._pick = pick
+        self._old_kv: OldKv = old_kv
+        self._seats = Seats(max_batch, self.context, cache.block_size)
+        pool = Blocks(blocks)
+        tree = Tree(pool, cache.block_size, eviction or ByCost())
+        self._scheduler = Scheduler(cache, pool, tree, self._seats, chunk=chunk, share=share)
+        self._sequences: dict[int, Sequence] = {}
+        self._deadlines: list[tuple[float, int]] = []
+        self._ended: list[Sequence] = []
+        self._seeds = np.random.default_rng()
+        self._num_submitted = 0
+
+    @property
+    def version(self) -> int:
+        """Of the weights that sample the next token."""
+        return self._scheduler.version
+
+    @property
+    def is_idle(self) -> bool:
+        """True if a step would do nothing."""
+        return not self._sequences and not self._ended
+
+    def submit(self, request: Request) -> int:
+        """Queue it; its number. `ValueError` if it can never be served."""
+        if not len(request.ids):
+            raise ValueError("the prompt has no tokens; give at least one")
+        if request.max_tokens < 1:
+            raise ValueError(f"max_tokens is {request.max_tokens}; it must be at least 1")
+        if len(request.ids) + request.max_tokens > self.context:
+            raise ValueError(
+                f"{len(request.ids)} tokens and {request.max_tokens} more are over the context of {self.context}; shorten one"
+            )
+        if not (0 <= request.temperature < float("inf") and 0 < request.top_p <= 1 and request.top_k >= 0):
+            raise ValueError(
+                f"temperature {request.temperature}, top_p {request.top_p}, top_k {request.top_k}: they must be at least 0, "
+                "in (0, 1], and at least 0"
+            )
+        if "" in request.stop:
+            raise ValueError("a stop text is empty, which every output has; leave it out")
+        if request.stop and self._decode is None:
+            raise ValueError("stop texts need a tokenizer, and this engine was given none; use stop_ids")
+        seed = int(self._seeds.integers(2**63)) if request.seed is None else request.seed
+        self._num_submitted += 1
+        sequence = Sequence(self._num_submitted, request, seed, self._clock())
+        self._sequences[sequence.id] = sequence
+        self._scheduler.waiting.append(sequence)
+        if request.deadline < float("inf"):
+            heapq.heappush(self._deadlines, (request.deadline, sequence.id))
+        return sequence.id
+
+    def cancel(self, number: int) -> bool:
+        """Forget it and free its blocks now; False if it is not on its way."""
+        sequence = self._sequences.pop(number, None)
+        if sequence is None:
+            return False
+        self._withdraw(sequence)
+        return True
+
+    def release(self, session: str) -> None:
+        """The rollout is over: its KV is worth no more than any other."""
+        self._scheduler.tree.unpin(session)
+
+    def update(self, version: int, put: Callable[[], None]) -> None:
+        """Run `put`, which writes new weights in place, and sample with them as `version` from the next token on.
+
+        No KV of older weights is ever found in the tree. Running requests follow the engine's rule for old KV.
+        """
+        put()
+        self._scheduler.version = version
+        self._scheduler.tree.clear()
+        seats = self._seats
+        for sequence in sorted(seats, key=lambda each: -each.order):
+            sequence.node = None
+            total = seats.totals[sequence.seat]
+            in_prompt = total == sequence.num_prompt or total - seats.lengths[sequence.seat] > 1
+            if self._old_kv == "recompute" or in_prompt:
+                self._scheduler.preempt(sequence)
+
+    def step(self) -> list[Finished]:
+        """Everyone who runs gets on by one token, or one chunk of prompt; those who are done since the last step."""
+        self._expire()
+        plan = self._scheduler.plan(self._clock())
+        if len(plan.rows):
+            logits = self._runner.forward(self._seats.batch(plan.rows, plan.counts))
+            rows = self._computed(plan)
+            ids, logprobs = draw(logits, self._seats.settings(rows), self._pick) if len(rows) else (rows, np.empty(0))
+            self._seats.append(rows, ids, logprobs, self.version)
+            self._end(rows, ids, logprobs, broken=~np.isfinite(logprobs) | (ids >= logits.shape[-1]))
+            self.gauges.stepped(len(rows), int(plan.counts.sum()), len(plan.rows))
+        return self._retire()
+
+    def _expire(self) -> None:
+        """End what has run out of time, with what it has."""
+        now = self._clock()
+        while self._deadlines and self._deadlines[0][0] <= now:
+            sequence = self._sequences.get(heapq.heappop(self._deadlines)[1])
+            if sequence and not sequence.stop:
+                self._withdraw(sequence)
+                sequence.stop = "deadline"
+                self._ended.append(sequence)
+
+    def _withdraw(self, sequence: Sequence) -> None:
+        if sequence.seat >= 0:
+            self._scheduler.leave(sequence)
+        elif not sequence.stop:
+            self._scheduler.waiting.remove(sequence)
+
+    def _computed(self, plan: Plan) -> Rows:
+        """Note what is in KV now and offer prompts to the tree; the rows whose next token is to be drawn."""
+        seats = self._seats
+        seats.lengths[plan.rows] += plan.counts
+        done = seats.lengths[plan.rows] == seats.totals[plan.rows]
+        for row, whole in zip(plan.rows[plan.num_decoding :].tolist(), done[plan.num_decoding :].tolist(), strict=True):
+            self._scheduler.keep(seats[row], whole=whole)
+        return plan.rows[done]
+
+    def _end(self, rows: Rows, ids: NDArray[np.int64], logprobs: NDArray[np.float64], broken: NDArray[np.bool_]) -> None:
+        """Find who is done."""
+        seats = self._seats
+        stopped = (ids[:, None] == seats.stop_ids[rows]).any(1)
+        for index in np.flatnonzero(seats.has_stop_text[rows] & ~stopped).tolist():
+            stopped[index] = self._has_stop_text(int(rows[index]))
+        long = seats.totals[rows] >= seats.ends[rows]
+        for index in np.flatnonzero(broken | stopped | long).tolist():
+            sequence = seats[int(rows[index])]
+            if broken[index]:
+                sequence.stop, sequence.error = "failed", f"the model gave no distribution: log-probability {logprobs[index]}"
+            else:
+                sequence.stop = "stop" if stopped[index] else "length"
+                node = self._scheduler.keep(sequence, whole=True)
+                if node and sequence.request.session:
+                    self._scheduler.tree.pin(sequence.request.session, node)
+            self._scheduler.leave(sequence)
+            self._ended.append(sequence)
+
+    def _has_stop_text(self, row: int) -> bool:
+        """A stop text ends with the newest token, or it would have been seen before: its last few tokens are enough."""
+        sequence = self._seats[row]
+        assert self._decode is not None
+        # A token is at least one byte, and a decoder may need a few before the first that counts.
+        window = max(len(text.encode()) for text in sequence.request.stop) + 8
+        total = int(self._seats.totals[row])
+        text = self._decode(self._seats.ids[row, max(sequence.num_prompt, total - window) : total].tolist())
+        return any(stop in text for stop in sequence.request.stop)
+
+    def _retire(self) -> list[Finished]:
+        ended, self._ended = self._ended, []
+        now = self._clock()
+        finished: list[Finished] = []
+        for sequence in ended:
+            if self._sequences.pop(sequence.id, None):
+                finished.append(sequence.finished(now))
+                self.gauges.finished(finished[-1])
+        return finished
+
+    def metrics(self) -> dict[str, float]:
+        """Where it stands, in numbers."""
+        scheduler = self._scheduler
+        blocks, tree = scheduler.blocks, scheduler.tree
+        return {
+            "version": self.version,
+            "kv_blocks": blocks.total,
+            "kv_blocks_running": blocks.num_running,
+            "kv_blocks_cached": blocks.num_idle,
+            "kv_blocks_free": blocks.num_free,
+            "kv_blocks_pinned": tree.num_pinned,
+            "prefix_hit_rate": scheduler.num_cached_tokens / max(scheduler.num_prompt_tokens, 1),
+            "prompt_tokens": scheduler.num_prompt_tokens,
+            "cached_tokens": scheduler.num_cached_tokens,
+            "evictions": tree.num_evicted,
+            "preemptions": scheduler.num_preempted,
+            "waiting": len(scheduler.waiting),
+            "running": int(self._seats.taken.sum()),
+            "occupancy": float(self._seats.taken.mean()),
+            **self.gauges.metrics(),
+        }

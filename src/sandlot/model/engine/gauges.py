@@ -1,0 +1,61 @@
+"""What the engine did lately, in numbers a person watches."""
+
+from collections import deque
+from collections.abc import Callable
+
+import numpy as np
+
+from sandlot.model.engine.request import Finished
+
+WINDOW_S = 10.0
+"""Rates are over the last this many seconds."""
+
+
+class Gauges:
+    """Counts since the start, rates and quantiles of lately."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._steps: deque[tuple[float, int]] = deque()
+        self._queued_s: deque[float] = deque(maxlen=1024)
+        self.num_steps = 0
+        self.num_sampled = 0
+        self.num_computed = 0
+        self.num_finished = 0
+        self._num_rows = 0
+
+    def stepped(self, sampled: int, computed: int, rows: int) -> None:
+        """One forward pass over `computed` tokens of `rows` sequences."""
+        now = self._clock()
+        self.num_steps += 1
+        self.num_sampled += sampled
+        self.num_computed += computed
+        self._num_rows += rows
+        self._steps.append((now, sampled))
+        self._forget(now)
+
+    def finished(self, finished: Finished) -> None:
+        """One request is answered."""
+        self.num_finished += 1
+        self._queued_s.append(finished.queued_s)
+
+    def metrics(self) -> dict[str, float]:
+        """All of it."""
+        now = self._clock()
+        self._forget(now)
+        seconds = max(now - self._steps[0][0], 1e-3) if self._steps else 1.0
+        half, most = np.quantile(self._queued_s, (0.5, 0.99)).tolist() if self._queued_s else (0.0, 0.0)
+        return {
+            "steps": self.num_steps,
+            "sampled_tokens": self.num_sampled,
+            "computed_tokens": self.num_computed,
+            "finished": self.num_finished,
+            "rows_per_step": self._num_rows / max(self.num_steps, 1),
+            "tokens_per_s": sum(sampled for _, sampled in self._steps) / seconds,
+            "queue_p50_s": half,
+            "queue_p99_s": most,
+        }
+
+    def _forget(self, now: float) -> None:
+        while self._steps and self._steps[0][0] < now - WINDOW_S:
+            self._steps.popleft()

@@ -1,0 +1,251 @@
+"""A model in this process, behind `ports.TokenModel`."""
+
+import time
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from itertools import groupby
+from pathlib import Path
+
+import anyio
+import msgspec
+import torch
+
+from sandlot.core.concurrency.threads import off_loop
+from sandlot.core.errors import ModelError, boundary
+from sandlot.core.ports.model import Sampled, Sampling
+from sandlot.core.types import Dtype
+from sandlot.model.engine.batch import Cache, Runner
+from sandlot.model.engine.engine import Decode, Engine, OldKv
+from sandlot.model.engine.evict import ByCost
+from sandlot.model.engine.plain import PlainRunner
+from sandlot.model.engine.precision import choose_precision
+from sandlot.model.engine.request import Finished, Request
+from sandlot.model.engine.sampler import Pick, inverse
+from sandlot.model.engine.worker import Worker
+from sandlot.model.nn.decoder import Decoder
+from sandlot.model.nn.folder import load_folder, stored_dtype
+from sandlot.model.nn.packed import packed
+from sandlot.model.nn.shape import Shape
+
+Weights = Mapping[str, torch.Tensor]
+"""A decoder's own state, by its names."""
+
+MakeRunner = Callable[[Decoder, int, int], Runner]
+"""(decoder, blocks, block size) -> what runs it."""
+
+CLOSE_S = 60.0
+"""How long the last step may take."""
+
+
+class LocalConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How much of the machine an engine takes."""
+
+    kv_bytes: int = 2**30
+    """Memory for keys and values."""
+    block_size: int | None = None
+    """Tokens in one block of it; None for 16, on a GPU 64."""
+    max_batch: int = 32
+    """Requests that run at once."""
+    chunk: int | None = None
+    """Tokens computed in one step, at most; None for 512, on a GPU 32,768: long ones keep it from waiting for the host."""
+    context: int | None = None
+    """Tokens of one request, prompt and completion; None for all the model was made for."""
+    patience_s: float = 600.0
+    """How long a request may take, waiting included."""
+    old_kv: OldKv = "recompute"
+    dtype: Dtype | None = None
+    """The number type a folder's weights are computed in; None for the one that suits the processor (`precision.py`)."""
+
+
+def plain_runner(decoder: Decoder, blocks: int, block_size: int) -> Runner:
+    """`MakeRunner` for the CPU; the decoder's layers are packed where that makes them faster."""
+    return PlainRunner(packed(decoder), blocks=blocks, block_size=block_size)
+
+
+@asynccontextmanager
+async def open_local(
+    model: Path | Decoder,
+    *,
+    name: str = "",
+    config: LocalConfig | None = None,
+    runner: MakeRunner | None = None,
+    pick: Pick | None = None,
+    decode: Decode | None = None,
+) -> AsyncGenerator["LocalModel"]:
+    """Load a folder, or take a decoder, and sample from it in this process until closed.
+
+    A folder goes to the GPU if there is one. What runs a decoder and draws its tokens follows from where it is, unless named.
+    `decode` is for stop texts; a folder brings its own.
+    """
+    with boundary(ModelError, f"loading {model if isinstance(model, Path) else 'the model'}"):
+        named = config.dtype if config is not None else None
+        decoder = model if isinstance(model, Decoder) else await off_loop("load_folder", lambda: _loaded(model, named))
+        if decode is None and isinstance(model, Path):
+            decode = await off_loop("tokenizer", lambda: _decode_of(model))
+        on_gpu = decoder.embedding.weight.device.type == "cuda"
+        config = _settled(config or LocalConfig(), on_gpu=on_gpu)
+        own_runner, own_pick = _cuda_ways(config) if on_gpu else (plain_runner, inverse)
+        engine = _engine(decoder, config, runner or own_runner, pick or own_pick, decode)
+    local = LocalModel(name or str(model if isinstance(model, Path) else decoder.shape.family), decoder, engine, config)
+    try:
+        yield local
+    finally:
+        with anyio.move_on_after(CLOSE_S, shield=True):
+            await local.close()
+
+
+class LocalModel:
+    """`TokenModel` over an engine of its own."""
+
+    def __init__(self, name: str, decoder: Decoder, engine: Engine, config: LocalConfig) -> None:
+        self._name = name
+        self._decoder = decoder
+        self._config = config
+        self._context = engine.context
+        self._worker = Worker(engine)
+
+    @property
+    def name(self) -> str:
+        """As the user wrote it."""
+        return self._name
+
+    @property
+    def context(self) -> int:
+        """Tokens it takes in all, prompt and completion."""
+        return self._context
+
+    @property
+    def dtype(self) -> str:
+        """The number type it computes in."""
+        return dtype_name(self._decoder.embedding.weight.dtype)
+
+    async def sample(self, ids: Sequence[int], sampling: Sampling, *, stop_ids: Sequence[int] = (), session: str = "") -> Sampled:
+        """Continue exactly these ids; cancelling it frees what it held."""
+        self._check(ids, stop_ids)
+        room = self._context - len(ids)
+        request = Request(
+            ids=ids,
+            max_tokens=room if sampling.max_tokens is None else min(sampling.max_tokens, room),
+            temperature=sampling.temperature,
+            top_p=sampling.top_p,
+            top_k=sampling.top_k,
+            seed=sampling.seed,
+            stop_ids=tuple(stop_ids),
+            stop=sampling.stop,
+            session=session,
+            deadline=time.monotonic() + self._config.patience_s,
+        )
+        return self._sampled(await self._worker.ask(request))
+
+    async def release(self, session: str) -> None:
+        """The rollout is over; nothing of it is kept with preference."""
+        await self._worker.between_steps(lambda engine: engine.release(session))
+
+    async def update(self, version: int, weights: Weights) -> None:
+        """Sample with these weights from the next token on; every token carries the version that sampled it."""
+        state = self._decoder.state_dict()
+        wrong = sorted(state.keys() ^ weights.keys()) or sorted(
+            name for name, tensor in state.items() if tensor.shape != weights[name].shape
+        )
+        if wrong:
+            raise ModelError(f"weights of version {version} do not fit, at: {', '.join(wrong[:5])}", kind="request")
+
+        def put() -> None:
+            with torch.no_grad():
+                for name, tensor in state.items():
+                    tensor.copy_(weights[name])
+
+        await self._worker.between_steps(lambda engine: engine.update(version, put))
+
+    def metrics(self) -> dict[str, float]:
+        """KV use, hit rate, occupancy, queue times, rates, version: as of a moment ago."""
+        return self._worker.metrics
+
+    async def close(self) -> None:
+        """Stop; whoever still waits gets `ModelError`."""
+        await self._worker.close()
+
+    def _check(self, ids: Sequence[int], stop_ids: Sequence[int]) -> None:
+        if len(ids) >= self._context:
+            raise ModelError(f"the prompt has {len(ids)} tokens, and the context is {self._context}", kind="context")
+        vocabulary = self._decoder.shape.vocabulary
+        wrong = [token for token in (*ids, *stop_ids) if not 0 <= token < vocabulary]
+        if wrong:
+            raise ModelError(f"token {wrong[0]} is not in the vocabulary of {vocabulary}", kind="request")
+
+    def _sampled(self, finished: Finished) -> Sampled:
+        if finished.stop == "deadline":
+            raise ModelError(f"no answer within {self._config.patience_s:g} s", kind="timeout", retryable=True)
+        if finished.stop == "failed":
+            raise ModelError(finished.error)
+        return Sampled(
+            ids=finished.ids.astype("<i4").tobytes(),
+            logprobs=finished.logprobs.astype("<f4").tobytes(),
+            versions=tuple((len(list(run)), version) for version, run in groupby(finished.versions.tolist())),
+            stop=finished.stop,
+            cached=finished.cached,
+            dtype=self.dtype,
+        )
+
+
+def attention_cost(shape: Shape) -> float:
+    """What looking back at one token costs, where a token's own matrices cost 1."""
+    per_layer = shape.hidden * (shape.heads + shape.kv_heads) * 2 * shape.head + 3 * shape.hidden * shape.mlp
+    return 2 * shape.heads * shape.head * shape.layers / (per_layer * shape.layers + shape.hidden * shape.vocabulary)
+
+
+def _engine(decoder: Decoder, config: LocalConfig, runner: MakeRunner, pick: Pick, decode: Decode | None) -> Engine:
+    shape, dtype = decoder.shape, decoder.embedding.weight.dtype
+    context = min(config.context or shape.context, shape.context)
+    assert config.block_size is not None
+    assert config.chunk is not None
+    most = config.max_batch * -(-context // config.block_size)
+    blocks = min(config.kv_bytes // Cache.block_bytes(shape, config.block_size, dtype), most)
+    return Engine(
+        runner(decoder, blocks, config.block_size),
+        blocks=blocks,
+        context=context,
+        max_batch=config.max_batch,
+        chunk=config.chunk,
+        eviction=ByCost(attention=attention_cost(shape)),
+        pick=pick,
+        old_kv=config.old_kv,
+        decode=decode,
+    )
+
+
+def _loaded(folder: Path, named: Dtype | None) -> Decoder:
+    on_gpu = torch.cuda.is_available()
+    chosen = choose_precision(dtype_name(stored_dtype(folder)), named, on_gpu=on_gpu)
+    return load_folder(folder, dtype=getattr(torch, chosen.dtype), device="cuda" if on_gpu else "cpu")
+
+
+def dtype_name(dtype: torch.dtype) -> str:
+    """Torch's name of a number type, such as `bfloat16`."""
+    return str(dtype).removeprefix("torch.")
+
+
+def _settled(config: LocalConfig, *, on_gpu: bool) -> LocalConfig:
+    """With what the device decides filled in."""
+    block_size, chunk = (64, 32768) if on_gpu else (16, 512)
+    return msgspec.structs.replace(
+        config, block_size=config.block_size or block_size, chunk=config.chunk or max(chunk, config.max_batch + 1)
+    )
+
+
+def _cuda_ways(config: LocalConfig) -> tuple[MakeRunner, Pick]:
+    """The runner and the pick of a GPU."""
+    from sandlot.model.engine.cuda import CudaRunner  # noqa: PLC0415 - Triton is there only where a GPU is
+    from sandlot.model.engine.kernels import draw  # noqa: PLC0415 - as above
+
+    def runner(decoder: Decoder, blocks: int, block_size: int) -> Runner:
+        return CudaRunner(decoder, blocks=blocks, block_size=block_size, max_batch=config.max_batch, max_context=config.context)
+
+    return runner, draw
+
+
+def _decode_of(folder: Path) -> Decode:
+    from tokenizers import Tokenizer  # noqa: PLC0415 - only folders have one
+
+    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    return lambda ids: tokenizer.decode(ids, skip_special_tokens=False)

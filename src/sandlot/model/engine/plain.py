@@ -1,0 +1,135 @@
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+"""The CPU runner: the decoder in plain PyTorch over paged KV. It also runs in fp64, for tests.
+
+Heads that share a KV head lie beside each other as query rows, so nothing is repeated. Decoding sequences attend together in
+groups of like length, prompts in groups of one size.
+"""
+
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F  # noqa: N812 - the name everyone knows
+from torch import Tensor
+
+from sandlot.model.engine.batch import Batch, Cache
+from sandlot.model.nn.decoder import Attend, Decoder
+
+Part = Callable[[Tensor, Tensor, Tensor, Tensor], None]
+"""(queries of all tokens, one layer's keys, its values, output to write to)."""
+
+BUCKET = 1.5
+"""Sequences attend together while the longest is at most this many times the shortest."""
+
+
+class PlainRunner:
+    """Runs batches of one decoder where its weights lie."""
+
+    def __init__(self, decoder: Decoder, *, blocks: int, block_size: int = 16) -> None:
+        weight = decoder.embedding.weight
+        self._decoder = decoder.eval()
+        self._head = weight
+        self._head_from = (0, 0)
+        self._cache = Cache(decoder.shape, blocks, block_size, weight.device, weight.dtype)
+
+    @property
+    def cache(self) -> Cache:
+        """The KV it reads and writes."""
+        return self._cache
+
+    @torch.inference_mode()
+    def forward(self, batch: Batch) -> Tensor:
+        """Logits of the wanted tokens, in fp32 or better."""
+        hidden = self._decoder(batch.ids, batch.positions, self._attend(batch))
+        return self._logits(hidden[batch.wanted])
+
+    def _logits(self, hidden: Tensor) -> Tensor:
+        """Scores that are not rounded to the weights' type: in bf16 a score of 30 has steps of an eighth."""
+        weight = self._decoder.head.weight
+        if weight.dtype in {torch.float32, torch.float64}:
+            return self._decoder.logits(hidden)
+        now = (weight.data_ptr(), weight._version)  # noqa: SLF001 - torch has no other name for it
+        if self._head_from != now:
+            self._head, self._head_from = weight.float(), now
+        return hidden.float() @ self._head.T
+
+    def _attend(self, batch: Batch) -> Attend:
+        parts = self._parts(batch)
+        where, offsets = batch.slots // self._cache.block_size, batch.slots % self._cache.block_size
+
+        def attend(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+            keys, values = self._cache.keys[layer], self._cache.values[layer]
+            keys[where, :, offsets] = k
+            values[where, :, offsets] = v
+            out = torch.empty_like(q)
+            for part in parts:
+                part(q, keys, values, out)
+            return out
+
+        return attend
+
+    def _parts(self, batch: Batch) -> list[Part]:
+        """Who attends with whom."""
+        starts, lengths = batch.starts.tolist(), batch.lengths.tolist()
+        prompts: dict[tuple[int, int], list[int]] = {}
+        single: list[int] = []
+        for index, length in enumerate(lengths):
+            count = starts[index + 1] - starts[index]
+            if count == 1:
+                single.append(index)
+            else:
+                prompts.setdefault((count, length), []).append(index)
+        parts = [self._prompts([starts[index] for index in group], *size, batch.tables[group]) for size, group in prompts.items()]
+        single.sort(key=lengths.__getitem__)
+        while single:
+            shortest = lengths[single[0]]
+            group = [index for index in single if lengths[index] <= max(BUCKET * shortest, shortest + self._cache.block_size)]
+            single = single[len(group) :]
+            at, ends = [starts[index] for index in group], [lengths[index] for index in group]
+            parts.append(self._decoding(at, ends, batch.tables[group]))
+        return parts
+
+    def _prompts(self, at: list[int], count: int, length: int, tables: Tensor) -> Part:
+        """Chunks of one size: their queries see all before them, and what is not after them."""
+        gather = self._gather(tables, length)
+        where = torch.tensor(at, device=tables.device)[:, None] + torch.arange(count, device=tables.device)
+        mask = torch.ones(count, length, dtype=torch.bool, device=tables.device).tril(length - count)
+
+        def part(q: Tensor, keys: Tensor, values: Tensor, out: Tensor) -> None:
+            k, v = gather(keys), gather(values)
+            group = q.shape[1] // k.shape[1]
+            k, v = (x.flatten(0, 1)[:, None].expand(-1, group, -1, -1) for x in (k, v))
+            queries = q[where].unflatten(2, (-1, group)).permute(0, 2, 3, 1, 4).flatten(0, 1)
+            seen = F.scaled_dot_product_attention(queries, k, v, None if count == length else mask, is_causal=count == length)
+            out[where] = seen.unflatten(0, (len(at), -1)).permute(0, 3, 1, 2, 4).flatten(2, 3)
+
+        return part
+
+    def _decoding(self, at: list[int], lengths: list[int], tables: Tensor) -> Part:
+        """One query of each of several sequences."""
+        longest = max(lengths)
+        gather = self._gather(tables, longest)
+        where, ends = torch.tensor(at, device=tables.device), torch.tensor(lengths, device=tables.device)
+        seen = torch.arange(longest, device=tables.device) < ends[:, None]
+        mask = None if min(lengths) == longest else seen[:, None, None, :]
+
+        def part(q: Tensor, keys: Tensor, values: Tensor, out: Tensor) -> None:
+            k, v = gather(keys), gather(values)
+            queries = q[where].unflatten(1, (k.shape[1], -1))
+            out[where] = F.scaled_dot_product_attention(queries, k, v, mask).flatten(1, 2)
+
+        return part
+
+    def _gather(self, tables: Tensor, length: int) -> Callable[[Tensor], Tensor]:
+        """One layer's `[blocks, kv_heads, block_size, head]` to `[sequences, kv_heads, length, head]`, in one copy.
+
+        Beyond a sequence's length its table may name any block.
+        """
+        heads, size, width = self._cache.keys.shape[2:]
+        tables = tables[:, None, : -(-length // size)].long() * heads
+        flat = (tables + torch.arange(heads, device=tables.device)[:, None]).flatten()
+
+        def gather(layer: Tensor) -> Tensor:
+            blocks = layer.view(-1, size * width).index_select(0, flat)
+            return blocks.view(len(tables), heads, -1, width)[:, :, :length]
+
+        return gather

@@ -1,0 +1,176 @@
+"""Which number type a model computes in: the type its weights are stored in, or float32 where the processor is faster with it.
+
+A processor without instructions for bfloat16 emulates it and is many times slower than in float32. So one small linear map is
+timed once in each type, in CPU seconds, and the timing is kept in the cache folder by processor and torch version. Every value of
+bfloat16 and float16 is exact in float32, so the weights stay the same. A GPU always computes in the stored type.
+"""
+
+import os
+import platform
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import msgspec
+
+from sandlot.core.types import Dtype, digest
+from sandlot.model.engine.weights import cache_folder
+
+SLOWER = 1.25
+"""A half type that takes up to this many times the CPU time of float32 is kept: it needs half the memory."""
+ROWS = (1, 64)
+"""Tokens of the timed batches: one is decoded, several are a prompt."""
+WIDTH, OUT, CALLS, REPEATS = 576, 1536, 3, 4
+CPU_INFO = Path("/proc/cpuinfo")
+NAMES = ("model name", "flags", "Features", "CPU implementer", "CPU part", "CPU variant")
+"""The lines of `/proc/cpuinfo` that tell one kind of processor from another, on x86-64 and on aarch64."""
+
+
+class Timing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What one small linear map took in a half type and in float32."""
+
+    processor: str
+    torch: str
+    half: str
+    half_s: float
+    """CPU seconds."""
+    single_s: float
+    """CPU seconds in float32."""
+
+    @property
+    def is_native(self) -> bool:
+        """True if the half type is worth using."""
+        return self.half_s <= SLOWER * self.single_s
+
+    def __str__(self) -> str:
+        return f"{self.half} takes {self.half_s / max(self.single_s, 1e-12):.2g} times the CPU time of float32"
+
+
+class Precision(msgspec.Struct, frozen=True, kw_only=True):
+    """The chosen type."""
+
+    dtype: str
+    why: str
+
+
+Measure = Callable[[str], tuple[float, float]]
+"""CPU seconds in a half type and in float32."""
+
+
+def choose_precision(
+    stored: str, named: Dtype | None = None, *, on_gpu: bool = False, timing: Callable[[str], Timing] | None = None
+) -> Precision:
+    """The type that weights stored as `stored` are computed in; a type that was named is never overridden."""
+    if named is not None:
+        return Precision(dtype=named.value, why="as named")
+    if on_gpu or stored not in {"bfloat16", "float16"}:
+        return Precision(dtype=stored, why="as stored")
+    found = (timing or kept_timing)(stored)
+    return Precision(dtype=stored if found.is_native else "float32", why=f"{found} on this processor")
+
+
+def kept_timing(half: str, *, measure: Measure | None = None) -> Timing:
+    """The timing of this processor: read from the cache folder, or measured now and kept there where that is possible."""
+    found = read_timing(half)
+    if found is not None:
+        return found
+    half_s, single_s = (measure or measure_linear)(half)
+    timing = Timing(processor=processor_name(), torch=_torch_version(), half=half, half_s=half_s, single_s=single_s)
+    with suppress(OSError):  # without a cache each process measures for itself: some milliseconds
+        _keep(timing)
+    return timing
+
+
+def read_timing(half: str) -> Timing | None:
+    """The kept timing of this processor and this torch; None if there is none or its file is damaged. Loads no torch."""
+    try:
+        found = msgspec.json.decode(_file(half).read_bytes(), type=Timing)
+    except (OSError, ValueError):
+        return None
+    plausible = found.half == half and 0 < found.half_s < 3600 and 0 < found.single_s < 3600
+    return found if plausible else None
+
+
+def _keep(timing: Timing) -> None:
+    """Write it whole or not at all; of several processes the last one wins, and any of them is right."""
+    file = _file(timing.half)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, draft = tempfile.mkstemp(dir=file.parent, prefix=".timing-")
+    try:
+        with os.fdopen(descriptor, "wb") as out:
+            out.write(msgspec.json.encode(timing))
+        Path(draft).replace(file)
+    except OSError:
+        Path(draft).unlink(missing_ok=True)
+        raise
+
+
+def _file(half: str) -> Path:
+    key = digest(msgspec.json.encode([_processor(), platform.machine(), _torch_version(), _settings()]))[:16]
+    return cache_folder().parent / "timings" / f"{half}-{key}.json"
+
+
+def processor_name() -> str:
+    """What the processor calls itself."""
+    facts = _processor()
+    part = f"CPU part {facts['CPU part']}" if "CPU part" in facts else ""
+    return facts.get("model name") or part or platform.processor() or platform.machine()
+
+
+def _processor() -> dict[str, str]:
+    """Of the first processor: a machine has one kind, or the first decides."""
+    try:
+        text = CPU_INFO.read_text(errors="replace").partition("\n\n")[0]
+    except OSError:
+        return {"model name": platform.processor() or platform.machine()}
+    lines = (line.partition(":") for line in text.splitlines())
+    return {name.strip(): value.strip() for name, _, value in lines if name.strip() in NAMES}
+
+
+def _settings() -> list[str]:
+    """Settings of torch and oneDNN that change which instructions they use."""
+    names = ("ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA", "ATEN_CPU_CAPABILITY")
+    return [os.environ.get(name, "") for name in names]
+
+
+def _torch_version() -> str:
+    try:
+        return version("torch")
+    except PackageNotFoundError:
+        return ""
+
+
+def measure_linear(half: str) -> tuple[float, float]:
+    """CPU seconds of a linear map as the engine computes it, in a half type and in float32: the best of several tries."""
+    import torch  # noqa: PLC0415 - a kept timing is read without it
+    from torch import nn  # noqa: PLC0415 - as above
+
+    from sandlot.model.nn.packed import PackedLinear, packs  # noqa: PLC0415 - as above
+
+    def seconds(dtype: torch.dtype) -> float:
+        linear = nn.Linear(WIDTH, OUT, bias=False, dtype=dtype)
+        layer = PackedLinear(linear) if packs(linear.weight) else linear
+        batches = [torch.ones(rows, WIDTH, dtype=dtype) for rows in ROWS]
+        with torch.inference_mode():
+            return sum(_best(lambda given=given: layer(given)) for given in batches)
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # threads that wait for each other use CPU time too
+    try:
+        return seconds(getattr(torch, half)), seconds(torch.float32)
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _best(call: Callable[[], object]) -> float:
+    call()  # the first one allocates and packs
+    found: list[float] = []
+    for _ in range(REPEATS):
+        started = time.process_time()
+        for _ in range(CALLS):
+            call()
+        found.append(time.process_time() - started)
+    return max(min(found), 1e-9)

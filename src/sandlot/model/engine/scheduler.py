@@ -1,0 +1,185 @@
+"""Who computes what in the next step, and which blocks are whose.
+
+Running sequences take their next token first; what is left of the step's token budget goes to prompts, in the order they were
+seated. A sequence is seated when all blocks of what it knows fit; it waits while another computes the very block it needs
+next, so that a group's prompt is computed once. When blocks run out, the newest sequence is preempted: what it computed goes to
+the tree, from where it takes up again whatever was not evicted.
+"""
+
+from collections import deque
+from dataclasses import dataclass
+
+import numpy as np
+
+from sandlot.model.engine.batch import Cache
+from sandlot.model.engine.blocks import Blocks
+from sandlot.model.engine.request import Sequence
+from sandlot.model.engine.seats import Rows, Seats
+from sandlot.model.engine.tree import ID_BYTES, Match, Node, Tree
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The rows of the next step, decoding ones first, and how many tokens of each."""
+
+    rows: Rows
+    counts: Rows
+    num_decoding: int
+
+
+class Scheduler:
+    """The queue, the seats, and the blocks behind them."""
+
+    def __init__(self, cache: Cache, blocks: Blocks, tree: Tree, seats: Seats, *, chunk: int, share: bool) -> None:
+        self.blocks = blocks
+        self.tree = tree
+        self.seats = seats
+        self.waiting: deque[Sequence] = deque()
+        self.version = 0
+        self.num_preempted = 0
+        self.num_prompt_tokens = 0
+        self.num_cached_tokens = 0
+        self._cache = cache
+        self._chunk = chunk
+        self._share = share
+        self._num_seated = 0
+
+    @property
+    def num_available(self) -> int:
+        """Blocks that are free or can be."""
+        return self.blocks.num_free + self.blocks.num_idle
+
+    def plan(self, now: float) -> Plan:
+        """Seat whom there is room for, and share out the step's tokens."""
+        self._grow()
+        rows = np.flatnonzero(self.seats.taken)
+        needs = self.seats.totals[rows] - self.seats.lengths[rows]
+        self._admit(self._chunk - int((needs == 1).sum()) - int(needs[needs > 1].sum()), now)
+        rows = np.flatnonzero(self.seats.taken)
+        needs = self.seats.totals[rows] - self.seats.lengths[rows]
+        decoding, rest = rows[needs == 1], rows[needs > 1]
+        rest = rest[np.argsort(self.seats.orders[rest])]
+        needs = self.seats.totals[rest] - self.seats.lengths[rest]
+        room = self._chunk - len(decoding) - (np.cumsum(needs) - needs)
+        counts = np.minimum(needs, room)
+        rest, counts = rest[counts > 0], counts[counts > 0]
+        return Plan(np.concatenate((decoding, rest)), np.concatenate((np.ones_like(decoding), counts)), len(decoding))
+
+    def keep(self, sequence: Sequence, *, whole: bool) -> Node | None:
+        """Put what it computed into the tree, its last unfilled block too if `whole`; where that ends."""
+        node, seats, row = sequence.node, self.seats, sequence.seat
+        if node is None:
+            return None
+        length, size = int(seats.lengths[row]), seats.block_size
+        while node.depth + size <= length:
+            index = node.depth // size
+            block = int(seats.tables[row, index])
+            node = self.tree.add(node, seats.ids[row, node.depth : node.depth + size].tobytes(), block)
+            if node.block != block:  # somebody computed the same meanwhile: one copy is enough
+                self.blocks.hold(node.block)
+                self.blocks.drop(block)
+                seats.tables[row, index] = node.block
+        sequence.node = node
+        if whole and node.depth < length:
+            rest = seats.ids[row, node.depth : length].tobytes()
+            return self.tree.add(node, rest, int(seats.tables[row, node.depth // size]))
+        return node
+
+    def leave(self, sequence: Sequence) -> None:
+        """Take its seat and its blocks."""
+        seats, row = self.seats, sequence.seat
+        fresh = seats.versions[row, len(sequence.ids) : seats.totals[row]]
+        sequence.stale += int((fresh != sequence.kv_version).sum())
+        blocks = seats.blocks_of(row)
+        seats.unseat(sequence)
+        sequence.node = None
+        for block in blocks:
+            self.blocks.drop(block)
+
+    def preempt(self, sequence: Sequence) -> None:
+        """It gives its place up, and is the first to be seated again."""
+        self.keep(sequence, whole=False)
+        self.leave(sequence)
+        self.waiting.appendleft(sequence)
+
+    def _grow(self) -> None:
+        """A block for everyone whose next token needs one; the oldest first, at the expense of the newest."""
+        seats = self.seats
+        full = seats.taken & (seats.lengths >= seats.num_blocks * seats.block_size)
+        for row in sorted(np.flatnonzero(full).tolist(), key=seats.orders.__getitem__):
+            while seats.taken[row] and not self.num_available:
+                self.num_preempted += 1
+                self.preempt(max(seats, key=lambda sequence: sequence.order))
+            if seats.taken[row]:
+                seats.give(row, self._take())
+
+    def _admit(self, budget: int, now: float) -> None:
+        """Seat sequences from the queue while there is work for them in this step."""
+        if not self.waiting or not self.seats.num_free or budget <= 0:
+            return
+        computing = {self._next_block(each.spelled, each.node) for each in self.seats if each.node and self._is_prefilling(each)}
+        passed: list[Sequence] = []
+        while self.waiting and self.seats.num_free and budget > 0 and len(passed) <= len(self.seats.taken):
+            sequence = self.waiting.popleft()
+            match = self._match(sequence)
+            key = self._next_block(sequence.spelled, match.node)
+            computes_more = self._share and match.num_tokens < len(sequence.ids) - 1
+            if computes_more and key in computing:
+                passed.append(sequence)
+                continue
+            if not self._seat(sequence, match, now):
+                passed.append(sequence)
+                break
+            if computes_more:
+                computing.add(key)
+            budget -= len(sequence.ids) - int(self.seats.lengths[sequence.seat])
+        self.waiting.extendleft(reversed(passed))
+
+    def _is_prefilling(self, sequence: Sequence) -> bool:
+        return bool(self.seats.totals[sequence.seat] - self.seats.lengths[sequence.seat] > 1)
+
+    def _next_block(self, spelled: bytes, node: Node) -> tuple[Node, bytes]:
+        """What it computes next, as the tree will know it."""
+        at = node.depth * ID_BYTES
+        return node, spelled[at : min(at + self.seats.block_size * ID_BYTES, len(spelled) - ID_BYTES)]
+
+    def _match(self, sequence: Sequence) -> Match:
+        # The last token is always computed: its scores are what the next one is drawn from.
+        return self.tree.match(sequence.spelled[:-ID_BYTES] if self._share else b"")
+
+    def _seat(self, sequence: Sequence, match: Match, now: float) -> bool:
+        """Give it a row and all blocks of what it knows; False if they are not to be had."""
+        num_seated = int(self.seats.taken.sum())
+        needed = -(-len(sequence.ids) // self.seats.block_size) - len(match.blocks)
+        # Room for those who run to grow into, or seating one would soon preempt it again.
+        spare = min(num_seated, self.blocks.total // 16)
+        for block in match.blocks:
+            self.blocks.hold(block)
+        if self.num_available < needed + spare:
+            for block in match.blocks:
+                self.blocks.drop(block)
+            return False
+        cached, blocks = match.node.depth, list(match.blocks)
+        partial = match.partial
+        if partial and self.num_available - self.blocks.is_idle(partial.block) >= needed:
+            self.blocks.hold(partial.block)
+            blocks.append(self._take())
+            self._cache.copy(partial.block, blocks[-1])
+            self.blocks.drop(partial.block)
+            cached, needed = cached + match.num_partial, needed - 1
+        blocks += [self._take() for _ in range(needed)]
+        self.tree.touch(match.node)
+        self._num_seated += 1
+        sequence.order, sequence.node, sequence.kv_version = self._num_seated, match.node if self._share else None, self.version
+        self.seats.seat(sequence, blocks, cached)
+        if sequence.admitted is None:
+            sequence.admitted, sequence.cached = now, cached
+            self.num_prompt_tokens += sequence.num_prompt
+            self.num_cached_tokens += cached
+        return True
+
+    def _take(self) -> int:
+        if not self.blocks.num_free:
+            evicted = self.tree.evict()
+            assert evicted, f"no block is free and none can be evicted, of {self.blocks.total}"
+        return self.blocks.take()

@@ -1,0 +1,242 @@
+"""The prefix tree: token ids to the KV blocks that were computed for them.
+
+Each edge is one block of tokens; only leaves may be shorter than a block. A path from the root spells a prefix. Whoever runs
+on a path holds its blocks, so what is in use is never evicted; a leaf only the tree holds is, cheapest first. All of the tree
+is of one weight version: an update empties it.
+"""
+
+import heapq
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import count, islice
+
+from sandlot.model.engine.blocks import Blocks
+from sandlot.model.engine.evict import Eviction
+
+ID_BYTES = 4
+"""Tokens are spelled as little-endian int32."""
+
+MAX_SCANNED = 32
+"""Siblings with the same first token that are compared for a partly matching block."""
+
+
+class Node:
+    """One block of tokens below its parent."""
+
+    __slots__ = ("block", "children", "depth", "parent", "pins", "price", "sessions", "tokens", "touched")
+
+    def __init__(self, parent: "Node | None", tokens: bytes, block: int) -> None:
+        self.parent = parent
+        self.tokens = tokens
+        self.block = block
+        self.depth: int = parent.depth + len(tokens) // ID_BYTES if parent else 0
+        """Tokens from the root to its end."""
+        self.children: dict[bytes, dict[bytes, Node]] = {}
+        """By first token, then by all of them."""
+        self.touched = 0.0
+        self.price = 0.0
+        self.pins = 0
+        """Sessions whose path runs through it."""
+        self.sessions: set[str] = set()
+        """Sessions whose path ends here."""
+
+    def path(self) -> "Iterator[Node]":
+        """It and its ancestors, without the root."""
+        node = self
+        while node.parent is not None:
+            yield node
+            node = node.parent
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """The longest cached prefix of some ids."""
+
+    node: Node
+    """Where the whole blocks end."""
+    blocks: list[int]
+    partial: Node | None
+    """A child whose block begins with the next `num_partial` tokens: to be copied before it is written to."""
+    num_partial: int
+
+    @property
+    def num_tokens(self) -> int:
+        """Tokens of the prefix."""
+        return self.node.depth + self.num_partial
+
+
+class Tree:
+    """All prefixes whose KV is kept."""
+
+    def __init__(self, blocks: Blocks, block_size: int, eviction: Eviction) -> None:
+        self._blocks = blocks
+        self._stride = block_size * ID_BYTES
+        self._eviction = eviction
+        self._root = Node(None, b"", -1)
+        self._owners: dict[int, Node] = {}
+        self._cheapest: list[tuple[float, int, Node]] = []
+        self._ticket = count()
+        self._sessions: dict[str, Node] = {}
+        self.num_evicted = 0
+        self.num_pinned = 0
+        """Blocks on the paths of pinned sessions."""
+
+    def __len__(self) -> int:
+        return len(self._owners)
+
+    @property
+    def root(self) -> Node:
+        """The empty prefix."""
+        return self._root
+
+    def match(self, ids: bytes) -> Match:
+        """The longest cached prefix, in whole blocks and a part of one more. Nothing is held yet."""
+        node, blocks, at = self._root, list[int](), 0
+        while (child := _child(node, ids[at : at + self._stride])) and len(child.tokens) == self._stride:
+            node, at = child, at + self._stride
+            blocks.append(node.block)
+        rest = ids[at : at + self._stride]
+        partial, longest = None, 0
+        for sibling in islice(reversed(node.children.get(rest[:ID_BYTES], {}).values()), MAX_SCANNED):
+            common = _common(sibling.tokens, rest)
+            if common > longest:
+                partial, longest = sibling, common
+        return Match(node, blocks, partial, longest)
+
+    def add(self, node: Node, tokens: bytes, block: int) -> Node:
+        """The child of `node` with these tokens. Was there one already, its block is another than the given: use that one."""
+        siblings = node.children.setdefault(tokens[:ID_BYTES], {})
+        if tokens in siblings:
+            return siblings[tokens]
+        if len(tokens) < self._stride:
+            for other in siblings.values():
+                if other.tokens.startswith(tokens):
+                    return other
+        for other in [other for other in siblings.values() if tokens.startswith(other.tokens)]:
+            self._remove(other)
+        child = Node(node, tokens, block)
+        node.children.setdefault(tokens[:ID_BYTES], {})[tokens] = child
+        self._owners[block] = child
+        self._blocks.adopt(block)
+        self._price(child, self._eviction.now())
+        return child
+
+    def touch(self, node: Node) -> None:
+        """The path to it was used just now."""
+        now = self._eviction.now()
+        for each in node.path():
+            self._price(each, now)
+
+    def pin(self, session: str, node: Node) -> None:
+        """The session's path ends here now: its blocks are dear until `unpin`."""
+        self.unpin(session)
+        if node is self._root:
+            return
+        if len(self._sessions) >= self._blocks.total:  # more than could be kept: the oldest was never released
+            self.unpin(next(iter(self._sessions)))
+        self._sessions[session] = node
+        node.sessions.add(session)
+        for each in node.path():
+            self.num_pinned += each.pins == 0
+            each.pins += 1
+            self._price(each, each.touched)
+
+    def unpin(self, session: str) -> None:
+        """Nothing is kept for it with preference any more."""
+        node = self._sessions.pop(session, None)
+        if node is None:
+            return
+        node.sessions.discard(session)
+        for each in node.path():
+            each.pins -= 1
+            self.num_pinned -= each.pins == 0
+            self._price(each, each.touched)
+
+    def evict(self) -> bool:
+        """Free the cheapest leaf that only the tree holds; False if there is none."""
+        for block in self._blocks.idled:
+            if node := self._owners.get(block):
+                self._offer(node)
+        self._blocks.idled.clear()
+        while self._cheapest:
+            price, _, node = heapq.heappop(self._cheapest)
+            if price == node.price and self._is_evictable(node):
+                self._eviction.evicted(price)
+                self.num_evicted += 1
+                self._remove(node)
+                return True
+        return False
+
+    def clear(self) -> None:
+        """Forget everything: the KV is of older weights. Sequences keep what they hold; sessions have nothing pinned."""
+        for session in list(self._sessions):
+            self.unpin(session)
+        for block in self._owners:
+            self._blocks.disown(block)
+        self._root = Node(None, b"", -1)
+        self._owners.clear()
+        self._cheapest.clear()
+        self._blocks.idled.clear()
+
+    def nodes(self) -> Iterator[Node]:
+        """Every node but the root."""
+        return iter(self._owners.values())
+
+    def _price(self, node: Node, touched: float) -> None:
+        tokens = len(node.tokens) // ID_BYTES
+        node.touched = touched
+        price = self._eviction.price(touched, node.depth - tokens, tokens, pinned=node.pins > 0)
+        if price != node.price:
+            node.price = price
+            self._offer(node)
+
+    def _is_evictable(self, node: Node) -> bool:
+        return not node.children and self._owners.get(node.block) is node and self._blocks.is_idle(node.block)
+
+    def _offer(self, node: Node) -> None:
+        if not self._is_evictable(node):
+            return
+        if len(self._cheapest) > 4 * self._blocks.total:  # prices that no longer hold
+            self._cheapest = [entry for entry in self._cheapest if entry[0] == entry[2].price and self._is_evictable(entry[2])]
+            heapq.heapify(self._cheapest)
+        heapq.heappush(self._cheapest, (node.price, next(self._ticket), node))
+
+    def _remove(self, node: Node) -> None:
+        parent = node.parent
+        assert parent is not None
+        self._unlink(node, parent)
+        for session in list(node.sessions):
+            self._sessions[session] = parent
+            parent.sessions.add(session)
+        if parent is self._root:
+            for session in parent.sessions:
+                del self._sessions[session]
+            parent.sessions.clear()
+        else:
+            self._offer(parent)
+
+    def _unlink(self, node: Node, parent: Node) -> None:
+        siblings = parent.children[node.tokens[:ID_BYTES]]
+        del siblings[node.tokens]
+        if not siblings:
+            del parent.children[node.tokens[:ID_BYTES]]
+        self.num_pinned -= node.pins > 0
+        del self._owners[node.block]
+        self._blocks.disown(node.block)
+
+
+def _child(node: Node, tokens: bytes) -> Node | None:
+    siblings = node.children.get(tokens[:ID_BYTES])
+    return siblings.get(tokens) if siblings else None
+
+
+def _common(left: bytes, right: bytes) -> int:
+    """How many first tokens are the same."""
+    if left == right:
+        return len(left) // ID_BYTES
+    most = min(len(left), len(right))
+    low, high = 0, most // ID_BYTES
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if left[: middle * ID_BYTES] == right[: middle * ID_BYTES] else (low, middle - 1)
+    return low

@@ -1,0 +1,175 @@
+"""The thread that steps an engine: it takes orders between steps, and answers the loop once a step.
+
+A step cannot be interrupted, so an order waits for at most one. If the thread dies, everyone who waits is told why, and so is
+everyone who comes later.
+"""
+
+import asyncio
+import logging
+import queue
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+import anyio
+
+from sandlot.core.errors import ModelError
+from sandlot.model.engine.engine import Engine
+from sandlot.model.engine.request import Finished, Request
+
+log = logging.getLogger(__name__)
+
+SNAPSHOT_S = 0.25
+"""Metrics are at most this old while the engine is busy."""
+
+
+class Ticket:
+    """One order on its way to the thread and back."""
+
+    __slots__ = ("answered", "error", "finished", "number", "obey")
+
+    def __init__(self, obey: "Callable[[Ticket], None]") -> None:
+        self.obey = obey
+        """Runs on the thread, between two steps."""
+        self.answered = anyio.Event()
+        self.number = 0
+        self.finished: Finished | None = None
+        self.error: ModelError | None = None
+
+
+class Worker:
+    """Owns an engine. Made on the loop that its answers go to."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._loop = asyncio.get_running_loop()
+        self._orders: queue.SimpleQueue[Ticket | None] = queue.SimpleQueue()
+        self._tickets: dict[int, Ticket] = {}
+        self._answers: list[Ticket] = []
+        self._lock = threading.Lock()
+        self._death: ModelError | None = None
+        self._ended = anyio.Event()
+        self._metrics = engine.metrics()
+        self._noted_s = 0.0
+        threading.Thread(target=self._work, name="sandlot-engine", daemon=True).start()
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """The engine's, as of a moment ago."""
+        return self._metrics
+
+    async def ask(self, request: Request) -> Finished:
+        """What comes of it. Cancelling frees what it held."""
+
+        def submit(ticket: Ticket) -> None:
+            try:
+                ticket.number = self._engine.submit(request)
+            except ValueError as error:
+                self._refuse(ticket, ModelError(str(error), kind="request"))
+            else:
+                self._tickets[ticket.number] = ticket
+
+        ticket = Ticket(submit)
+        self._put(ticket)
+        try:
+            await ticket.answered.wait()
+        except anyio.get_cancelled_exc_class():
+            self._orders.put(Ticket(lambda _own: self._forget(ticket)))
+            raise
+        if ticket.error:
+            raise ticket.error
+        assert ticket.finished is not None
+        return ticket.finished
+
+    async def between_steps(self, order: Callable[[Engine], None]) -> None:
+        """Have it done to the engine while no step runs, and wait until it was. If it raises, the engine is dead."""
+
+        def obey(ticket: Ticket) -> None:
+            order(self._engine)
+            self._answers.append(ticket)
+
+        ticket = Ticket(obey)
+        self._put(ticket)
+        await ticket.answered.wait()
+        if ticket.error:
+            raise ticket.error
+
+    async def close(self) -> None:
+        """End the thread after its step; whoever still waits is told."""
+        self._orders.put(None)
+        await self._ended.wait()
+
+    def _put(self, ticket: Ticket) -> None:
+        with self._lock:  # else an order could slip in after the dying thread has looked for the last time
+            if self._death:
+                raise ModelError(str(self._death), kind=self._death.kind)
+            self._orders.put(ticket)
+
+    # -- the thread ----------------------------------------------------------------------------------------------------
+
+    def _work(self) -> None:
+        death = ModelError("the model was closed", kind="closed")
+        try:
+            while self._take_orders():
+                for finished in self._engine.step():
+                    ticket = self._tickets.pop(finished.id)
+                    ticket.finished = finished
+                    self._answers.append(ticket)
+                self._note()
+                self._answer()
+        except BaseException as error:
+            death = ModelError(f"the engine died: {type(error).__name__}: {error}")
+            log.exception("engine died")
+        self._die(death)
+
+    def _take_orders(self) -> bool:
+        """Obey what has been ordered, and wait for an order if there is nothing else to do; False to end."""
+        while True:
+            try:
+                ticket = self._orders.get(block=self._engine.is_idle and not self._answers)
+            except queue.Empty:
+                return True
+            if ticket is None:
+                return False
+            try:
+                ticket.obey(ticket)
+            except BaseException:
+                self._orders.put(ticket)  # to be refused with the others
+                raise
+
+    def _forget(self, ticket: Ticket) -> None:
+        if self._tickets.pop(ticket.number, None):
+            self._engine.cancel(ticket.number)
+
+    def _refuse(self, ticket: Ticket, error: ModelError) -> None:
+        ticket.error = error
+        self._answers.append(ticket)
+
+    def _note(self) -> None:
+        now = time.monotonic()
+        if now - self._noted_s >= SNAPSHOT_S or self._engine.is_idle:
+            self._noted_s = now
+            self._metrics = self._engine.metrics()
+
+    def _answer(self) -> None:
+        """One wake-up of the loop for all that were answered."""
+        answers, self._answers = self._answers, []
+        if answers:
+            self._tell(lambda: [ticket.answered.set() for ticket in answers])
+
+    def _die(self, death: ModelError) -> None:
+        with self._lock:
+            self._death = death
+        while not self._orders.empty():
+            ticket = self._orders.get()
+            if ticket is not None:
+                self._refuse(ticket, ModelError(str(death), kind=death.kind))
+        for ticket in self._tickets.values():
+            self._refuse(ticket, ModelError(str(death), kind=death.kind))
+        self._answer()
+        self._tell(self._ended.set)
+
+    def _tell(self, call: Callable[[], object]) -> None:
+        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            self._loop.call_soon_threadsafe(call)

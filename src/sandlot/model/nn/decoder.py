@@ -1,0 +1,100 @@
+"""The decoder, over flat tokens: no batch dimension, no padding, no mask.
+
+A forward pass takes ids and positions of any tokens, from any number of sequences, and an `Attend`: the function that decides
+what each token sees. The engine's reads paged KV blocks, the trainer's masks a token forest; the module is the same. Projections
+that share an input are one matrix (`qkv`, `gate_up`); `folder.py` splits and joins them.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import cast
+
+import torch
+import torch.nn.functional as F  # noqa: N812 - the name everyone knows
+from torch import Tensor, nn
+
+from sandlot.model.nn.rope import frequencies, rotated
+from sandlot.model.nn.shape import Shape
+
+Attend = Callable[[int, Tensor, Tensor, Tensor], Tensor]
+"""(layer, queries `[tokens, heads, width]`, keys and values `[tokens, kv_heads, width]`) -> `[tokens, heads, width]`."""
+
+
+class Decoder(nn.Module):
+    """Llama, Qwen2 or Qwen3, by its shape."""
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        self.shape = shape
+        self.embedding = nn.Embedding(shape.vocabulary, shape.hidden)
+        self.blocks = nn.ModuleList(Block(shape) for _ in range(shape.layers))
+        self.norm = Norm(shape.hidden, shape.norm_eps)
+        self.head = nn.Linear(shape.hidden, shape.vocabulary, bias=False)
+        if shape.tied:
+            self.head.weight = self.embedding.weight
+        inverse, self.rope_factor = frequencies(shape)
+        # Kept as a plain attribute: a buffer would follow `.to(bfloat16)`, and angles need fp32.
+        self.inverse_frequencies = inverse
+
+    def forward(self, ids: Tensor, positions: Tensor, attend: Attend) -> Tensor:
+        """Hidden states `[tokens, hidden]` after the last norm."""
+        x = self.embedding(ids)
+        cos, sin = self.angles(positions, x.dtype)
+        for layer, block in enumerate(cast("Iterable[Block]", self.blocks)):
+            q, k, v = block.inputs(x, cos, sin)
+            x = block.outputs(x, attend(layer, q, k, v))
+        return self.norm(x)
+
+    def angles(self, positions: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        """Cosines and sines `[tokens, 1, width]` of positions."""
+        if self.inverse_frequencies.device != positions.device:
+            self.inverse_frequencies = self.inverse_frequencies.to(positions.device)
+        angles = positions.float()[:, None] * self.inverse_frequencies
+        angles = torch.cat((angles, angles), dim=-1)[:, None, :]
+        return (angles.cos() * self.rope_factor).to(dtype), (angles.sin() * self.rope_factor).to(dtype)
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """Scores of every token of the vocabulary, in the weights' type."""
+        return self.head(hidden)
+
+
+class Block(nn.Module):
+    """One layer in two halves, before and after attention, so that whoever runs it owns what lies between."""
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        self.heads, self.kv_heads, self.width = shape.heads, shape.kv_heads, shape.head
+        self.before_attention = Norm(shape.hidden, shape.norm_eps)
+        self.qkv = nn.Linear(shape.hidden, (shape.heads + 2 * shape.kv_heads) * shape.head, bias=shape.qkv_bias)
+        self.q_norm = Norm(shape.head, shape.norm_eps) if shape.qk_norm else nn.Identity()
+        self.k_norm = Norm(shape.head, shape.norm_eps) if shape.qk_norm else nn.Identity()
+        self.output = nn.Linear(shape.heads * shape.head, shape.hidden, bias=shape.output_bias)
+        self.before_mlp = Norm(shape.hidden, shape.norm_eps)
+        self.gate_up = nn.Linear(shape.hidden, 2 * shape.mlp, bias=shape.mlp_bias)
+        self.down = nn.Linear(shape.mlp, shape.hidden, bias=shape.mlp_bias)
+
+    def inputs(self, x: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries, keys and values, normed and turned to their positions."""
+        heads = self.qkv(self.before_attention(x)).unflatten(-1, (-1, self.width))
+        q, k, v = heads.split((self.heads, self.kv_heads, self.kv_heads), dim=1)
+        return rotated(self.q_norm(q), cos, sin), rotated(self.k_norm(k), cos, sin), v
+
+    def outputs(self, x: Tensor, attended: Tensor) -> Tensor:
+        """The stream after attention and MLP."""
+        x = x + self.output(attended.flatten(1))
+        gate, up = self.gate_up(self.before_mlp(x)).chunk(2, dim=-1)
+        return x + self.down(F.silu(gate) * up)
+
+
+class Norm(nn.Module):
+    """Root-mean-square norm, computed in fp32 at least."""
+
+    def __init__(self, width: int, eps: float) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(width))
+        self.eps = eps
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Scaled to unit mean square, then by the weight."""
+        exact = x.to(torch.promote_types(x.dtype, torch.float32))
+        exact = exact * torch.rsqrt(exact.square().mean(-1, keepdim=True) + self.eps)
+        return self.weight * exact.to(x.dtype)

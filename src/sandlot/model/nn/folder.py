@@ -1,0 +1,131 @@
+"""Hugging Face folders in and out: `config.json` and safetensors, nothing else.
+
+Files are not trusted: sizes are read from headers and compared with the config before memory is taken, names in an index cannot
+leave the folder, and nothing is ever unpickled. Every `ValueError` says which file and which tensor. Saving is all or nothing.
+"""
+
+import json
+import shutil
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+from sandlot.core.disk import swapped_in
+from sandlot.model.nn.decoder import Decoder
+from sandlot.model.nn.layout import check_shapes, copy_weights, weights_of
+from sandlot.model.nn.shape import ORIGIN, Shape, config_of, read_json, read_shape
+from sandlot.model.nn.stored import Origin, Stored, stored_in, write_tensors
+
+WEIGHTS = "model.safetensors"
+INDEX = "model.safetensors.index.json"
+COMPANIONS = (
+    "tokenizer.json", "tokenizer_config.json", "generation_config.json", "special_tokens_map.json", "chat_template.jinja",
+    "added_tokens.json", "vocab.json", "merges.txt", "LICENSE",
+)  # fmt: skip
+"""What belongs to a model and is not weights; `save_folder` takes it along."""
+MODEL_FILES = ("config.json", WEIGHTS, INDEX, ORIGIN, *COMPANIONS)
+_TIED_HEAD = "lm_head.weight"
+
+
+def load_folder(path: Path | str, *, dtype: torch.dtype | None = None, device: torch.device | str = "cpu") -> Decoder:
+    """The model a folder holds, in the type its embedding is stored in unless told otherwise."""
+    path = Path(path)
+    shape = read_shape(path)
+    with ExitStack() as opened:
+        stored = _stored(path, opened)
+        for name in [name for name in stored if name.endswith("rotary_emb.inv_freq")]:
+            del stored[name]  # a constant that old files carry along
+        tied_head = stored.pop(_TIED_HEAD, None) if shape.tied else None
+        try:
+            check_shapes(shape, {name: tensor.size for name, tensor in stored.items()})
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}") from error
+        decoder = empty(shape, dtype or stored["model.embed_tokens.weight"].dtype, device)
+        copy_weights(decoder, lambda name: stored[name].read())
+        if tied_head is not None and not torch.equal(tied_head.read(), stored["model.embed_tokens.weight"].read()):
+            raise ValueError(f"{path}: `{_TIED_HEAD}` is not the embedding, but the config says tie_word_embeddings")
+    return decoder
+
+
+def stored_dtype(path: Path | str) -> torch.dtype:
+    """The type `load_folder` gives a folder's model."""
+    with ExitStack() as opened:
+        return _stored(Path(path), opened)["model.embed_tokens.weight"].dtype
+
+
+def empty(shape: Shape, dtype: torch.dtype, device: torch.device | str) -> Decoder:
+    """A decoder whose weights are whatever lay in memory: to be filled."""
+    with _Undrawn(dtype, device):
+        return Decoder(shape)
+
+
+class _Undrawn(TorchFunctionMode):
+    """Modules built inside get their type and place at once, and no random weights."""
+
+    def __init__(self, dtype: torch.dtype, device: torch.device | str) -> None:
+        super().__init__()
+        self.made = {"dtype": dtype, "device": device}
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if getattr(func, "__module__", None) == "torch.nn.init":
+            return kwargs["tensor"]
+        return func(*args, **(kwargs | self.made if func in {torch.empty, torch.ones} else kwargs))
+
+
+def save_folder(
+    decoder: Decoder,
+    path: Path | str,
+    *,
+    dtype: torch.dtype | None = None,
+    like: Path | None = None,
+    origin: Origin | None = None,
+) -> None:
+    """Write config and weights under Hugging Face names, replacing an older model there in one step.
+
+    `like` is the folder the model came from: tokenizer, template and generation settings are taken along from it.
+    `origin` says in which setting the weights were trained; it becomes `sandlot.json`, and its
+    fingerprint `sandlot_setting` of `config.json`.
+    """
+    dtype = dtype or decoder.embedding.weight.dtype
+    with swapped_in(Path(path), MODEL_FILES) as new:
+        config = {**config_of(decoder.shape), "dtype": str(dtype).removeprefix("torch.")}
+        if like is not None:
+            config |= _special_ids(like)
+            for name in COMPANIONS:
+                if (like / name).is_file():
+                    shutil.copyfile(like / name, new / name)
+        if origin is not None:
+            config["sandlot_setting"] = origin.setting
+            (new / ORIGIN).write_bytes(origin.text)
+        (new / "config.json").write_text(json.dumps(config, indent=2) + "\n")
+        write_tensors(new / WEIGHTS, weights_of(decoder), dtype)
+
+
+def _special_ids(folder: Path) -> dict[str, Any]:
+    config = read_json(folder / "config.json")
+    return {key: config[key] for key in ("bos_token_id", "eos_token_id", "pad_token_id") if key in config}
+
+
+def _stored(path: Path, opened: ExitStack) -> dict[str, Stored]:
+    """Every tensor of a folder's one file, or of the files its index names."""
+    if (path / WEIGHTS).is_file():
+        return stored_in(path / WEIGHTS, opened)
+    if not (path / INDEX).is_file():
+        raise ValueError(f"{path} has neither {WEIGHTS} nor {INDEX}; only safetensors are read")
+    mapped = read_json(path / INDEX).get("weight_map")
+    if not isinstance(mapped, dict) or not mapped:
+        raise ValueError(f"{path / INDEX}: no `weight_map`")
+    mapped = cast("dict[str, object]", mapped)
+    stored: dict[str, Stored] = {}
+    for name in sorted({str(file) for file in mapped.values()}):
+        if Path(name).name != name or not name.endswith(".safetensors"):
+            raise ValueError(f"{path / INDEX}: `{name}` is not the name of a safetensors file in this folder")
+        stored |= stored_in(path / name, opened)
+    wrong = [name for name in mapped.keys() | stored.keys() if name not in stored or mapped.get(name) != stored[name].file.name]
+    if wrong:
+        raise ValueError(f"{path / INDEX}: the index and the files disagree about `{min(wrong)}`")
+    return stored

@@ -1,0 +1,171 @@
+"""GGUF files (versions 2 and 3): metadata and a table of tensors, read without trusting a number in them.
+
+Every count, length and offset is compared with what is left of the file before it is used, so a hostile file costs no more than
+its own size. Tensors stay on disk (mmap) until asked for.
+"""
+
+import math
+import mmap
+import struct
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sandlot.model.nn.quants import QUANTS, Array, Quant, unpacked
+
+_SCALARS = {0: "<B", 1: "<b", 2: "<H", 3: "<h", 4: "<I", 5: "<i", 6: "<f", 7: "<?", 10: "<Q", 11: "<q", 12: "<d"}
+_STRING, _ARRAY = 8, 9
+_MOST_DIMENSIONS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class GgufTensor:
+    """A tensor in the file, still packed."""
+
+    name: str
+    shape: tuple[int, ...]
+    """Rows first, as torch counts (the file counts the other way round)."""
+    quant: Quant
+    file: memoryview
+    begin: int
+    end: int
+
+    def read(self) -> Array:
+        """Its weights in fp32."""
+        return unpacked(self.quant, self.file[self.begin : self.end], self.shape)
+
+
+@dataclass(frozen=True, slots=True)
+class Gguf:
+    """An opened file."""
+
+    metadata: dict[str, Any]
+    tensors: dict[str, GgufTensor]
+
+
+@contextmanager
+def opened_gguf(path: Path | str) -> Generator[Gguf]:
+    """Metadata and tensor table of a file; tensors can be read until the block ends. `ValueError` says what is wrong with it."""
+    path = Path(path)
+    with path.open("rb") as file:
+        if not path.stat().st_size:
+            raise ValueError(f"{path} is empty")
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped, memoryview(mapped) as view:
+            try:
+                gguf = _parsed(_Reader(view))
+            except ValueError as error:
+                raise ValueError(f"{path} is not a whole GGUF file: {error}") from error
+            yield gguf
+
+
+class _Reader:
+    """A cursor that cannot leave the file."""
+
+    def __init__(self, view: memoryview) -> None:
+        self.view = view
+        self.at = 0
+
+    @property
+    def left(self) -> int:
+        return len(self.view) - self.at
+
+    def take(self, num_bytes: int) -> bytes:
+        if num_bytes > self.left:
+            raise ValueError(f"{num_bytes} bytes are wanted at {self.at}, {self.left} are left")
+        self.at += num_bytes
+        return bytes(self.view[self.at - num_bytes : self.at])
+
+    def number(self, form: str) -> Any:
+        return struct.unpack(form, self.take(struct.calcsize(form)))[0]
+
+    def count(self, what: str, least_bytes: int) -> int:
+        """How many things follow, each of at least so many bytes."""
+        count: int = self.number("<Q")
+        if count * least_bytes > self.left:
+            raise ValueError(f"{count} {what} cannot fit in the {self.left} bytes left")
+        return count
+
+    def text(self) -> str:
+        return str(self.take(self.count("characters", 1)), "utf-8")
+
+    def value(self, kind: int) -> Any:
+        if kind == _STRING:
+            return self.text()
+        if kind == _ARRAY:
+            return self.array(self.number("<I"))
+        if kind not in _SCALARS:
+            raise ValueError(f"{kind} is not a type of metadata value")
+        return self.number(_SCALARS[kind])
+
+    def array(self, kind: int) -> list[Any]:
+        if kind == _STRING:
+            return [self.text() for _ in range(self.count("strings", 8))]
+        if kind not in _SCALARS:
+            raise ValueError(f"arrays of type {kind} are not read")
+        size = struct.calcsize(_SCALARS[kind])
+        data = self.take(size * self.count("values", size))
+        return [value for (value,) in struct.iter_unpack(_SCALARS[kind], data)]
+
+
+def _parsed(reader: _Reader) -> Gguf:
+    if reader.left < 24 or reader.take(4) != b"GGUF":
+        raise ValueError("it does not begin with `GGUF`")
+    version = reader.number("<I")
+    if version not in {2, 3}:
+        raise ValueError(f"version {version} is not read; there are: 2, 3 (little endian)")
+    num_tensors: int = reader.number("<Q")
+    metadata: dict[str, Any] = {}
+    for _ in range(reader.count("metadata values", 13)):
+        key = reader.text()
+        if key in metadata:
+            raise ValueError(f"`{key}` stands there twice")
+        metadata[key] = reader.value(reader.number("<I"))
+    if num_tensors * 24 > reader.left:
+        raise ValueError(f"{num_tensors} tensors cannot fit in the {reader.left} bytes left")
+    table = [_entry(reader) for _ in range(num_tensors)]
+    return Gguf(metadata, _located(reader, table, metadata.get("general.alignment", 32)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    name: str
+    shape: tuple[int, ...]
+    quant: Quant
+    offset: int
+
+
+def _entry(reader: _Reader) -> _Entry:
+    name = reader.text()
+    num_dimensions: int = reader.number("<I")
+    if not 0 < num_dimensions <= _MOST_DIMENSIONS:
+        raise ValueError(f"`{name}` has {num_dimensions} dimensions; the most is {_MOST_DIMENSIONS}")
+    shape = tuple(reader.number("<Q") for _ in range(num_dimensions))[::-1]
+    kind: int = reader.number("<I")
+    if kind not in QUANTS:
+        known = ", ".join(quant.name for quant in QUANTS.values())
+        raise ValueError(f"`{name}` is of type {kind}, which is not read; there are: {known}")
+    return _Entry(name, shape, QUANTS[kind], reader.number("<Q"))
+
+
+def _located(reader: _Reader, table: list[_Entry], alignment: Any) -> dict[str, GgufTensor]:
+    if type(alignment) is not int or not 0 < alignment <= 1 << 20 or alignment & (alignment - 1):
+        raise ValueError(f"general.alignment is {alignment!r}; it must be a power of two")
+    start = -(-reader.at // alignment) * alignment
+    tensors: dict[str, GgufTensor] = {}
+    total = 0
+    for entry in table:
+        quant, (*_, columns) = entry.quant, entry.shape
+        weights = math.prod(entry.shape)
+        size = weights // quant.weights * quant.size_bytes
+        begin = start + entry.offset
+        total += size
+        if not weights or columns % quant.weights:
+            raise ValueError(f"`{entry.name}` is {list(entry.shape)}, which is no multiple of {quant.name} blocks")
+        if entry.offset % alignment or begin + size > len(reader.view):
+            raise ValueError(f"`{entry.name}` would lie at {begin} to {begin + size} of {len(reader.view)} bytes")
+        if entry.name in tensors or total > len(reader.view):
+            raise ValueError(f"`{entry.name}` stands there twice, or shares its bytes with others")
+        tensors[entry.name] = GgufTensor(entry.name, entry.shape, quant, reader.view, begin, begin + size)
+    return tensors

@@ -1,0 +1,1 @@
+"""Policies: what takes a turn in a rollout."""

@@ -1,0 +1,104 @@
+"""Scripted policies: `scripted:golden`, `scripted:noop` and the rest, by name.
+
+`golden` plays the environment's own solution, so a perfect agent is always at hand; the players of `player.py` are the floors and
+the failures. Only a golden rollout starts a task of its own.
+"""
+
+import difflib
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager, nullcontext
+from dataclasses import dataclass
+
+from sandlot.core.errors import ConfigError
+from sandlot.core.ports.session import Policies, Policy
+from sandlot.core.task import Task
+from sandlot.core.types import derive_seed
+from sandlot.model.policy import player
+from sandlot.model.policy.player import Hanging, Play, Player
+from sandlot.model.policy.solution import Solution, played
+
+Choose = Callable[[Task, int], Solution | Policy]
+"""Which solution or policy plays a rollout, by task and seed."""
+
+PLAYS: Mapping[str, Play] = {
+    "noop": player.constant(""),
+    "refuse": player.refuse,
+    "echo": player.echo,
+    "random": player.random_calls,
+    "crash": player.crash,
+    "malformed": player.malformed,
+    "loop": player.loop,
+    "flood": player.flood,
+}
+NAMES = ("golden", "mixed:P", "constant:TEXT", "hang", *PLAYS)
+"""Everything that may stand behind `scripted:`."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptedPolicies:
+    """`ports.Policies` that choose by task and seed; a solution gets a task of its own, a policy costs nothing to open."""
+
+    name: str
+    choose: Choose
+
+    def policy(self, task: Task, seed: int, rollout: int = 0) -> AbstractAsyncContextManager[Policy]:  # noqa: ARG002 - the seed tells rollouts apart
+        """What plays this rollout."""
+        chosen = self.choose(task, seed)
+        return played(self.name, chosen, task) if callable(chosen) else nullcontext(chosen)
+
+
+def scripted(spec: str, golden: Solution | None = None) -> Policies:
+    """Policies from `golden`, `mixed:0.5`, `constant:42` and so on; `golden` is the environment's solution where it has one."""
+    spec = spec.removeprefix("scripted:")
+    name = f"scripted:{spec}"
+    word, _, rest = spec.partition(":")
+    if word == "golden" and not rest:
+        return ScriptedPolicies(name, _always(_solution(name, golden)))
+    if word == "mixed":
+        return ScriptedPolicies(name, _mixed(name, _share(rest), _solution(name, golden)))
+    if word == "constant":
+        return ScriptedPolicies(name, _playing(name, player.constant(rest)))
+    if word == "hang" and not rest:
+        return ScriptedPolicies(name, lambda _task, _seed: Hanging())
+    if word in PLAYS and not rest:
+        return ScriptedPolicies(name, _playing(name, PLAYS[word]))
+    near = difflib.get_close_matches(word, [each.partition(":")[0] for each in NAMES], n=1)
+    meant = f" (did you mean `scripted:{near[0]}`?)" if near else ""
+    raise ConfigError(f"no scripted policy named `{spec}`{meant}; there are: {', '.join(NAMES)}")
+
+
+def _solution(name: str, golden: Solution | None) -> Solution:
+    if golden is None:
+        raise ConfigError(
+            f"`{name}` needs a golden solution and the environment has none; write one with `@env.solution`, "
+            "or in a folder in `solution.py`"
+        )
+    return golden
+
+
+def _always(solution: Solution) -> Choose:
+    return lambda _task, _seed: solution
+
+
+def _playing(name: str, play: Play) -> Choose:
+    return lambda _task, seed: Player(name, play, seed)
+
+
+def _share(text: str) -> float:
+    try:
+        share = float(text)
+    except ValueError:
+        share = -1.0
+    if not 0 <= share <= 1:
+        raise ConfigError(f"`scripted:mixed:{text}` needs a share between 0 and 1, as in `scripted:mixed:0.5`")
+    return share
+
+
+def _mixed(name: str, share: float, golden: Solution) -> Choose:
+    wrong = (PLAYS["noop"], PLAYS["echo"])
+
+    def choose(_task: Task, seed: int) -> Solution | Policy:
+        drawn = derive_seed("mixed", seed)
+        return golden if drawn < share * 2**63 else Player(name, wrong[drawn % 2], seed)
+
+    return choose

@@ -1,0 +1,203 @@
+"""Golden solutions: an author's async function that plays the agent, turn by turn.
+
+The solution is written as if it held the loop (`await agent.call(...)`, `await agent.say(...)`); the harness holds it. So the
+solution runs as a task of its own beside the rollout, and each `call` or `say` is handed over as a turn and waits for the answer.
+It sees only what an agent sees, plus the task's key. What it raises is the author's error.
+"""
+
+from collections import deque
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import anyio
+import msgspec
+from anyio.abc import TaskGroup
+
+from sandlot.core.concurrency.author import is_async, name_of
+from sandlot.core.errors import AuthorError, SandlotError, boundary, unwrapped
+from sandlot.core.ports.session import Policy
+from sandlot.core.ports.world import ToolSpec
+from sandlot.core.task import Task
+from sandlot.core.trace import Message, Node, Part, Text, ToolCall, Trace
+from sandlot.core.types import Json
+from sandlot.model.policy.player import assistant_node, heard
+
+Solution = Callable[["Agent", Task], Awaitable[None]]
+"""`async def solve(agent: Agent, task: Task) -> None`."""
+
+
+Item = TypeVar("Item")
+
+
+class Mailbox(Generic[Item]):
+    """From one task to one other. A memory stream would do the same at three times the cost, which golden runs would feel."""
+
+    def __init__(self) -> None:
+        self._items: deque[Item] = deque()
+        self._arrived: anyio.Event | None = None
+
+    def put(self, item: Item) -> None:
+        """Leave something; never waits."""
+        self._items.append(item)
+        if self._arrived is not None:
+            self._arrived.set()
+
+    async def take(self) -> Item:
+        """The oldest thing left, as soon as there is one."""
+        while not self._items:
+            self._arrived = anyio.Event()
+            await self._arrived.wait()
+        return self._items.popleft()
+
+
+@dataclass(frozen=True, slots=True)
+class Over:
+    """The solution has ended, with an error or without."""
+
+    error: AuthorError | None
+
+
+Turns = Mailbox[tuple[Part, ...] | Over]
+Answers = Mailbox[tuple[Message, ...]]
+
+
+class Agent:
+    """The first argument of a golden solution: it takes the agent's turns.
+
+    A solution sees what an agent sees (prompt, tools, results), plus the task with its `key`. When the rollout ends with a `say`,
+    that `say` does not return: put nothing after the last one.
+
+    - `agent.prompt`: what the agent was told at the start.
+    - `agent.tools`: what it may call.
+    - `agent.last_error`: the text of the last result if it was an error, else None.
+
+    ```python
+    from sandlot import Agent, Environment, Task
+
+    env = Environment("till")
+
+
+    @env.solution
+    async def solve(agent: Agent, task: Task) -> None:
+        first, second = await agent.call_all(("price", {"item": "tea"}), ("price", {"item": "milk"}))
+        if agent.last_error is None:
+            await agent.say(f"{int(first) + int(second)}")
+    ```
+    """
+
+    def __init__(self, turns: Turns, answers: Answers, prompt: str, tools: tuple[ToolSpec, ...]) -> None:
+        self.prompt = prompt
+        """What the agent was told at the start."""
+        self.tools = tools
+        """What it may call."""
+        self.last_error: str | None = None
+        """The text of the last result if it was an error, else None."""
+        self._turns = turns
+        self._answers = answers
+        self._num_calls = 0
+        self._busy = False
+
+    async def call(self, tool: str, /, **arguments: Any) -> str:
+        """Call one tool and return its result as text. An error result is returned too, and is in `last_error`."""
+        (text,) = await self.call_all((tool, arguments))
+        return text
+
+    async def call_all(self, *calls: tuple[str, dict[str, Any]]) -> list[str]:
+        """Call several tools in one turn and return their results in order."""
+        wanted = tuple(
+            ToolCall(f"golden_{self._num_calls + index}", name, _as_json(arguments))
+            for index, (name, arguments) in enumerate(calls)
+        )
+        self._num_calls += len(wanted)
+        answer = await self._turn(wanted)
+        results = {result.call: result for message in answer for result in message.results}
+        missing = [call.name for call in wanted if call.id not in results]
+        if missing:
+            raise RuntimeError(f"no result came back for `{missing[0]}`; the agent heard: {_text(answer)[:200]!r}")
+        self.last_error = next((results[call.id].text for call in reversed(wanted) if results[call.id].error), None)
+        return [results[call.id].text for call in wanted]
+
+    async def say(self, text: str) -> str:
+        """Send a message without tool calls; returns the user's reply. Where no user replies, it ends the rollout."""
+        return _text(await self._turn((Text(text),)))
+
+    async def _turn(self, parts: tuple[Part, ...]) -> tuple[Message, ...]:
+        if self._busy:
+            raise RuntimeError("an agent takes one turn at a time; use `call_all` for several calls at once")
+        self._busy = True
+        try:
+            self._turns.put(parts)
+            return await self._answers.take()
+        finally:
+            self._busy = False
+
+
+class SolutionPolicy:
+    """Plays a solution as if it were a model."""
+
+    def __init__(self, name: str, solution: Solution, task: Task, group: TaskGroup) -> None:
+        self._name = name
+        self._solution = solution
+        self._task = task.copied()
+        self._group = group
+        self._begun = False
+        self._over: Over | None = None
+        self._turns: Turns = Mailbox()
+        self._answers: Answers = Mailbox()
+
+    async def turn(self, trace: Trace, leaf: int, tools: Sequence[ToolSpec]) -> Node:
+        """What the solution does next; an empty message once it has ended. What it raises is `AuthorError`."""
+        if self._over is None:
+            messages = heard(trace, leaf)
+            if self._begun:
+                self._answers.put(messages)
+            else:
+                self._begun = True
+                agent = Agent(self._turns, self._answers, _text(messages), tuple(tools))
+                self._group.start_soon(self._play, agent, name="solution")
+            got = await self._turns.take()
+            if not isinstance(got, Over):
+                return assistant_node(self._name, trace, leaf, got)
+            self._over = got
+        if self._over.error is not None:
+            raise self._over.error
+        return assistant_node(self._name, trace, leaf, ())
+
+    async def _play(self, agent: Agent) -> None:
+        what = f"solution `{name_of(self._solution)}`"
+        error: SandlotError | None = None
+        try:
+            with boundary(AuthorError, what):
+                await self._solution(agent, self._task)
+        except SandlotError as raised:
+            error = raised
+        if error is not None and not isinstance(error, AuthorError):
+            blamed = AuthorError(f"{what}: {type(error).__name__}: {error}", kind=error.kind)
+            blamed.original, error = error, blamed
+        self._turns.put(Over(error))
+
+
+@asynccontextmanager
+async def played(name: str, solution: Solution, task: Task) -> AsyncGenerator[Policy]:
+    """A policy that plays the solution for one rollout; the solution is cancelled when the rollout ends before it does."""
+    if not is_async(solution):
+        raise AuthorError(f"solution `{name_of(solution)}` is not async; write `async def solve(agent: Agent, task: Task)`")
+    try:
+        async with anyio.create_task_group() as group:
+            try:
+                yield SolutionPolicy(name, solution, task, group)
+            finally:
+                group.cancel_scope.cancel()
+    except ExceptionGroup as wrapped:  # what the rollout itself raised passes through as it was
+        raise unwrapped(wrapped) from None
+
+
+def _as_json(arguments: dict[str, Any]) -> Json:
+    """Arguments as they would have come from a model: plain JSON, whatever the author wrote."""
+    return msgspec.json.decode(msgspec.json.encode(arguments), type=dict[str, Any])
+
+
+def _text(messages: Sequence[Message]) -> str:
+    return "\n".join(text for message in messages if (text := message.text))

@@ -1,0 +1,111 @@
+"""A policy made of any chat model: the path of messages goes out, one sampled node comes back.
+
+Reasoning is kept in the trace and by default not shown to the model again. With `calls="text"` tools are explained in the system
+prompt and calls are read from the text. Retries become events in the trace. A context overflow is `ModelError(kind="context")`:
+what to do about it is the harness's decision.
+"""
+
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Literal
+
+import msgspec
+
+from sandlot.core.concurrency.clock import SYSTEM_CLOCK, Clock
+from sandlot.core.ports.model import ChatModel, Reply, Sampling
+from sandlot.core.ports.session import Policies, Policy
+from sandlot.core.ports.world import ToolSpec
+from sandlot.core.task import Task
+from sandlot.core.trace import Event, Message, Node, Part, Reasoning, Text, Trace
+from sandlot.core.types import Role, derive_seed
+from sandlot.model.endpoint.retry import Retry, retries_told
+from sandlot.model.wire.text_calls import as_text, parse_calls
+
+
+def spoken(
+    model: ChatModel,
+    sampling: Sampling,
+    *,
+    calls: Literal["native", "text"] = "native",
+    reasoning: Literal["drop", "keep"] = "drop",
+    clock: Clock = SYSTEM_CLOCK,
+) -> Policies:
+    """Policies that let a chat model speak; `reasoning` says whether it is shown its earlier thoughts again."""
+    return SpokenPolicies(model, sampling, calls == "text", reasoning == "keep", clock)
+
+
+@dataclass(frozen=True, slots=True)
+class SpokenPolicies:
+    """`ports.Policies` over one chat model."""
+
+    model: ChatModel
+    sampling: Sampling
+    text_calls: bool
+    keep_reasoning: bool
+    clock: Clock
+
+    @property
+    def name(self) -> str:
+        """The model's."""
+        return self.model.name
+
+    def policy(self, task: Task, seed: int, rollout: int = 0) -> AbstractAsyncContextManager[Policy]:  # noqa: ARG002 - it learns of the task from its messages
+        """A policy without state of its own: costs nothing to open."""
+        return nullcontext(SpokenPolicy(self, seed))
+
+
+@dataclass(frozen=True, slots=True)
+class SpokenPolicy:
+    """Takes a turn by asking the model."""
+
+    settings: SpokenPolicies
+    seed: int
+
+    async def turn(self, trace: Trace, leaf: int, tools: Sequence[ToolSpec]) -> Node:
+        """The next assistant message below `leaf`; `ModelError` if the endpoint gives none."""
+        settings = self.settings
+        turn = trace.num_turns
+        sampling = msgspec.structs.replace(settings.sampling, seed=derive_seed("sampling", self.seed, turn))
+        messages = [node.message for node in trace.path(leaf)]
+        if not settings.keep_reasoning:
+            messages = [without_reasoning(message) for message in messages]
+        if settings.text_calls:
+            messages, tools = as_text(messages, tools), ()
+        begun, monotonic = settings.clock.wall(), settings.clock.monotonic
+        started = monotonic()
+
+        def note(retry: Retry) -> None:
+            trace.events.append(Event(kind="model_retry", turn=turn, detail=msgspec.to_builtins(retry)))
+
+        with retries_told(note):
+            reply = await settings.model.chat(messages, tools, sampling)
+        if settings.text_calls:
+            reply = _with_text_calls(reply, turn)
+        return Node(
+            message=Message(role=Role.ASSISTANT, parts=reply.parts),
+            parent=leaf,
+            sampled=True,
+            usage=reply.usage,
+            stop=reply.stop,
+            model=settings.model.name,
+            start_s=max(0.0, begun - trace.started),
+            seconds=monotonic() - started,
+        )
+
+
+def without_reasoning(message: Message) -> Message:
+    """The message as the model is shown it again."""
+    if not any(isinstance(part, Reasoning) for part in message.parts):
+        return message
+    return msgspec.structs.replace(message, parts=tuple(part for part in message.parts if not isinstance(part, Reasoning)))
+
+
+def _with_text_calls(reply: Reply, turn: int) -> Reply:
+    said = "".join(part.text for part in reply.parts if isinstance(part, Text))
+    text, calls = parse_calls(said, f"turn{turn}")
+    if not calls:
+        return reply
+    others: list[Part] = [part for part in reply.parts if not isinstance(part, Text)]
+    parts = (*others, *((Text(text),) if text else ()), *calls)
+    return msgspec.structs.replace(reply, parts=parts, stop="calls" if reply.stop == "stop" else reply.stop)

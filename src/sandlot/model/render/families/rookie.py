@@ -1,0 +1,212 @@
+"""The spelling of `rookie`, our own small model: one control token for everything that has a meaning, no syntax to get wrong.
+
+    <|tools|>read_ticket(ticket: string)<|end|>
+    <|system|>...<|end|><|user|>...<|end|>
+    <|assistant|>I look.<|call|>read_ticket<|arg|>ticket<|text|>T-3<|end|>
+    <|result|>T-3 [open] ...<|end|><|result|><|error|>no ticket `T-9`<|end|>
+    <|assistant|><|think|>...<|say|>done<|end|>
+
+(without the line breaks). A string argument is its raw characters, with nothing to quote or escape, so that a model of a few
+million parameters can copy it; any other value is compact JSON. Control tokens never come from content, so every message that
+is spelled is read back exactly.
+"""
+
+import json
+from collections.abc import Sequence
+from typing import Any, cast
+
+import msgspec
+
+from sandlot.core.ports.world import ToolSpec
+from sandlot.core.trace import Message, Part, Reasoning, Text, ToolCall, ToolResult
+from sandlot.core.types import Json, Role
+from sandlot.model.render.family import Family, Head, literal
+from sandlot.model.render.tokenizer import Mark, Piece
+from sandlot.model.wire.arguments import malformed_call, short_name, storable
+
+SYSTEM, USER, ASSISTANT, RESULT = Mark("<|system|>"), Mark("<|user|>"), Mark("<|assistant|>"), Mark("<|result|>")
+TOOLS, ERROR, THINK, SAY, END = Mark("<|tools|>"), Mark("<|error|>"), Mark("<|think|>"), Mark("<|say|>"), Mark("<|end|>")
+CALL, ARGUMENT, TEXT, JSON = Mark("<|call|>"), Mark("<|arg|>"), Mark("<|text|>"), Mark("<|json|>")
+
+CONTROL_TOKENS = tuple(
+    mark.text for mark in (END, TOOLS, SYSTEM, USER, ASSISTANT, RESULT, ERROR, CALL, ARGUMENT, TEXT, JSON, THINK, SAY)
+)
+"""The special tokens of a rookie's tokenizer. The first one ends a turn: it is the model's `eos_token`."""
+
+
+def rookie() -> Family:
+    """The family."""
+    return Family(
+        name="rookie",
+        openings={Role.SYSTEM: (SYSTEM,), Role.USER: (USER,), Role.ASSISTANT: (ASSISTANT,), Role.TOOL: (RESULT,)},
+        end=END,
+        head=_head,
+        body=_body,
+        read=_read,
+        marks=CONTROL_TOKENS,
+    )
+
+
+def tokenizer_config(context: int) -> Json:
+    """What `tokenizer_config.json` of a rookie holds, so that everything that reads such folders can speak to it."""
+    return {
+        "sandlot_family": "rookie",
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "model_max_length": context,
+        "eos_token": END.text,
+        "pad_token": END.text,
+        "clean_up_tokenization_spaces": False,
+        "chat_template": CHAT_TEMPLATE,
+    }
+
+
+# -- spelling ----------------------------------------------------------------------------------------------------------
+
+
+def _head(messages: Sequence[Message], tools: Sequence[ToolSpec]) -> Head:
+    told: list[Piece] = [TOOLS, "\n".join(map(_signature, tools)), END] if tools else []
+    return Head(told, list(messages))
+
+
+def _signature(tool: ToolSpec) -> str:
+    """`name(argument: type, optional?: type)`; what a tool is for, a model this small learns from use."""
+    properties: dict[str, Any] = tool.parameters.get("properties") or {}
+    required = tool.parameters.get("required") or ()
+    shown = (f"{key}{'' if key in required else '?'}: {_type(schema)}" for key, schema in properties.items())
+    return f"{tool.name}({', '.join(shown)})"
+
+
+def _type(schema: Any) -> str:
+    kind = cast("Json", schema).get("type") if isinstance(schema, dict) else None
+    return kind if isinstance(kind, str) else "any"
+
+
+def _body(message: Message) -> list[Piece]:
+    pieces: list[Piece] = []
+    for part in message.parts:
+        match part:
+            case Text():
+                pieces += [SAY, part.text] if pieces else [part.text]
+            case Reasoning():
+                pieces += (THINK, part.text)
+            case ToolCall():
+                pieces += _call(part)
+            case ToolResult():
+                pieces += [ERROR, part.text] if part.error else [part.text]
+            case _:
+                pass  # pictures were refused before
+    return pieces
+
+
+def _call(call: ToolCall) -> list[Piece]:
+    pieces: list[Piece] = [CALL, call.name]
+    if call.malformed is not None:
+        return [*pieces, ARGUMENT, call.malformed]  # an argument without a value, which is read as malformed again
+    for key, value in call.arguments.items():
+        pieces += (ARGUMENT, key)
+        pieces += (TEXT, value) if isinstance(value, str) else (JSON, _compact(value))
+    return pieces
+
+
+def _compact(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+# -- reading -----------------------------------------------------------------------------------------------------------
+
+
+def _read(pieces: Sequence[Piece], prefix: str) -> list[Part]:
+    segments = _segments(pieces)
+    parts: list[Part] = []
+    num_calls = at = 0
+    while at < len(segments):
+        mark, text = segments[at]
+        at += 1
+        if mark == CALL:
+            begin = at
+            while at < len(segments) and segments[at][0] in {ARGUMENT, TEXT, JSON}:
+                at += 1
+            parts.append(_called(f"{prefix}_{num_calls}", text, segments[begin:at]))
+            num_calls += 1
+        elif mark == THINK:
+            parts.append(Reasoning(text))
+        elif mark != SAY:  # part of a call that was never opened: shown, since it was said
+            parts.append(Text(f"{mark.text}{text}"))
+        elif text:
+            parts.append(Text(text))
+    return parts
+
+
+def _segments(pieces: Sequence[Piece]) -> list[tuple[Mark, str]]:
+    """What stands behind each mark; a mark that means nothing in a turn is text."""
+    segments: list[tuple[Mark, str]] = [(SAY, "")]
+    for piece in pieces:
+        if isinstance(piece, Mark) and piece in {SAY, THINK, CALL, ARGUMENT, TEXT, JSON}:
+            segments.append((piece, ""))
+        else:
+            mark, text = segments[-1]
+            segments[-1] = (mark, text + literal([piece]))
+    return segments
+
+
+def _called(call_id: str, name: str, values: list[tuple[Mark, str]]) -> ToolCall:
+    arguments: Json = {}
+    for (mark, key), (kind, value) in zip(values[::2], values[1::2], strict=False):
+        decoded = value if kind == TEXT else _decoded(value) if kind == JSON else msgspec.UNSET
+        if mark != ARGUMENT or decoded is msgspec.UNSET or key in arguments:
+            return malformed_call(call_id, name, _written(values))
+        arguments[key] = decoded
+    if len(values) % 2 or not storable(arguments):
+        return malformed_call(call_id, name, _written(values))
+    return ToolCall(call_id, short_name(name), arguments)
+
+
+def _decoded(text: str) -> Any:
+    try:
+        return msgspec.json.decode(text)
+    except (ValueError, OverflowError, RecursionError):
+        return msgspec.UNSET
+
+
+def _written(values: list[tuple[Mark, str]]) -> str:
+    if len(values) == 1 and values[0][0] == ARGUMENT:
+        return values[0][1]
+    return "".join(f"{mark.text}{text}" for mark, text in values)
+
+
+CHAT_TEMPLATE = """\
+{%- if tools -%}
+<|tools|>
+{%- for tool in tools -%}
+{%- set schema = tool.function.parameters -%}
+{{ '' if loop.first else '\\n' }}{{ tool.function.name }}(
+{%- for key, value in (schema.properties or {}).items() -%}
+{{ '' if loop.first else ', ' }}{{ key }}{{ '' if key in (schema.required or []) else '?' }}:
+{{- ' ' }}{{ value.type if value.type is string else 'any' }}
+{%- endfor -%}
+)
+{%- endfor -%}
+<|end|>
+{%- endif -%}
+{%- for message in messages -%}
+{%- if message.role == 'tool' -%}
+<|result|>{{ '<|error|>' if message.error else '' }}{{ message.content }}
+{%- else -%}
+<|{{ message.role }}|>
+{%- if message.reasoning_content -%}
+<|think|>{{ message.reasoning_content }}{{ '<|say|>' if message.content else '' }}
+{%- endif -%}
+{{ message.content or '' }}
+{%- for call in message.tool_calls or [] -%}
+<|call|>{{ call.function.name }}
+{%- for key, value in call.function.arguments.items() -%}
+<|arg|>{{ key }}
+{%- if value is string -%}<|text|>{{ value }}{%- else -%}<|json|>{{ value | tojson(separators=(',', ':')) }}{%- endif -%}
+{%- endfor -%}
+{%- endfor -%}
+{%- endif -%}
+<|end|>
+{%- endfor -%}
+{%- if add_generation_prompt -%}<|assistant|>{%- endif -%}
+"""
+"""The same spelling for those who render with the folder's own template."""

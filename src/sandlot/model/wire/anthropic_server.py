@@ -1,0 +1,199 @@
+"""Anthropic messages, the server's side: a request in our words, a turn in theirs, whole or as a stream of events."""
+
+from collections.abc import Iterator
+from typing import Any, Literal
+from uuid import uuid4
+
+import msgspec
+
+from sandlot.core.ports.world import ToolSpec
+from sandlot.core.trace import Message, Part, Reasoning, Text, Usage
+from sandlot.core.types import Json, Role
+from sandlot.model.wire.http import decoded, event
+from sandlot.model.wire.turn import Answered, Asked, call_from, joined, refused, result_of, schema_of, text_parts, wishes_of
+
+FINISH = {"stop": "end_turn", "length": "max_tokens", "calls": "tool_use", "refusal": "refusal"}
+"""Why a turn stopped, in Anthropic's words."""
+WISHES = ("temperature", "top_p", "top_k", "max_tokens", "stop_sequences")
+
+
+class InBlock(msgspec.Struct):
+    """One block of content, of any type."""
+
+    type: str
+    text: str | None = None
+    thinking: str | None = None
+    id: str = ""
+    name: str = ""
+    input: Any = None
+    tool_use_id: str = ""
+    content: "str | list[InBlock] | None" = None
+    is_error: bool | None = None
+
+
+class InMessage(msgspec.Struct):
+    """One message of the history."""
+
+    role: Literal["user", "assistant", "system"]
+    content: str | list[InBlock]
+
+
+class InTool(msgspec.Struct):
+    """A tool; those the vendor runs itself have no schema."""
+
+    name: str
+    description: str | None = None
+    input_schema: Json | None = None
+
+
+class MessagesRequest(msgspec.Struct):
+    """`POST /v1/messages`."""
+
+    messages: list[InMessage]
+    model: str = ""
+    system: str | list[InBlock] | None = None
+    tools: list[InTool] | None = None
+    tool_choice: Json | None = None
+    max_tokens: int | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    stop_sequences: list[str] | None = None
+    stream: bool | None = None
+
+
+def read_messages(body: bytes) -> Asked:
+    """The request in our words; a 400 that names the field if it is none."""
+    request = decoded(body, MessagesRequest)
+    if not request.messages:
+        raise refused("messages", "there are none")
+    choice = (request.tool_choice or {}).get("type", "auto")
+    if choice not in {"auto", "none"}:
+        raise refused("tool_choice", f"is {choice!r}; only `auto` and `none` are supported")
+    system = _texts(request.system, "system") if request.system else ""
+    messages = [Message(role=Role.SYSTEM, parts=text_parts(system))] if system else []
+    for place, message in enumerate(request.messages):
+        messages += _messages(place, message)
+    tools = () if choice == "none" else tuple(_tool(place, tool) for place, tool in enumerate(request.tools or ()))
+    return Asked(messages=joined(messages), tools=tools, stream=bool(request.stream), wishes=wishes_of(request, WISHES))
+
+
+def _messages(place: int, message: InMessage) -> list[Message]:
+    """One of theirs is one or several of ours: results of tools come in a user's message, before what the user says."""
+    role = {"user": Role.USER, "assistant": Role.ASSISTANT, "system": Role.SYSTEM}[message.role]
+    if isinstance(message.content, str):
+        return [Message(role=role, parts=text_parts(message.content))]
+    results: list[Message] = []
+    parts: list[Part] = []
+    for index, block in enumerate(message.content):
+        where = f"messages[{place}].content[{index}]"
+        match block.type:
+            case "text":
+                parts.append(Text(block.text or ""))
+            case "thinking":
+                parts.append(Reasoning(block.thinking or ""))
+            case "redacted_thinking":
+                pass
+            case "tool_use":
+                parts.append(call_from(block.id or f"call_{place}_{index}", block.name, _input(block)))
+            case "tool_result":
+                text = _texts(block.content, f"{where}.content") if block.content else ""
+                results.append(result_of(block.tool_use_id, text, error=bool(block.is_error)))
+            case _:
+                raise refused(where, f"is of type `{block.type}`; only text, tools and their results are supported")
+    said = [Message(role=role, parts=tuple(parts))] if parts or not results else []
+    return [*results, *said]
+
+
+def _input(block: InBlock) -> object:
+    """A call's arguments; those that could not be read went out under a name of ours, and come back as they were."""
+    match block.input:
+        case {"malformed_arguments": str(text), **rest} if not rest:
+            return text
+        case _:
+            return block.input or {}
+
+
+def _texts(content: str | list[InBlock] | None, where: str) -> str:
+    if not isinstance(content, list):
+        return content or ""
+    for index, block in enumerate(content):
+        if block.type != "text":
+            raise refused(f"{where}[{index}]", f"is of type `{block.type}`; only text is supported")
+    return "".join(block.text or "" for block in content)
+
+
+def _tool(place: int, tool: InTool) -> ToolSpec:
+    schema = schema_of(f"tools[{place}].input_schema", tool.input_schema)
+    return ToolSpec(name=tool.name, description=tool.description or "", parameters=schema)
+
+
+# -- replies -----------------------------------------------------------------------------------------------------------
+
+
+def messages_body(answered: Answered, model: str) -> Json:
+    """One turn as a whole reply."""
+    return _head(model) | {
+        "content": list(_blocks(answered.message)),
+        "stop_reason": FINISH[answered.stop],
+        "stop_sequence": None,
+        "usage": _usage(answered.usage),
+    }
+
+
+def messages_events(answered: Answered, model: str) -> Iterator[bytes]:
+    """One turn as the events of a stream."""
+    start: Json = _head(model) | {"content": [], "stop_reason": None, "stop_sequence": None}
+    start["usage"] = _usage(answered.usage) | {"output_tokens": 0}
+    yield _event("message_start", message=start)
+    for place, block in enumerate(_blocks(answered.message)):
+        empty, delta = _streamed(block)
+        yield _event("content_block_start", index=place, content_block=empty)
+        yield _event("content_block_delta", index=place, delta=delta)
+        yield _event("content_block_stop", index=place)
+    end = {"stop_reason": FINISH[answered.stop], "stop_sequence": None}
+    yield _event("message_delta", delta=end, usage={"output_tokens": answered.usage.completion_tokens})
+    yield _event("message_stop")
+
+
+def _head(model: str) -> Json:
+    return {"id": f"msg_{uuid4().hex}", "type": "message", "role": "assistant", "model": model}
+
+
+def _blocks(message: Message) -> Iterator[Json]:
+    thoughts = "".join(part.text for part in message.parts if isinstance(part, Reasoning))
+    if thoughts:
+        yield {"type": "thinking", "thinking": thoughts, "signature": ""}
+    if message.text:
+        yield {"type": "text", "text": message.text}
+    for call in message.calls:
+        arguments = call.arguments if call.malformed is None else {"malformed_arguments": call.malformed}  # see `_input`
+        yield {"type": "tool_use", "id": call.id, "name": call.name, "input": arguments}
+
+
+def _streamed(block: Json) -> tuple[Json, Json]:
+    """A block as it begins, and all of it in one piece."""
+    match block["type"]:
+        case "text":
+            return {"type": "text", "text": ""}, {"type": "text_delta", "text": block["text"]}
+        case "thinking":
+            return {"type": "thinking", "thinking": "", "signature": ""}, {
+                "type": "thinking_delta",
+                "thinking": block["thinking"],
+            }
+        case _:
+            written = msgspec.json.encode(block["input"]).decode()
+            return block | {"input": {}}, {"type": "input_json_delta", "partial_json": written}
+
+
+def _usage(usage: Usage) -> Json:
+    return {
+        "input_tokens": usage.prompt_tokens - usage.cached_tokens,
+        "cache_read_input_tokens": usage.cached_tokens,
+        "cache_creation_input_tokens": 0,
+        "output_tokens": usage.completion_tokens,
+    }
+
+
+def _event(name: str, **fields: Any) -> bytes:
+    return event({"type": name} | fields, name)

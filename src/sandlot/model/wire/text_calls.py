@@ -1,0 +1,199 @@
+"""Tool calls written in plain text, for models that have no calls of their own.
+
+Three spellings are read: `<tool_call>{"name": ..., "arguments": {...}}</tool_call>` (Hermes, Qwen), blocks fenced as `json` or
+`tool_call` with the same object, and `<function=NAME>{...}</function>` (Llama). What is clearly meant as a call and cannot be
+read stays as a call with `malformed`, so that the agent is told. Nothing raises, and hostile text costs bounded time: only the
+first `MAX_TEXT` characters are looked at, and at most `MAX_OPENINGS` openings; the rest stays text.
+"""
+
+import re
+from collections.abc import Sequence
+from json import JSONDecodeError, JSONDecoder
+from typing import Any, NamedTuple, cast
+
+import msgspec
+
+from sandlot.core.ports.world import ToolSpec
+from sandlot.core.trace import Message, Part, Text, ToolCall, ToolResult
+from sandlot.core.types import Json, Role
+from sandlot.model.wire.arguments import MAX_CHARS, malformed_call, short_name, storable, tool_call
+
+MAX_TEXT = 2**20
+MAX_OPENINGS = 64
+
+_OPENING = re.compile(r"<tool_call>|<function=([A-Za-z0-9_.:/-]{1,128})>|```(json|tool_call)(?=\s)")
+_SPACE = re.compile(r"\s*")
+
+
+class Found(NamedTuple):
+    """The text that is left, and the calls that were in it."""
+
+    text: str
+    calls: tuple[ToolCall, ...]
+
+
+def parse_calls(text: str, prefix: str = "call") -> Found:
+    """Find the calls; ids are `prefix` and a number. Text without calls comes back as it was."""
+    scan = text[:MAX_TEXT]
+    kept: list[str] = []
+    calls: list[ToolCall] = []
+    at = 0
+    for _ in range(MAX_OPENINGS):
+        opening = _OPENING.search(scan, at)
+        if opening is None:
+            break
+        found, end = _block(scan, opening, f"{prefix}_{len(calls)}")
+        kept.append(scan[at : opening.start()] if found else scan[at:end])
+        calls += found
+        at = end
+    if not calls:
+        return Found(text, ())
+    kept.append(text[at:])
+    return Found("".join(kept).strip(), tuple(calls))
+
+
+def _block(text: str, opening: re.Match[str], call_id: str) -> tuple[list[ToolCall], int]:
+    """The calls in one block, and where it ends; no calls if it is only a fence with something else in it."""
+    name, fence = opening.group(1), opening.group(2)
+    closing = "```" if fence else "</function>" if name else "</tool_call>"
+    value, end = _json_at(text, opening.end())
+    if value is not None:
+        calls = _calls_in(value, text[opening.end() : end], call_id, name=name, strict=fence == "json")
+        if calls or fence == "json":
+            return calls, _after(text, end, closing)
+    if fence == "json":  # a block that is no call is just an answer
+        return [], opening.end()
+    close = text.find(closing, opening.end())
+    end = len(text) if close < 0 else close
+    after = min(len(text), end + len(closing))
+    body = text[opening.end() : end].strip()
+    if name:
+        return [tool_call(call_id, name, body)], after
+    return [malformed_call(call_id, _name_in(body), body)], after
+
+
+def block_calls(body: str, call_id: str) -> list[ToolCall]:
+    """The calls in a block whose edges are known already, since control tokens enclose it; one malformed call if it is none."""
+    value, end = _json_at(body[:MAX_TEXT], 0)
+    calls = _calls_in(value, body[:end], call_id, name=None, strict=False) if not body[end:].strip() else []
+    return calls or [malformed_call(call_id, _name_in(body), body.strip())]
+
+
+def _json_at(text: str, start: int) -> tuple[Any, int]:
+    """One JSON value and where it ends: a `</tool_call>` or a fence inside a string does not end it. None if there is none."""
+    begin = cast("re.Match[str]", _SPACE.match(text, start)).end()
+    try:
+        return _DECODER.raw_decode(text, begin)
+    except (JSONDecodeError, ValueError, RecursionError):
+        return None, begin
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")
+
+
+_DECODER = JSONDecoder(parse_constant=_no_constant, strict=False)
+
+
+def _after(text: str, end: int, closing: str) -> int:
+    """Behind the closing mark if it follows; many models stop before writing it."""
+    mark = cast("re.Match[str]", _SPACE.match(text, end)).end()
+    return mark + len(closing) if text.startswith(closing, mark) else end
+
+
+def _calls_in(value: Any, source: str, call_id: str, *, name: str | None, strict: bool) -> list[ToolCall]:
+    """Calls from a decoded block: one object, or a list of them; with a name outside, the object is the arguments.
+
+    Strictly, an object is a call only if it has arguments too: a JSON answer may well have a `name`.
+    """
+    if name is not None:
+        return [_call(call_id, name, value, source)]
+    entries = cast("list[Any]", value) if isinstance(value, list) else [value]
+    calls: list[ToolCall] = []
+    for index, entry in enumerate(entries[:MAX_OPENINGS]):
+        fields = cast("Json", entry) if isinstance(entry, dict) else {}
+        given = next((key for key in ("arguments", "parameters") if key in fields), None)
+        called = fields.get("name")
+        if not isinstance(called, str) or (strict and given is None):
+            return []
+        calls.append(_call(call_id if index == 0 else f"{call_id}_{index}", called, fields[given] if given else None, source))
+    return calls
+
+
+def _call(call_id: str, name: str, arguments: Any, source: str) -> ToolCall:
+    if isinstance(arguments, str):  # some models quote the object once more
+        return tool_call(call_id, name, arguments)
+    if arguments is None:
+        return tool_call(call_id, name, "")
+    if isinstance(arguments, dict) and len(source) <= MAX_CHARS and storable(cast("Json", arguments)):
+        return ToolCall(call_id, short_name(name), cast("Json", arguments))
+    return malformed_call(call_id, name, source)
+
+
+_NAME = re.compile(r'"name"\s{0,8}:\s{0,8}"([^"\\]{1,128})"')
+
+
+def _name_in(body: str) -> str:
+    """The tool's name in a call that is not JSON, so that the agent is told about the right one."""
+    found = _NAME.search(body[:4096])
+    return found.group(1) if found else "unreadable"
+
+
+# -- the other direction -----------------------------------------------------------------------------------------------
+
+
+def explained(tools: Sequence[ToolSpec]) -> str:
+    """What the system prompt says about tools; empty if there are none."""
+    if not tools:
+        return ""
+    listed = "\n".join(
+        msgspec.json.encode({"name": tool.name, "description": tool.description, "parameters": tool.parameters}).decode()
+        for tool in tools
+    )
+    return f"""You may call tools. Each line is one tool with the JSON Schema of its arguments:
+
+<tools>
+{listed}
+</tools>
+
+To call one, write exactly this, and nothing after it:
+
+<tool_call>
+{{"name": "TOOL", "arguments": {{"ARGUMENT": "VALUE"}}}}
+</tool_call>
+
+You may write several such blocks. Each result comes back inside <tool_response>...</tool_response>. \
+When the task is done, answer without any tool call."""
+
+
+def as_text(messages: Sequence[Message], tools: Sequence[ToolSpec]) -> list[Message]:
+    """The history for a model without calls: tools explained in the system message, calls and results as text."""
+    shown = [_as_text(message) for message in messages]
+    explanation = explained(tools)
+    if not explanation:
+        return shown
+    if shown and shown[0].role is Role.SYSTEM:
+        first = Message(role=Role.SYSTEM, parts=(Text(f"{shown[0].text}\n\n{explanation}"),))
+        return [first, *shown[1:]]
+    return [Message(role=Role.SYSTEM, parts=(Text(explanation),)), *shown]
+
+
+def _as_text(message: Message) -> Message:
+    if not any(isinstance(part, ToolCall | ToolResult) for part in message.parts):
+        return message
+    parts = tuple(_part_as_text(part) for part in message.parts)
+    role = Role.USER if message.role is Role.TOOL else message.role
+    return msgspec.structs.replace(message, role=role, parts=parts)
+
+
+def _part_as_text(part: Part) -> Part:
+    match part:
+        case ToolCall(malformed=None):
+            written = msgspec.json.encode({"name": part.name, "arguments": part.arguments}).decode()
+            return Text(f"\n<tool_call>\n{written}\n</tool_call>")
+        case ToolCall():
+            return Text(f"\n<tool_call>\n{part.malformed}\n</tool_call>")
+        case ToolResult(images=()):
+            return Text(f"<tool_response>\n{part.text}\n</tool_response>\n")
+        case _:
+            return part

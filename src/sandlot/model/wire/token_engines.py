@@ -1,0 +1,290 @@
+"""How engines are asked for exact tokens: our own server's dialect, vLLM's and SGLang's.
+
+Each is one function that writes a request and one that reads its reply. A reply is believed only as a whole: as many
+log-probabilities as ids, every one a number, weight versions that add up, no more tokens than asked for, and a stop token that is
+really there. Anything else is `ModelError(kind="malformed")`, never a trace with wrong tokens.
+"""
+
+import math
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, TypeVar
+
+import msgspec
+
+from sandlot.core.errors import ModelError
+from sandlot.core.ports.model import Sampled, Sampling
+from sandlot.core.types import Json
+from sandlot.model.wire.failure import error_in_reply
+
+SLACK = 1e-3
+"""A log-probability may be this much above 0: rounding."""
+
+PLAIN: Json = {"min_p": 0.0, "repetition_penalty": 1.0, "presence_penalty": 0.0, "frequency_penalty": 0.0}
+"""Said in every request: what is left open, an engine takes from the model's `generation_config.json`, and then samples from
+another distribution than the one recorded."""
+
+Id = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
+Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
+Read = TypeVar("Read")
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """One completion to be asked for."""
+
+    model: str
+    ids: Sequence[int]
+    sampling: Sampling
+    max_tokens: int
+    stop_ids: Sequence[int]
+    session: str
+    adapter: bool = False
+    """The model is an adapter, which has one name: no other may answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """One engine's way of being asked."""
+
+    name: str
+    path: str
+    write: Callable[[Wanted], Json]
+    read: Callable[[bytes, Wanted], Sampled]
+    sessions: bool = False
+    """True if it is told when a rollout is over."""
+
+
+# -- vLLM, and our own server ------------------------------------------------------------------------------------------
+
+
+class InLogprobs(msgspec.Struct):
+    """Of the sampled tokens, in order."""
+
+    token_logprobs: list[float | None] | None = None
+
+
+class InChoice(msgspec.Struct):
+    """One completion."""
+
+    token_ids: list[Id] | None = None
+    prompt_token_ids: list[Id] | None = None
+    logprobs: InLogprobs | None = None
+    finish_reason: str | None = None
+    weight_versions: list[tuple[Count, Count]] | None = None
+
+
+class InDetails(msgspec.Struct):
+    """Which prompt tokens were not computed."""
+
+    cached_tokens: Count | None = None
+
+
+class InUsage(msgspec.Struct):
+    """What it cost."""
+
+    prompt_tokens: Count | None = None
+    prompt_tokens_details: InDetails | None = None
+
+
+class InCompletion(msgspec.Struct):
+    """A reply of `/v1/completions`."""
+
+    model: str | None = None
+    choices: list[InChoice] | None = None
+    usage: InUsage | None = None
+    error: Any = None
+
+
+def _write_completion(wanted: Wanted) -> Json:
+    sampling = wanted.sampling
+    body: Json = {
+        "model": wanted.model,
+        "prompt": list(wanted.ids),
+        "max_tokens": wanted.max_tokens,
+        "temperature": sampling.temperature,
+        "top_p": sampling.top_p,
+        "top_k": sampling.top_k or -1,
+        **PLAIN,
+        "logprobs": 1,
+        "return_token_ids": True,
+        "ignore_eos": True,  # only what is named here ends a turn
+        "stop_token_ids": list(wanted.stop_ids),
+    }
+    if sampling.seed is not None:
+        body["seed"] = sampling.seed
+    if sampling.stop:
+        body |= {"stop": list(sampling.stop), "include_stop_str_in_output": True}
+    return body
+
+
+def _write_own(wanted: Wanted) -> Json:
+    return _write_completion(wanted) | ({"session": wanted.session} if wanted.session else {})
+
+
+def _read_completion(reply: bytes, wanted: Wanted) -> Sampled:
+    whole = _decoded(reply, InCompletion)
+    if whole.error is not None:
+        raise error_in_reply(whole.error)
+    if wanted.adapter and whole.model != wanted.model:
+        raise malformed(f"`{wanted.model}` was asked, and `{whole.model}` answered")
+    if not whole.choices or len(whole.choices) != 1:
+        raise malformed(f"one choice was asked for, {len(whole.choices or ())} came")
+    choice = whole.choices[0]
+    if choice.token_ids is None:
+        raise malformed("it has no `token_ids`; the server is too old for `return_token_ids`, or not vLLM")
+    if choice.prompt_token_ids is not None and choice.prompt_token_ids != list(wanted.ids):
+        raise malformed("it continued another prompt than the one it was given")
+    if choice.logprobs is None or choice.logprobs.token_logprobs is None:
+        raise malformed("it has no `logprobs`")
+    usage = whole.usage or InUsage()
+    if usage.prompt_tokens is not None and usage.prompt_tokens != len(wanted.ids):
+        raise malformed(f"the prompt had {len(wanted.ids)} tokens, the server counted {usage.prompt_tokens}")
+    cached = usage.prompt_tokens_details.cached_tokens if usage.prompt_tokens_details else None
+    return exact(
+        wanted,
+        choice.token_ids,
+        choice.logprobs.token_logprobs,
+        [(len(choice.token_ids), 0)] if choice.weight_versions is None else choice.weight_versions,
+        stop=choice.finish_reason,
+        cached=cached or 0,
+    )
+
+
+# -- SGLang ------------------------------------------------------------------------------------------------------------
+
+
+class InFinish(msgspec.Struct):
+    """Why it stopped, and what it met there."""
+
+    type: str
+    matched: Any = None
+    message: str | None = None
+
+
+class InMeta(msgspec.Struct):
+    """Everything about a completion but its text."""
+
+    output_token_logprobs: list[tuple[float | None, Id, Any]] | None = None
+    finish_reason: InFinish | None = None
+    prompt_tokens: Count | None = None
+    cached_tokens: Count | None = None
+    weight_version: str | int | None = None
+
+
+class InGenerated(msgspec.Struct):
+    """A reply of `/generate`."""
+
+    meta_info: InMeta | None = None
+    output_ids: list[Id] | None = None
+    error: Any = None
+
+
+def _write_generate(wanted: Wanted) -> Json:
+    sampling = wanted.sampling
+    settings: Json = {
+        "temperature": sampling.temperature,
+        "top_p": sampling.top_p,
+        "top_k": sampling.top_k or -1,
+        **PLAIN,
+        "max_new_tokens": wanted.max_tokens,
+        "stop_token_ids": list(wanted.stop_ids),
+        "skip_special_tokens": False,
+        "no_stop_trim": True,
+    }
+    if sampling.stop:
+        settings["stop"] = list(sampling.stop)
+    return {"input_ids": list(wanted.ids), "sampling_params": settings, "return_logprob": True, "logprob_start_len": -1}
+
+
+def _read_generate(reply: bytes, wanted: Wanted) -> Sampled:
+    whole = _decoded(reply, InGenerated)
+    if whole.error is not None:
+        raise error_in_reply(whole.error)
+    meta = whole.meta_info
+    if meta is None or meta.output_token_logprobs is None or meta.finish_reason is None:
+        raise malformed("it has no `meta_info` with `output_token_logprobs` and `finish_reason`")
+    logprobs = [value for value, *_ in meta.output_token_logprobs]
+    ids = [token for _, token, *_ in meta.output_token_logprobs]
+    if whole.output_ids is not None and whole.output_ids != ids:
+        raise malformed("`output_ids` and `output_token_logprobs` name different tokens")
+    if meta.prompt_tokens is not None and meta.prompt_tokens != len(wanted.ids):
+        raise malformed(f"the prompt had {len(wanted.ids)} tokens, the server counted {meta.prompt_tokens}")
+    matched = meta.finish_reason.matched
+    return exact(
+        wanted,
+        ids,
+        logprobs,
+        [(len(ids), _version(meta.weight_version))],
+        stop=meta.finish_reason.type,
+        cached=meta.cached_tokens or 0,
+        also_stops=(matched,) if isinstance(matched, int) else (),
+    )
+
+
+def _version(named: str | int | None) -> int:
+    """SGLang names versions by text; `default` is the one it started with."""
+    if named in (None, "default"):
+        return 0
+    if str(named).isdecimal():
+        return int(named)
+    raise malformed(f"the weight version is {named!r}; publish weights under numbers, so that they can be put in order")
+
+
+# -- what every reply must be ------------------------------------------------------------------------------------------
+
+
+def exact(
+    wanted: Wanted,
+    ids: Sequence[int],
+    logprobs: Sequence[float | None],
+    versions: Sequence[tuple[int, int]],
+    *,
+    stop: str | None,
+    cached: int = 0,
+    also_stops: Sequence[int] = (),
+) -> Sampled:
+    """The completion, if it is one; `also_stops` are tokens the engine says it stopped at by itself."""
+    if stop not in {"stop", "length"}:
+        raise ModelError(f"the engine broke off with finish reason `{stop}`", kind="server", retryable=True)
+    if not ids or len(ids) > wanted.max_tokens:
+        raise malformed(f"{len(ids)} tokens came where 1 to {wanted.max_tokens} were asked for")
+    if len(logprobs) != len(ids):
+        raise malformed(f"{len(ids)} tokens and {len(logprobs)} log-probabilities")
+    numbers = [value if value is not None and math.isfinite(value) and value <= SLACK else None for value in logprobs]
+    if None in numbers:
+        place = numbers.index(None)
+        raise malformed(f"the log-probability of token {place} is {logprobs[place]!r}")
+    if sum(count for count, _ in versions) != len(ids) or any(count < 1 for count, _ in versions):
+        raise malformed(f"weight versions {list(versions)[:8]} do not add up to {len(ids)} tokens")
+    if stop == "stop" and not wanted.sampling.stop and ids[-1] not in (*wanted.stop_ids, *also_stops):
+        raise malformed(f"it stopped, and its last token {ids[-1]} is no stop token: the one that was sampled is missing")
+    if not 0 <= cached <= len(wanted.ids):
+        raise malformed(f"{cached} of {len(wanted.ids)} prompt tokens were cached")
+    return Sampled(
+        ids=struct.pack(f"<{len(ids)}i", *ids),
+        logprobs=struct.pack(f"<{len(ids)}f", *(min(value, 0.0) for value in numbers if value is not None)),
+        versions=tuple(versions),
+        stop=stop,
+        cached=cached,
+    )
+
+
+def malformed(why: str) -> ModelError:
+    """A reply that cannot be believed."""
+    return ModelError(f"the engine's reply is no exact completion: {why}", kind="malformed")
+
+
+def _decoded(reply: bytes, kind: type[Read]) -> Read:
+    try:
+        return msgspec.json.decode(reply, type=kind)
+    except (ValueError, RecursionError) as error:
+        raise malformed(f"{type(error).__name__}: {error}") from None
+
+
+DIALECTS: dict[Literal["sandlot", "vllm", "sglang"], Dialect] = {
+    "sandlot": Dialect("sandlot", "/v1/completions", _write_own, _read_completion, sessions=True),
+    "vllm": Dialect("vllm", "/v1/completions", _write_completion, _read_completion),
+    "sglang": Dialect("sglang", "/generate", _write_generate, _read_generate),
+}

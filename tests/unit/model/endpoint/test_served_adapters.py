@@ -1,0 +1,133 @@
+"""Adapters at a server: what it refuses, and what it must not be believed. The real one is asked in `make test-vllm`."""
+
+import anyio
+import pytest
+
+from fake_engines import FakeEngine
+from sandlot.core.errors import ConfigError, ModelError
+from sandlot.core.ports.model import Sampling
+from sandlot.model.endpoint.retry import Patience
+from sandlot.model.endpoint.tokens import RemoteConfig
+from sandlot.model.endpoint.vllm_adapters import open_adapted
+from sandlot.train.publish import served_config
+from sandlot.train.recipe import Recipe
+from toy_tokens import END, ScriptedTokens, never
+
+GOOD = Sampling(max_tokens=9)
+
+
+def opened(engine, owner="run"):
+    return open_adapted(RemoteConfig(model="m", url=engine.url, dialect="vllm"), owner, environ={}, patience=Patience(0.0))
+
+
+def serving(load=lambda _name: None, model=None, **options):
+    return FakeEngine(model or ScriptedTokens("ok"), load=load, **options)
+
+
+def folder(path, content="a"):
+    place = path / content
+    place.mkdir()
+    (place / "adapter_model.safetensors").write_text(content)
+    return place
+
+
+@pytest.mark.parametrize(
+    ("refusal", "named"),
+    [
+        ((404, "Not Found"), "VLLM_ALLOW_RUNTIME_LORA_UPDATING=True"),
+        ((404, "Loading lora x failed: No adapter found for /x"), "under this very path"),
+        ((500, "LoRA is not enabled. Use --enable-lora to enable LoRA."), "--enable-lora"),
+        ((500, "LoRA rank 64 is greater than max_lora_rank 16."), "--max-lora-rank"),
+        ((500, "Call to add_lora method failed"), "VLLM_ALLOW_RUNTIME_LORA_UPDATING=True"),
+        ((400, "conflicts with a served base model"), "not loaded"),
+    ],
+)
+async def test_a_refused_adapter_is_an_error_that_names_what_to_change_and_nothing_is_sampled(tmp_path, refusal, named):
+    async with serving(lambda _name: refusal) as engine, opened(engine) as model:
+        with pytest.raises(ModelError) as caught:
+            await model.load(4, folder(tmp_path))
+        assert named in str(caught.value)
+        assert "version 4" in str(caught.value)
+        assert refusal[1] in str(caught.value)
+        assert not caught.value.retryable
+        assert len(engine.requests) == 1
+        with pytest.raises(ModelError, match="no adapter is loaded"):
+            await model.sample([1], GOOD, stop_ids=[END])
+
+
+async def test_a_server_without_the_path_is_told_how_to_be_started(tmp_path):
+    async with FakeEngine(ScriptedTokens("ok")) as engine, opened(engine) as model:
+        with pytest.raises(ModelError, match="VLLM_ALLOW_RUNTIME_LORA_UPDATING"):
+            await model.load(0, folder(tmp_path))
+
+
+async def test_a_load_whose_reply_was_lost_counts_as_done(tmp_path):
+    refusal = (400, "The lora adapter 'x' has already been loaded. If you want ...")
+    async with serving(lambda _name: refusal) as engine, opened(engine) as model:
+        await model.load(4, folder(tmp_path))
+        assert len(model.loaded) == 1
+        engine.adapters += model.loaded
+
+
+async def test_a_refused_adapter_leaves_the_one_before(tmp_path):
+    async with serving(lambda name: (500, "no memory") if "-000002-" in name else None) as engine, opened(engine) as model:
+        await model.load(1, folder(tmp_path, "a"))
+        with pytest.raises(ModelError):
+            await model.load(2, folder(tmp_path, "b"))
+        sampled = await model.sample([1, 2], GOOD, stop_ids=[END])
+        assert {version for _, version in sampled.versions} == {1}
+
+
+async def test_tokens_of_another_model_than_the_adapter_are_not_believed(tmp_path):
+    async with serving(spoil=lambda body: body | {"model": "m"}) as engine, opened(engine) as model:
+        await model.load(1, folder(tmp_path))
+        with pytest.raises(ModelError, match="`m` answered") as caught:
+            await model.sample([1, 2], GOOD, stop_ids=[END])
+        assert caught.value.kind == "malformed"
+
+
+async def test_an_adapter_goes_when_its_last_request_was_cancelled(tmp_path):
+    async with serving(model=ScriptedTokens(then=never)) as engine, opened(engine) as model:
+        await model.load(1, folder(tmp_path, "a"))
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(model.sample, [1, 2], GOOD)
+            tasks.start_soon(model.sample, [1, 3], GOOD)
+            await anyio.wait_all_tasks_blocked()
+            await model.load(2, folder(tmp_path, "b"))
+            assert len(engine.adapters) == 2
+            assert list(model.loaded) == engine.adapters
+            tasks.cancel_scope.cancel()
+        assert [name.split("-")[1] for name in engine.adapters] == ["000002"]
+        assert list(model.loaded) == engine.adapters
+    assert engine.adapters == []
+
+
+async def test_the_same_weights_under_the_same_version_are_loaded_once(tmp_path):
+    async with serving() as engine, opened(engine) as model:
+        place = folder(tmp_path)
+        await model.load(1, place)
+        await model.load(1, place)
+        assert len(engine.adapters) == 1
+
+
+async def test_adapters_of_other_owners_are_left_alone(tmp_path):
+    async with serving() as engine:
+        engine.adapters += ["other-000001-x", "run-000003-x", "running-000001-x"]
+        async with opened(engine) as model:
+            assert engine.adapters == ["other-000001-x", "running-000001-x"]
+            await model.load(1, folder(tmp_path))
+        assert engine.adapters == ["other-000001-x", "running-000001-x"]
+
+
+async def test_only_vllm_takes_adapters():
+    config = RemoteConfig(model="m", url="http://127.0.0.1:9", dialect="sglang")
+    with pytest.raises(ConfigError, match="vLLM only"):
+        async with open_adapted(config, "run", environ={}):
+            pass
+
+
+def test_a_server_needs_adapters_and_an_address():
+    with pytest.raises(ConfigError, match="give `lora` a rank"):
+        Recipe(name="r", env="e", server="vllm:m@http://127.0.0.1:1")
+    with pytest.raises(ConfigError, match="vllm:NAME@URL"):
+        served_config(Recipe(name="r", env="e", lora=4, server="openai:m@http://127.0.0.1:1"), 1.0)

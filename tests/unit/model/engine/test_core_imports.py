@@ -1,0 +1,25 @@
+"""The engine's core runs where only torch and numpy are: on a borrowed GPU machine."""
+
+import ast
+import sys
+from pathlib import Path
+
+import pytest
+
+import sandlot.model.engine
+
+FOLDER = Path(sandlot.model.engine.__file__).parent
+CORE = ("batch", "blocks", "engine", "evict", "gauges", "plain", "request", "sampler", "scheduler", "seats", "tree")
+
+
+@pytest.mark.parametrize("name", CORE)
+def test_the_core_needs_only_torch_and_numpy(name):
+    for node in ast.walk(ast.parse((FOLDER / f"{name}.py").read_text())):
+        modules = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        modules += [node.module] if isinstance(node, ast.ImportFrom) else []
+        for module in modules:
+            top = module.split(".")[0]
+            assert top in {"torch", "numpy"} | sys.stdlib_module_names or module.startswith(
+                ("sandlot.model.nn.", "sandlot.model.engine.")
+            )
+            assert module.removeprefix("sandlot.model.engine.") in CORE or not module.startswith("sandlot.model.engine.")

@@ -1,0 +1,102 @@
+"""The Triton kernels, interpreted: the same code a GPU compiles, against the obvious way."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sandlot.model.engine.kernels import attend_decoding, attend_prompts, draw, write_kv
+
+pytestmark = pytest.mark.filterwarnings("ignore:divide by zero:RuntimeWarning")  # an empty split has a log-sum of minus infinity
+BLOCK = 16
+SHAPES = [(4, 2, 16), (9, 3, 32), (2, 2, 16)]
+
+
+class Paged:
+    """Sequences of given lengths in shuffled blocks, and their attention without blocks."""
+
+    def __init__(self, heads, kv_heads, width, lengths, seed):
+        torch.manual_seed(seed)
+        self.heads, self.kv_heads, self.width = heads, kv_heads, width
+        self.lengths = torch.tensor(lengths, dtype=torch.int32)
+        counts = [-(-length // BLOCK) for length in lengths]
+        order = torch.randperm(sum(counts) + 3).to(torch.int32)
+        self.tables = torch.zeros(len(lengths), max(counts), dtype=torch.int32)
+        for row, count in enumerate(counts):
+            self.tables[row, :count], order = order[:count], order[count:]
+        size = (sum(counts) + 3, kv_heads, BLOCK, width)
+        self.keys, self.values = torch.randn(size), torch.randn(size)
+
+    def expected(self, row, queries):
+        length = int(self.lengths[row])
+        blocks = self.tables[row, : -(-length // BLOCK)].tolist()
+        k, v = (torch.cat([cache[b] for b in blocks], 1)[:, :length] for cache in (self.keys, self.values))
+        k, v = (x.repeat_interleave(self.heads // self.kv_heads, 0) for x in (k, v))
+        scores = torch.einsum("nhd,hld->hnl", queries, k) * self.width**-0.5
+        past = torch.arange(length)[None] <= torch.arange(length - len(queries), length)[:, None]
+        return torch.einsum("hnl,hld->nhd", scores.masked_fill(~past, -1e30).softmax(-1), v)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_keys_and_values_go_where_their_slots_say(shape):
+    paged = Paged(*shape, [20, 5], seed=0)
+    fused = torch.randn(4, shape[0] + 2 * shape[1], shape[2])
+    _, k, v = fused.split((shape[0], shape[1], shape[1]), 1)
+    slots = torch.tensor([3, 17, 40, 31])
+    write_kv(k.contiguous(), v, paged.keys, paged.values, slots)
+    for token, slot in enumerate(slots.tolist()):
+        assert torch.equal(paged.keys[slot // BLOCK, :, slot % BLOCK], k[token])
+        assert torch.equal(paged.values[slot // BLOCK, :, slot % BLOCK], v[token])
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("splits", [1, 2, 4])
+def test_decoding_sees_exactly_its_own_past(shape, splits):
+    paged = Paged(*shape, [33, 5, 64, 1], seed=splits)
+    q = torch.randn(4, shape[0], shape[2])
+    out = attend_decoding(q, paged.keys, paged.values, paged.tables, paged.lengths, splits)
+    expected = torch.cat([paged.expected(row, q[row : row + 1]) for row in range(4)])
+    torch.testing.assert_close(out, expected, atol=1e-5, rtol=1e-5)
+
+
+@settings(max_examples=8, deadline=None)
+@given(sequences=st.lists(st.tuples(st.integers(1, 40), st.integers(0, 40)), min_size=1, max_size=4), seed=st.integers(0, 99))
+def test_prompts_and_chunks_see_exactly_their_own_past(sequences, seed):
+    heads, kv_heads, width = SHAPES[seed % len(SHAPES)]
+    counts = [count for count, _ in sequences]
+    paged = Paged(heads, kv_heads, width, [count + before for count, before in sequences], seed)
+    starts = torch.tensor([0, *counts]).cumsum(0).to(torch.int32)
+    q = torch.randn(sum(counts), heads, width)
+    queries = 32 // (heads // kv_heads)
+    tiles = torch.tensor(
+        [(row, first) for row, count in enumerate(counts) for first in range(0, count, queries)], dtype=torch.int32
+    )
+    out = attend_prompts(q, paged.keys, paged.values, paged.tables, paged.lengths, starts, tiles, rows=32)
+    expected = torch.cat([paged.expected(row, q[starts[row] : starts[row + 1]]) for row in range(len(counts))])
+    torch.testing.assert_close(out, expected, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("vocabulary", [7, 4096, 9001])
+def test_draws_are_the_inverse_of_the_cumulative_distribution(vocabulary):
+    torch.manual_seed(vocabulary)
+    logits, temperature, uniform = torch.randn(48, vocabulary) * 3, torch.rand(48) + 0.3, torch.rand(48) * 0.999
+    ids, logprobs = draw(logits, temperature, uniform)
+    exact = torch.log_softmax(logits.double() / temperature[:, None], -1)
+    expected = torch.searchsorted(exact.exp().cumsum(-1), uniform[:, None].double(), right=True)[:, 0]
+    assert ids.tolist() == expected.tolist()
+    torch.testing.assert_close(logprobs.double(), exact.gather(1, expected[:, None])[:, 0], atol=1e-5, rtol=0)
+
+
+def test_an_impossible_token_is_never_drawn():
+    logits = torch.full((4, 5000), float("-inf"))
+    logits[:, 4321] = 0.0
+    ids, logprobs = draw(logits, torch.ones(4), torch.tensor([0.0, 0.5, 0.999, 1.0]))
+    assert ids.tolist() == [4321] * 4
+    assert logprobs.tolist() == [0.0] * 4
+
+
+def test_temperature_zero_takes_the_first_of_the_best():
+    logits = torch.zeros(2, 5000)
+    logits[0, [70, 4800]] = 5.0
+    ids, _ = draw(logits, torch.zeros(2), torch.full((2,), 0.9))
+    assert ids.tolist() == [70, 0]

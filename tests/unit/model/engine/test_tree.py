@@ -1,0 +1,160 @@
+"""The prefix tree against a twin that is a set of all prefixes it was ever given."""
+
+import hypothesis.strategies as st
+import numpy as np
+from hypothesis import given, settings
+
+from sandlot.model.engine.blocks import Blocks
+from sandlot.model.engine.evict import ByCost, LeastRecent
+from sandlot.model.engine.tree import Tree
+
+SIZE = 3
+
+
+def spelled(ids) -> bytes:
+    return np.asarray(ids, np.int32).tobytes()
+
+
+class Writer:
+    """Puts whole sequences into a tree as the scheduler does, and lets go of their blocks."""
+
+    def __init__(self, blocks: int, eviction) -> None:
+        self.blocks = Blocks(blocks)
+        self.tree = Tree(self.blocks, SIZE, eviction)
+
+    def write(self, ids: list[int]) -> int:
+        """How many of its tokens had to be computed."""
+        match = self.tree.match(spelled(ids))
+        held, node = list(match.blocks), match.node
+        for block in held:
+            self.blocks.hold(block)
+        while node.depth < len(ids):
+            if not self.blocks.num_free and not self.tree.evict():
+                break
+            block = self.blocks.take()
+            child = self.tree.add(node, spelled(ids[node.depth : node.depth + SIZE]), block)
+            if child.block != block:
+                self.blocks.hold(child.block)
+                self.blocks.drop(block)
+                block = child.block
+            held.append(block)
+            node = child
+        self.tree.touch(node)
+        for block in held:
+            self.blocks.drop(block)
+        return len(ids) - match.num_tokens
+
+
+texts = st.lists(st.integers(0, 2), min_size=1, max_size=11)
+
+
+@given(st.lists(texts, max_size=12), texts)
+def test_the_longest_prefix_ever_written_is_found(written, asked):
+    writer = Writer(200, LeastRecent())
+    for ids in written:
+        writer.write(ids)
+    prefixes = {tuple(ids[:count]) for ids in written for count in range(len(ids) + 1)} | {()}
+    longest = max(count for count in range(len(asked) + 1) if tuple(asked[:count]) in prefixes)
+    match = writer.tree.match(spelled(asked))
+    assert match.num_tokens == longest
+    assert len(match.blocks) * SIZE == match.node.depth
+
+
+@given(st.lists(texts, max_size=30), st.integers(4, 12), st.booleans())
+def test_what_is_found_was_written_whatever_was_evicted(written, blocks, by_cost):
+    writer = Writer(blocks, ByCost(attention=0.1) if by_cost else LeastRecent())
+    prefixes = {()}
+    for ids in written:
+        match = writer.tree.match(spelled(ids))
+        assert tuple(ids[: match.num_tokens]) in prefixes
+        writer.write(ids)
+        prefixes |= {tuple(ids[:count]) for count in range(len(ids) + 1)}
+        writer.blocks.check()
+        assert len(writer.tree) == writer.blocks.num_idle == blocks - writer.blocks.num_free
+    while writer.tree.evict():
+        writer.blocks.check()
+    assert writer.blocks.num_free == blocks
+    assert not len(writer.tree)
+
+
+@given(st.lists(st.tuples(texts, st.sampled_from("abc"), st.booleans()), max_size=25), st.integers(4, 9))
+@settings(max_examples=60)
+def test_pins_never_stop_progress_and_are_counted(orders, blocks):
+    writer = Writer(blocks, ByCost(pin=1e6))
+    for ids, session, release in orders:
+        writer.write(ids)
+        writer.tree.pin(session, writer.tree.match(spelled(ids)).node)
+        if release:
+            writer.tree.unpin(session)
+        assert writer.tree.num_pinned == sum(node.pins > 0 for node in writer.tree.nodes())
+    for session in "abc":
+        writer.tree.unpin(session)
+    assert writer.tree.num_pinned == 0
+    assert all(not node.pins and not node.sessions for node in writer.tree.nodes())
+    while writer.tree.evict():
+        pass
+    assert writer.blocks.num_free == blocks
+
+
+def test_a_pinned_session_outlives_one_that_nobody_waits_for():
+    writer = Writer(6, ByCost())
+    writer.write([1] * 9)
+    writer.tree.pin("waits", writer.tree.match(spelled([1] * 9)).node)
+    for other in range(2, 6):
+        writer.write([other] * 9)
+    assert writer.write([1] * 9) == 0
+    writer.tree.unpin("waits")
+    for other in range(2, 6):
+        writer.write([other] * 9)
+    assert writer.write([1] * 9) == 9
+
+
+def test_deep_blocks_are_dearer_than_shallow_ones_of_the_same_age():
+    writer = Writer(8, ByCost(attention=1.0))
+    writer.write([1] * 15)
+    writer.write([2] * 9)
+    assert writer.tree.evict()
+    assert writer.tree.match(spelled([1] * 15)).num_tokens == 15
+    assert writer.tree.match(spelled([2] * 9)).num_tokens == 6
+
+
+def test_least_recent_evicts_what_was_used_longest_ago():
+    writer = Writer(3, LeastRecent())
+    for ids in ([1] * 3, [2] * 3, [3] * 3):
+        writer.write(ids)
+    writer.write([1] * 3)
+    writer.write([4] * 3)
+    assert [writer.tree.match(spelled([token] * 3)).num_tokens for token in (1, 2, 3, 4)] == [3, 0, 3, 3]
+
+
+def test_what_runs_is_never_evicted():
+    writer = Writer(2, ByCost())
+    writer.write([1] * 6)
+    match = writer.tree.match(spelled([1] * 6))
+    for block in match.blocks:
+        writer.blocks.hold(block)
+    assert not writer.tree.evict()
+    writer.blocks.drop(match.blocks[1])
+    assert writer.tree.evict()
+    assert not writer.tree.evict()
+
+
+def test_clearing_forgets_everything_at_once():
+    writer = Writer(9, ByCost())
+    writer.write([1, 2, 3, 4])
+    writer.tree.pin("a", writer.tree.match(spelled([1, 2, 3])).node)
+    writer.tree.clear()
+    assert writer.tree.match(spelled([1, 2, 3, 4])).num_tokens == 0
+    assert writer.blocks.num_free == 9
+    assert writer.tree.num_pinned == 0
+    writer.tree.unpin("a")
+
+
+def test_sessions_nobody_releases_do_not_pile_up():
+    writer = Writer(8, ByCost())
+    writer.write([1] * 9)
+    node = writer.tree.match(spelled([1] * 9)).node
+    for number in range(1000):
+        writer.tree.pin(f"session {number}", node)
+    assert len(node.sessions) <= 8
+    assert "session 999" in node.sessions

@@ -1,0 +1,112 @@
+"""Weights that change under load: nobody is lost, and every token is what its version would have sampled."""
+
+import copy
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from engine_twin import decoder, engine, load, prompt, redrawn
+from sandlot.model.engine.request import Finished, Request
+
+VERSIONS = {version: decoder(version) for version in range(4)}
+
+
+def loaded(model, version: int):
+    return lambda: load(model, VERSIONS[version])
+
+
+def run(it, model, requests: list[Request], at: list[int]) -> tuple[dict[int, Finished], dict[int, Request]]:
+    """Everything submitted, with an update after each of these steps."""
+    asked = {it.submit(request): request for request in requests}
+    finished: dict[int, Finished] = {}
+    for step in range(1000):
+        if it.is_idle:
+            break
+        if step in at:
+            version = it.version + 1
+            it.update(version, loaded(model, version))
+            it._scheduler.blocks.check()
+        finished |= {answer.id: answer for answer in it.step()}
+    return finished, asked
+
+
+requests = st.lists(
+    st.builds(
+        lambda seed, count, most, heat: Request(ids=prompt(seed % 3, count), max_tokens=most, seed=seed, temperature=heat),
+        st.integers(0, 9),
+        st.integers(1, 20),
+        st.integers(1, 12),
+        st.sampled_from([0.0, 1.0]),
+    ),
+    min_size=1,
+    max_size=8,
+)
+
+
+@given(requests, st.lists(st.integers(0, 14), max_size=3, unique=True), st.integers(9, 30))
+@settings(max_examples=30, deadline=None)
+def test_every_token_is_what_its_version_would_have_sampled(asked, at, blocks):
+    model = copy.deepcopy(VERSIONS[0])
+    it = engine(model, blocks=blocks, max_batch=4, chunk=14)
+    finished, by_number = run(it, model, asked, at)
+    assert finished.keys() == by_number.keys()
+    for number, request in by_number.items():
+        answer = finished[number]
+        ids, logprobs = redrawn(VERSIONS, request, answer)
+        assert len(ids) == request.max_tokens
+        assert answer.ids.tolist() == ids
+        np.testing.assert_allclose(answer.logprobs, logprobs, atol=1e-4)
+        assert answer.versions.tolist() == sorted(answer.versions.tolist())
+        assert answer.stale == 0
+    metrics = it.metrics()
+    assert metrics["kv_blocks_free"] + metrics["kv_blocks_cached"] == blocks
+
+
+@given(requests, st.lists(st.integers(0, 14), max_size=3, unique=True), st.integers(9, 30))
+@settings(max_examples=20, deadline=None)
+def test_kept_kv_loses_nobody_and_is_told(asked, at, blocks):
+    model = copy.deepcopy(VERSIONS[0])
+    it = engine(model, blocks=blocks, max_batch=4, chunk=14, old_kv="keep")
+    finished, by_number = run(it, model, asked, at)
+    assert finished.keys() == by_number.keys()
+    for number, request in by_number.items():
+        answer = finished[number]
+        assert len(answer.ids) == request.max_tokens
+        if len(set(answer.versions.tolist())) == 1:
+            assert answer.stale == 0
+            assert answer.ids.tolist() == redrawn(VERSIONS, request, answer)[0]
+
+
+def test_kept_kv_counts_the_tokens_it_touched():
+    model = copy.deepcopy(VERSIONS[0])
+    it = engine(model, old_kv="keep")
+    finished, _ = run(it, model, [Request(ids=[1, 2, 3], max_tokens=9)], [4])
+    (answer,) = finished.values()
+    assert answer.versions.tolist() == [0] * 4 + [1] * 5
+    assert answer.stale == 5
+
+
+@pytest.mark.parametrize("old_kv", ["recompute", "keep"])
+def test_old_kv_is_never_found_in_the_tree(old_kv):
+    model = copy.deepcopy(VERSIONS[0])
+    it = engine(model, old_kv=old_kv)
+    request = Request(ids=prompt(0, 20), max_tokens=6, seed=1)
+    run(it, model, [request, request], [3])
+    it.update(2, loaded(model, 2))
+    finished, _ = run(it, model, [request], [])
+    (answer,) = finished.values()
+    assert answer.cached == 0
+    assert answer.versions.tolist() == [2] * 6
+    assert answer.ids.tolist() == redrawn(VERSIONS, request, answer)[0]
+
+
+def test_a_prompt_with_one_token_left_begins_again_too():
+    model = copy.deepcopy(VERSIONS[0])
+    it = engine(model, old_kv="keep", max_batch=2, chunk=14)
+    finished, asked = run(it, model, [Request(ids=prompt(0, 15), max_tokens=3, seed=1)], [1])
+    (answer,) = finished.values()
+    assert answer.stale == 0
+    assert answer.versions.tolist() == [1, 1, 1]
+    assert answer.ids.tolist() == redrawn(VERSIONS, *asked.values(), answer)[0]

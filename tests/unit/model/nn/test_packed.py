@@ -1,0 +1,61 @@
+import torch
+
+from peer_models import logits
+from sandlot.model.nn.decoder import Decoder
+from sandlot.model.nn.layout import put_weights, weights_of
+from sandlot.model.nn.lora import adapted
+from sandlot.model.nn.packed import packed
+from sandlot.model.nn.shape import Shape
+
+IDS = torch.tensor([5, 17, 9, 3, 0, 42, 42, 7])
+SHAPE = Shape(
+    family="qwen2", vocabulary=64, hidden=32, layers=2, heads=4, kv_heads=2, head=8, mlp=48, context=64, tied=True, qkv_bias=True
+)  # fmt: skip
+
+
+def drawn(seed: int, dtype: torch.dtype) -> Decoder:
+    torch.manual_seed(seed)
+    return Decoder(SHAPE).to(dtype)
+
+
+def same(ours: torch.Tensor, theirs: torch.Tensor) -> bool:
+    return bool((ours - theirs).abs().max() <= 0.02 * theirs.abs().max())
+
+
+def test_packed_layers_say_the_same():
+    plain, quick = drawn(1, torch.bfloat16), packed(drawn(1, torch.bfloat16))
+    assert same(logits(quick, IDS), logits(plain, IDS))
+    assert list(quick.state_dict()) == list(plain.state_dict())
+    assert quick.head.weight is quick.embedding.weight
+
+
+def test_new_weights_are_packed_anew():
+    quick, other = packed(drawn(1, torch.bfloat16)), drawn(2, torch.bfloat16)
+    before = logits(quick, IDS)
+    with torch.inference_mode():
+        put_weights(quick, weights_of(other))
+    assert same(logits(quick, IDS), logits(other, IDS))
+    assert not same(before, logits(other, IDS))
+
+
+def test_a_weight_with_other_memory_is_packed_anew():
+    quick, other = packed(drawn(1, torch.bfloat16)), drawn(2, torch.bfloat16)
+    logits(quick, IDS)
+    for mine, theirs in zip(quick.parameters(), other.parameters(), strict=True):
+        mine.data = theirs.data
+    assert same(logits(quick, IDS), logits(other, IDS))
+
+
+def test_learning_goes_around_the_packed_weights():
+    quick = packed(drawn(1, torch.bfloat16))
+    quick(IDS, torch.arange(len(IDS)), lambda _layer, q, _k, _v: q).sum().backward()
+    assert quick.blocks[0].qkv.weight.grad is not None
+
+
+def test_other_types_are_left_as_they_are():
+    assert type(packed(drawn(1, torch.float32)).blocks[0].qkv) is torch.nn.Linear
+
+
+def test_a_packed_decoder_can_be_adapted():
+    quick = adapted(packed(drawn(1, torch.bfloat16)), rank=2)
+    assert same(logits(quick, IDS), logits(drawn(1, torch.bfloat16), IDS))
