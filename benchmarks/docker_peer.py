@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from docker_engine import IMAGE, running_engine
 from sandlot.core.ports.sandbox import Command
 from sandlot.sandbox.command import run_command
-from sandlot.sandbox.docker import open_docker
+from sandlot.sandbox.docker.backend import open_docker
 
 TRUE = Command(argv=("true",))
 

@@ -30,7 +30,7 @@ from report import Report, Row, publish, say
 
 from sandlot.core.ports.sandbox import Command
 from sandlot.sandbox.command import run_command
-from sandlot.sandbox.native import NativeBackend, NativeSandbox, open_native
+from sandlot.sandbox.native.backend import NativeBackend, NativeSandbox, open_native
 from sandlot.sandbox.quota import Quota
 
 NAME = "sandbox"

@@ -14,7 +14,7 @@ import pytest
 from sandlot.core.ports.sandbox import Command, Completed
 from sandlot.sandbox.command import run_command
 from sandlot.sandbox.images.spec import find_image
-from sandlot.sandbox.native import NativeBackend, NativeSandbox, open_native
+from sandlot.sandbox.native.backend import NativeBackend, NativeSandbox, open_native
 from sandlot.sandbox.program import program
 from sandlot.sandbox.quota import Quota
 

@@ -12,8 +12,8 @@ from native_sandboxes import KINDS, backend_of, py, sh
 from sandlot.core.errors import ConfigError, SandboxError
 from sandlot.core.ports.sandbox import Command
 from sandlot.sandbox.command import run_command
-from sandlot.sandbox.docker import open_docker
-from sandlot.sandbox.native import NativeBackend
+from sandlot.sandbox.docker.backend import open_docker
+from sandlot.sandbox.native.backend import NativeBackend
 
 LISTEN = (
     "import socket,sys; s=socket.create_server(('127.0.0.1',8080)); print('ready',flush=True); c,_=s.accept()\n"

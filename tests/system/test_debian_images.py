@@ -13,7 +13,7 @@ import pytest
 from native_sandboxes import sh
 from sandlot.sandbox.images.spec import find_image, image_digest
 from sandlot.sandbox.images.store import images_folder, kept
-from sandlot.sandbox.native import open_native
+from sandlot.sandbox.native.backend import open_native
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(900)]
 

@@ -11,8 +11,8 @@ from docker_engine import EMPTY_IMAGE, IMAGE, docker
 from native_sandboxes import py, sh
 from sandlot.core.errors import ConfigError, SandboxError, SandboxOutOfMemory
 from sandlot.core.ports.sandbox import Command
-from sandlot.sandbox.docker import open_docker
-from sandlot.sandbox.engine import Engine, open_engine
+from sandlot.sandbox.docker.api import Engine, open_engine
+from sandlot.sandbox.docker.backend import open_docker
 from sandlot.sandbox.owner import new_labels
 from sandlot.sandbox.quota import MIB, Quota
 

@@ -22,7 +22,7 @@ from sandlot.core.trace import Message, ToolCall
 from sandlot.core.types import Role
 from sandlot.env.environment import Environment
 from sandlot.env.session import open_session
-from sandlot.sandbox.native import open_native
+from sandlot.sandbox.native.backend import open_native
 from sandlot.tools.mcp import McpServer
 
 CACHE = Path.home() / ".cache" / "sandlot-tests"

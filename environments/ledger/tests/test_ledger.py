@@ -11,7 +11,7 @@ from sandlot.core.trace import Message, ToolCall
 from sandlot.core.types import Role
 from sandlot.env.session import open_session
 from sandlot.env.taskset import task_named, tasks_of
-from sandlot.sandbox.native import open_native
+from sandlot.sandbox.native.backend import open_native
 
 HERE = Path(__file__).parents[1]
 ENV = load(HERE)

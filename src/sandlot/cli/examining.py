@@ -83,8 +83,8 @@ def _docker() -> Finding:
 
 
 async def _engine_probed() -> Mapping[str, str]:
-    from sandlot.sandbox.docker_probe import docker_capabilities  # noqa: PLC0415 - loads aiohttp
-    from sandlot.sandbox.engine import find_socket, open_engine  # noqa: PLC0415 - as above
+    from sandlot.sandbox.docker.api import find_socket, open_engine  # noqa: PLC0415 - as above
+    from sandlot.sandbox.docker.probe import docker_capabilities  # noqa: PLC0415 - loads aiohttp
 
     async with open_engine(find_socket()) as engine:
         return docker_capabilities(await engine.info(), engine.version)

@@ -232,7 +232,7 @@ async def open_backend(spec: str = "native", pool: int = 0) -> AsyncGenerator[Ba
 
 @asynccontextmanager
 async def _native(rest: str, *, pool: int) -> AsyncGenerator[Backend]:
-    from sandlot.sandbox.native import open_native  # noqa: PLC0415 - only sandboxed environments need it
+    from sandlot.sandbox.native.backend import open_native  # noqa: PLC0415 - only sandboxed environments need it
 
     if rest:
         raise ConfigError(f"sandbox `native:{rest}`: it takes no more than its name")
@@ -242,7 +242,7 @@ async def _native(rest: str, *, pool: int) -> AsyncGenerator[Backend]:
 
 @asynccontextmanager
 async def _docker(rest: str, *, pool: int) -> AsyncGenerator[Backend]:
-    from sandlot.sandbox.docker import open_docker  # noqa: PLC0415 - only those who ask for it wait for aiohttp
+    from sandlot.sandbox.docker.backend import open_docker  # noqa: PLC0415 - only those who ask for it wait for aiohttp
 
     async with open_docker(rest, pool=pool) as backend:
         yield backend

@@ -12,7 +12,7 @@ from sandlot.core.trace import Failed, said
 from sandlot.core.types import Role, Side
 from sandlot.env.session import open_session
 from sandlot.env.taskset import tasks_of
-from sandlot.sandbox.native import open_native
+from sandlot.sandbox.native.backend import open_native
 
 FILE = """
 from sandlot import Environment, Task

@@ -11,7 +11,7 @@ from sandlot.env.environment import Environment
 from sandlot.env.grading import load_evidence
 from sandlot.env.initial import initial_files
 from sandlot.env.session import open_session
-from sandlot.sandbox.native import open_native
+from sandlot.sandbox.native.backend import open_native
 from sandlot.store.blobs import MemoryBlobs
 
 TASK = Task("one", prompt="go")

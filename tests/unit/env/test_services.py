@@ -7,7 +7,7 @@ from sandlot.core.errors import AuthorError
 from sandlot.core.task import Task
 from sandlot.env.environment import Environment
 from sandlot.env.session import open_session
-from sandlot.sandbox.native import open_native
+from sandlot.sandbox.native.backend import open_native
 
 TASK = Task("one", prompt="go")
 PORT = "python3 -m http.server 8080 --bind 127.0.0.1 --directory /srv"

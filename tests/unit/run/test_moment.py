@@ -14,7 +14,7 @@ from sandlot import run
 from sandlot.core.errors import ConfigError
 from sandlot.run.moment import open_moment
 from sandlot.run.results import Run
-from sandlot.sandbox.native import open_native
+from sandlot.sandbox.native.backend import open_native
 from sandlot.sandbox.terminal import interact
 
 SOURCE = '''

@@ -8,12 +8,12 @@ import anyio
 import pytest
 
 from sandlot.core.ports.sandbox import Command
-from sandlot.sandbox.link import Link
-from sandlot.sandbox.machine import Machine
-from sandlot.sandbox.process import spawn
+from sandlot.sandbox.link.link import Link
+from sandlot.sandbox.link.machine import Machine
+from sandlot.sandbox.link.process import spawn
+from sandlot.sandbox.link.wire import FrameReader, Kind, frame
 from sandlot.sandbox.program import program
 from sandlot.sandbox.quota import Quota
-from sandlot.sandbox.wire import FrameReader, Kind, frame
 
 
 class Pipes:

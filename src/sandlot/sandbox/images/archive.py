@@ -17,13 +17,13 @@ from typing import TypeVar
 import msgspec
 
 from sandlot.core.errors import ConfigError, boundary
+from sandlot.sandbox.defaults import Surroundings, surroundings_of
 from sandlot.sandbox.images.image import Image, require_mount_points
 from sandlot.sandbox.images.pieces import Pieces, blob_name, digest_of, open_archive, plain
 from sandlot.sandbox.images.skeleton import bare_skeleton
 from sandlot.sandbox.images.store import About, Lease, keep, key_for
 from sandlot.sandbox.images.stretch import Stretch, refused
 from sandlot.sandbox.images.unpack import Caps, Unpacking
-from sandlot.sandbox.surroundings import Surroundings, surroundings_of
 
 KIND = "archive"
 _HEX = re.compile(r"[0-9a-f]{64}")

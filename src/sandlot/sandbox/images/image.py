@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from sandlot.core.errors import ConfigError
+from sandlot.sandbox.defaults import Surroundings
 from sandlot.sandbox.images.store import Lease
-from sandlot.sandbox.surroundings import Surroundings
 
 MOUNT_POINTS = ("dev", "proc", "sys")
 """Sandboxes mount their own here, by path: a link in an image would send the mount elsewhere."""

@@ -20,19 +20,20 @@ from anyio.abc import TaskGroup
 from sandlot.core.errors import ConfigError, SandboxError, SandboxOutOfMemory, unwrapped
 from sandlot.core.limits import Limits
 from sandlot.core.ports.sandbox import Command
-from sandlot.sandbox.cgroup import CONTROLLERS, Cgroups, find_cgroups
+from sandlot.sandbox.defaults import Surroundings
 from sandlot.sandbox.images.image import Image, unwritable
 from sandlot.sandbox.images.spec import find_image, image_digest
-from sandlot.sandbox.machine import Entries, Machine, start_machine
-from sandlot.sandbox.probe import capabilities
-from sandlot.sandbox.process import NativeProcess
+from sandlot.sandbox.link.machine import Entries, Machine
+from sandlot.sandbox.link.process import NativeProcess
+from sandlot.sandbox.link.stream import NativeStream
+from sandlot.sandbox.link.wire import Entry, Listing
+from sandlot.sandbox.native.cgroup import CONTROLLERS, Cgroups, find_cgroups
+from sandlot.sandbox.native.machine import start_machine
+from sandlot.sandbox.native.probe import capabilities
+from sandlot.sandbox.native.snapshot import Frozen, NativeSnapshot, survey_of
+from sandlot.sandbox.native.zygote import Layer, Tree, Zygote, open_zygote
 from sandlot.sandbox.program import program
 from sandlot.sandbox.quota import Quota
-from sandlot.sandbox.snapshot import Frozen, NativeSnapshot, survey_of
-from sandlot.sandbox.stream import NativeStream
-from sandlot.sandbox.surroundings import Surroundings
-from sandlot.sandbox.wire import Entry, Listing
-from sandlot.sandbox.zygote import Layer, Tree, Zygote, open_zygote
 
 log = logging.getLogger(__name__)
 

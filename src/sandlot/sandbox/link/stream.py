@@ -5,9 +5,9 @@ from contextlib import asynccontextmanager
 
 import anyio
 
-from sandlot.sandbox.link import Link
-from sandlot.sandbox.process import Channel
-from sandlot.sandbox.wire import Kind, text
+from sandlot.sandbox.link.link import Link
+from sandlot.sandbox.link.process import Channel
+from sandlot.sandbox.link.wire import Kind, text
 
 AT_ONCE = 256
 """Connections of one listener that are open at the same time; the next ones wait inside, in the kernel's queue."""

@@ -17,14 +17,14 @@ import msgspec
 
 from sandlot.core.errors import SandboxError
 from sandlot.core.ports.sandbox import Survey
-from sandlot.sandbox.docker_machine import MOUNTED, Base, DockerMachine, Touched, shown
-from sandlot.sandbox.engine import Engine
-from sandlot.sandbox.machine import Entries, Machine
-from sandlot.sandbox.snapshot import Change, survey_of, told
-from sandlot.sandbox.wire import Entry, Listing
+from sandlot.sandbox.docker.api import Engine
+from sandlot.sandbox.docker.machine import MOUNTED, Base, DockerMachine, Touched, shown
+from sandlot.sandbox.link.machine import Entries, Machine
+from sandlot.sandbox.link.wire import Entry, Listing
+from sandlot.sandbox.native.snapshot import Change, survey_of, told
 
 if TYPE_CHECKING:
-    from sandlot.sandbox.docker import DockerSandbox
+    from sandlot.sandbox.docker.backend import DockerSandbox
 
 _LET_GO_S = 5.0
 _NOT_LISTED = frozenset({"proc", "dev", "sys"})

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from sandlot.core.errors import SandboxError, unwrapped
 from sandlot.core.ports.sandbox import Command
-from sandlot.sandbox.link import Link
-from sandlot.sandbox.process import spawn
-from sandlot.sandbox.wire import Kind, frame, text
+from sandlot.sandbox.link.link import Link
+from sandlot.sandbox.link.process import spawn
+from sandlot.sandbox.link.wire import Kind, frame, text
 
 
 async def talk(answer: bytes, work):

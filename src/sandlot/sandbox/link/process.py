@@ -8,8 +8,8 @@ import anyio
 
 from sandlot.core.errors import SandboxError
 from sandlot.core.ports.sandbox import Command
-from sandlot.sandbox.link import Link, repeated
-from sandlot.sandbox.wire import FRAME_MAX, WINDOW, Frame, Kind, garbled, take_exit, take_failure, take_number, text, words
+from sandlot.sandbox.link.link import Link, repeated
+from sandlot.sandbox.link.wire import FRAME_MAX, WINDOW, Frame, Kind, garbled, take_exit, take_failure, take_number, text, words
 
 _PIECE = 64 << 10
 _FINAL = 4 << 20

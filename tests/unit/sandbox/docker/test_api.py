@@ -5,7 +5,7 @@ import anyio
 import pytest
 
 from sandlot.core.errors import ConfigError, SandboxError
-from sandlot.sandbox.engine import Engine, find_socket, open_engine
+from sandlot.sandbox.docker.api import Engine, find_socket, open_engine
 
 VERSION = b'{"ApiVersion": "1.41", "Version": "1"}'
 

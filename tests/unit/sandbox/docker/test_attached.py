@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sandlot.core.errors import SandboxError
-from sandlot.sandbox.attached import Attached
+from sandlot.sandbox.docker.attached import Attached
 
 
 def piece(stream: int, data: bytes) -> bytes:

@@ -6,7 +6,7 @@ off again. Those eight bytes are the engine's own, what lies between them is the
 
 import socket
 
-from sandlot.sandbox.wire import garbled
+from sandlot.sandbox.link.wire import garbled
 
 _HEADER_BYTES = 8
 _STDOUT = 1

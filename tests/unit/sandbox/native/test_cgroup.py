@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from sandlot.sandbox.cgroup import CONTROLLERS, find_cgroups, sweep
+from sandlot.sandbox.native.cgroup import CONTROLLERS, find_cgroups, sweep
 from sandlot.sandbox.quota import Quota
 
 QUOTA = Quota(memory_bytes=1 << 26, disk_bytes=1 << 24, cpus=1.5, pids=77)

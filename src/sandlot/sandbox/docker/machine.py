@@ -21,13 +21,13 @@ from anyio.abc import TaskGroup
 
 from sandlot.core.concurrency.clock import deadline
 from sandlot.core.errors import SandboxError, SandboxOutOfMemory
-from sandlot.sandbox.cgroup import PERIOD_US, socket_bytes
-from sandlot.sandbox.engine import Engine
-from sandlot.sandbox.link import Link
-from sandlot.sandbox.machine import Machine
+from sandlot.sandbox.defaults import Surroundings
+from sandlot.sandbox.docker.api import Engine
+from sandlot.sandbox.link.link import Link
+from sandlot.sandbox.link.machine import Machine
+from sandlot.sandbox.native.cgroup import PERIOD_US, socket_bytes
+from sandlot.sandbox.native.zygote import HOSTNAME, OUT_OF_MEMORY
 from sandlot.sandbox.quota import Quota
-from sandlot.sandbox.surroundings import Surroundings
-from sandlot.sandbox.zygote import HOSTNAME, OUT_OF_MEMORY
 
 AGENT = "/dev/init"
 START_S = 120.0

@@ -6,7 +6,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandlot.sandbox.subids import MOST, Loan, find_loan, largest_range
+from sandlot.sandbox.native.subids import MOST, Loan, find_loan, largest_range
 
 
 def test_the_largest_range_of_the_user_is_taken():

@@ -20,7 +20,7 @@ import msgspec
 
 from sandlot.core.concurrency.clock import deadline
 from sandlot.core.errors import ConfigError, SandboxError
-from sandlot.sandbox.attached import Attached
+from sandlot.sandbox.docker.attached import Attached
 
 DEFAULT_SOCKET = "/var/run/docker.sock"
 CALL_S = 60.0

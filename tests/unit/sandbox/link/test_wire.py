@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sandlot.core.errors import SandboxError
-from sandlot.sandbox.wire import (
+from sandlot.sandbox.link.wire import (
     FRAME_MAX,
     Entry,
     Frame,

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from sandlot.sandbox.docker_machine import CAPABILITIES
-from sandlot.sandbox.engine import Info, Version
+from sandlot.sandbox.docker.api import Info, Version
+from sandlot.sandbox.docker.machine import CAPABILITIES
 
 
 def docker_capabilities(info: Info, version: Version) -> Mapping[str, str]:

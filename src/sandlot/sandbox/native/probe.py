@@ -5,7 +5,7 @@ Nothing is downgraded silently: what does not hold here is said, in the words a 
 
 from collections.abc import Mapping
 
-from sandlot.sandbox.zygote import Zygote
+from sandlot.sandbox.native.zygote import Zygote
 
 
 def _users(zygote: Zygote) -> str:

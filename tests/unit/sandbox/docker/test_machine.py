@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandlot.sandbox.docker_machine import paths_below, shown
+from sandlot.sandbox.docker.machine import paths_below, shown
 
 
 @given(st.binary(max_size=12))

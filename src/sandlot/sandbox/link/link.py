@@ -14,7 +14,7 @@ from typing import Protocol
 import anyio
 
 from sandlot.core.errors import SandboxError
-from sandlot.sandbox.wire import Frame, FrameReader, Kind, frame, garbled, take_failure, take_number
+from sandlot.sandbox.link.wire import Frame, FrameReader, Kind, frame, garbled, take_failure, take_number
 
 _RECEIVE = 256 << 10
 

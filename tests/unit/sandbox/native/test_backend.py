@@ -14,7 +14,7 @@ from native_sandboxes import KINDS, backend_of, sh
 from sandlot.core.errors import ConfigError, SandboxError
 from sandlot.core.ports.sandbox import Command
 from sandlot.sandbox import compile as compile_module
-from sandlot.sandbox.native import open_native
+from sandlot.sandbox.native.backend import open_native
 from sandlot.sandbox.program import program
 from sandlot.sandbox.quota import Quota
 

@@ -17,10 +17,10 @@ import anyio
 import anyio.to_thread
 
 from sandlot.core.errors import SandboxError, SandboxOutOfMemory
-from sandlot.sandbox.cgroup import Cgroups
+from sandlot.sandbox.link.wire import Fate, FrameReader, Kind, frame, take_failure, take_number, text
+from sandlot.sandbox.native.cgroup import Cgroups
+from sandlot.sandbox.native.subids import find_loan
 from sandlot.sandbox.quota import Quota
-from sandlot.sandbox.subids import find_loan
-from sandlot.sandbox.wire import Fate, FrameReader, Kind, frame, take_failure, take_number, text
 
 FIRST_ID = 0x2000_0000
 """Host id of the first sandbox's root when we are root, far from any user. Each further one has the next 65536 ids."""

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sandlot.core.ports.sandbox import Command
-from sandlot.sandbox.surroundings import Surroundings, surroundings_of
+from sandlot.sandbox.defaults import Surroundings, surroundings_of
 
 
 def test_what_an_image_says_holds_where_a_command_says_nothing():

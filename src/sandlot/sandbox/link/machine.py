@@ -9,22 +9,20 @@ import os
 import struct
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager
-from functools import partial
 from typing import NamedTuple
 
 import anyio
 import anyio.to_thread
-from anyio.abc import TaskGroup
 
 from sandlot.core.errors import SandboxError
 from sandlot.core.ports.sandbox import Command
-from sandlot.sandbox.link import Link
-from sandlot.sandbox.process import NativeProcess, spawn
+from sandlot.sandbox.defaults import Surroundings
+from sandlot.sandbox.link.link import Link
+from sandlot.sandbox.link.process import NativeProcess, spawn
+from sandlot.sandbox.link.stream import NativeStream, connect, listen
+from sandlot.sandbox.link.wire import Entry, Kind, Listing, take_entries, text
+from sandlot.sandbox.native.zygote import Layer, Zygote
 from sandlot.sandbox.quota import Quota
-from sandlot.sandbox.stream import NativeStream, connect, listen
-from sandlot.sandbox.surroundings import Surroundings
-from sandlot.sandbox.wire import Entry, Kind, Listing, take_entries, text
-from sandlot.sandbox.zygote import Layer, Tree, Zygote
 
 _CHUNK = 512 << 10
 _PARSED_ON_LOOP = 256 << 10
@@ -132,21 +130,6 @@ class Machine:
 
 def _parsed(pieces: Sequence[bytes]) -> list[Entry]:
     return [entry for piece in pieces for entry in take_entries(piece)]
-
-
-async def start_machine(
-    zygote: Zygote, tasks: TaskGroup, trees: Sequence[Tree], quota: Quota, surroundings: Surroundings
-) -> Machine:
-    """A fresh machine on these layers, ready for commands; its reader runs in `tasks` until it is closed."""
-    started = await zygote.start(trees, quota)
-    link = Link(started.sock, partial(zygote.cause_of_death, started.number))
-    try:
-        upper = await link.greet(started.sock)
-    except BaseException:
-        link.close()
-        raise
-    tasks.start_soon(link.run)
-    return Machine(link, upper, quota, surroundings, number=started.number)
 
 
 def absolute(path: str) -> str:

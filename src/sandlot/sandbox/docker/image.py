@@ -3,9 +3,9 @@
 import platform
 
 from sandlot.core.errors import ConfigError
-from sandlot.sandbox.docker_machine import MOUNTED, Base
-from sandlot.sandbox.engine import Engine, EngineImage, ImageConfig
-from sandlot.sandbox.surroundings import surroundings_of
+from sandlot.sandbox.defaults import surroundings_of
+from sandlot.sandbox.docker.api import Engine, EngineImage, ImageConfig
+from sandlot.sandbox.docker.machine import MOUNTED, Base
 
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 

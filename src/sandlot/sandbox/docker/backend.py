@@ -19,18 +19,18 @@ from anyio.abc import TaskGroup
 from sandlot.core.errors import ConfigError, SandboxError, unwrapped
 from sandlot.core.limits import Limits
 from sandlot.core.ports.sandbox import Command
-from sandlot.sandbox.docker_image import find_base
-from sandlot.sandbox.docker_machine import Base, DockerMachine, start_docker_machine
-from sandlot.sandbox.docker_probe import docker_capabilities
-from sandlot.sandbox.docker_snapshot import DockerFrozen, DockerSnapshot, written
-from sandlot.sandbox.engine import Engine, find_socket, open_engine
-from sandlot.sandbox.machine import Machine
+from sandlot.sandbox.docker.api import Engine, find_socket, open_engine
+from sandlot.sandbox.docker.image import find_base
+from sandlot.sandbox.docker.machine import Base, DockerMachine, start_docker_machine
+from sandlot.sandbox.docker.probe import docker_capabilities
+from sandlot.sandbox.docker.snapshot import DockerFrozen, DockerSnapshot, written
+from sandlot.sandbox.link.machine import Machine
+from sandlot.sandbox.link.process import NativeProcess
+from sandlot.sandbox.link.stream import NativeStream
+from sandlot.sandbox.link.wire import Entry
 from sandlot.sandbox.owner import is_gone, new_labels
-from sandlot.sandbox.process import NativeProcess
 from sandlot.sandbox.program import program
 from sandlot.sandbox.quota import Quota
-from sandlot.sandbox.stream import NativeStream
-from sandlot.sandbox.wire import Entry
 
 log = logging.getLogger(__name__)
 

@@ -10,13 +10,13 @@ import msgspec
 
 from sandlot.core.errors import SandboxOutOfMemory
 from sandlot.core.ports.sandbox import Survey
-from sandlot.sandbox.machine import Entries, Machine
-from sandlot.sandbox.surroundings import Surroundings
-from sandlot.sandbox.wire import Entry, Listing
-from sandlot.sandbox.zygote import Layer, Tree, Zygote
+from sandlot.sandbox.defaults import Surroundings
+from sandlot.sandbox.link.machine import Entries, Machine
+from sandlot.sandbox.link.wire import Entry, Listing
+from sandlot.sandbox.native.zygote import Layer, Tree, Zygote
 
 if TYPE_CHECKING:
-    from sandlot.sandbox.native import NativeSandbox
+    from sandlot.sandbox.native.backend import NativeSandbox
 
 Answer = TypeVar("Answer")
 StartMachine = Callable[[tuple[Tree, ...], Surroundings], Awaitable[Machine]]

@@ -1,0 +1,1 @@
+"""The connection to the program that runs inside a sandbox."""

@@ -1,0 +1,1 @@
+"""Sandboxes from Linux namespaces, without a daemon."""

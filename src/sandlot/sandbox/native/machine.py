@@ -1,0 +1,27 @@
+"""Starts a native sandbox's machine."""
+
+from collections.abc import Sequence
+from functools import partial
+
+from anyio.abc import TaskGroup
+
+from sandlot.sandbox.defaults import Surroundings
+from sandlot.sandbox.link.link import Link
+from sandlot.sandbox.link.machine import Machine
+from sandlot.sandbox.native.zygote import Tree, Zygote
+from sandlot.sandbox.quota import Quota
+
+
+async def start_machine(
+    zygote: Zygote, tasks: TaskGroup, trees: Sequence[Tree], quota: Quota, surroundings: Surroundings
+) -> Machine:
+    """A fresh machine on these layers, ready for commands; its reader runs in `tasks` until it is closed."""
+    started = await zygote.start(trees, quota)
+    link = Link(started.sock, partial(zygote.cause_of_death, started.number))
+    try:
+        upper = await link.greet(started.sock)
+    except BaseException:
+        link.close()
+        raise
+    tasks.start_soon(link.run)
+    return Machine(link, upper, quota, surroundings, number=started.number)
