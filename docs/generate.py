@@ -21,7 +21,7 @@ from sandlot.core.ports import sandbox as sandboxes
 from sandlot.core.ports import session as ports
 from sandlot.env import folder
 from sandlot.grade.library import LIBRARY
-from sandlot.grade.schema import rubric_schema
+from sandlot.grade.loading import rubric_schema
 from sandlot.run import config
 from sandlot.run.health import item
 from sandlot.run.taxonomy import LABELS, VERSION

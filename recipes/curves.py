@@ -21,11 +21,11 @@ from sandlot.cli.training import train_watched
 from sandlot.core.ports.model import Sampling
 from sandlot.core.trace import Trace
 from sandlot.core.types import derive_seed
+from sandlot.observe.chart import Line, line_chart
 from sandlot.observe.page import page
 from sandlot.train.algorithms import Imitate, PolicyGradient
 from sandlot.train.components import Clip
 from sandlot.train.outcome import Level, Outcome
-from sandlot.train.picture import Line, line_chart
 from sandlot.train.progress import Measured, Progress
 from sandlot.train.recipe import Evaluation, Recipe
 from sandlot.train.trainer import Optimisation

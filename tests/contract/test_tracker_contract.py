@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sandlot.train.tracker import Tracker
+from sandlot.observe.trackers.tracker import Tracker
 from sandlot.train.tracking import open_tracker
 
 pytestmark = pytest.mark.timeout(120)  # the packages are large

@@ -14,7 +14,7 @@ from sandlot import Run
 from sandlot.core.trace import Failed, Scored
 from sandlot.run.config import RunConfig, Selection
 from sandlot.run.run import run_config
-from sandlot.wiring.parts import ModelConfig
+from sandlot.wiring.config import ModelConfig
 
 CANARY = "sk-canary-5f1c9e7a"
 ONE = Selection(tasks=("note-0",))

@@ -29,8 +29,8 @@ from sandlot.run.config import RunConfig, Selection, plan_run
 from sandlot.run.manifest import fingerprints
 from sandlot.run.run import run_config
 from sandlot.run.token_audit import audit_run
+from sandlot.wiring.config import AgentConfig, ModelConfig
 from sandlot.wiring.models import open_judge, open_policies, require_used
-from sandlot.wiring.parts import AgentConfig, ModelConfig
 from tiny_models import write_tiny
 
 pytestmark = pytest.mark.timeout(60)

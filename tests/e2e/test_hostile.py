@@ -21,7 +21,7 @@ from sandlot.env import taskset
 from sandlot.env.fingerprint import environment_fingerprint
 from sandlot.run.config import RunConfig, Selection
 from sandlot.run.run import run_config
-from sandlot.wiring.parts import ModelConfig
+from sandlot.wiring.config import ModelConfig
 
 ESCAPE = "\x1b]0;owned\x07\x1b[31m\x9b2J\r\b\u202e"
 

@@ -15,7 +15,6 @@ import pytest
 
 from model_folders import FAMILIES
 from native_sandboxes import backend_of
-from sandlot.capture.command import CommandAgent
 from sandlot.core.limits import Limits
 from sandlot.core.ports.model import Sampled, Sampling
 from sandlot.core.task import Task
@@ -24,6 +23,7 @@ from sandlot.core.trace import Message, Text, ToolCall, Trace
 from sandlot.core.types import End, Role
 from sandlot.env.environment import Environment
 from sandlot.env.session import open_session
+from sandlot.harness.captured.command import CommandAgent
 from sandlot.model.policy.rendered import rendered
 from sandlot.model.render.open import open_renderer
 from toy_tokens import ScriptedTokens

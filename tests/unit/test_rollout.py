@@ -350,8 +350,8 @@ async def test_a_hook_that_thinks_long_takes_none_of_the_agents_time():
 
 async def test_an_endpoint_that_hangs_is_the_models_failure_not_a_slow_agent():
     from fake_endpoint import Answer, FakeEndpoint
+    from sandlot.wiring.config import AgentConfig, ModelConfig
     from sandlot.wiring.models import open_policies
-    from sandlot.wiring.parts import AgentConfig, ModelConfig
 
     env = quiz(limits=Limits(time_s=0.5))
     async with (

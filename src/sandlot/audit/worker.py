@@ -40,8 +40,9 @@ from sandlot.model.policy.solution import Solution
 from sandlot.rollout import grade_trace, recorded, run_rollout
 from sandlot.run.manifest import tools_as_served
 from sandlot.store.blobs import MemoryBlobs
+from sandlot.wiring.config import ModelConfig, judge_config, user_config
 from sandlot.wiring.models import open_users
-from sandlot.wiring.parts import Grading, ModelConfig, Parts, judge_config, open_grading, user_config
+from sandlot.wiring.parts import Grading, Parts, open_grading
 
 MEMORY_BYTES = 8 * 2**30
 """Address space of a worker: a grader that allocates without end meets this, not the machine's last page."""

@@ -21,7 +21,7 @@ from sandlot.core.trace import TraceRow
 from sandlot.run.curriculum import FORMAT as CURRICULUM_FORMAT
 from sandlot.run.curriculum import Curriculum, CurriculumTask
 from sandlot.run.manifest import Fingerprints, Manifest
-from sandlot.wiring.parts import AgentConfig
+from sandlot.wiring.config import AgentConfig
 
 FORMAT = 1
 FILE = "calibration.json"

@@ -24,8 +24,8 @@ from sandlot.core.ports.grading import Judge
 from sandlot.core.stats.agreement import Moved, fleiss_kappa, flip_rate, moved
 from sandlot.core.stats.intervals import Interval, wilson
 from sandlot.core.types import derive_seed
+from sandlot.grade.batched import Criterion
 from sandlot.grade.judge import CANARIES
-from sandlot.grade.several import Criterion
 
 PADDING = (
     "To put it in other words, everything that had to be said about this has been said above, and it has been said in full. "

@@ -96,7 +96,7 @@ def calibrate(
     from sandlot.cli.calibrating import calibrate_watched, show_forecast  # noqa: PLC0415 - as above
     from sandlot.core.ports.model import Sampling  # noqa: PLC0415 - as above
     from sandlot.run.config import RunConfig, Selection  # noqa: PLC0415 - as above
-    from sandlot.wiring.parts import AgentConfig, ModelConfig, judge_config, user_config  # noqa: PLC0415 - as above
+    from sandlot.wiring.config import AgentConfig, ModelConfig, judge_config, user_config  # noqa: PLC0415 - as above
 
     low, high = pair(band, "band")
     false_positive, false_negative = pair(grader_errors, "grader-errors")

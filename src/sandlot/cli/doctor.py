@@ -15,7 +15,7 @@ def doctor(json: Json = False) -> None:
 
     `ok` works, `NO` is needed and missing, `--` is optional and missing. Exit code 1 if something needed is missing.
     """
-    from sandlot.cli.examining import examined  # noqa: PLC0415 - help does not need it
+    from sandlot.wiring.doctor import examined  # noqa: PLC0415 - help does not need it
 
     findings = examined()
     if json:

@@ -53,7 +53,7 @@ def judge(
     from sandlot.calibrate.judge import Probing  # noqa: PLC0415 - as above
     from sandlot.cli.measuring import Judging, judge_watched  # noqa: PLC0415 - as above
     from sandlot.core.ports.model import Sampling  # noqa: PLC0415 - as above
-    from sandlot.wiring.parts import ModelConfig  # noqa: PLC0415 - as above
+    from sandlot.wiring.config import ModelConfig  # noqa: PLC0415 - as above
 
     finished = judge_watched(
         Judging(

@@ -20,8 +20,8 @@ from sandlot.cli.options import authors_on_stderr, run_path
 from sandlot.core.errors import ConfigError
 from sandlot.core.rubric import JudgeCheck
 from sandlot.core.stats.intervals import Interval
+from sandlot.wiring.config import ModelConfig
 from sandlot.wiring.models import open_panel
-from sandlot.wiring.parts import ModelConfig
 
 FROM_RUNS = 500
 """Items taken of a run at most."""

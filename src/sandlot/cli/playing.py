@@ -14,14 +14,15 @@ from sandlot.core.task import Task
 from sandlot.core.trace import Message, Node, Part, Text, ToolCall, Trace
 from sandlot.core.types import Role
 from sandlot.env.load import load
-from sandlot.env.rendering import rendered_message
 from sandlot.env.taskset import task_named, tasks_of
+from sandlot.env.transcript import rendered_message
 from sandlot.env.user import require_user
 from sandlot.harness.tool_loop import ToolLoop
 from sandlot.rollout import run_rollout
 from sandlot.store.blobs import MemoryBlobs
+from sandlot.wiring.config import judge_config, user_config
 from sandlot.wiring.models import open_users
-from sandlot.wiring.parts import Parts, judge_config, open_grading, user_config
+from sandlot.wiring.parts import Parts, open_grading
 
 
 async def play_in_terminal(env: str, task: str | None, user: str | None, judge: str | None) -> Trace:

@@ -38,6 +38,6 @@ def lint(
 @commands.command("schema")
 def schema() -> None:
     """Print the JSON Schema of rubrics."""
-    from sandlot.grade.schema import rubric_schema  # noqa: PLC0415 - help does not need it
+    from sandlot.grade.loading import rubric_schema  # noqa: PLC0415 - help does not need it
 
     print_json(rubric_schema())

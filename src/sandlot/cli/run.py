@@ -100,8 +100,8 @@ def run(
     """
     from sandlot.core.ports.model import Sampling  # noqa: PLC0415 - as above
     from sandlot.run.config import RunConfig, Selection, read_config  # noqa: PLC0415 - as above
+    from sandlot.wiring.config import AgentConfig, ModelConfig, judge_config, user_config  # noqa: PLC0415 - as above
     from sandlot.wiring.models import prices  # noqa: PLC0415 - as above
-    from sandlot.wiring.parts import AgentConfig, ModelConfig, judge_config, user_config  # noqa: PLC0415 - as above
 
     if config_file is not None:
         _require_alone(context)

@@ -9,7 +9,8 @@ from sandlot.env.load import load
 from sandlot.env.taskset import task_named, tasks_of
 from sandlot.serve.graded import GradedTask
 from sandlot.serve.mcp import serve_mcp
-from sandlot.wiring.parts import judge_config, open_grading
+from sandlot.wiring.config import judge_config
+from sandlot.wiring.parts import open_grading
 
 
 async def serve_environment(

@@ -24,8 +24,8 @@ from sandlot.core.trace import Failed, Outcome, Scored
 from sandlot.env.environment import Environment
 from sandlot.env.fingerprint import environment_fingerprint, files_of
 from sandlot.env.load import load
-from sandlot.env.rendering import rendered_message
 from sandlot.env.taskset import tasks_of
+from sandlot.env.transcript import rendered_message
 from sandlot.grade.rules import possible_points
 from sandlot.run.manifest import tools_as_served
 from sandlot.run.results import Run

@@ -20,8 +20,8 @@ from sandlot.core.types import Split
 from sandlot.env.load import load
 from sandlot.env.taskset import task_named, tasks_of
 from sandlot.env.user import persona_of
+from sandlot.wiring.config import ModelConfig
 from sandlot.wiring.models import open_users
-from sandlot.wiring.parts import ModelConfig
 
 
 @dataclass(frozen=True, slots=True)

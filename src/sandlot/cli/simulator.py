@@ -48,7 +48,7 @@ def simulator(
     from sandlot.calibrate.simulator_gates import SimulatorGates  # noqa: PLC0415 - help does not need it
     from sandlot.cli.simulating import Simulating, simulate_watched  # noqa: PLC0415 - as above
     from sandlot.core.ports.model import Sampling  # noqa: PLC0415 - as above
-    from sandlot.wiring.parts import ModelConfig  # noqa: PLC0415 - as above
+    from sandlot.wiring.config import ModelConfig  # noqa: PLC0415 - as above
 
     finished = simulate_watched(
         Simulating(

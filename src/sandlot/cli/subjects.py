@@ -18,7 +18,7 @@ from sandlot.audit.record import place_of
 from sandlot.audit.subject import Subject
 from sandlot.core.errors import ConfigError
 from sandlot.core.types import Json
-from sandlot.wiring.parts import judge_config, user_config
+from sandlot.wiring.config import judge_config, user_config
 
 FOREIGN = ("--python", "--without-sandbox")
 GRADER = ("--tasks", "--map", *FOREIGN)

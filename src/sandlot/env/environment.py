@@ -7,64 +7,25 @@ import copy
 import difflib
 import inspect
 import math
-import re
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any, Never, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Never, overload
 
 from sandlot.core.concurrency.author import name_of
 from sandlot.core.errors import ConfigError
 from sandlot.core.limits import Constraint, Limits
-from sandlot.core.persona import Persona
-from sandlot.core.ports.grading import Evidence, Judge
-from sandlot.core.ports.session import Session, User
-from sandlot.core.ports.world import Tool, ToolSource, World
-from sandlot.core.rubric import PythonCheck, Rubric, Score
+from sandlot.core.ports.session import Session
+from sandlot.core.ports.world import Tool
+from sandlot.core.rubric import PythonCheck
 from sandlot.core.task import Task
 from sandlot.core.trace import FileRecord
+from sandlot.env.declaration import _NAME, MARKS, NETWORKS, F, Parts, _acting, _sequence, where
 from sandlot.env.world import LiveWorld
 from sandlot.tools.bash import BASH
 from sandlot.tools.function import FunctionTool
 from sandlot.tools.mcp import McpServer
-
-F = TypeVar("F", bound=Callable[..., Any])
-
-T = TypeVar("T")
-
-MARKS = ("tasks", "setup", "tool", "check", "solution", "adversary", "control", "user", "persona", "mcp")
-
-NETWORKS = ("none",)
-"""What a sandbox may reach."""
-
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
-
-
-@dataclass
-class Parts:
-    """What the marks have gathered. The folder and function forms fill it directly."""
-
-    tasks: Callable[[Random], Iterable[Task]] | None = None
-    setup: Callable[..., Any] | None = None
-    tools: list[Tool] = field(default_factory=list[Tool])
-    sources: list[ToolSource] = field(default_factory=list[ToolSource])
-    checks: list[PythonCheck] = field(default_factory=list[PythonCheck])
-    rubrics: dict[str, Rubric] = field(default_factory=dict[str, Rubric])
-    functions: dict[str, Callable[..., Any]] = field(default_factory=dict[str, Callable[..., Any]])
-    """Check functions by reference."""
-    solution: Callable[..., Any] | None = None
-    adversaries: dict[str, Callable[..., Any]] = field(default_factory=dict[str, Callable[..., Any]])
-    """Agents of the author's own who must earn nothing."""
-    controls: dict[str, Callable[..., Any]] = field(default_factory=dict[str, Callable[..., Any]])
-    """Other right solutions, which must get full marks."""
-    user: Callable[[World, Task], User] | None = None
-    """The user as the author scripted it."""
-    persona: Callable[[Task], Persona] | None = None
-    """The user as a model plays it."""
-    grade: Callable[[Evidence, Task, Judge | None], Awaitable[Score]] | None = None
-    """Takes the place of rubrics where grading is the author's function itself."""
 
 
 class Environment:
@@ -348,22 +309,3 @@ class Environment:
             raise ConfigError(
                 f"{where(function)}: environment `{self.name}` has its `{what}` already; a second one is `{name_of(function)}`"
             )
-
-
-def _acting(function: F, what: str) -> F:
-    if not inspect.iscoroutinefunction(function):
-        raise ConfigError(f"{where(function)}: the {what} `{function.__name__}` must be `async def`, to await `agent.call`")
-    return function
-
-
-def _sequence(value: Sequence[T], what: str, fix: str) -> tuple[T, ...]:
-    """Several, as a tuple; one alone, or a text, which Python would take letter by letter, is refused."""
-    if isinstance(value, str) or not hasattr(value, "__iter__"):
-        raise ConfigError(f"{what} is {value!r}; give a list, `{fix}`")
-    return tuple(value)
-
-
-def where(function: Callable[..., Any]) -> str:
-    """`file:line` of a function, for errors an author can click."""
-    code = getattr(inspect.unwrap(function), "__code__", None)
-    return f"{code.co_filename}:{code.co_firstlineno}" if code else repr(function)

@@ -33,7 +33,8 @@ from sandlot.core.rubric import CheckResult, Verdict
 from sandlot.core.rubric import Score as GradedScore
 from sandlot.core.task import Task
 from sandlot.core.types import End, Role
-from sandlot.env.environment import Environment, where
+from sandlot.env.declaration import where
+from sandlot.env.environment import Environment
 from sandlot.env.session import world_seed
 from sandlot.model.policy.solution import Agent
 

@@ -29,7 +29,7 @@ from sandlot.core.types import End, Role, derive_seed
 from sandlot.env.environment import Environment
 from sandlot.env.image import image_of
 from sandlot.env.initial import initial_files
-from sandlot.env.opening import Keeper
+from sandlot.env.keeper import Keeper
 from sandlot.env.user import Listener, OpenUser, open_listener, require_user
 from sandlot.env.world import LiveWorld, sandbox_of
 from sandlot.grade.gather import gather
@@ -188,7 +188,7 @@ class WorldSession:
 
     async def render(self) -> str:
         """The conversation so far, and what may be called, for a person."""
-        from sandlot.env.rendering import rendered  # noqa: PLC0415 - only people need it
+        from sandlot.env.transcript import rendered  # noqa: PLC0415 - only people need it
 
         return rendered(self._messages, self.tools, self._num_turns, self.limits, self._end)
 

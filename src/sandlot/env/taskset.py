@@ -12,7 +12,8 @@ from sandlot.core.concurrency.author import frames_of
 from sandlot.core.errors import AuthorError, ConfigError, boundary
 from sandlot.core.task import Task, split_of
 from sandlot.core.types import Split, derive_seed
-from sandlot.env.environment import Environment, where
+from sandlot.env.declaration import where
+from sandlot.env.environment import Environment
 
 MAX_TASKS = 1_000_000
 """More than this is a generator without an end."""

@@ -22,7 +22,7 @@ from sandlot.core.task import Task
 from sandlot.core.trace import Event
 from sandlot.core.types import End
 from sandlot.env.environment import Environment
-from sandlot.env.opening import Keeper
+from sandlot.env.keeper import Keeper
 
 OpenUser = Callable[[Persona], AbstractAsyncContextManager[User]]
 """Opens the user of one rollout, from who it is."""

@@ -22,10 +22,10 @@ from sandlot.core.ports.grading import Judgement
 from sandlot.core.ports.model import ChatModel, Sampling
 from sandlot.core.trace import Message, Usage
 from sandlot.core.types import derive_seed, digest
+from sandlot.grade.batched import Criterion, opinions_of, several_messages
 from sandlot.grade.cache import Cache
 from sandlot.grade.prompt import TEMPLATE, VIEW_CHARS, messages, shown
 from sandlot.grade.reply import Opinion, opinion_of, spoken
-from sandlot.grade.several import Criterion, opinions_of, several_messages
 from sandlot.grade.state import readable
 
 CANARY_EVERY = 50

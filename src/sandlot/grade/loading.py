@@ -5,6 +5,7 @@ the first rollout.
 """
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,6 @@ import msgspec
 
 from sandlot.core.errors import ConfigError
 from sandlot.core.rubric import JudgeCheck, PythonCheck, Rubric
-from sandlot.grade.place import line_of
 from sandlot.grade.rules import Fault, faults
 
 MAX_BYTES = 16 * 2**20
@@ -97,3 +97,64 @@ def _fix(message: str, path: str) -> str:
     if "field" in message and path == "$":
         return f"a rubric has: {', '.join(Rubric.__struct_fields__)}"
     return "see `docs/reference/rubric.schema.json`"
+
+
+def rubric_schema() -> dict[str, Any]:
+    """As published in `docs/reference/rubric.schema.json`."""
+    schema = msgspec.json.schema(Rubric)
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "Sandlot rubric, format 1", **schema}
+
+
+_DECODER = json.JSONDecoder()
+
+
+_STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]")
+
+
+_BLANK = re.compile(r"[ \t\r\n]*")
+
+
+def line_of(text: str, path: str) -> int:
+    """The line where the value at `path` begins, or where the last part of the path that exists does. Counts from 1."""
+    position = _skip(text, 0)
+    for name, index in _STEP.findall(path):
+        found = _member(text, position, name) if name else _item(text, position, int(index))
+        if found is None:
+            break
+        position = found
+    return text.count("\n", 0, position) + 1
+
+
+def _member(text: str, position: int, name: str) -> int | None:
+    if text[position : position + 1] != "{":
+        return None
+    position = _skip(text, position + 1)
+    while text[position : position + 1] == '"':
+        key, position = _DECODER.raw_decode(text, position)
+        position = _skip(text, _skip(text, position) + 1)  # over the colon
+        if key == name:
+            return position
+        position = _next(text, position)
+    return None
+
+
+def _item(text: str, position: int, index: int) -> int | None:
+    if text[position : position + 1] != "[":
+        return None
+    position = _skip(text, position + 1)
+    while index and text[position : position + 1] not in {"]", ""}:
+        position = _next(text, position)
+        index -= 1
+    return position if text[position : position + 1] not in {"]", ""} else None
+
+
+def _next(text: str, position: int) -> int:
+    """Past the value that begins here, and the comma after it."""
+    _, position = _DECODER.raw_decode(text, position)
+    position = _skip(text, position)
+    return _skip(text, position + 1) if text[position : position + 1] == "," else position
+
+
+def _skip(text: str, position: int) -> int:
+    match = _BLANK.match(text, position)
+    return match.end() if match else position

@@ -15,7 +15,7 @@ from sandlot.env.environment import Environment
 from sandlot.env.grading import needs_judge, require_gradable
 from sandlot.env.taskset import tasks_of
 from sandlot.env.user import require_user
-from sandlot.wiring.parts import AgentConfig, ModelConfig
+from sandlot.wiring.config import AgentConfig, ModelConfig
 
 
 class Selection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

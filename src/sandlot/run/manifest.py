@@ -23,8 +23,9 @@ from sandlot.env.image import moving_digest
 from sandlot.env.session import open_session
 from sandlot.model.engine.precision import processor_name
 from sandlot.run.config import Plan, RunConfig
+from sandlot.wiring.config import ModelConfig
 from sandlot.wiring.models import renderer_of
-from sandlot.wiring.parts import ModelConfig, open_backend
+from sandlot.wiring.parts import open_backend
 
 
 class Fingerprints(msgspec.Struct, frozen=True, kw_only=True):

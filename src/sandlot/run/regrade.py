@@ -14,7 +14,8 @@ from sandlot.env.taskset import tasks_of
 from sandlot.rollout import grade_trace, recorded
 from sandlot.run.results import Run
 from sandlot.run.run import JUDGE_CACHE
-from sandlot.wiring.parts import Grading, judge_config, open_grading
+from sandlot.wiring.config import judge_config
+from sandlot.wiring.parts import Grading, open_grading
 
 
 class Regraded(msgspec.Struct, frozen=True, kw_only=True):

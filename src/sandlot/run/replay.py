@@ -14,8 +14,9 @@ from sandlot.model.policy.replay import replayed, replayed_users
 from sandlot.rollout import run_rollout
 from sandlot.run.results import Run
 from sandlot.store.blobs import MemoryBlobs
+from sandlot.wiring.config import ModelConfig, judge_config
 from sandlot.wiring.models import open_policies, open_users
-from sandlot.wiring.parts import ModelConfig, Parts, judge_config, open_grading, open_harness
+from sandlot.wiring.parts import Parts, open_grading, open_harness
 
 
 async def replay_trace(

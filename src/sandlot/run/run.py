@@ -33,7 +33,8 @@ from sandlot.run.manifest import Facts, Fingerprints, Manifest, facts_of, machin
 from sandlot.run.results import Run, Sitting, note_sitting
 from sandlot.run.trained import require_same_setting, setting_differences
 from sandlot.store.directory import open_run
-from sandlot.wiring.parts import AgentConfig, ModelConfig, open_grading, open_parts, user_config
+from sandlot.wiring.config import AgentConfig, ModelConfig, user_config
+from sandlot.wiring.parts import open_grading, open_parts
 
 Parameters = ParamSpec("Parameters")
 

@@ -17,8 +17,8 @@ from sandlot.core.text import printable
 from sandlot.core.types import Json
 from sandlot.model.nn.shape import ORIGIN
 from sandlot.run.manifest import Facts
+from sandlot.wiring.config import ModelConfig
 from sandlot.wiring.models import folder_of_model
-from sandlot.wiring.parts import ModelConfig
 
 MOST_BYTES = 4 * 2**20
 """A longer file is none of ours."""

@@ -48,8 +48,9 @@ from sandlot.train.progress import Measured
 from sandlot.train.publish import Publisher, open_publisher, require_agreement
 from sandlot.train.ranks import open_ranks
 from sandlot.train.recipe import Recipe, require_same, write_recipe
+from sandlot.wiring.config import ModelConfig, user_config
 from sandlot.wiring.models import open_policies, open_users
-from sandlot.wiring.parts import Grading, ModelConfig, Parts, open_grading, open_harness, user_config
+from sandlot.wiring.parts import Grading, Parts, open_grading, open_harness
 
 ATTEMPTS = 2
 

@@ -17,7 +17,7 @@ from sandlot.env.module import forget_if_changed, load_module
 from sandlot.train.algorithms import Algorithm, PolicyGradient, Ppo
 from sandlot.train.trainer import Optimisation
 from sandlot.train.variants import Variant
-from sandlot.wiring.parts import AgentConfig, ModelConfig
+from sandlot.wiring.config import AgentConfig, ModelConfig
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

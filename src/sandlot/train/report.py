@@ -9,11 +9,11 @@ from pathlib import Path
 from sandlot.core.stats.intervals import Interval
 from sandlot.core.trace import Scored, TraceRow
 from sandlot.env.load import load
-from sandlot.env.rendering import rendered_message
+from sandlot.env.transcript import rendered_message
+from sandlot.observe.chart import Line, line_chart, share_bar
 from sandlot.observe.page import page
 from sandlot.run.results import Run
 from sandlot.train.outcome import Heldout, Level, Outcome, Paired, outcome_of, write_outcome
-from sandlot.train.picture import Line, line_chart, share_bar
 from sandlot.train.progress import Learned, Progress
 from sandlot.train.recipe import Recipe
 

@@ -28,7 +28,8 @@ from sandlot.run.config import RunConfig, Selection, plan_run
 from sandlot.run.manifest import Manifest
 from sandlot.run.run import manifest_of
 from sandlot.store.directory import RunDirectory, open_run
-from sandlot.wiring.parts import AgentConfig, Grading, ModelConfig, Parts, judge_config, open_grading, open_harness
+from sandlot.wiring.config import AgentConfig, ModelConfig, judge_config
+from sandlot.wiring.parts import Grading, Parts, open_grading, open_harness
 
 ATTEMPTS = 2
 

@@ -16,16 +16,16 @@ from pathlib import Path
 
 from sandlot.core.errors import HarnessError, SandlotError, boundary
 from sandlot.core.trace import TraceRow
+from sandlot.observe.trackers.mlflow import open_mlflow
+from sandlot.observe.trackers.tensorboard import open_tensorboard
+from sandlot.observe.trackers.tracker import Tracker
+from sandlot.observe.trackers.wandb import open_wandb
 from sandlot.run.watch import Alarm
 from sandlot.train.loop import Watcher
 from sandlot.train.opening import Training
 from sandlot.train.progress import Learned, Measured, Progress
 from sandlot.train.recipe import Recipe
-from sandlot.train.tracker import Tracker
-from sandlot.train.trackers.mlflow import open_mlflow
-from sandlot.train.trackers.tensorboard import open_tensorboard
-from sandlot.train.trackers.wandb import open_wandb
-from sandlot.wiring.parts import opener
+from sandlot.wiring.plugins import opener
 
 log = logging.getLogger(__name__)
 

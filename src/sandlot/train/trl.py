@@ -49,7 +49,7 @@ from sandlot.model.render.template import as_entries
 from sandlot.train.handed import Handed, environment_of
 from sandlot.train.rows import rows_of
 from sandlot.train.stage import Stage, Staging, open_stage
-from sandlot.wiring.parts import AgentConfig
+from sandlot.wiring.config import AgentConfig
 
 REWARD = "sandlot_reward"
 """How a rollout's reward travels from `rollouts` to `reward`."""

@@ -35,7 +35,8 @@ from sandlot.model.policy.scripted import scripted
 from sandlot.model.policy.spoken import spoken
 from sandlot.model.policy.user import played_users
 from sandlot.store.reader import RunReader
-from sandlot.wiring.parts import AgentConfig, ModelConfig, opener
+from sandlot.wiring.config import AgentConfig, ModelConfig
+from sandlot.wiring.plugins import opener
 
 REQUEST_S = 300.0
 """One request, from sending to the last byte."""

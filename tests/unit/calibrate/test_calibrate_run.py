@@ -18,7 +18,7 @@ from sandlot.core.types import Split
 from sandlot.run.config import RunConfig, Selection
 from sandlot.run.curriculum import read_curriculum
 from sandlot.run.results import Run
-from sandlot.wiring.parts import ModelConfig
+from sandlot.wiring.config import ModelConfig
 
 SOURCE = """
 from random import Random

@@ -15,7 +15,7 @@ from sandlot.core.rubric import JudgeCheck
 from sandlot.grade.judge import CANARIES
 from sandlot.run.config import RunConfig
 from sandlot.run.run import run_config
-from sandlot.wiring.parts import ModelConfig
+from sandlot.wiring.config import ModelConfig
 
 KNOWN = dict([*CANARIES, *MORE_CANARIES])
 

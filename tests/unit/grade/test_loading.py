@@ -7,9 +7,7 @@ from hypothesis import strategies as st
 
 from sandlot.core.errors import ConfigError
 from sandlot.core.rubric import JudgeCheck, PythonCheck
-from sandlot.grade.loading import load_rubric
-from sandlot.grade.place import line_of
-from sandlot.grade.schema import rubric_schema
+from sandlot.grade.loading import line_of, load_rubric, rubric_schema
 
 CALM = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # the machine may be busy
 

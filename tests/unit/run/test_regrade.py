@@ -75,7 +75,7 @@ async def test_a_function_that_draws_on_its_own_randomness_is_refused(tmp_path):
 async def made(path, tmp_path):
     from sandlot.run.config import RunConfig
     from sandlot.run.run import run_config
-    from sandlot.wiring.parts import ModelConfig
+    from sandlot.wiring.config import ModelConfig
 
     return await run_config(RunConfig(env=str(path), model=ModelConfig(spec="scripted:golden")), runs=tmp_path / "runs")
 

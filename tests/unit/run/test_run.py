@@ -16,8 +16,8 @@ from sandlot.core.types import Split
 from sandlot.run.config import RunConfig, Selection, plan_run
 from sandlot.run.results import Run
 from sandlot.run.run import Watcher, run_config
+from sandlot.wiring.config import ModelConfig
 from sandlot.wiring.models import SCHEMES
-from sandlot.wiring.parts import ModelConfig
 
 SOURCE = """
 from random import Random
@@ -272,7 +272,7 @@ def test_what_a_hook_cancelled_says_nothing_about_the_environment(add, tmp_path,
         "    async def after_step(self, trace, step):\n        pass\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
-    from sandlot.wiring.parts import AgentConfig
+    from sandlot.wiring.config import AgentConfig
 
     run = sandlot.run(add, "scripted:golden", agent=AgentConfig(hooks=("guard:Guard",)), runs=tmp_path)
     assert run.verdict == "complete"

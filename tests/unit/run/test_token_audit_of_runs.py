@@ -15,8 +15,8 @@ from sandlot.model.nn.folder import load_folder, save_folder
 from sandlot.model.policy.rendered import rendered
 from sandlot.model.render.open import open_renderer
 from sandlot.run.token_audit import audit_run
+from sandlot.wiring.config import ModelConfig
 from sandlot.wiring.models import SCHEMES
-from sandlot.wiring.parts import ModelConfig
 from token_models import TinyModel, tiny_decoder
 
 SOURCE = """

@@ -9,7 +9,7 @@ from sandlot.core.errors import ConfigError
 from sandlot.core.ports.world import ToolSpec
 from sandlot.run.manifest import Facts, Fingerprints
 from sandlot.run.trained import read_trained, require_same_setting, setting_differences, trained_in
-from sandlot.wiring.parts import ModelConfig
+from sandlot.wiring.config import ModelConfig
 from tiny_models import write_tiny
 
 SETTING = {"harness": "tool-loop", "renderer": "chatml", "limits": {"turns": 8, "tokens": None}, "system": ""}

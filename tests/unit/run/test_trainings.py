@@ -10,7 +10,7 @@ from sandlot.env.load import load
 from sandlot.run.config import RunConfig, Selection
 from sandlot.run.health.health import health_of
 from sandlot.run.run import run_config
-from sandlot.wiring.parts import ModelConfig
+from sandlot.wiring.config import ModelConfig
 
 SOURCE = """
 from random import Random

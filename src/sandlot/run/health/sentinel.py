@@ -25,7 +25,8 @@ from sandlot.run.health.item import Item, Mark
 from sandlot.run.regrade import regrade, word_for
 from sandlot.run.results import Run
 from sandlot.store.blobs import MemoryBlobs
-from sandlot.wiring.parts import Grading, Parts, judge_config, open_grading, open_harness
+from sandlot.wiring.config import judge_config
+from sandlot.wiring.parts import Grading, Parts, open_grading, open_harness
 
 SECONDS = 60.0
 """For replaying and for re-grading; what is not done by then is left out, and the number says so."""

@@ -5,9 +5,9 @@ import json
 import pytest
 from starlette.exceptions import HTTPException
 
-from sandlot.capture.history import shape_of
 from sandlot.core.trace import Message, Reasoning, Text, ToolCall, Usage
 from sandlot.core.types import Role
+from sandlot.harness.captured.history import shape_of
 from sandlot.model.wire.anthropic_server import messages_body, messages_events, read_messages
 from sandlot.model.wire.openai_server import chat_body, chat_events, read_chat
 from sandlot.model.wire.turn import Answered

@@ -13,7 +13,7 @@ from sandlot.run.health.sentinel import apart, difference_of, repeatable
 from sandlot.run.results import Run
 from sandlot.run.run import run_config
 from sandlot.store.directory import open_run
-from sandlot.wiring.parts import ModelConfig
+from sandlot.wiring.config import ModelConfig
 
 SOUND = '''
 import os

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from sandlot.train.tracker import Settings, Tracker
-from sandlot.train.trackers.package import required
+from sandlot.observe.trackers.package import required
+from sandlot.observe.trackers.tracker import Settings, Tracker
 
 
 def open_tensorboard(rest: str, run: Path) -> Tracker:

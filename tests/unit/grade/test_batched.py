@@ -7,8 +7,8 @@ import pytest
 from sandlot.core.errors import GradeError
 from sandlot.core.ports.model import Reply
 from sandlot.core.trace import Text
+from sandlot.grade.batched import Criterion, opinions_of, several_messages
 from sandlot.grade.judge import ModelJudge
-from sandlot.grade.several import Criterion, opinions_of, several_messages
 
 CRITERIA = (
     Criterion(question="It is kind.", choices=("no", "yes")),

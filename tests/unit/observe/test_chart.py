@@ -5,7 +5,7 @@ import math
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from sandlot.train.picture import Line, line_chart, y_ticks
+from sandlot.observe.chart import Line, line_chart, y_ticks
 
 SIZES = st.floats(min_value=1e-15, max_value=1e9)
 

@@ -5,11 +5,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandlot.capture.history import History
 from sandlot.core.branching import DriftKind
 from sandlot.core.ports.world import ToolSpec
 from sandlot.core.trace import Message, Node, Reasoning, Text, ToolCall, ToolResult, Trace, said
 from sandlot.core.types import Role
+from sandlot.harness.captured.history import History
 
 SYSTEM, ASK = said(Role.SYSTEM, "be brief"), said(Role.USER, "2+2?")
 CALLED = Message(role=Role.ASSISTANT, parts=(Text("I add. "), ToolCall("a1", "add", {"x": 2, "y": [1, 2]})))

@@ -6,7 +6,6 @@ import anyio
 import pytest
 
 from native_sandboxes import backend_of
-from sandlot.capture.command import CommandAgent
 from sandlot.core.errors import ConfigError, HarnessError, ModelError
 from sandlot.core.limits import Limits
 from sandlot.core.ports.model import Sampling
@@ -15,6 +14,7 @@ from sandlot.core.trace import Trace
 from sandlot.core.types import End, Role
 from sandlot.env.environment import Environment
 from sandlot.env.session import open_session
+from sandlot.harness.captured.command import CommandAgent
 from sandlot.model.policy.rendered import rendered
 from toy_tokens import END, ScriptedTokens, ToyRenderer, never
 

@@ -13,13 +13,13 @@ from pathlib import Path
 import anyio
 import anyio.abc
 
-from sandlot.capture.door import MODEL, Conversation, capture_app
 from sandlot.core.concurrency.clock import SYSTEM_CLOCK
 from sandlot.core.errors import ConfigError, HarnessError, SandboxOutOfMemory, boundary, unwrapped
 from sandlot.core.ports.sandbox import Command, Process, Sandbox, Stream
 from sandlot.core.ports.session import Policy, Session, Workplace
 from sandlot.core.trace import Event, Trace
 from sandlot.core.types import End, Json, Role
+from sandlot.harness.captured.server import MODEL, Conversation, capture_app
 from sandlot.model.wire.listening import listening
 
 PORT = 8787

@@ -16,12 +16,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from sandlot.capture.history import History
 from sandlot.core.concurrency.clock import timed
 from sandlot.core.errors import HarnessError, ModelError, SandlotError, boundary
 from sandlot.core.ports.session import Policy
 from sandlot.core.trace import Event, Node, Trace, Usage
 from sandlot.core.types import End, Role
+from sandlot.harness.captured.history import History
 from sandlot.model.wire.anthropic_server import messages_body, messages_events, read_messages
 from sandlot.model.wire.arguments import storable
 from sandlot.model.wire.http import EventStream, body_of, event, json_response, while_connected

@@ -9,12 +9,12 @@ import anyio
 import msgspec
 import pytest
 
-from sandlot.capture.door import MAX_KEPT_BYTES, MAX_OVERFLOWS, Conversation, capture_app
 from sandlot.core.errors import HarnessError, ModelError
 from sandlot.core.ports.model import Sampling
 from sandlot.core.task import Task
 from sandlot.core.trace import Trace
 from sandlot.core.types import End
+from sandlot.harness.captured.server import MAX_KEPT_BYTES, MAX_OVERFLOWS, Conversation, capture_app
 from sandlot.model.policy.rendered import rendered
 from sandlot.model.wire.listening import listening
 from toy_tokens import ScriptedTokens, ToyRenderer, never

@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 
 from sandlot.core.errors import ConfigError
 from sandlot.core.types import digest
-from sandlot.train.tracker import Settings, Tracker
-from sandlot.train.trackers.package import required
+from sandlot.observe.trackers.package import required
+from sandlot.observe.trackers.tracker import Settings, Tracker
 
 EXPERIMENT = "sandlot"
 OWN = "sandlot.run"

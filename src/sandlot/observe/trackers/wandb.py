@@ -9,8 +9,8 @@ from typing import Any
 
 from sandlot.core.errors import ConfigError
 from sandlot.core.types import digest
-from sandlot.train.tracker import Settings, Tracker
-from sandlot.train.trackers.package import required
+from sandlot.observe.trackers.package import required
+from sandlot.observe.trackers.tracker import Settings, Tracker
 
 
 def open_wandb(rest: str, run: Path) -> Tracker:

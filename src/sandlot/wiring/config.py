@@ -1,0 +1,86 @@
+"""Configuration of the parts a run is wired from."""
+
+import math
+from typing import Literal
+
+import msgspec
+
+from sandlot.core.errors import ConfigError
+from sandlot.core.ports.model import Sampling
+from sandlot.core.types import Dtype
+from sandlot.model.endpoint.secret import shown_url
+
+
+class AgentConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How the agent is played; all of it is part of the setting's fingerprint, except hooks."""
+
+    harness: str = "tool-loop"
+    """`tool-loop`, `command`, or `module:attribute` of your own."""
+    command: str | None = None
+    """For `command`: what to run in the sandbox. `{prompt}` in it becomes the task."""
+    calls: Literal["native", "text"] = "native"
+    """How tool calls are written: `native`, or `text` for models without a tool API."""
+    reasoning: Literal["drop", "keep"] = "drop"
+    """What becomes of earlier reasoning in later turns: `drop` or `keep`. The trace always keeps it."""
+    hooks: tuple[str, ...] = ()
+    """`module:attribute`, each a `Hook`."""
+
+
+class ModelConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which model, how it is sampled, and what it may cost."""
+
+    spec: str
+    """`smollm2`, `hf:FOLDER`, `openai:NAME@URL`, `vllm:NAME@URL`, `scripted:NAME`, `replay:RUN`, or an installed scheme."""
+    sampling: Sampling = Sampling()
+    """Temperature and the like."""
+    tokenizer: str | None = None
+    """The folder with `tokenizer.json` and chat template of a model that `vllm:` or `sglang:` serves."""
+    kv_gib: float | None = None
+    """Memory for keys and values of an engine of our own; None for its default."""
+    dtype: Dtype | None = None
+    """The number type an engine of our own computes in; None for the one that suits the processor."""
+    connections: int = 512
+    """Requests open at the same time."""
+    patience_s: float = 300.0
+    """How long one turn may be retried before it is the model's failure."""
+    max_total_tokens: int | None = None
+    """Prompt and completion tokens this model may use in the whole run; None for no cap."""
+    max_usd: float | None = None
+    """What this model may cost in the whole run; needs the prices."""
+    usd_per_million_prompt: float = 0.0
+    """The price of prompt tokens; there is no built-in price list."""
+    usd_per_million_completion: float = 0.0
+    """The price of completion tokens."""
+
+    @property
+    def shown(self) -> str:
+        """The spec without what is secret in its URL."""
+        model, mark, rest = self.spec.partition("@http")
+        return f"{model}@{shown_url('http' + rest)}" if mark else self.spec
+
+    def __post_init__(self) -> None:
+        least = {"connections": 1, "patience_s": 0, "max_total_tokens": 0, "max_usd": 0}
+        least |= {"usd_per_million_prompt": 0, "usd_per_million_completion": 0}
+        for name, low in least.items():
+            _require_number(f"{name} of model `{self.shown}`", getattr(self, name), low)
+        _require_number("kv_gib", self.kv_gib, 0.001)
+        _require_number("temperature", self.sampling.temperature, 0)
+        _require_number("top_p", self.sampling.top_p, 0)
+        _require_number("max_tokens", self.sampling.max_tokens, 1)
+        if self.max_usd is not None and not (self.usd_per_million_prompt or self.usd_per_million_completion):
+            raise ConfigError(f"max_usd is {self.max_usd:g} and nothing has a price; give `--price IN/OUT`, such as `0.5/1.5`")
+
+
+def judge_config(spec: str | None) -> ModelConfig | None:
+    """A judge as the command line names it: asked for its likeliest answer."""
+    return ModelConfig(spec=spec, sampling=Sampling(temperature=0.0)) if spec else None
+
+
+def user_config(spec: str | None) -> ModelConfig | None:
+    """A user as the command line names it: lively, but held to what it knows, and brief."""
+    return ModelConfig(spec=spec, sampling=Sampling(temperature=0.7, max_tokens=512)) if spec else None
+
+
+def _require_number(what: str, value: float | None, low: float) -> None:
+    if value is not None and not low <= value < math.inf:
+        raise ConfigError(f"{what} is {value!r}; give a finite number, {low} or more")
