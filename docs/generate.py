@@ -12,6 +12,9 @@ import msgspec
 import typer
 from python_names import prose, python_page
 
+from sandlot.analysis.health import item
+from sandlot.analysis.taxonomy import LABELS, VERSION
+from sandlot.analysis.triage import labels
 from sandlot.audit import audit, finding, waivers
 from sandlot.audit.auditing import ALL_PROBES
 from sandlot.audit.defects import DEFECTS
@@ -23,9 +26,6 @@ from sandlot.env import folder
 from sandlot.grade.library import LIBRARY
 from sandlot.grade.loading import rubric_schema
 from sandlot.run import config
-from sandlot.run.health import item
-from sandlot.run.taxonomy import LABELS, VERSION
-from sandlot.run.triage import labels
 from sandlot.wiring import parts
 
 REFERENCE = Path(__file__).parent / "reference"

@@ -103,7 +103,7 @@ def fork_commands() -> None:
         "judging",
         "main",
     )
-    for module in (*(f"sandlot.cli.{name}" for name in printing), "sandlot.run.triage.triage", "pyarrow.parquet"):
+    for module in (*(f"sandlot.cli.{name}" for name in printing), "sandlot.analysis.triage.triage", "pyarrow.parquet"):
         __import__(module)
     for line in sys.stdin:
         request = json.loads(line)

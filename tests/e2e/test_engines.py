@@ -14,6 +14,7 @@ import anyio
 import pytest
 
 from command_line import ENVIRONMENTS, environ, started
+from sandlot.analysis.tokens.audit import audit_run
 from sandlot.core.concurrency.clock import time_limit
 from sandlot.core.errors import ConfigError, ModelError
 from sandlot.core.limits import Limits
@@ -28,7 +29,6 @@ from sandlot.model.endpoint.child import open_engine, open_engine_tokens
 from sandlot.run.config import RunConfig, Selection, plan_run
 from sandlot.run.manifest import fingerprints
 from sandlot.run.run import run_config
-from sandlot.run.token_audit import audit_run
 from sandlot.wiring.config import AgentConfig, ModelConfig
 from sandlot.wiring.models import open_judge, open_policies, require_used
 from tiny_models import write_tiny

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from sandlot.analysis.alarm import Alarm
+from sandlot.analysis.health.item import Mark
+from sandlot.analysis.health.surge import surge
 from sandlot.core.ports.model import Sampling
 from sandlot.env.module import load_module
-from sandlot.run.health.item import Mark
-from sandlot.run.health.surge import surge
-from sandlot.run.watch import Alarm
 from sandlot.train.progress import read_lines
 from sandlot.train.recipe import Evaluation
 from sandlot.train.train import train

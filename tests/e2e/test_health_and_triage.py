@@ -7,9 +7,9 @@ import pytest
 
 from command_line import ENVIRONMENTS, NOTES, refused
 from made_traces import make_row
+from sandlot.analysis.taxonomy import VERSION
 from sandlot.core.trace import Failed, Message, Node, Text, ToolCall, Trace
 from sandlot.core.types import End, Role, Side
-from sandlot.run.taxonomy import VERSION
 from sandlot.store.directory import open_run
 
 pytestmark = pytest.mark.timeout(120)

@@ -14,6 +14,7 @@ import torch
 
 from command_line import ENVIRONMENTS, environ, refused, started
 from sandlot import Ask, Environment, Limits, Score, environment
+from sandlot.analysis.tokens.audit import audit_run
 from sandlot.cli.training import Finished, step_line
 from sandlot.core.errors import ConfigError
 from sandlot.core.ports.model import Sampling
@@ -25,7 +26,6 @@ from sandlot.model.nn.folder import load_folder
 from sandlot.model.nn.layout import weights_of
 from sandlot.model.nn.lora import load_adapter
 from sandlot.run.results import Run
-from sandlot.run.token_audit import audit_run
 from sandlot.run.trained import read_trained
 from sandlot.train.algorithms import Imitate, PolicyGradient
 from sandlot.train.groups import task_order

@@ -5,6 +5,8 @@ import msgspec
 import pytest
 
 from model_folders import FAMILIES
+from sandlot.analysis.health.features import features_of
+from sandlot.analysis.tokens.faults import structure_faults
 from sandlot.core.errors import AuthorError, ConfigError, ModelError
 from sandlot.core.limits import Limits
 from sandlot.core.persona import AGENT, NO_REPLY, Persona
@@ -22,9 +24,7 @@ from sandlot.model.policy.scripted import scripted
 from sandlot.model.policy.user import played_users
 from sandlot.model.render.open import open_renderer
 from sandlot.rollout import run_rollout
-from sandlot.run.health.features import features_of
 from sandlot.store.blobs import MemoryBlobs
-from sandlot.token_faults import structure_faults
 from sandlot.train.rows import rows_of
 from sandlot.wiring.parts import Grading, Parts
 from token_models import ForcedModel

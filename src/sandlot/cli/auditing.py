@@ -6,7 +6,7 @@ import msgspec
 from rich.console import Console
 from rich.markup import escape
 
-from sandlot.run.token_audit import TokenAudit
+from sandlot.analysis.tokens.audit import TokenAudit
 
 SHOWN = 3
 """Faults shown of each kind; `--json` has them all."""

@@ -35,9 +35,9 @@ def health(
     """
     import anyio  # noqa: PLC0415 - help does not need it
 
+    from sandlot.analysis.health.health import health_of  # noqa: PLC0415 - as above
+    from sandlot.analysis.health.item import Health  # noqa: PLC0415 - as above
     from sandlot.cli.nursing import as_json, print_health  # noqa: PLC0415 - as above
-    from sandlot.run.health.health import health_of  # noqa: PLC0415 - as above
-    from sandlot.run.health.item import Health  # noqa: PLC0415 - as above
     from sandlot.run.results import Run  # noqa: PLC0415 - as above
 
     looked_at, other = Run(run_path(run, runs)), Run(run_path(against, runs)) if against else None

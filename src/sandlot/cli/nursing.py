@@ -8,8 +8,8 @@ import msgspec
 from rich.console import Console
 from rich.markup import escape
 
+from sandlot.analysis.health.item import Health, Item, Mark
 from sandlot.cli.summary import plain
-from sandlot.run.health.item import Health, Item, Mark
 
 STYLES = {Mark.OK: "green", Mark.WARN: "yellow", Mark.FAIL: "bold red", Mark.UNKNOWN: "cyan", Mark.NOT_ASKED: "dim"}
 WORDS = {Mark.OK: "ok", Mark.WARN: "warn", Mark.FAIL: "FAIL", Mark.UNKNOWN: "?", Mark.NOT_ASKED: "-"}

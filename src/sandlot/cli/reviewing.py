@@ -5,13 +5,13 @@ from collections.abc import Sequence
 
 import typer
 
+from sandlot.analysis.taxonomy import LABELS, label_named
+from sandlot.analysis.triage.labels import ENOUGH, Labelled, add_label, read_labels, review_of
+from sandlot.analysis.triage.strata import Chosen
 from sandlot.cli.showing import show_trace
 from sandlot.core.concurrency.clock import SYSTEM_CLOCK
 from sandlot.core.errors import ConfigError
 from sandlot.run.results import Run
-from sandlot.run.taxonomy import LABELS, label_named
-from sandlot.run.triage.labels import ENOUGH, Labelled, add_label, read_labels, review_of
-from sandlot.run.triage.strata import Chosen
 
 SHOWN_CHARS = 2000
 """Of a message; `sandlot show` has all of it."""

@@ -13,6 +13,7 @@ import msgspec
 from rich.console import Console
 from rich.progress import BarColumn, TaskID, TextColumn, TimeRemainingColumn
 
+from sandlot.analysis.health.health import quick
 from sandlot.cli.bars import Bars
 from sandlot.cli.nursing import health_line
 from sandlot.cli.options import authors_on_stderr, print_json
@@ -26,7 +27,6 @@ from sandlot.observe.progress import Progress as Tally
 from sandlot.observe.progress import Reading
 from sandlot.run.config import Plan, RunConfig, plan_run
 from sandlot.run.forecast import forecast
-from sandlot.run.health.health import quick
 from sandlot.run.manifest import public
 from sandlot.run.results import Run
 from sandlot.run.run import Watcher, run_config

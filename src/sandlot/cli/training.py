@@ -11,12 +11,12 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, TaskID, TextColumn, TimeRemainingColumn
 
+from sandlot.analysis.alarm import Alarm
 from sandlot.cli.bars import Bars
 from sandlot.cli.options import authors_on_stderr, print_json
 from sandlot.cli.summary import plain
 from sandlot.core.text import printable_json
 from sandlot.core.trace import TraceRow
-from sandlot.run.watch import Alarm
 from sandlot.train.loop import Watcher
 from sandlot.train.opening import Training
 from sandlot.train.outcome import FILE, Heldout, Outcome

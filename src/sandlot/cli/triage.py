@@ -41,9 +41,9 @@ def triage(
     person should read. Labels are stored with the run. Exit code 1 if the environment caused failures, 3 if there are no
     rollouts.
     """
+    from sandlot.analysis.triage.triage import triage_of  # noqa: PLC0415 - as above
     from sandlot.cli import reviewing, triaging  # noqa: PLC0415 - help does not need it
     from sandlot.run.results import Run  # noqa: PLC0415 - as above
-    from sandlot.run.triage.triage import triage_of  # noqa: PLC0415 - as above
 
     looked_at = Run(run_path(run, runs))
     if export is not None:

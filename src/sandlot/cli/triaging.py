@@ -7,13 +7,13 @@ import msgspec
 from rich.console import Console
 from rich.markup import escape
 
+from sandlot.analysis.triage.clusters import Cluster, Odd
+from sandlot.analysis.triage.labels import ENOUGH, Review, read_labels
+from sandlot.analysis.triage.signature import NONE
+from sandlot.analysis.triage.triage import Triage
 from sandlot.cli.summary import plain
 from sandlot.core.text import printable_json
 from sandlot.run.results import Run
-from sandlot.run.triage.clusters import Cluster, Odd
-from sandlot.run.triage.labels import ENOUGH, Review, read_labels
-from sandlot.run.triage.signature import NONE
-from sandlot.run.triage.triage import Triage
 
 SHOWN = 12
 """Clusters; `--json` has them all."""

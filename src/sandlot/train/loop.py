@@ -10,10 +10,10 @@ from pathlib import Path
 import anyio.lowlevel
 import msgspec
 
+from sandlot.analysis.alarm import Alarm
 from sandlot.core.concurrency.threads import off_loop
 from sandlot.core.trace import Trace, TraceRow
 from sandlot.run.collect import Collection, stopped_by_signals
-from sandlot.run.watch import Alarm
 from sandlot.train.algorithms import teaches
 from sandlot.train.groups import Groups, collecting, task_order
 from sandlot.train.opening import Training, open_training

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import msgspec
 
+from sandlot.analysis.alarm import Alarm, alarm
 from sandlot.core.stats.intervals import Interval, Sums, spread_of
 from sandlot.core.trace import Scored, Trace
 from sandlot.run.results import Run
-from sandlot.run.watch import Alarm, alarm
 from sandlot.train.algorithms import Imitate, teaches
 from sandlot.train.diversity import Diversity, diversity_of
 from sandlot.train.recipe import Recipe

@@ -14,13 +14,13 @@ from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from sandlot.analysis.alarm import Alarm
 from sandlot.core.errors import HarnessError, SandlotError, boundary
 from sandlot.core.trace import TraceRow
 from sandlot.observe.trackers.mlflow import open_mlflow
 from sandlot.observe.trackers.tensorboard import open_tensorboard
 from sandlot.observe.trackers.tracker import Tracker
 from sandlot.observe.trackers.wandb import open_wandb
-from sandlot.run.watch import Alarm
 from sandlot.train.loop import Watcher
 from sandlot.train.opening import Training
 from sandlot.train.progress import Learned, Measured, Progress

@@ -3,13 +3,13 @@
 import pytest
 
 import sandlot
+from sandlot.analysis.triage.labels import add_label
 from sandlot.audit.case import Case
 from sandlot.audit.environment import EnvironmentSubject
 from sandlot.audit.finding import Standing
 from sandlot.audit.played.health import unhealthy
 from sandlot.audit.played.labels import labelled
 from sandlot.core.errors import ConfigError
-from sandlot.run.triage.labels import add_label
 
 WHOLE = """
 from sandlot import Ask, Score, environment

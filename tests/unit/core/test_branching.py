@@ -1,11 +1,11 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sandlot.analysis.tokens.faults import structure_faults
 from sandlot.core.branching import DriftKind, branched, classify, common_prefix
 from sandlot.core.tokens import held, leaves, packed_ids, token_path
 from sandlot.core.trace import Event, Node, Tokens, Trace, said
 from sandlot.core.types import Role
-from sandlot.token_faults import structure_faults
 
 ids = st.lists(st.integers(0, 3), max_size=12)
 

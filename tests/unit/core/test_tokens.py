@@ -4,10 +4,10 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sandlot.analysis.tokens.faults import structure_faults
 from sandlot.core.tokens import NO_VERSION, held, indices, leaves, packed_ids, token_path, unpacked_ids
 from sandlot.core.trace import Event, Message, Node, Text, Tokens, Trace
 from sandlot.core.types import Role
-from sandlot.token_faults import structure_faults
 
 ids = st.lists(st.integers(0, 2**31 - 1), max_size=4)
 some_ids = st.lists(st.integers(0, 2**31 - 1), min_size=1, max_size=4)

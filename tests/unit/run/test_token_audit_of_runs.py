@@ -9,12 +9,12 @@ import torch
 
 import sandlot
 from model_folders import FAMILIES
+from sandlot.analysis.tokens.audit import audit_run
 from sandlot.core.errors import ConfigError
 from sandlot.core.ports.model import Sampling
 from sandlot.model.nn.folder import load_folder, save_folder
 from sandlot.model.policy.rendered import rendered
 from sandlot.model.render.open import open_renderer
-from sandlot.run.token_audit import audit_run
 from sandlot.wiring.config import ModelConfig
 from sandlot.wiring.models import SCHEMES
 from token_models import TinyModel, tiny_decoder

@@ -4,11 +4,11 @@ import msgspec
 import pytest
 
 from sandlot import Run
+from sandlot.analysis.health.health import health_of
 from sandlot.core.errors import ConfigError
 from sandlot.core.types import Split
 from sandlot.env.load import load
 from sandlot.run.config import RunConfig, Selection
-from sandlot.run.health.health import health_of
 from sandlot.run.run import run_config
 from sandlot.wiring.config import ModelConfig
 

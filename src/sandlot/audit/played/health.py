@@ -1,9 +1,9 @@
 """What a model's rollouts show of the environment's health, as findings."""
 
+from sandlot.analysis.health.health import health_of
+from sandlot.analysis.health.item import Item, Mark
 from sandlot.audit.case import Case
 from sandlot.audit.finding import Finding, Layer, Severity, Standing, Witness
-from sandlot.run.health.health import health_of
-from sandlot.run.health.item import Item, Mark
 from sandlot.run.results import Run
 
 NAME = "model-rollouts"

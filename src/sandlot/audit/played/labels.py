@@ -2,11 +2,11 @@
 
 from collections import Counter
 
+from sandlot.analysis.triage.labels import Labelled, read_labels
 from sandlot.audit.case import Case
 from sandlot.audit.finding import Finding, Layer, Severity
 from sandlot.core.errors import ConfigError
 from sandlot.run.results import Run
-from sandlot.run.triage.labels import Labelled, read_labels
 
 NAME = "labels"
 CODES = {

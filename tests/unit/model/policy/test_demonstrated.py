@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from model_folders import FAMILIES
+from sandlot.analysis.tokens.faults import structure_faults
 from sandlot.core.ports.model import Sampling
 from sandlot.core.ports.world import ToolSpec
 from sandlot.core.task import Task
@@ -14,7 +15,6 @@ from sandlot.model.policy.demonstrated import DemonstratedPolicies
 from sandlot.model.policy.rendered import rendered
 from sandlot.model.policy.scripted import scripted
 from sandlot.model.render.open import open_renderer
-from sandlot.token_faults import structure_faults
 from token_models import ForcedModel
 
 TASK = Task("t", prompt="?")

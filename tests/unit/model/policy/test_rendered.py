@@ -4,6 +4,7 @@ import msgspec
 import pytest
 
 from model_folders import FAMILIES
+from sandlot.analysis.tokens.faults import structure_faults
 from sandlot.core.branching import DriftKind
 from sandlot.core.errors import ModelError
 from sandlot.core.ports.model import Sampled, Sampling
@@ -14,7 +15,6 @@ from sandlot.core.trace import Message, Node, Text, ToolCall, ToolResult, Trace,
 from sandlot.core.types import Role
 from sandlot.model.policy.rendered import rendered
 from sandlot.model.render.open import open_renderer
-from sandlot.token_faults import structure_faults
 from token_models import ForcedModel, TinyModel
 
 TASK = Task("t", prompt="?")

@@ -9,12 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rows import scored
+from sandlot.analysis.health.drift import FEWEST, between, drift, halves
+from sandlot.analysis.health.features import NO_TOOL, UNREADABLE, Features, features_of
+from sandlot.analysis.health.item import Mark
+from sandlot.analysis.health.surge import PROGRESS, stretches, surge
 from sandlot.core.trace import Message, Node, Text, ToolCall, ToolResult, Trace
 from sandlot.core.types import Role
-from sandlot.run.health.drift import FEWEST, between, drift, halves
-from sandlot.run.health.features import NO_TOOL, UNREADABLE, Features, features_of
-from sandlot.run.health.item import Mark
-from sandlot.run.health.surge import PROGRESS, stretches, surge
 
 
 def features(tools=None, observed=(100,), said=(10,), errors=0, results=1):

@@ -8,14 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rows import cancelled, failed, row, scored
+from sandlot.analysis.health.failures import ENVIRONMENT_LIMIT, failures, rollouts_needed
+from sandlot.analysis.health.item import Health, Item, Mark
+from sandlot.analysis.health.latency import latency, spoken
+from sandlot.analysis.health.resolution import resolution
+from sandlot.analysis.health.survivors import survivors
+from sandlot.analysis.health.timeouts import timeouts
 from sandlot.core.limits import Limits
 from sandlot.core.stats.intervals import wilson
-from sandlot.run.health.failures import ENVIRONMENT_LIMIT, failures, rollouts_needed
-from sandlot.run.health.item import Health, Item, Mark
-from sandlot.run.health.latency import latency, spoken
-from sandlot.run.health.resolution import resolution
-from sandlot.run.health.survivors import survivors
-from sandlot.run.health.timeouts import timeouts
 
 LIMITS = Limits(time_s=10.0, grade_s=2.0)
 

@@ -3,13 +3,13 @@
 import msgspec
 
 from made_traces import make_row, make_trace
+from sandlot.analysis.health.health import health_of, quick, rows_of
+from sandlot.analysis.health.item import Mark
+from sandlot.analysis.health.sentinel import apart, difference_of, repeatable
 from sandlot.core.trace import Event
 from sandlot.core.types import End
 from sandlot.env.module import forget_modules
 from sandlot.run.config import RunConfig, Selection
-from sandlot.run.health.health import health_of, quick, rows_of
-from sandlot.run.health.item import Mark
-from sandlot.run.health.sentinel import apart, difference_of, repeatable
 from sandlot.run.results import Run
 from sandlot.run.run import run_config
 from sandlot.store.directory import open_run

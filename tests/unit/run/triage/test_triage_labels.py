@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sandlot.analysis.taxonomy import LABELS, VERSION
+from sandlot.analysis.triage.labels import ENOUGH, FILE, Labelled, add_label, read_labels, review_of, rollouts_since_new_class
 from sandlot.core.errors import ConfigError
-from sandlot.run.taxonomy import LABELS, VERSION
-from sandlot.run.triage.labels import ENOUGH, FILE, Labelled, add_label, read_labels, review_of, rollouts_since_new_class
 
 
 def say(path, rollout=0, label="model_wrong", by="ann", **fields):

@@ -6,15 +6,15 @@ from hypothesis import strategies as st
 
 from made_traces import make_trace
 from rows import cancelled, failed, scored
+from sandlot.analysis.triage.clusters import clusters, oddities, seen_of
+from sandlot.analysis.triage.contrast import Doing, contrast, doing_of
+from sandlot.analysis.triage.scanner import PATTERNS, meaning, scan
+from sandlot.analysis.triage.signature import NONE, lost, normalised, signature_of
+from sandlot.analysis.triage.strata import CAP, ENVIRONMENT_CAP, nearness, strata
 from sandlot.core.limits import Limits
 from sandlot.core.rubric import CheckResult, Score, Verdict
 from sandlot.core.trace import Cancelled, Failed, Message, Node, Scored, Text, ToolCall, ToolResult, Trace, Usage
 from sandlot.core.types import End, Role, Side
-from sandlot.run.triage.clusters import clusters, oddities, seen_of
-from sandlot.run.triage.contrast import Doing, contrast, doing_of
-from sandlot.run.triage.scanner import PATTERNS, meaning, scan
-from sandlot.run.triage.signature import NONE, lost, normalised, signature_of
-from sandlot.run.triage.strata import CAP, ENVIRONMENT_CAP, nearness, strata
 
 
 def trace_of(*calls, task="t", rollout=0, value=1.0, outcome=None, errors=(), words="done", tokens=0) -> Trace:

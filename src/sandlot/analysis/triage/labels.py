@@ -10,9 +10,9 @@ from pathlib import Path
 
 import msgspec
 
+from sandlot.analysis.taxonomy import VERSION, label_named
 from sandlot.core.errors import ConfigError
 from sandlot.core.text import printable
-from sandlot.run.taxonomy import VERSION, label_named
 from sandlot.store.lines import append_line, read_lines
 
 FILE = "labels.jsonl"

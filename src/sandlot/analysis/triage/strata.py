@@ -11,10 +11,10 @@ from random import Random
 
 import msgspec
 
+from sandlot.analysis.taxonomy import LABELS, label_of_row
 from sandlot.core.limits import Limits
 from sandlot.core.trace import TraceRow
 from sandlot.core.types import Side
-from sandlot.run.taxonomy import LABELS, label_of_row
 
 ENVIRONMENT_CAP = 50
 CAP = 20

@@ -7,18 +7,18 @@ them. `quick` asks no more than rows can answer at once, and stands at the end o
 from collections.abc import Sequence
 from random import Random
 
+from sandlot.analysis.health.drift import between, drift, halves
+from sandlot.analysis.health.failures import failures
+from sandlot.analysis.health.features import Features, features_of
+from sandlot.analysis.health.item import Health, Item, Mark
+from sandlot.analysis.health.latency import latency
+from sandlot.analysis.health.resolution import resolution
+from sandlot.analysis.health.sentinel import sentinel
+from sandlot.analysis.health.surge import surge
+from sandlot.analysis.health.survivors import survivors
+from sandlot.analysis.health.timeouts import timeouts
 from sandlot.core.trace import Trace, TraceRow
 from sandlot.core.types import derive_seed
-from sandlot.run.health.drift import between, drift, halves
-from sandlot.run.health.failures import failures
-from sandlot.run.health.features import Features, features_of
-from sandlot.run.health.item import Health, Item, Mark
-from sandlot.run.health.latency import latency
-from sandlot.run.health.resolution import resolution
-from sandlot.run.health.sentinel import sentinel
-from sandlot.run.health.surge import surge
-from sandlot.run.health.survivors import survivors
-from sandlot.run.health.timeouts import timeouts
 from sandlot.run.results import Run
 
 MOST_ROWS = 100_000

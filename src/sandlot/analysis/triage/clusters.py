@@ -6,15 +6,15 @@ from dataclasses import dataclass
 
 import msgspec
 
+from sandlot.analysis.taxonomy import label_named
+from sandlot.analysis.triage.concentration import Concentration, concentration
+from sandlot.analysis.triage.contrast import ALPHA, Contrast, Doing, contrast, doing_of
+from sandlot.analysis.triage.scanner import Hit, meaning, scan
+from sandlot.analysis.triage.signature import Signature, signature_of
 from sandlot.core.stats.intervals import quantile
 from sandlot.core.stats.tests import benjamini_hochberg
 from sandlot.core.trace import Scored, Trace
 from sandlot.core.types import Side
-from sandlot.run.taxonomy import label_named
-from sandlot.run.triage.concentration import Concentration, concentration
-from sandlot.run.triage.contrast import ALPHA, Contrast, Doing, contrast, doing_of
-from sandlot.run.triage.scanner import Hit, meaning, scan
-from sandlot.run.triage.signature import Signature, signature_of
 
 EXAMPLES = 3
 FEWEST_PASSES = 4

@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Sequence
 
+from sandlot.analysis.health.item import Item, Mark
 from sandlot.core.limits import Limits
 from sandlot.core.stats.intervals import quantile
 from sandlot.core.trace import TraceRow
-from sandlot.run.health.item import Item, Mark
 
 LimitsOf = Callable[[str], Limits | None]
 """What a rollout of a task might use; None where the run does not say."""

@@ -9,12 +9,12 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from sandlot.analysis.health.features import Features
+from sandlot.analysis.health.item import Item, Mark
 from sandlot.core.stats.differences import Difference, chi_square, distribution_gap
 from sandlot.core.stats.tests import holm
 from sandlot.core.trace import TraceRow
 from sandlot.core.types import Json
-from sandlot.run.health.features import Features
-from sandlot.run.health.item import Item, Mark
 
 LARGE = 0.2
 ALPHA = 0.01

@@ -10,13 +10,13 @@ from random import Random
 
 import msgspec
 
+from sandlot.analysis.taxonomy import VERSION, label_of_row
+from sandlot.analysis.triage.clusters import Cluster, Odd, Seen, clusters, oddities, seen_of
+from sandlot.analysis.triage.labels import Review, read_labels, review_of
+from sandlot.analysis.triage.strata import Chosen, strata
 from sandlot.core.trace import TraceRow
 from sandlot.core.types import derive_seed
 from sandlot.run.results import Run
-from sandlot.run.taxonomy import VERSION, label_of_row
-from sandlot.run.triage.clusters import Cluster, Odd, Seen, clusters, oddities, seen_of
-from sandlot.run.triage.labels import Review, read_labels, review_of
-from sandlot.run.triage.strata import Chosen, strata
 
 TRACES = 3000
 """Opened at most: a third of them failures, a third with points lost, a third passes."""

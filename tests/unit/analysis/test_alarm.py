@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from sandlot.run.watch import ALPHA, alarm, evidence
+from sandlot.analysis.alarm import ALPHA, alarm, evidence
 
 
 def steps(rewards, outcomes, error=0.05):

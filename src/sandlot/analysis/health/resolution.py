@@ -7,8 +7,8 @@ the points and gone in the rewards are differences somebody measured and nobody 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 
+from sandlot.analysis.health.item import Item, Mark
 from sandlot.core.trace import TraceRow
-from sandlot.run.health.item import Item, Mark
 
 FEWEST = 20
 KEPT_LEVELS = 0.9

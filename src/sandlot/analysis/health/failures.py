@@ -8,11 +8,11 @@ on, applied to the rollouts in the order they were started. The model's side has
 from collections import Counter
 from collections.abc import Iterable
 
+from sandlot.analysis.health.item import Item, Mark
 from sandlot.core.stats.intervals import wilson
 from sandlot.core.trace import TraceRow
 from sandlot.core.types import Json, Side
 from sandlot.run.breaker import MODEL_FAILURE_SHARE, Breaker, Tripped
-from sandlot.run.health.item import Item, Mark
 
 ENVIRONMENT_LIMIT = 0.05
 SHOWN = 3

@@ -12,9 +12,9 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from sandlot.analysis.tokens.faults import FaultCode, TokenFault
 from sandlot.core.tokens import leaves, token_path
 from sandlot.core.trace import Trace
-from sandlot.token_faults import FaultCode, TokenFault
 
 Logprobs = Callable[[Sequence[int]], Sequence[float] | NDArray[np.float32]]
 """For ids: the log-probability of each after those before it; what stands at the first place is not read."""

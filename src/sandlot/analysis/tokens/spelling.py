@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
+from sandlot.analysis.tokens.faults import FaultCode, TokenFault
 from sandlot.core.branching import common_prefix
 from sandlot.core.ports.model import Renderer
 from sandlot.core.tokens import held, indices, unpacked_ids
 from sandlot.core.trace import Message, Node, Part, Reasoning, Text, Tokens, ToolCall, Trace
-from sandlot.token_faults import FaultCode, TokenFault
 
 Decode = Callable[[Sequence[int]], str]
 """Ids for people, control tokens by their text."""

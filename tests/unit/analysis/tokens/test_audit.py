@@ -8,6 +8,9 @@ import numpy as np
 import pytest
 
 from model_folders import FAMILIES
+from sandlot.analysis.tokens.audit import audit_tokens
+from sandlot.analysis.tokens.faults import FaultClass, FaultCode
+from sandlot.analysis.tokens.numbers import OTHER_KERNELS, SAME_CODE
 from sandlot.core.ports.model import Sampling
 from sandlot.core.ports.world import ToolSpec
 from sandlot.core.task import Task
@@ -17,9 +20,6 @@ from sandlot.core.types import Role
 from sandlot.model.engine.logprobs import token_logprobs
 from sandlot.model.policy.rendered import rendered
 from sandlot.model.render.open import open_renderer
-from sandlot.run.token_audit import audit_tokens
-from sandlot.run.token_numbers import OTHER_KERNELS, SAME_CODE
-from sandlot.token_faults import FaultClass, FaultCode
 from token_models import ForcedModel, tiny_decoder
 
 LOOK = ToolSpec(name="look_up", description="", parameters={"type": "object", "properties": {"word": {"type": "string"}}})

@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rows
+from sandlot.analysis import taxonomy
+from sandlot.analysis.taxonomy import LABELS, DecidedBy, label_of, label_of_failure, label_of_row
 from sandlot.core import errors
 from sandlot.core.rubric import Score
 from sandlot.core.trace import Cancelled, Failed, Message, Node, Scored, Text, ToolCall, ToolResult, Trace
 from sandlot.core.types import End, Role, Side
-from sandlot.run import taxonomy
-from sandlot.run.taxonomy import LABELS, DecidedBy, label_of, label_of_failure, label_of_row
 
 FACTS = [
     "ok",

@@ -7,10 +7,10 @@ told by the scores of its other rollouts, which nothing cut short.
 from collections import defaultdict
 from collections.abc import Sequence
 
+from sandlot.analysis.health.item import Item, Mark
 from sandlot.core.stats.differences import Difference, ranked
 from sandlot.core.stats.tests import holm
 from sandlot.core.trace import TraceRow
-from sandlot.run.health.item import Item, Mark
 
 FEWEST_EXCLUDED = 10
 MOST_EXCLUDED = 0.02

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import anyio
 import msgspec
 
+from sandlot.analysis.health.item import Item, Mark
 from sandlot.core.errors import ConfigError, SandlotError
 from sandlot.core.task import Task
 from sandlot.core.text import printable
@@ -21,7 +22,6 @@ from sandlot.env.load import load
 from sandlot.env.taskset import tasks_of
 from sandlot.model.policy.replay import replayed, replayed_users
 from sandlot.rollout import run_rollout
-from sandlot.run.health.item import Item, Mark
 from sandlot.run.regrade import regrade, word_for
 from sandlot.run.results import Run
 from sandlot.store.blobs import MemoryBlobs

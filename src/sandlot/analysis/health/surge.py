@@ -11,10 +11,10 @@ from pathlib import Path
 
 import msgspec
 
+from sandlot.analysis.alarm import FEWEST, Figures, alarm, rise
+from sandlot.analysis.health.item import Item, Mark
 from sandlot.core.stats.intervals import Sums, spread_of
 from sandlot.core.trace import TraceRow
-from sandlot.run.health.item import Item, Mark
-from sandlot.run.watch import FEWEST, Figures, alarm, rise
 
 PROGRESS = "progress.jsonl"
 """Where training writes its steps."""

@@ -9,12 +9,8 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from sandlot.core.errors import ConfigError, boundary
-from sandlot.core.ports.model import Renderer
-from sandlot.core.tokens import leaves
-from sandlot.core.trace import Trace
-from sandlot.run.results import Run
-from sandlot.run.token_numbers import (
+from sandlot.analysis.tokens.faults import FaultClass, FaultCode, TokenFault, structure_faults
+from sandlot.analysis.tokens.numbers import (
     OTHER_KERNELS,
     SAME_CODE,
     Differences,
@@ -25,8 +21,12 @@ from sandlot.run.token_numbers import (
     number_faults,
     positions,
 )
-from sandlot.run.token_spelling import Decode, spelling_faults
-from sandlot.token_faults import FaultClass, FaultCode, TokenFault, structure_faults
+from sandlot.analysis.tokens.spelling import Decode, spelling_faults
+from sandlot.core.errors import ConfigError, boundary
+from sandlot.core.ports.model import Renderer
+from sandlot.core.tokens import leaves
+from sandlot.core.trace import Trace
+from sandlot.run.results import Run
 
 GATES = {gate.name: gate for gate in (SAME_CODE, OTHER_KERNELS)}
 

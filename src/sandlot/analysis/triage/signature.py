@@ -9,10 +9,10 @@ import re
 
 import msgspec
 
+from sandlot.analysis.taxonomy import label_of
 from sandlot.core.rubric import Score, Verdict
 from sandlot.core.text import one_line, printable
 from sandlot.core.trace import Failed, Scored, Trace
-from sandlot.run.taxonomy import label_of
 
 READ_CHARS = 4000
 """Of a message: what comes after is not needed to know it again."""

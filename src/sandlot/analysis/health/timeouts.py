@@ -9,13 +9,13 @@ are the declared ones, and the *walls* nobody declared: a longest time that many
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from sandlot.analysis.health.item import Item, Mark
+from sandlot.analysis.health.latency import LimitsOf, spoken
 from sandlot.core.stats.differences import fisher
 from sandlot.core.stats.intervals import quantile
 from sandlot.core.stats.tests import holm
 from sandlot.core.trace import TraceRow
 from sandlot.core.types import End
-from sandlot.run.health.item import Item, Mark
-from sandlot.run.health.latency import LimitsOf, spoken
 
 NEAR = 0.98
 """Of a deadline: what takes this share of it or more ended there."""

@@ -1,0 +1,1 @@
+"""Reads stored runs: health, triage, token audits."""
