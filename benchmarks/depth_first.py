@@ -17,9 +17,9 @@ from forest import QWEN, SMALL, agents, single_turn
 from report import Report, Row, publish, say
 
 from sandlot.model.nn.decoder import Decoder
-from sandlot.train.depth_first import pieces_of
-from sandlot.train.forest import cuts, forest_of
-from sandlot.train.forward import seen
+from sandlot.train.forest.depth_first import pieces_of
+from sandlot.train.forest.forest import cuts, forest_of
+from sandlot.train.forest.forward import seen
 
 NAME = "depth_first"
 

@@ -23,11 +23,11 @@ from report import Row as Line
 from sandlot.model.nn.attention import forest as dense_forest
 from sandlot.model.nn.decoder import Decoder
 from sandlot.model.nn.shape import Rope, Shape
-from sandlot.train import forward
-from sandlot.train.algorithms import Example, Stream
-from sandlot.train.attention import forest_attention
-from sandlot.train.components import Clip, Value
-from sandlot.train.forest import Forest, forest_of
+from sandlot.train.algorithms.algorithms import Example, Stream
+from sandlot.train.algorithms.losses import Clip, Value
+from sandlot.train.forest import forward
+from sandlot.train.forest.attention import forest_attention
+from sandlot.train.forest.forest import Forest, forest_of
 from sandlot.train.rows import Row
 from sandlot.train.tally import Tally
 from sandlot.train.trainer import Optimisation, Trainer

@@ -5,8 +5,8 @@ import os
 
 from sandlot import Recipe
 from sandlot.core.ports.model import Sampling
-from sandlot.train.algorithms import PolicyGradient
-from sandlot.train.components import Clip
+from sandlot.train.algorithms.algorithms import PolicyGradient
+from sandlot.train.algorithms.losses import Clip
 from sandlot.train.recipe import Evaluation
 from sandlot.train.trainer import Optimisation
 

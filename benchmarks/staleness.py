@@ -20,10 +20,10 @@ from typing import Any
 from report import Report, Row, publish, say
 
 from sandlot.core.ports.model import Sampling
-from sandlot.train.algorithms import PolicyGradient
-from sandlot.train.components import Clip, Correction
-from sandlot.train.progress import Learned, Progress
+from sandlot.train.algorithms.algorithms import PolicyGradient
+from sandlot.train.algorithms.losses import Clip, Correction
 from sandlot.train.recipe import Evaluation, Recipe
+from sandlot.train.report.progress import Learned, Progress
 from sandlot.train.train import train
 from sandlot.train.trainer import Optimisation
 

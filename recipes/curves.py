@@ -23,11 +23,11 @@ from sandlot.core.trace import Trace
 from sandlot.core.types import derive_seed
 from sandlot.observe.chart import Line, line_chart
 from sandlot.observe.page import page
-from sandlot.train.algorithms import Imitate, PolicyGradient
-from sandlot.train.components import Clip
-from sandlot.train.outcome import Level, Outcome
-from sandlot.train.progress import Measured, Progress
+from sandlot.train.algorithms.algorithms import Imitate, PolicyGradient
+from sandlot.train.algorithms.losses import Clip
 from sandlot.train.recipe import Evaluation, Recipe
+from sandlot.train.report.progress import Measured, Progress
+from sandlot.train.report.summary import Level, Outcome
 from sandlot.train.trainer import Optimisation
 
 ROOT = Path(__file__).parent.parent

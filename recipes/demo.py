@@ -14,10 +14,10 @@ import msgspec
 from sandlot.cli.training import train_watched
 from sandlot.core.errors import SandlotError
 from sandlot.core.ports.model import Sampling
-from sandlot.train.algorithms import PolicyGradient
-from sandlot.train.components import Clip
-from sandlot.train.outcome import Outcome
+from sandlot.train.algorithms.algorithms import PolicyGradient
+from sandlot.train.algorithms.losses import Clip
 from sandlot.train.recipe import Evaluation, Recipe
+from sandlot.train.report.summary import Outcome
 from sandlot.train.trainer import Optimisation
 from sandlot.wiring.parts import open_backend
 

@@ -12,7 +12,7 @@ from random import Random
 from sandlot import Environment, Evidence, Limits, Task, Trace
 from sandlot.core.ports.model import Sampling
 from sandlot.core.types import Role
-from sandlot.train.algorithms import PolicyGradient
+from sandlot.train.algorithms.algorithms import PolicyGradient
 from sandlot.train.recipe import Evaluation, Recipe
 from sandlot.train.trainer import Optimisation
 

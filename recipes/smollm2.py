@@ -20,11 +20,11 @@ sys.path.insert(0, str(ROOT / "src"))  # a machine that only trains has no sandl
 
 from sandlot.core.ports.model import Sampling  # noqa: E402
 from sandlot.core.task import Task  # noqa: E402
-from sandlot.train.algorithms import Imitate, PolicyGradient  # noqa: E402
-from sandlot.train.components import Clip  # noqa: E402
-from sandlot.train.outcome import outcome_of  # noqa: E402
-from sandlot.train.progress import Progress  # noqa: E402
+from sandlot.train.algorithms.algorithms import Imitate, PolicyGradient  # noqa: E402
+from sandlot.train.algorithms.losses import Clip  # noqa: E402
 from sandlot.train.recipe import Evaluation, Recipe  # noqa: E402
+from sandlot.train.report.progress import Progress  # noqa: E402
+from sandlot.train.report.summary import outcome_of  # noqa: E402
 from sandlot.train.train import train  # noqa: E402
 from sandlot.train.trainer import Optimisation  # noqa: E402
 

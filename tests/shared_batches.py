@@ -16,10 +16,10 @@ import torch
 from sandlot.model.nn.decoder import Decoder
 from sandlot.model.nn.lora import adapted, summed_state
 from sandlot.model.nn.shape import Shape
-from sandlot.train.algorithms import Example, Stream
-from sandlot.train.components import Clip, Entropy, Gspo, Kl, Value
-from sandlot.train.preferences import Dpo
-from sandlot.train.ranks import ALONE, Ranks, open_ranks
+from sandlot.train.algorithms.algorithms import Example, Stream
+from sandlot.train.algorithms.losses import Clip, Entropy, Gspo, Kl, Value
+from sandlot.train.algorithms.preferences import Dpo
+from sandlot.train.parallel.ranks import ALONE, Ranks, open_ranks
 from sandlot.train.rows import Row
 from sandlot.train.trainer import Optimisation, Trainer
 

@@ -31,7 +31,7 @@ def on_sandlot(sandlot):
 def opened():
     if GIVEN["questions"]:
         return nullcontext()
-    from sandlot.train.trl import open_for_trl
+    from sandlot.interop.trl import open_for_trl
 
     select = (lambda task: GIVEN["tag"] in task.tags) if GIVEN["tag"] else None
     return open_for_trl(GIVEN["env"], run=GIVEN["run"], model=GIVEN["model"], select=select, at_once=128)

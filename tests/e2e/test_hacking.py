@@ -9,8 +9,8 @@ from sandlot.analysis.health.item import Mark
 from sandlot.analysis.health.surge import surge
 from sandlot.core.ports.model import Sampling
 from sandlot.env.module import load_module
-from sandlot.train.progress import read_lines
 from sandlot.train.recipe import Evaluation
+from sandlot.train.report.progress import read_lines
 from sandlot.train.train import train
 from sandlot.train.trainer import Optimisation
 from tiny_models import write_tiny

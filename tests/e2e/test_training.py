@@ -27,12 +27,12 @@ from sandlot.model.nn.layout import weights_of
 from sandlot.model.nn.lora import load_adapter
 from sandlot.run.results import Run
 from sandlot.run.trained import read_trained
-from sandlot.train.algorithms import Imitate, PolicyGradient
+from sandlot.train.algorithms.algorithms import Imitate, PolicyGradient
 from sandlot.train.groups import task_order
 from sandlot.train.loop import Watcher
-from sandlot.train.outcome import Outcome
-from sandlot.train.progress import Progress, read_lines
 from sandlot.train.recipe import Evaluation
+from sandlot.train.report.progress import Progress, read_lines
+from sandlot.train.report.summary import Outcome
 from sandlot.train.tracking import figures_of
 from sandlot.train.train import train, train_async
 from sandlot.train.trainer import Optimisation

@@ -13,7 +13,7 @@ from trl import GRPOConfig, GRPOTrainer
 from sandlot import Ask, Run, Score, environment
 from sandlot.core.errors import ConfigError, HarnessError
 from sandlot.core.trace import Failed, Scored
-from sandlot.train.trl import open_for_trl
+from sandlot.interop.trl import open_for_trl
 
 ENVIRONMENTS = Path(__file__).parents[2] / "environments"
 GROUP = 4

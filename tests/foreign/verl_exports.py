@@ -28,8 +28,8 @@ def test_the_sft_dataset_reads_conversations_without_tools_as_they_are():
 
 
 def test_the_sft_dataset_reads_conversations_with_tools_through_our_class():
-    """As `data.custom_cls.path=pkg://sandlot.train.verl` loads it; only what the assistant said is learned from."""
-    conversations = load_extern_object("pkg://sandlot.train.verl", "Conversations")
+    """As `data.custom_cls.path=pkg://sandlot.interop.verl` loads it; only what the assistant said is learned from."""
+    conversations = load_extern_object("pkg://sandlot.interop.verl", "Conversations")
     data = conversations(str(EXPORTS / "drill-sft.parquet"), TOKENIZER, CONFIG)
     exact = {(row["task"], row["rollout"]): row for row in written("drill-rollouts")}
     rows = written("drill-sft")
@@ -43,7 +43,7 @@ def test_the_sft_dataset_reads_conversations_with_tools_through_our_class():
 
 
 def test_every_long_conversation_of_helpdesk_is_read():
-    conversations = load_extern_object("pkg://sandlot.train.verl", "Conversations")
+    conversations = load_extern_object("pkg://sandlot.interop.verl", "Conversations")
     data = conversations(str(EXPORTS / "helpdesk-sft.parquet"), TOKENIZER, CONFIG)
     assert all(data[number]["loss_mask"].any() for number in range(0, len(data), 7))
 

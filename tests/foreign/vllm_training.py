@@ -22,8 +22,8 @@ from sandlot.model.nn.folder import load_folder
 from sandlot.model.nn.lora import adapted, adapter_parameters, plain, save_adapter
 from sandlot.model.render.open import open_renderer
 from sandlot.store.reader import RunReader
-from sandlot.train.algorithms import PolicyGradient
-from sandlot.train.components import Clip
+from sandlot.train.algorithms.algorithms import PolicyGradient
+from sandlot.train.algorithms.losses import Clip
 from sandlot.train.loop import learn
 from sandlot.train.publish import IntoServer, require_agreement, row_of
 from sandlot.train.recipe import Evaluation, Recipe

@@ -10,7 +10,7 @@ import pytest
 
 from command_line import environ
 from sandlot.env.module import load_module
-from sandlot.train.progress import Progress, read_lines
+from sandlot.train.report.progress import Progress, read_lines
 from sandlot.train.train import train
 from tiny_models import write_tiny
 

@@ -6,7 +6,7 @@ from random import Random
 
 from sandlot import Agent, Environment, Evidence, Limits, Task
 from sandlot.core.ports.model import Sampling
-from sandlot.train.algorithms import PolicyGradient
+from sandlot.train.algorithms.algorithms import PolicyGradient
 from sandlot.train.recipe import Evaluation, Recipe
 from sandlot.train.trainer import Optimisation
 

@@ -50,8 +50,8 @@ def export(
     Exit code 1 if no rollout qualified.
     """
     from sandlot.core.types import Split  # noqa: PLC0415 - as above
+    from sandlot.interop.export import Kind, export_run  # noqa: PLC0415 - as above
     from sandlot.run.results import Run  # noqa: PLC0415 - help does not need it
-    from sandlot.train.export import Kind, export_run  # noqa: PLC0415 - as above
 
     wanted = None if split is Which.ALL else Split(split.value)
     written = export_run(Run(run_path(run, runs)), Kind(kind.value), out, split=wanted, least=least)

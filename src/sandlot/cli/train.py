@@ -46,7 +46,7 @@ def train(
     is incomplete.
     """
     from sandlot.cli.training import show_recipe, train_watched  # noqa: PLC0415 - help does not need torch
-    from sandlot.train.ranks import leads  # noqa: PLC0415 - as above
+    from sandlot.train.parallel.ranks import leads  # noqa: PLC0415 - as above
     from sandlot.train.recipe import load_recipe  # noqa: PLC0415 - as above
     from sandlot.train.train import train as follow  # noqa: PLC0415 - as above
 

@@ -18,14 +18,14 @@ from sandlot.cli.summary import plain
 from sandlot.core.text import printable_json
 from sandlot.core.trace import TraceRow
 from sandlot.train.loop import Watcher
-from sandlot.train.opening import Training
-from sandlot.train.outcome import FILE, Heldout, Outcome
-from sandlot.train.progress import Learned, Measured
-from sandlot.train.progress import Progress as Learning
 from sandlot.train.recipe import FILE as RECIPE
 from sandlot.train.recipe import Recipe, described
-from sandlot.train.report import FILE as REPORT
+from sandlot.train.report.html import FILE as REPORT
+from sandlot.train.report.progress import Learned, Measured
+from sandlot.train.report.progress import Progress as Learning
+from sandlot.train.report.summary import FILE, Heldout, Outcome
 from sandlot.train.train import place_of, train
+from sandlot.train.training import Training
 
 CURVE = 40
 """Characters of a bar for a score of 1."""

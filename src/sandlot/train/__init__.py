@@ -12,23 +12,23 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sandlot.core.ports.model import Sampling as Sampling
-    from sandlot.train.algorithms import Imitate as Imitate
-    from sandlot.train.algorithms import PolicyGradient as PolicyGradient
-    from sandlot.train.algorithms import Ppo as Ppo
-    from sandlot.train.algorithms import Prefer as Prefer
-    from sandlot.train.components import Clip as Clip
+    from sandlot.train.algorithms.algorithms import Imitate as Imitate
+    from sandlot.train.algorithms.algorithms import PolicyGradient as PolicyGradient
+    from sandlot.train.algorithms.algorithms import Ppo as Ppo
+    from sandlot.train.algorithms.algorithms import Prefer as Prefer
+    from sandlot.train.algorithms.losses import Clip as Clip
     from sandlot.train.recipe import Evaluation as Evaluation
     from sandlot.train.recipe import Recipe as Recipe
     from sandlot.train.trainer import Optimisation as Optimisation
 
 _NAMES = {
-    "Clip": "sandlot.train.components",
+    "Clip": "sandlot.train.algorithms.losses",
     "Evaluation": "sandlot.train.recipe",
-    "Imitate": "sandlot.train.algorithms",
+    "Imitate": "sandlot.train.algorithms.algorithms",
     "Optimisation": "sandlot.train.trainer",
-    "PolicyGradient": "sandlot.train.algorithms",
-    "Ppo": "sandlot.train.algorithms",
-    "Prefer": "sandlot.train.algorithms",
+    "PolicyGradient": "sandlot.train.algorithms.algorithms",
+    "Ppo": "sandlot.train.algorithms.algorithms",
+    "Prefer": "sandlot.train.algorithms.algorithms",
     "Recipe": "sandlot.train.recipe",
     "Sampling": "sandlot.core.ports.session",
 }

@@ -20,7 +20,7 @@ from sandlot.model.nn.folder import load_folder, save_folder
 from sandlot.model.nn.lora import put_adapter, save_adapter
 from sandlot.model.nn.stored import Origin
 from sandlot.run.trained import TrainedIn, read_trained
-from sandlot.train.leading import Learner
+from sandlot.train.leader import Learner
 
 KEPT = 2
 MODEL, ADAPTER = "model", "adapter"

@@ -5,8 +5,8 @@ from sandlot.core.types import derive_seed
 from sandlot.model.nn.decoder import Decoder
 from sandlot.model.nn.folder import empty
 from sandlot.model.nn.lora import adapted
-from sandlot.train.algorithms import needs_reference
-from sandlot.train.ranks import ALONE, Ranks
+from sandlot.train.algorithms.algorithms import needs_reference
+from sandlot.train.parallel.ranks import ALONE, Ranks
 from sandlot.train.recipe import Recipe
 from sandlot.train.trainer import Trainer
 

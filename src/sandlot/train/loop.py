@@ -14,12 +14,12 @@ from sandlot.analysis.alarm import Alarm
 from sandlot.core.concurrency.threads import off_loop
 from sandlot.core.trace import Trace, TraceRow
 from sandlot.run.collect import Collection, stopped_by_signals
-from sandlot.train.algorithms import teaches
+from sandlot.train.algorithms.algorithms import teaches
 from sandlot.train.groups import Groups, collecting, task_order
-from sandlot.train.opening import Training, open_training
-from sandlot.train.progress import Learned, Measured, Progress, WentBack, learned, measured
 from sandlot.train.recipe import Recipe
+from sandlot.train.report.progress import Learned, Measured, Progress, WentBack, learned, measured
 from sandlot.train.rows import Group, group_of
+from sandlot.train.training import Training, open_training
 
 
 async def learn(recipe: Recipe, path: Path, watch: "Watcher | None" = None) -> Progress:

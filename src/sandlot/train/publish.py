@@ -25,7 +25,7 @@ from sandlot.model.endpoint.vllm_adapters import AdaptedTokens, open_adapted
 from sandlot.model.engine.local import LocalConfig, LocalModel, open_local
 from sandlot.model.nn.decoder import Decoder
 from sandlot.model.nn.lora import save_adapter, summed_state
-from sandlot.train.leading import Learner
+from sandlot.train.leader import Learner
 from sandlot.train.recipe import Recipe, shown
 from sandlot.train.rows import Row
 from sandlot.wiring.models import require_listener

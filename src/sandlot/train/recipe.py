@@ -14,7 +14,7 @@ from sandlot.core.trace import Trace
 from sandlot.core.types import Dtype
 from sandlot.env.environment import Environment
 from sandlot.env.module import forget_if_changed, load_module
-from sandlot.train.algorithms import Algorithm, PolicyGradient, Ppo
+from sandlot.train.algorithms.algorithms import Algorithm, PolicyGradient, Ppo
 from sandlot.train.trainer import Optimisation
 from sandlot.train.variants import Variant
 from sandlot.wiring.config import AgentConfig, ModelConfig

@@ -6,8 +6,8 @@ from typing import Any
 
 import torch
 
-from sandlot.train.algorithms import Example
-from sandlot.train.ranks import ALONE, Ranks
+from sandlot.train.algorithms.algorithms import Example
+from sandlot.train.parallel.ranks import ALONE, Ranks
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,9 +22,9 @@ from sandlot.observe.trackers.tensorboard import open_tensorboard
 from sandlot.observe.trackers.tracker import Tracker
 from sandlot.observe.trackers.wandb import open_wandb
 from sandlot.train.loop import Watcher
-from sandlot.train.opening import Training
-from sandlot.train.progress import Learned, Measured, Progress
 from sandlot.train.recipe import Recipe
+from sandlot.train.report.progress import Learned, Measured, Progress
+from sandlot.train.training import Training
 from sandlot.wiring.plugins import opener
 
 log = logging.getLogger(__name__)

@@ -15,13 +15,13 @@ from sandlot.model.engine.weights import folder_of
 from sandlot.model.nn.folder import load_folder
 from sandlot.run.results import Sitting, note_sitting
 from sandlot.run.run import cpu_seconds
-from sandlot.train.leading import follow
+from sandlot.train.leader import follow
 from sandlot.train.learner import trainer_of
 from sandlot.train.loop import Watcher, learn
-from sandlot.train.progress import Progress
-from sandlot.train.ranks import leads, open_ranks
+from sandlot.train.parallel.ranks import leads, open_ranks
 from sandlot.train.recipe import Recipe
-from sandlot.train.report import write_report
+from sandlot.train.report.html import write_report
+from sandlot.train.report.progress import Progress
 from sandlot.train.tracking import tracked
 
 

@@ -17,19 +17,19 @@ import torch
 from torch import Tensor, nn
 
 from sandlot.model.nn.decoder import Decoder
-from sandlot.train.algorithms import Example
-from sandlot.train.columns import common_columns, settled_at, stream_columns
-from sandlot.train.components import Bounded, Columns
-from sandlot.train.division import cost_of, divided
-from sandlot.train.forest import Cut, cuts, fitted, forest_of, packs
-from sandlot.train.forward import Seen
-from sandlot.train.ranks import ALONE, Ranks
+from sandlot.train.algorithms.algorithms import Example
+from sandlot.train.algorithms.losses import Bounded, Columns
+from sandlot.train.forest.columns import common_columns, settled_at, stream_columns
+from sandlot.train.forest.forest import Cut, cuts, fitted, forest_of, packs
+from sandlot.train.forest.forward import Seen
+from sandlot.train.forest.module import Sight
+from sandlot.train.parallel.division import cost_of, divided
+from sandlot.train.parallel.ranks import ALONE, Ranks
 from sandlot.train.rows import Floats, Row
-from sandlot.train.sight import Sight
 from sandlot.train.tally import Tally, Update
 
 if TYPE_CHECKING:
-    from sandlot.train.sharded import Shards
+    from sandlot.train.parallel.sharded import Shards
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -308,7 +308,7 @@ class Trainer:
 
 
 def _sharded(sight: Sight, reference: Sight | None, ranks: Ranks) -> "Shards":
-    from sandlot.train.sharded import Shards, shard  # noqa: PLC0415 - half of torch, for those who need it
+    from sandlot.train.parallel.sharded import Shards, shard  # noqa: PLC0415 - half of torch, for those who need it
 
     if reference is not None:
         shard(reference, ranks)

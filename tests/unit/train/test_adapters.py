@@ -13,8 +13,8 @@ from sandlot.model.nn.decoder import Decoder
 from sandlot.model.nn.layout import projections
 from sandlot.model.nn.lora import adapted, adapter_parameters
 from sandlot.model.nn.shape import Shape
-from sandlot.train.algorithms import Example, Stream
-from sandlot.train.components import Clip
+from sandlot.train.algorithms.algorithms import Example, Stream
+from sandlot.train.algorithms.losses import Clip
 from sandlot.train.rows import Row
 from sandlot.train.trainer import Optimisation, Trainer
 

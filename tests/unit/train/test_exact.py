@@ -9,8 +9,8 @@ import torch
 from sandlot.model.nn.attention import causal
 from sandlot.model.nn.decoder import Decoder
 from sandlot.model.nn.shape import Shape
-from sandlot.train.algorithms import Example, Stream
-from sandlot.train.components import (
+from sandlot.train.algorithms.algorithms import Example, Stream
+from sandlot.train.algorithms.losses import (
     Cispo,
     Clip,
     Columns,
@@ -25,7 +25,7 @@ from sandlot.train.components import (
     Sapo,
     Value,
 )
-from sandlot.train.preferences import Dpo, Ipo, SimPo
+from sandlot.train.algorithms.preferences import Dpo, Ipo, SimPo
 from sandlot.train.rows import Row
 from sandlot.train.tally import Tally
 from sandlot.train.trainer import Optimisation, Trainer

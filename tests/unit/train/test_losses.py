@@ -7,8 +7,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandlot.train.components import Clip, Columns, Dppo, OffPolicyMask, Sapo
-from sandlot.train.preferences import Dpo, Ipo, SimPo
+from sandlot.train.algorithms.losses import Clip, Columns, Dppo, OffPolicyMask, Sapo
+from sandlot.train.algorithms.preferences import Dpo, Ipo, SimPo
 
 LOGPROB = st.floats(-4, -0.01)
 TOKENS = st.lists(st.tuples(LOGPROB, LOGPROB, LOGPROB, LOGPROB, st.floats(-2, 2)), min_size=2, max_size=10)

@@ -1,6 +1,6 @@
 """Forests are filled up to few sizes, and not by much."""
 
-from sandlot.train.attention import BLOCK, SIZES, padded
+from sandlot.train.forest.attention import BLOCK, SIZES, padded
 
 
 def test_few_sizes_are_used_and_little_is_wasted():

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from sandlot.core.errors import ConfigError
-from sandlot.train.algorithms import Imitate
+from sandlot.train.algorithms.algorithms import Imitate
 from sandlot.train.publish import served_config
 from sandlot.train.recipe import FILE, Recipe, described, require_same, write_recipe
 

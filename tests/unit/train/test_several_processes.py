@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import shared_batches
-from sandlot.train.division import divided
+from sandlot.train.parallel.division import divided
 from shared_batches import CASES, begun, continued, work
 
 pytestmark = [pytest.mark.timeout(180), pytest.mark.system]  # three times half of torch is imported

@@ -11,7 +11,7 @@ from sandlot.core.errors import ConfigError
 from sandlot.env.module import load_module
 from sandlot.train import tracking
 from sandlot.train.loop import Watcher
-from sandlot.train.progress import Learned, Measured, read_lines
+from sandlot.train.report.progress import Learned, Measured, read_lines
 from sandlot.train.tracking import Tracking, figures_of, heldout_of, open_tracker, settings_of
 from sandlot.train.train import train
 from tiny_models import write_tiny

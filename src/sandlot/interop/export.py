@@ -1,0 +1,179 @@
+"""Rollouts for other trainers: JSONL or Parquet as TRL and verl read them.
+
+`sft` has conversations worth imitating, `pairs` a better and a worse attempt at the same task, `rollouts` the exact tokens with
+mask, log-probabilities and reward. Held-out tasks stay out unless they are asked for by name: what is tested on is not trained
+on, here or elsewhere. Nothing is re-tokenised.
+
+A chat template tells a key that is absent from one that is null, so messages keep exactly the keys they have: see `tables.py`.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from sandlot.core.errors import ConfigError
+from sandlot.core.trace import Image, Message, Tensor, Trace, TraceRow
+from sandlot.core.types import Json, Role, Split
+from sandlot.interop.tables import write_rows
+from sandlot.model.render.template import as_entries, as_function
+from sandlot.run.results import Run
+
+
+class Kind(StrEnum):
+    """What is exported."""
+
+    SFT = "sft"
+    PAIRS = "pairs"
+    ROLLOUTS = "rollouts"
+
+
+class Exported(msgspec.Struct, frozen=True, kw_only=True):
+    """What was written."""
+
+    file: str
+    kind: str
+    rows: int
+    skipped: int
+    """Rollouts of the split that did not qualify: without a score, below the mark, with nothing to compare, or (as messages)
+    with images or calls that could not be read, which a chat template cannot spell."""
+
+
+@dataclass(slots=True)
+class Source:
+    """The rollouts of a run that are considered, and how many were taken."""
+
+    run: Run
+    rows: list[TraceRow]
+    least: float
+    """The lowest reward that `sft` imitates."""
+    taken: int = 0
+
+    def trace(self, row: TraceRow) -> Trace:
+        """One of them, whole."""
+        return self.run.trace(row.task, row.rollout)
+
+
+def export_run(
+    run: Run, kind: Kind, out: Path | None = None, *, split: Split | None = Split.TRAIN, least: float = 1.0
+) -> Exported:
+    """Write a run's rollouts. `split` None is all of them; `least` is the lowest reward that `sft` imitates."""
+    file = out or run.path / "exports" / f"{kind}.parquet"
+    if file.suffix not in {".jsonl", ".parquet"}:
+        raise ConfigError(f"`{file}` ends with neither .jsonl nor .parquet, so its format is not known")
+    rows = [row for row in run.rows if split is None or row.split == split]
+    if not rows:
+        raise ConfigError(f"`{run.path}` has no rollouts of split `{split}`; name another with `--split`, or `--split all`")
+    source = Source(run, rows, least)
+    tools = [as_function(tool) for tool in run.manifest.tools]
+    told = {"tools": tools} if tools else {}
+    number = write_rows(file, ({**row, **told} for row in _MAKERS[kind](source)))
+    return Exported(file=str(file), kind=kind.value, rows=number, skipped=len(rows) - source.taken)
+
+
+# -- what is in a row --------------------------------------------------------------------------------------------------
+
+
+def _imitated(source: Source) -> Iterator[Json]:
+    for row in source.rows:
+        if row.score is None or row.score < source.least:
+            continue
+        trace = source.trace(row)
+        if is_spelled(trace):
+            source.taken += 1
+            yield {"messages": conversation(trace), **_identity(row)}
+
+
+def _preferred(source: Source) -> Iterator[Json]:
+    tasks: dict[str, list[TraceRow]] = {}
+    for row in source.rows:
+        if row.score is not None:
+            tasks.setdefault(row.task, []).append(row)
+    for task, tried in tasks.items():
+        ranked = sorted(tried, key=lambda row: (row.score or 0.0, -row.rollout))
+        worse = next((row for row in ranked if is_spelled(source.trace(row))), None)
+        better = next((row for row in reversed(ranked) if is_spelled(source.trace(row))), None)
+        if worse is None or better is None or worse.score == better.score:
+            continue
+        source.taken += 2
+        prompt, chosen = divided(conversation(source.trace(better)))
+        _, rejected = divided(conversation(source.trace(worse)))
+        yield {
+            "prompt": prompt,
+            "chosen": chosen,
+            "rejected": rejected,
+            "score_chosen": better.score,
+            "score_rejected": worse.score,
+            "task": task,
+        }
+
+
+def _exact(source: Source) -> Iterator[Json]:
+    from sandlot.train.rows import rows_of  # noqa: PLC0415 - numpy is not paid for by the other kinds
+
+    for row in source.rows:
+        if row.score is None:
+            continue
+        trace = source.trace(row)
+        prompt, completion = divided(conversation(trace))
+        source.taken += 1
+        for path in rows_of(trace):
+            yield {
+                "prompt": prompt,
+                "completion": completion,
+                "ids": path.ids.tolist(),
+                "mask": path.trained.astype(int).tolist(),
+                "logprobs": path.logprobs.tolist(),
+                "versions": path.versions.tolist(),
+                **_identity(row),
+            }
+
+
+_MAKERS = {Kind.SFT: _imitated, Kind.PAIRS: _preferred, Kind.ROLLOUTS: _exact}
+
+
+def _identity(row: TraceRow) -> Json:
+    return {"task": row.task, "rollout": row.rollout, "reward": row.score}
+
+
+# -- messages ----------------------------------------------------------------------------------------------------------
+
+
+def conversation(trace: Trace) -> list[Json]:
+    """A trace's last path up to the agent's last words, as chat templates read it: arguments are objects, results name tools.
+
+    What came back after those words was seen by nobody.
+    """
+    names: dict[str, str] = {}
+    shown: list[Json] = []
+    for node in trace.path():
+        names |= {call.id: call.name for call in node.message.calls}
+        shown += [_named(entry, names) for entry in as_entries(node.message)]
+    spoken = [place for place, entry in enumerate(shown) if entry["role"] == Role.ASSISTANT]
+    return shown[: spoken[-1] + 1] if spoken else shown
+
+
+def _named(entry: Json, names: dict[str, str]) -> Json:
+    if entry["role"] != Role.TOOL:
+        return entry
+    name = names.get(entry["tool_call_id"])
+    return {**entry, "name": name} if name is not None else entry
+
+
+def divided(messages: list[Json]) -> tuple[list[Json], list[Json]]:
+    """What was given before the agent first spoke, and everything from there on."""
+    first = next((place for place, message in enumerate(messages) if message["role"] == Role.ASSISTANT), len(messages))
+    return messages[:first], messages[first:]
+
+
+def is_spelled(trace: Trace) -> bool:
+    """True if a chat template can spell it: text, and calls whose arguments could be read."""
+    return all(_is_text(node.message) for node in trace.path())
+
+
+def _is_text(message: Message) -> bool:
+    seen: list[Any] = [*message.parts, *(image for result in message.results for image in result.images)]
+    return not any(isinstance(part, Image | Tensor) for part in seen) and not any(call.malformed for call in message.calls)

@@ -1,0 +1,30 @@
+# pyright: reportMissingImports=false, reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownParameterType=false, reportUntypedBaseClass=false
+"""Exported conversations for verl's SFT trainer, which reads Parquet without knowing JSON values.
+
+    data.custom_cls.path=pkg://sandlot.interop.verl data.custom_cls.name=Conversations
+
+Conversations without tools need no class of ours, and `RLHFDataset` reads every export by itself. Nothing of Sandlot is imported:
+the path of this file does as well.
+"""
+
+import json
+from typing import Any
+
+from verl.utils.dataset.multiturn_sft_dataset import MultiTurnSFTDataset
+
+
+class Conversations(MultiTurnSFTDataset):
+    """verl's multi-turn dataset over `sandlot export --as sft`: messages and tools are objects again."""
+
+    def _read_files_and_process(self) -> None:
+        super()._read_files_and_process()
+        self.messages = [objects(row) for row in self.messages]
+        self.tools = [objects(row) for row in self.tools] if self.tools is not None else None
+
+    def _build_messages(self, example: dict[str, Any]) -> list[dict[str, Any]]:
+        return super()._build_messages({**example, self.messages_key: objects(example[self.messages_key])})
+
+
+def objects(values: list[Any]) -> list[Any]:
+    """JSON values as what they say."""
+    return [json.loads(value) if isinstance(value, str) else value for value in values]

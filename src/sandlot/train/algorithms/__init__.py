@@ -1,0 +1,1 @@
+"""From graded groups to per-token losses."""

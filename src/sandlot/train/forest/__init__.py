@@ -1,0 +1,1 @@
+"""Rows with shared prefixes as one batch: each prefix is computed once."""

@@ -1,0 +1,61 @@
+"""The columns of a forest: what its examples hold of their trained tokens, all rows joined, as tensors beside the weights.
+
+Tokens stand in the order of the rows, as a forward pass gives their log-probabilities back; numbers of rows count over the whole
+forest, whatever group a row is of.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sandlot.train.algorithms.algorithms import Example
+from sandlot.train.algorithms.losses import Component
+from sandlot.train.forest.forward import Seen
+from sandlot.train.forest.scores import placed
+from sandlot.train.rows import Floats
+
+
+def settled_at(settled: list[list[Floats]] | None, places: Sequence[tuple[int, int]], device: torch.device) -> Tensor | None:
+    """What was computed before the batch was learned from, of the rows at `(group, row)`; None if nothing was."""
+    return placed(np.concatenate([settled[number][row] for number, row in places]), device) if settled else None
+
+
+def common_columns(
+    examples: Sequence[Example], sizes: Sequence[int], result: Seen, settled: Mapping[str, Tensor | None]
+) -> dict[str, Any]:
+    """What all components read, by the names that `Columns` has for it; `sizes` are the rows of each piece of a group."""
+    device = result.logprobs.device
+    counts = [int(example.row.trained.sum()) for example in examples]
+    starts = np.repeat(np.cumsum([0, *sizes[:-1]]), sizes)
+    partners = [
+        -1 if example.partner is None else int(start) + example.partner for start, example in zip(starts, examples, strict=True)
+    ]
+    behaviour = np.concatenate([example.row.logprobs[example.row.trained] for example in examples])
+    old = settled["old"]
+    return {
+        "logprobs": result.logprobs,
+        "old": result.logprobs.detach() if old is None else old,
+        "behaviour": placed(behaviour, device),
+        "row": placed(np.repeat(np.arange(len(examples)), counts), device),
+        "rows": len(examples),
+        "partner": torch.tensor(partners, device=device),
+        "reference": settled["reference"],
+        "entropy": result.entropy,
+        "values": result.values,
+    }
+
+
+def stream_columns(examples: Sequence[Example], component: Component, device: torch.device) -> tuple[Tensor, Tensor]:
+    """The signal and the weight of one component on every trained token; weight 0 where a row does not have it."""
+    signals: list[Floats] = []
+    weights: list[Floats] = []
+    for example in examples:
+        trained = example.row.trained
+        stream = next((stream for stream in example.streams if stream.component == component), None)
+        blank = np.zeros(int(trained.sum()), np.float32)
+        signals.append(stream.signal[trained] if stream else blank)
+        weights.append(stream.weight[trained] if stream else blank)
+    return placed(np.concatenate(signals), device), placed(np.concatenate(weights), device)

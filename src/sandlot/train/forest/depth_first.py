@@ -1,0 +1,260 @@
+"""Forests larger than memory, depth first: a piece of the tokens at a time, with the loss and the gradients of the whole.
+
+Tokens lie depth first, so what a piece of consecutive ones sees besides itself are ancestors of its first. A piece that others
+hang below leaves their keys and values on a stack. Going forward nothing else is kept. Going back, those are leaves that collect
+gradients from everything below; then the piece is computed once more and sends back its own and theirs together. What lives at
+once is one piece, and keys and values along one path.
+
+Losses look at whole rows, which run through many pieces: all log-probabilities are computed first, without gradients, and what
+flows back from the loss is known before any piece is differentiated. Any loss will do.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.autograd import Function
+from torch.utils.checkpoint import checkpoint  # pyright: ignore[reportUnknownVariableType]
+
+from sandlot.model.nn.decoder import Block, Decoder
+from sandlot.train.forest.attention import Attention, interval_attention, padded
+from sandlot.train.forest.forest import Forest, Ints
+from sandlot.train.forest.scores import exact, placed, scores
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Tokens `start` to `stop` of a forest."""
+
+    start: int
+    stop: int
+    above: int
+    """Pieces on the stack when it is computed: those it may hang below."""
+    inner: bool
+    """True if others hang below it."""
+
+
+def pieces_of(forest: Forest, budget: int) -> list[Piece]:
+    """All tokens in order, no piece over the budget: whole subtrees together where they fit, else the first tokens of one."""
+    made: list[Piece] = []
+    todo = [(0, len(forest), 0)]
+    while todo:
+        start, stop, above = todo.pop()
+        begun = at = start
+        while at < stop:
+            end = int(forest.last[at])
+            if at > begun and end - begun > budget:
+                made.append(Piece(begun, at, above, inner=False))
+                begun = at
+            elif end - at > budget:
+                made.append(Piece(at, at + budget, above, inner=True))
+                todo += [(end, stop, above), (at + budget, end, above + 1)]
+                break
+            else:
+                at = end
+        else:
+            if at > begun:
+                made.append(Piece(begun, at, above, inner=False))
+    return made
+
+
+@dataclass(frozen=True, slots=True)
+class Looks:
+    """What is looked at, and how."""
+
+    decoder: Decoder
+    temperature: float
+    entropy: bool = False
+    critic: nn.Linear | None = None
+    recompute: bool = False
+
+
+@dataclass(slots=True)
+class Held:
+    """What a piece leaves for those below it: keys and values, a layer each, of the tokens that reach past it."""
+
+    piece: Piece
+    open: Ints
+    keys: list[Tensor]
+    values: list[Tensor]
+    gradients: list[Tensor] = field(default_factory=list[Tensor])
+    """Of all keys, then all values, summed in fp32 at least."""
+
+    @property
+    def leaves(self) -> list[Tensor]:
+        """All keys, then all values."""
+        return self.keys + self.values
+
+    def collect(self) -> None:
+        """Take over what one piece below has sent back."""
+        for leaf, total in zip(self.leaves, self.gradients, strict=True):
+            if leaf.grad is not None:
+                total.add_(leaf.grad)
+                leaf.grad = None
+
+
+def looked_at(looks: Looks, forest: Forest, wanted: Ints, budget: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Log-probability, entropy and value of each wanted token, 0 where not asked for. `backward` brings the gradients."""
+    walk = Walk(looks, forest, wanted, pieces_of(forest, budget))
+    anchor = torch.zeros((), requires_grad=True)  # autograd asks for gradients only where something may have one
+    return cast("Any", DepthFirst).apply(anchor, walk)
+
+
+class DepthFirst(Function):
+    """All of a walk as one step of autograd; going back adds to the parameters' own `grad`."""
+
+    @staticmethod
+    def forward(ctx: Any, anchor: Tensor, walk: "Walk") -> tuple[Tensor, Tensor, Tensor]:  # noqa: ARG004 - see `looked_at`
+        """Look, and remember where from."""
+        ctx.walk = walk
+        kind = walk.device.type
+        # Without its cache: it would hand weights cast without gradients to the pass that needs them.
+        ctx.precision = (kind, torch.get_autocast_dtype(kind), torch.is_autocast_enabled(kind), False)
+        return walk.forward()
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[None, None]:
+        """Walk again."""
+        with torch.autocast(*ctx.precision):
+            ctx.walk.backward(gradients)
+        return None, None
+
+
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """A forest walked through in pieces."""
+
+    looks: Looks
+    forest: Forest
+    wanted: Ints
+    """Tokens whose probability is asked for; each is looked at from its parent."""
+    pieces: Sequence[Piece]
+
+    @property
+    def device(self) -> torch.device:
+        """Where the decoder is."""
+        return self.looks.decoder.embedding.weight.device
+
+    def forward(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Everything wanted, without gradients."""
+        stack: list[Held] = []
+        kind = exact(self.looks.decoder.embedding.weight.new_zeros(0)).dtype
+        found = [torch.zeros(len(self.wanted), dtype=kind, device=self.device) for _ in range(3)]
+        for piece in self.pieces:
+            del stack[piece.above :]
+            hidden, keys, values = self._computed(piece, stack)
+            chosen = self._from(piece)
+            for all_of_them, part in zip(found, self._looked(piece, hidden, chosen), strict=True):
+                all_of_them[placed(chosen, self.device)] = part
+            if piece.inner:
+                stack.append(self._held(piece, keys, values))
+        return found[0], found[1], found[2]
+
+    def backward(self, gradients: Sequence[Tensor]) -> None:
+        """Send what the loss wants of everything `forward` gave back to the parameters."""
+        stack: list[Held] = []
+        for piece in self.pieces:
+            self._leave(stack, piece.above, gradients)
+            if piece.inner:
+                with torch.no_grad():
+                    _, keys, values = self._computed(piece, stack)
+                stack.append(self._held(piece, keys, values, learns=True))
+            else:
+                self._send_back(piece, stack, gradients, None)
+        self._leave(stack, 0, gradients)
+
+    def _leave(self, stack: list[Held], above: int, gradients: Sequence[Tensor]) -> None:
+        """Everything below the last ones on the stack is done: so are they."""
+        while len(stack) > above:
+            held = stack.pop()
+            self._send_back(held.piece, stack, gradients, held)
+
+    def _send_back(self, piece: Piece, stack: list[Held], gradients: Sequence[Tensor], held: Held | None) -> None:
+        chosen = self._from(piece)
+        place = placed(chosen, self.device)
+        with torch.enable_grad():
+            hidden, keys, values = self._computed(piece, stack)
+            sent = list(zip(self._looked(piece, hidden, chosen), [each[place] for each in gradients], strict=True))
+            if held is not None:
+                rows = placed(held.open - piece.start, self.device)
+                below = [each[rows] for each in (*keys, *values)]
+                sent += [(each, total.to(each.dtype)) for each, total in zip(below, held.gradients, strict=True)]
+        sent = [(each, gradient) for each, gradient in sent if each.requires_grad and len(each)]
+        if sent:
+            cast("Any", torch.autograd).backward([each for each, _ in sent], [gradient for _, gradient in sent])
+        for each in stack:
+            each.collect()
+
+    def _from(self, piece: Piece) -> Ints:
+        """Which of the wanted tokens are looked at from this piece."""
+        parents = self.forest.parent[self.wanted]
+        return np.flatnonzero((parents >= piece.start) & (parents < piece.stop))
+
+    def _looked(self, piece: Piece, hidden: Tensor, chosen: Ints) -> tuple[Tensor, Tensor, Tensor]:
+        looks, wanted = self.looks, self.wanted[chosen]
+        before = hidden[placed(self.forest.parent[wanted] - piece.start, self.device)]
+        targets = placed(self.forest.ids[wanted], self.device)
+        logprobs, spread = scores(looks.decoder, before, targets, looks.temperature, entropy=looks.entropy)
+        values = exact(looks.critic(before))[:, 0] if looks.critic is not None else torch.zeros_like(logprobs)
+        return logprobs, spread if looks.entropy else spread.detach(), values
+
+    def _held(self, piece: Piece, keys: list[Tensor], values: list[Tensor], *, learns: bool = False) -> Held:
+        reach = np.arange(piece.start, piece.stop)
+        reach = reach[self.forest.last[reach] > piece.stop]
+        rows = placed(reach - piece.start, self.device)
+        held = Held(piece, reach, [each[rows] for each in keys], [each[rows] for each in values])
+        if learns:
+            held.gradients = [exact(leaf).new_zeros(leaf.shape) for leaf in held.leaves]
+            for leaf in held.leaves:
+                leaf.requires_grad_()
+        return held
+
+    def _computed(self, piece: Piece, stack: Sequence[Held]) -> tuple[Tensor, list[Tensor], list[Tensor]]:
+        """Hidden states of a piece, and its keys and values in each layer."""
+        looks, forest, device = self.looks, self.forest, self.device
+        decoder, count = looks.decoder, piece.stop - piece.start
+        spare = padded(count) - count if device.type == "cuda" else 0
+        own = np.arange(piece.start, piece.stop)
+        x = decoder.embedding(placed(np.pad(forest.ids[own], (0, spare)), device))
+        cos, sin = decoder.angles(placed(np.pad(forest.depth[own], (0, spare)), device), x.dtype)
+        before, attention = self._attention(piece, [held.open for held in stack], spare)
+        keys: list[Tensor] = []
+        values: list[Tensor] = []
+        for layer, block in enumerate(cast("Iterable[Block]", decoder.blocks)):
+            given = [*(held.keys[layer] for held in stack), *(held.values[layer] for held in stack)]
+            step = (block, attention, before, x, cos, sin, *given)
+            x, k, v = cast("Any", checkpoint)(_layer, *step, use_reentrant=False) if looks.recompute else _layer(*step)
+            keys.append(k)
+            values.append(v)
+        return decoder.norm(x), keys, values
+
+    def _attention(self, piece: Piece, above: Sequence[Ints], spare: int) -> tuple[int, Attention]:
+        """How many keys come before a piece's own, and who sees whom. On a GPU both kinds are filled up with what none sees."""
+        seen = np.concatenate((*above, np.empty(0, np.int64)))
+        before = padded(len(seen)) if self.device.type == "cuda" and len(seen) else len(seen)
+        count = piece.stop - piece.start
+        filling, alone = np.zeros(before - len(seen), np.int64), np.arange(count, count + spare)
+        first = np.concatenate((seen - piece.start, filling, np.arange(count), alone))
+        last = np.concatenate((
+            self.forest.last[seen] - piece.start, filling, self.forest.last[piece.start : piece.stop] - piece.start, alone + 1,
+        ))  # fmt: skip
+        return before, interval_attention(placed(first, self.device), placed(last, self.device), count + spare)
+
+
+def _layer(
+    block: Block, attention: Attention, before: int, x: Tensor, cos: Tensor, sin: Tensor, *given: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """One layer of a piece: the stream, and its own keys and values."""
+    q, k, v = block.inputs(x, cos, sin)
+    half = len(given) // 2
+    return block.outputs(x, attention(q, _joined(given[:half], k, before), _joined(given[half:], v, before))), k, v
+
+
+def _joined(above: Sequence[Tensor], own: Tensor, before: int) -> Tensor:
+    """Keys or values of the stack, filled up to `before`, and a piece's own."""
+    missing = before - sum(map(len, above))
+    filling = [own.new_zeros(missing, *own.shape[1:])] if missing else []
+    return torch.cat([*(each.to(own.dtype) for each in above), *filling, own])

@@ -1,0 +1,92 @@
+"""The trainer's forward: exact log-probabilities of every trained token of some rows, by way of their forest.
+
+Logits exist only for the tokens that lead to a trained one, and only a chunk of them at a time: vocabulary times tokens is never
+held. Layers may be recomputed in the backward pass instead of kept.
+"""
+
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint  # pyright: ignore[reportUnknownVariableType]
+
+from sandlot.model.nn.decoder import Attend, Block, Decoder
+from sandlot.train.forest.attention import forest_attention, padded
+from sandlot.train.forest.depth_first import Looks, looked_at
+from sandlot.train.forest.forest import Forest, forest_of
+from sandlot.train.forest.scores import exact, placed, scores
+from sandlot.train.rows import Row
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What the forward says of the trained tokens of rows, rows joined: `[tokens]` each."""
+
+    logprobs: Tensor
+    entropy: Tensor | None
+    values: Tensor | None
+    computed: int
+    """Tokens of the forest."""
+
+
+def seen(
+    decoder: Decoder,
+    rows: Sequence[Row],
+    *,
+    temperature: float = 1.0,
+    entropy: bool = False,
+    critic: nn.Linear | None = None,
+    recompute: bool = False,
+    tokens: int = sys.maxsize,
+) -> Seen:
+    """Log-probabilities, at the temperature they were sampled with, and what else is asked for.
+
+    A forest of more than `tokens` is computed depth first, in pieces of that many. Its gradients come by `backward` only.
+    """
+    forest = forest_of([row.ids for row in rows])
+    device = decoder.embedding.weight.device
+    wanted = [path[row.trained] for path, row in zip(forest.paths, rows, strict=True)]
+    if any(forest.parent[places].min(initial=0) < 0 for places in wanted):
+        raise ValueError("the first token of a row is marked as sampled; nothing stood before it to sample it from")
+    joined = np.concatenate(wanted) if wanted else np.empty(0, np.int64)
+    # Several rows may run through one token: it is looked at once and gathered by all of them.
+    distinct, back = np.unique(joined, return_inverse=True)
+    gather = placed(back.astype(np.int64), device)
+    if len(forest) > tokens:
+        looks = Looks(decoder, temperature, entropy=entropy, critic=critic, recompute=recompute)
+        logprobs, spread, values = looked_at(looks, forest, distinct, tokens)
+    else:
+        hidden = _hidden(decoder, forest, device, recompute=recompute)
+        before = hidden[placed(forest.parent[distinct], device)]
+        logprobs, spread = scores(decoder, before, placed(forest.ids[distinct], device), temperature, entropy=entropy)
+        values = exact(critic(before))[:, 0] if critic is not None else None
+    return Seen(
+        logprobs=logprobs[gather],
+        entropy=spread[gather] if entropy else None,
+        values=values[gather] if values is not None and critic is not None else None,
+        computed=len(forest),
+    )
+
+
+def _hidden(decoder: Decoder, forest: Forest, device: torch.device, *, recompute: bool) -> Tensor:
+    """Hidden states of the forest's tokens. On a GPU it is filled up, with tokens that see only themselves, to a common size."""
+    spare = padded(len(forest)) - len(forest) if device.type == "cuda" else 0
+    ids = placed(np.pad(forest.ids, (0, spare)), device)
+    positions = placed(np.pad(forest.depth, (0, spare)), device)
+    filled = np.concatenate((forest.last, np.arange(len(forest), len(forest) + spare) + 1))
+    attend = forest_attention(placed(filled, device))
+    if not recompute:
+        return decoder(ids, positions, attend)
+    x = decoder.embedding(ids)
+    cos, sin = decoder.angles(positions, x.dtype)
+    for layer, block in enumerate(cast("Iterable[Block]", decoder.blocks)):
+        x = cast("Tensor", checkpoint(_layer, block, layer, attend, x, cos, sin, use_reentrant=False))
+    return decoder.norm(x)
+
+
+def _layer(block: Block, layer: int, attend: Attend, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    return block.outputs(x, attend(layer, *block.inputs(x, cos, sin)))

@@ -1,0 +1,152 @@
+"""Who learns: a trainer in this process, or this process at the head of several.
+
+What rank 0's loop asks of its `Leader`, every rank does with a trainer of its own: the order goes out, then all call the same
+method at the same moment. The loop does not know which of the two it has.
+"""
+
+import threading
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+import torch.distributed as dist
+
+from sandlot.core.errors import HarnessError
+from sandlot.model.nn.decoder import Decoder
+from sandlot.train.algorithms.algorithms import Example
+from sandlot.train.parallel.ranks import Ranks
+from sandlot.train.rows import Floats, Row
+from sandlot.train.tally import Update
+from sandlot.train.trainer import Trainer
+
+END_S = 20.0
+"""How long an update that nobody waits for any more may take before the processes part without a word."""
+
+
+LOST = ("gloo", "NCCL", "Connection closed", "Connection reset")
+"""Words of errors that mean that another process does not answer; torch has no class for them."""
+
+
+class Learner(Protocol):
+    """What the loop asks for."""
+
+    def update(self, groups: Sequence[Sequence[Example]]) -> Update:
+        """Learn from a batch."""
+        ...
+
+    def values(self, row: Row) -> Floats:
+        """The critic's view before each trained token of a row."""
+        ...
+
+    def logprobs(self, rows: Sequence[Row]) -> list[Floats]:
+        """Log-probabilities of each row's trained tokens, under the present weights."""
+        ...
+
+    def whole(self) -> Decoder:
+        """A decoder with all of the weights as they are now, to be read."""
+        ...
+
+    def overwrite(self, put: Callable[[Decoder], None]) -> None:
+        """Have the weights changed by a function that is given all of them."""
+        ...
+
+    def state(self) -> dict[str, Any]:
+        """Everything that must survive a crash, but for the weights."""
+        ...
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from a kept state."""
+        ...
+
+
+class Leader:
+    """The trainer of rank 0: what it does, all do."""
+
+    def __init__(self, trainer: Trainer, ranks: Ranks) -> None:
+        self._trainer, self._ranks = trainer, ranks
+        self._one_at_a_time = threading.Lock()
+        self._broken = False
+        """True if the processes are no longer at the same place."""
+
+    def update(self, groups: Sequence[Sequence[Example]]) -> Update:
+        """Learn from a batch, each rank from its share."""
+        return self._together("update", groups)
+
+    def values(self, row: Row) -> Floats:
+        """The critic's view before each trained token of a row."""
+        return self._together("values", row)
+
+    def logprobs(self, rows: Sequence[Row]) -> list[Floats]:
+        """Log-probabilities of each row's trained tokens, under the present weights."""
+        return self._together("logprobs", rows)
+
+    def whole(self) -> Decoder:
+        """A decoder with all of the weights, gathered."""
+        return self._together("whole")
+
+    def overwrite(self, put: Callable[[Decoder], None]) -> None:
+        """Change the weights here, and give every rank its shard."""
+        self._together("overwrite", put, theirs=(None,))
+
+    def state(self) -> dict[str, Any]:
+        """The optimiser's state, gathered, and what else must survive."""
+        return self._together("state")
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Give every rank its shard of a kept state."""
+        self._together("restore", state, theirs=(None,))
+
+    def _together(self, name: str, *words: Any, theirs: tuple[Any, ...] | None = None) -> Any:
+        with self._one_at_a_time:
+            self._broken = True  # until it is done
+            with _parted(self._ranks):
+                self._ranks.agreed((name, words if theirs is None else theirs))
+                done = getattr(self._trainer, name)(*words)
+            self._broken = False
+            return done
+
+    def end(self) -> None:
+        """Let the others go. An update under way is waited for: between two halves of it nobody listens."""
+        if not self._one_at_a_time.acquire(timeout=END_S):
+            return
+        try:
+            if not self._broken:
+                with _parted(self._ranks):
+                    self._ranks.agreed(None)
+        finally:
+            self._one_at_a_time.release()
+
+
+@contextmanager
+def _parted(ranks: Ranks) -> Generator[None]:
+    """Say plainly that another process is gone; other errors are what they are."""
+    try:
+        yield
+    except RuntimeError as error:
+        if not isinstance(error, dist.DistError) and not any(word in str(error) for word in LOST):
+            raise
+        others = [f"{number}" for number in range(ranks.count) if number != ranks.number]
+        raise HarnessError(
+            f"process {' or '.join(others)} of this training has ended before the others; torchrun says which, and how"
+        ) from error
+
+
+@contextmanager
+def leading(trainer: Trainer, ranks: Ranks) -> Generator[Learner]:
+    """The trainer of the loop; the others are let go at the end."""
+    if ranks.count == 1:
+        yield trainer
+        return
+    leader = Leader(trainer, ranks)
+    try:
+        yield leader
+    finally:
+        leader.end()
+
+
+def follow(trainer: Trainer, ranks: Ranks) -> None:
+    """Do what rank 0 orders, until it says that this was all."""
+    with _parted(ranks):
+        while (order := ranks.agreed(None)) is not None:
+            name, words = order
+            getattr(trainer, name)(*words)

@@ -1,0 +1,1 @@
+"""Progress, summary and report page of a training."""

@@ -1,0 +1,329 @@
+"""The report of a training run: one HTML file with its pictures inside, which needs no network and no other file."""
+
+import math
+import shlex
+from collections.abc import Callable, Iterable, Sequence
+from html import escape
+from pathlib import Path
+
+from sandlot.core.stats.intervals import Interval
+from sandlot.core.trace import Scored, TraceRow
+from sandlot.env.load import load
+from sandlot.env.transcript import rendered_message
+from sandlot.observe.chart import Line, line_chart, share_bar
+from sandlot.observe.page import page
+from sandlot.run.results import Run
+from sandlot.train.recipe import Recipe
+from sandlot.train.report.progress import Learned, Progress
+from sandlot.train.report.summary import Heldout, Level, Outcome, Paired, outcome_of, write_outcome
+
+FILE = "report.html"
+EXAMPLES = 3
+"""Tasks shown before and after."""
+LONGEST = 600
+"""Characters of one message of an example."""
+COLOURS = {"sampling": "--blue", "environment": "--green", "grading": "--amber", "update": "--violet"}
+
+
+def write_report(progress: Progress, recipe: Recipe) -> Outcome:
+    """Write `summary.json` and `report.html` into the run's folder, finished or not."""
+    env = load(recipe.env)
+    outcome = outcome_of(progress, recipe, "none" if env.image is None else recipe.sandbox.partition(":")[0])
+    write_outcome(progress.path, outcome)
+    runs = [Run(progress.path / line.run) for line in progress.evaluations]
+    sections = [
+        headline(outcome),
+        *(f'<p class="alarm">{escape(sentence)}</p>' for sentence in outcome.alarms),
+        f'<section class="pictures">{"".join(pictures(progress, outcome))}</section>',
+        robustness(outcome),
+        skills(runs),
+        examples(runs),
+        settings(progress.path),
+    ]
+    text = page(f"{recipe.name}: {outcome.environment} with {recipe.model}", "".join(sections))
+    draft = (progress.path / FILE).with_suffix(".draft")
+    draft.write_text(text, encoding="utf-8")
+    draft.replace(progress.path / FILE)
+    return outcome
+
+
+# -- the first screen --------------------------------------------------------------------------------------------------
+
+
+def headline(outcome: Outcome) -> str:
+    """What came out, in one look."""
+    parts = [f"<h1>{escape(what_happened(outcome))}</h1>", f'<p class="dim">{_told(outcome)}</p>']
+    before, after = outcome.heldout_before, outcome.heldout_after
+    if before is not None and after is not None:
+        parts.append(
+            f'<section class="change">{_score(before, "before")}<div class="arrow">&rarr;</div>'
+            f"{_score(after, 'after', _colour(outcome.paired))}"
+        )
+        parts.append(f'<div class="verdict">{_verdict(outcome)}</div></section>')
+    tiles = {
+        "steps": f"{outcome.steps} of {outcome.of_steps}",
+        "rollouts": f"{outcome.rollouts:,}",
+        "without a score": f"{outcome.failed:,}",
+        "time": f"{outcome.seconds:.0f} s",
+        "CPU": f"{outcome.cpu_s:.0f} s",
+        "sandbox": outcome.sandbox,
+        "best version": "-" if outcome.best_version is None else str(outcome.best_version),
+    }
+    shown = "".join(f"<div><b>{escape(value)}</b><span>{escape(name)}</span></div>" for name, value in tiles.items())
+    return "".join(parts) + f'<section class="tiles">{shown}</section>'
+
+
+def what_happened(outcome: Outcome) -> str:
+    """The result in one line: full marks before and after, or the score where nothing got full marks."""
+    before, after = outcome.heldout_before, outcome.heldout_after
+    if before is None or after is None:
+        return f"{outcome.name}: nothing measured yet"
+    if before.passed.mean or after.passed.mean:
+        what, first, last = "full marks", *(f"{100 * each.passed.mean:.0f} %" for each in (before, after))
+    else:
+        what, first, last = "score", f"{before.mean:.2f}", f"{after.mean:.2f}"
+    if outcome.paired is None:
+        return f"{outcome.name}: held-out {what} {first} before the first step"
+    unclear = "" if _colour(outcome.paired) else ", no clear change"
+    return f"{outcome.name}: held-out {what} {first} to {last}{unclear}"
+
+
+def _colour(paired: Paired | None) -> str:
+    """Green or red only where the interval of the change leaves 0 out."""
+    if paired is None or paired.difference.low <= 0 <= paired.difference.high:
+        return ""
+    return "up" if paired.difference.mean > 0 else "down"
+
+
+def _told(outcome: Outcome) -> str:
+    where = (
+        "the environment needs no sandbox"
+        if outcome.sandbox == "none"
+        else f"every rollout in a {outcome.sandbox} sandbox of its own"
+    )
+    text = escape(f"{outcome.model} on {outcome.environment}, {outcome.algorithm}, seed {outcome.seed}; {where}.")
+    stopped = f"{outcome.verdict}: {outcome.stopped}" if outcome.stopped else ""
+    return text + (f'</p><p class="alarm">{escape(stopped)}' if stopped else "")
+
+
+def _score(heldout: Heldout, word: str, colour: str = "") -> str:
+    return (
+        f'<div class="score"><span>{word}</span><b class="{colour}">{heldout.mean:.3f}</b>'
+        f"<em>{heldout.low:.3f} to {heldout.high:.3f}</em>"
+        f"<span>full marks {heldout.passed.mean:.0%}, version {heldout.version}</span></div>"
+    )
+
+
+def _verdict(outcome: Outcome) -> str:
+    if outcome.paired is None:
+        return "One measurement so far: nothing to compare."
+    paired = outcome.paired
+    words = "The intervals do not touch." if outcome.separate else "The intervals overlap."
+    chance = f"p {'&lt; 0.001' if paired.p_value < 0.001 else f'= {paired.p_value:.3f}'}"
+    return (
+        f"<b>{words}</b> On the same {paired.tasks} held-out tasks with the same random draws, the score moved by "
+        f"{paired.difference.mean:+.3f} ({paired.difference.low:+.3f} to {paired.difference.high:+.3f}, {chance}): "
+        f"{paired.improved} tasks better, {paired.regressed} worse. No held-out task was trained on."
+    )
+
+
+# -- pictures ----------------------------------------------------------------------------------------------------------
+
+
+def pictures(progress: Progress, outcome: Outcome) -> Iterable[str]:
+    """The curves, each with what to read in it."""
+    measured, steps = progress.evaluations, progress.steps
+    curve = Line(
+        "held-out score",
+        [(line.version, line.mean) for line in measured],
+        "--blue",
+        band=[(line.low, line.high) for line in measured],
+        dots=True,
+    )
+    yield _card(
+        "Held-out score by version",
+        "Tasks that are never trained on. The band is the 95 % interval over tasks.",
+        line_chart([curve], x_name="version", y_range=(0, 1), label="held-out score by version"),
+    )
+
+    def over(name: str, colour: str, values: Iterable[float]) -> Line:
+        return Line(name, list(zip((float(step.version) for step in steps), values, strict=True)), colour)
+
+    rewards = [
+        over("reward", "--blue", (step.reward for step in steps)),
+        over("passed", "--green", (step.passed for step in steps)),
+    ]
+    if any(step.outcome != step.passed for step in steps):
+        rewards.append(over("outcome", "--amber", (step.outcome for step in steps)))
+    yield _card(
+        "Training reward and full marks by step",
+        "Means over the rollouts of a step; tasks differ from step to step, so this one jumps.",
+        line_chart(rewards, x_name="step", y_range=(0, 1), label="reward and full marks by step"),
+    )
+    yield from _of_learning(steps, over)
+    if any(step.diversity for step in steps):
+        told = [(float(step.version), step.diversity) for step in steps if step.diversity]
+        lines = [
+            Line("different rollouts", [(version, each.distinct) for version, each in told], "--green"),
+            Line("distance of two", [(version, each.distance) for version, each in told], "--blue"),
+        ]
+        yield _card(
+            "Diversity within groups",
+            "Different rollouts as a share of a group, and how far apart two of them are: where all act alike, nothing is left "
+            "to compare.",
+            line_chart(lines, x_name="step", y_range=(0, 1), label="diversity within groups by step"),
+        )
+    bar = share_bar([(name, spent, COLOURS[name]) for name, spent in outcome.time.items()], label="where the time went")
+    yield _card("Where the time of the steps went", "Measurements are not in it.", bar)
+
+
+def _of_learning(steps: Sequence[Learned], over: Callable[[str, str, Iterable[float]], Line]) -> Iterable[str]:
+    """The loss of imitation; else entropy, clipping and KL of a policy that learns from what it sampled."""
+    idle = over("groups that taught nothing", "--dim", (1 - step.informative / max(1, step.groups) for step in steps))
+    if steps and all(step.kl is None for step in steps):
+        yield _card(
+            "Loss of imitation",
+            "The mean of -log p of the imitated tokens, in nats per token: lower is closer to what is imitated.",
+            line_chart([over("loss", "--red", (step.loss for step in steps))], x_name="step", label="loss by step"),
+        )
+        yield _card(
+            "Groups without anything to imitate",
+            "Groups of which no rollout was good enough.",
+            line_chart([idle], x_name="step", y_range=(0, 1), label="groups that taught nothing by step"),
+        )
+        return
+    yield _card(
+        "Entropy",
+        "Nats per token: how undecided the policy is. A fall to 0 means that it has stopped exploring.",
+        line_chart([over("entropy", "--violet", (step.entropy for step in steps))], x_name="step", label="entropy by step"),
+    )
+    clipped = over("share of tokens clipped", "--amber", (step.clipped for step in steps))
+    yield _card(
+        "Clipped tokens, uninformative groups",
+        "Tokens that a bound on the ratio held back, and groups that taught nothing because their members scored alike.",
+        line_chart([clipped, idle], x_name="step", y_range=(0, 1), label="clipped tokens and uninformative groups by step"),
+    )
+    kl = over("KL", "--red", (step.kl or 0.0 for step in steps))
+    yield _card(
+        "KL from the sampling policy to the learning one",
+        "Both compute the same tokens with the same weights: without staleness, what is left is rounding.",
+        line_chart([kl], x_name="step", label="KL by step"),
+    )
+
+
+def _card(title: str, told: str, body: str) -> str:
+    return f"<figure><h2>{escape(title)}</h2><p>{escape(told)}</p>{body}</figure>"
+
+
+# -- in other words ----------------------------------------------------------------------------------------------------
+
+
+def robustness(outcome: Outcome) -> str:
+    """Each variant of the held-out tasks before and after."""
+    if not outcome.robustness:
+        return ""
+    rows = "".join(
+        f"<tr><td>{escape(name)}</td><td>{_spread(each.before)}</td><td>{_spread(each.after)}</td><td>{_spread(each.change)}</td></tr>"
+        for name, each in outcome.robustness.items()
+    )
+    head = "<tr><th>variant</th><th>before</th><th>after</th><th>against the plain tasks, after</th></tr>"
+    return f'<h2>Held-out tasks, varied</h2><div class="wide"><table>{head}{rows}</table></div>'
+
+
+def _spread(level: Level | None) -> str:
+    return f"{level.mean:.2f} <small>{level.low:.2f} to {level.high:.2f}</small>" if level else "-"
+
+
+# -- by skill ----------------------------------------------------------------------------------------------------------
+
+
+def skills(runs: Sequence[Run]) -> str:
+    """Each tag before and after."""
+    if len(runs) < 2:
+        return ""
+    before, after = runs[0].summary().tags, runs[-1].summary().tags
+    rows = "".join(
+        f"<tr><td>{escape(tag)}</td><td>{before[tag].tasks}</td><td>{_range(before[tag].score)}</td><td>{_range(after[tag].score)}</td>"
+        f"{_moved(before[tag].score, after[tag].score)}</tr>"
+        for tag in before
+        if tag in after
+    )
+    if not rows:
+        return ""
+    head = "<tr><th>tag</th><th>tasks</th><th>before</th><th>after</th><th>change</th></tr>"
+    return f'<h2>By tag</h2><div class="wide"><table>{head}{rows}</table></div>'
+
+
+def _range(interval: Interval) -> str:
+    value = "-" if interval.value is None else f"{interval.value:.2f}"
+    return f"{value} <small>{interval.low:.2f} to {interval.high:.2f}</small>"
+
+
+def _moved(before: Interval, after: Interval) -> str:
+    if before.value is None or after.value is None:
+        return "<td>-</td>"
+    moved = after.value - before.value
+    noise = math.hypot(before.high - before.low, after.high - after.low) / 2  # of the difference of two such means
+    text = f"{moved:+.2f}" if round(moved, 2) else "0.00"
+    colour = "dim" if abs(moved) <= noise or not round(moved, 2) else "up" if moved > 0 else "down"
+    return f'<td class="{colour}">{text}</td>'
+
+
+# -- examples ----------------------------------------------------------------------------------------------------------
+
+
+def examples(runs: Sequence[Run]) -> str:
+    """The same rollout of the same task, before and after: where it changed most, and one that stayed bad."""
+    if len(runs) < 2:
+        return ""
+    chosen = _chosen(list(runs[0].rows), list(runs[-1].rows))
+    cards = "".join(
+        f'<div class="pair"><h3>{escape(task)}, rollout {number}</h3>'
+        f"<div>{_trace(runs[0], task, number, 'before')}</div>"
+        f"<div>{_trace(runs[-1], task, number, 'after')}</div></div>"
+        for task, number in chosen
+    )
+    told = '<p class="dim">The command below each shows the whole trace; run it in the folder of this page.</p>'
+    return f"<h2>The same rollout, before and after</h2>{told}{cards}" if cards else ""
+
+
+def _chosen(before: Sequence[TraceRow], after: Sequence[TraceRow]) -> list[tuple[str, int]]:
+    now = {(row.task, row.rollout): row.score for row in after if row.score is not None}
+    moved = [
+        (now[row.task, row.rollout] - row.score, row.task, row.rollout)
+        for row in before
+        if row.score is not None and (row.task, row.rollout) in now
+    ]
+    best = sorted(moved, key=lambda each: (-each[0], each[1:]))
+    tasks: dict[str, int] = {}
+    for gain, task, rollout in best:
+        if gain > 0 and len(tasks) < EXAMPLES and task.partition("-")[0] not in {name.partition("-")[0] for name in tasks}:
+            tasks[task] = rollout
+    worst = [(task, rollout) for _, task, rollout in reversed(best) if now[task, rollout] == 0 and task not in tasks]
+    return [*tasks.items(), *worst[:1]]
+
+
+def _trace(run: Run, task: str, number: int, word: str) -> str:
+    trace = run.trace(task, number)
+    score = str(trace.outcome.score) if isinstance(trace.outcome, Scored) else type(trace.outcome).__name__.lower()
+    lines = [
+        line if len(line) <= LONGEST else line[:LONGEST] + " ..."
+        for node in trace.path()
+        for line in rendered_message(node.message)
+    ]
+    good = trace.reward is not None and trace.reward >= 1
+    head = f'<h4>{word} <b class="{"up" if good else "down"}">{escape(score)}</b></h4>'
+    return f"{head}<pre>{escape(chr(10).join(lines))}</pre>{_command(run, task, number)}"
+
+
+def _command(run: Run, task: str, number: int) -> str:
+    """How to see the whole trace, from the folder that the report lies in."""
+    place = shlex.quote(f"{run.path.parent.name}/{run.path.name}/{task}/{number}")
+    return f"<p><code>sandlot show {escape(place)}</code></p>"
+
+
+def settings(path: Path) -> str:
+    """The recipe as it was run."""
+    file = path / "recipe.json"
+    text = file.read_text(encoding="utf-8") if file.is_file() else ""
+    return f"<details><summary>The recipe</summary><pre>{escape(text)}</pre></details>" if text else ""

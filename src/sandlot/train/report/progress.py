@@ -1,0 +1,289 @@
+"""How learning goes: one line a step and one a measurement, appended to `progress.jsonl` and read back when a run goes on."""
+
+import os
+from collections import Counter
+from collections.abc import Sequence
+from itertools import takewhile
+from pathlib import Path
+
+import msgspec
+
+from sandlot.analysis.alarm import Alarm, alarm
+from sandlot.core.stats.intervals import Interval, Sums, spread_of
+from sandlot.core.trace import Scored, Trace
+from sandlot.run.results import Run
+from sandlot.train.algorithms.algorithms import Imitate, teaches
+from sandlot.train.recipe import Recipe
+from sandlot.train.report.diversity import Diversity, diversity_of
+from sandlot.train.rows import Group
+from sandlot.train.tally import Update
+
+FILE = "progress.jsonl"
+KINDS = {"model": "sampling", "grade": "grading"}
+"""What the phases of a rollout are called here; all others are the environment's."""
+
+
+class Learned(msgspec.Struct, frozen=True, kw_only=True, tag="step", tag_field="is"):
+    """One step."""
+
+    version: int
+    """Of the weights after it."""
+    reward: float
+    """Mean over all scored rollouts it collected."""
+    reward_error: float = 0.0
+    """Standard error of that mean, clustered by task."""
+    passed: float
+    """The share of them that met every check."""
+    outcome: float
+    """The recipe's own outcome beside the reward; without one, the share that passed."""
+    gap_error: float = 0.0
+    """Standard error of the mean of reward less outcome."""
+    rollouts: int
+    failed: int
+    """Rollouts without a reward, left out of their groups."""
+    groups: int
+    informative: int
+    """Groups that taught something: where members are compared, those whose members differed."""
+    loss: float
+    norm: float
+    tokens: int
+    shared: float
+    """Tokens that rows would have been, for one that was computed."""
+    kl: float | None
+    """Between the policy that sampled and the one at the step's start; None in imitation, where the loss says how it goes."""
+    entropy: float
+    clipped: float
+    """The share of trained tokens that a bound on the ratio held back."""
+    staleness: int
+    """Versions the oldest trained token was behind."""
+    sampled: int
+    """Tokens sampled for it."""
+    seconds: float
+    update_s: float
+    phases: dict[str, float]
+    """Seconds of rollouts by phase, all of them added up."""
+    diversity: Diversity | None = None
+    """How differently the members of its groups acted; None where no group has two."""
+
+    @property
+    def tokens_per_s(self) -> float:
+        """Sampled, learning included in the time."""
+        return self.sampled / max(self.seconds, 1e-9)
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """Where the step's time went: the update its own, and the rest as rollouts divided theirs."""
+        update = min(1.0, self.update_s / max(self.seconds, 1e-9))
+        shares = {"sampling": 0.0, "environment": 0.0, "grading": 0.0}
+        whole = max(1e-9, sum(self.phases.values()))
+        for phase, spent in self.phases.items():
+            shares[KINDS.get(phase, "environment")] += (1 - update) * spent / whole
+        return {**shares, "update": update}
+
+
+class Measured(msgspec.Struct, frozen=True, kw_only=True, tag="evaluation", tag_field="is"):
+    """Held-out tasks at one version."""
+
+    version: int
+    mean: float
+    low: float
+    high: float
+    passed: float
+    passed_low: float
+    passed_high: float
+    rollouts: int
+    failed: int
+    run: str
+    """The run's folder, below the training run's."""
+
+
+class WentBack(msgspec.Struct, frozen=True, kw_only=True, tag="rollback", tag_field="is"):
+    """The score had fallen too far: learning goes on from earlier weights."""
+
+    version: int
+    """When."""
+    best: int
+    """The version whose weights are in place again."""
+
+
+Line = Learned | Measured | Alarm | WentBack
+
+
+class Progress:
+    """All of it so far."""
+
+    def __init__(self, path: Path, lines: Sequence[Line] = ()) -> None:
+        self.path = path
+        self.steps = [line for line in lines if isinstance(line, Learned)]
+        self.evaluations = [line for line in lines if isinstance(line, Measured)]
+        self.alarms = [line for line in lines if isinstance(line, Alarm)]
+        self.rollbacks = [line for line in lines if isinstance(line, WentBack)]
+        self.stopped: str | None = None
+        """Why it ended before its last step: a sentence."""
+        self.tripped = False
+        """True if it was stopped as bad, rather than interrupted."""
+        self._resumed = len(self.steps)
+        """Steps of earlier sittings."""
+
+    @classmethod
+    def resumed(cls, path: Path, version: int) -> "Progress":
+        """What was written up to a version; what a crash cut off after it will be learned again."""
+        file = path / FILE
+        kept = [line for line in read_lines(path) if line.version <= version]
+        written = b"".join(msgspec.json.encode(line) + b"\n" for line in kept)
+        if file.is_file() and file.read_bytes() != written:
+            draft = file.with_suffix(".draft")
+            draft.write_bytes(written)
+            draft.replace(file)
+        return cls(path, kept)
+
+    @classmethod
+    def of(cls, path: Path) -> "Progress":
+        """Of a run that is only looked at."""
+        return cls(path, read_lines(path))
+
+    def add(self, line: Line) -> None:
+        """Keep one line, on disk when this returns."""
+        match line:
+            case Learned():
+                self.steps.append(line)
+            case Measured():
+                self.evaluations.append(line)
+            case Alarm():
+                self.alarms.append(line)
+            case WentBack():
+                self.rollbacks.append(line)
+        with (self.path / FILE).open("ab") as out:
+            out.write(msgspec.json.encode(line) + b"\n")
+            out.flush()
+            os.fsync(out.fileno())
+
+    def watch(self) -> Alarm | None:
+        """Raise the alarm if its rule says so; once in a run is enough."""
+        found = None if self.alarms else alarm(self.steps)
+        if found is not None:
+            self.add(found)
+        return found
+
+    @property
+    def idle(self) -> int:
+        """The last steps in a row, of this sitting, in which no group taught anything."""
+        return sum(1 for _ in takewhile(lambda step: not step.informative, reversed(self.steps[self._resumed :])))
+
+    def why_idle(self) -> str:
+        """The reason in a sentence, with what may help."""
+        last = self.steps[-self.idle :]
+        rollouts, failed = sum(step.rollouts for step in last), sum(step.failed for step in last)
+        reward = sum(step.reward for step in last) / max(1, len(last))
+        said = f"no group taught anything in {len(last)} steps in a row (versions {last[0].version} to {last[-1].version})"
+        if failed == rollouts:
+            return f"{said}: all {rollouts:,} rollouts failed; `sandlot show` on the run names the reason"
+        if last[-1].kl is None:
+            return f"{said}: no rollout was good enough to be imitated (mean reward {reward:.2f}); lower `Imitate(least=...)`"
+        level = "too easy" if all(step.passed == 1 for step in last) else "too hard or too easy"
+        return (
+            f"{said}: all rollouts of a group got the same reward (mean {reward:.2f}), so there is nothing to compare. The tasks "
+            f"are {level} for this model, or it no longer tries anything different; `sandlot calibrate` finds tasks it can learn "
+            "from, and a larger `group`, a higher temperature or imitation first may help"
+        )
+
+    @property
+    def best(self) -> Measured | None:
+        """The measurement with the best score; the earliest of equals."""
+        return max(self.evaluations, key=lambda line: (line.mean, -line.version), default=None)
+
+
+def read_lines(path: Path) -> list[Line]:
+    """Every whole line of a training run's progress; none if there is none."""
+    lines: list[Line] = []
+    file = path / FILE
+    for line in file.read_bytes().splitlines() if file.is_file() else ():
+        try:
+            lines.append(msgspec.json.decode(line, type=Line))
+        except msgspec.DecodeError:
+            break  # the line a crash cut off; nothing was written after it
+    return lines
+
+
+def learned(
+    version: int,
+    groups: Sequence[Group],
+    traces: Sequence[Trace],
+    update: Update,
+    seconds: float,
+    recipe: Recipe,
+) -> Learned:
+    """The figures of one step."""
+    trained = [row.versions[row.trained] for group in groups for member in group.members for row in member.rows]
+    oldest = min((int(versions.min()) for versions in trained if len(versions)), default=version - 1)
+    scored = [trace for trace in traces if isinstance(trace.outcome, Scored)]
+    passed = [float(_passed(trace)) for trace in scored]
+    outcomes = [recipe.outcome(trace) for trace in scored] if recipe.outcome else passed
+    tasks = [trace.task for trace in scored]
+    rewards = [float(reward) for group in groups for reward in group.rewards]
+    reward, reward_error = _mean(tasks, rewards)
+    _, gap_error = _mean(tasks, [paid - real for paid, real in zip(rewards, outcomes, strict=True)])
+    phases: Counter[str] = Counter()
+    for trace in traces:
+        phases.update(trace.phases)
+    return Learned(
+        version=version,
+        reward=reward,
+        reward_error=reward_error,
+        passed=_mean(tasks, passed)[0],
+        outcome=_mean(tasks, outcomes)[0],
+        gap_error=gap_error,
+        rollouts=len(traces),
+        failed=sum(group.dropped for group in groups),
+        groups=len(groups),
+        informative=sum(teaches(recipe.algorithm, group) for group in groups),
+        loss=update.loss,
+        norm=update.norm,
+        tokens=update.tokens,
+        shared=update.flat / max(1, update.computed),
+        kl=None if isinstance(recipe.algorithm, Imitate) else update.figures["kl_behaviour"],
+        entropy=update.figures["entropy"],
+        clipped=update.figures["clipped"],
+        staleness=version - 1 - oldest,
+        sampled=sum(len(node.tokens) for trace in traces for node in trace.turns() if node.tokens),
+        seconds=seconds,
+        update_s=update.seconds,
+        phases=dict(phases),
+        diversity=diversity_of(traces),
+    )
+
+
+def _passed(trace: Trace) -> bool:
+    return isinstance(trace.outcome, Scored) and trace.outcome.score.passed
+
+
+def _mean(tasks: Sequence[str], values: Sequence[float]) -> tuple[float, float]:
+    """A mean and its standard error, clustered by task; 0 of nothing."""
+    clusters: dict[str, Sums] = {}
+    for task, value in zip(tasks, values, strict=True):
+        before = clusters.get(task, Sums(0, 0.0))
+        clusters[task] = Sums(before.count + 1, before.total + value)
+    spread = spread_of(list(clusters.values()))
+    return (spread.mean, spread.error or 0.0) if spread else (0.0, 0.0)
+
+
+def measured(version: int, run: Run, below: Path) -> Measured:
+    """The figures of one measurement."""
+    summary = run.summary()
+    score, passed = _known(summary.score), _known(summary.pass_rate)
+    return Measured(
+        version=version,
+        mean=score[0],
+        low=score[1],
+        high=score[2],
+        passed=passed[0],
+        passed_low=passed[1],
+        passed_high=passed[2],
+        rollouts=summary.rollouts,
+        failed=sum(summary.failed.values()),
+        run=str(run.path.relative_to(below)),
+    )
+
+
+def _known(interval: Interval) -> tuple[float, float, float]:
+    return interval.value if interval.value is not None else float("nan"), interval.low, interval.high
