@@ -20,10 +20,10 @@ from report import Report, Row, publish, say
 
 from sandlot.audit.case import Case
 from sandlot.audit.finding import Finding, Standing
-from sandlot.audit.foreign.grader import GraderConfig, GraderSubject, open_grader
-from sandlot.audit.foreign.worker import Budget
-from sandlot.audit.grader.panel import PROBES
+from sandlot.audit.probes.panel import GRADER as PROBES
 from sandlot.audit.subject import Description
+from sandlot.audit.subjects.foreign.grader import GraderConfig, GraderSubject, open_grader
+from sandlot.audit.subjects.foreign.worker import Budget
 
 NAME = "audit_graders"
 REASONING_GYM = Peer("reasoning-gym", ("reasoning-gym==0.1.25",))

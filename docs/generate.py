@@ -16,7 +16,7 @@ from sandlot.analysis.health import item
 from sandlot.analysis.taxonomy import LABELS, VERSION
 from sandlot.analysis.triage import labels
 from sandlot.audit import audit, finding, waivers
-from sandlot.audit.auditing import ALL_PROBES
+from sandlot.audit.audit import ALL_PROBES
 from sandlot.audit.defects import DEFECTS
 from sandlot.cli.main import app
 from sandlot.core import errors, limits, rubric, task, trace

@@ -11,7 +11,6 @@ import msgspec
 
 from sandlot import Agent, Environment, Task
 from sandlot.audit.case import Case
-from sandlot.audit.scripted.adversaries import ADVERSARIES
 from sandlot.audit.subject import (
     PLAIN,
     Conditions,
@@ -25,6 +24,7 @@ from sandlot.audit.subject import (
     Take,
     Trial,
 )
+from sandlot.audit.subjects.environment.adversaries import ADVERSARIES
 from sandlot.core.trace import Failed, Scored, Text, ToolCall
 from sandlot.env.grading import rubric_for
 from sandlot.env.taskset import tasks_of

@@ -18,10 +18,10 @@ from typing import Any
 
 import anyio
 
-from sandlot.audit.audit import Audit, Verdict
-from sandlot.audit.auditing import Given, audit
-from sandlot.audit.environment import EnvironmentSubject
+from sandlot.audit.audit import Given, audit
 from sandlot.audit.finding import Finding, Standing
+from sandlot.audit.subjects.environment.subject import EnvironmentSubject
+from sandlot.audit.verdict import Audit, Verdict
 
 HERE = Path(__file__).resolve().parent
 AT_ONCE = 2

@@ -6,10 +6,9 @@
 import pytest
 
 from gallery import PLACE, defect
-from sandlot.audit.audit import Wanted
-from sandlot.audit.auditing import PANEL, Given, audit
-from sandlot.audit.environment import EnvironmentSubject
+from sandlot.audit.audit import PANEL, Given, Wanted, audit
 from sandlot.audit.finding import Finding, Standing
+from sandlot.audit.subjects.environment.subject import EnvironmentSubject
 
 PLANTS = {
     "stale-cache-lookup": "stale-readings",

@@ -5,23 +5,32 @@ probe applies, a judge or a golden solution that is missing leave it INCOMPLETE:
 that nothing of the subject's kind can have may be missing, and the report says so.
 """
 
+import datetime as dt
+import hashlib
+import importlib.metadata
+import platform
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from enum import StrEnum
+from contextlib import AbstractAsyncContextManager, nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
 from random import Random
-from typing import Protocol
+from typing import Any, Protocol
 
 import anyio
 import msgspec
 
 from sandlot.audit.case import Case, Probe, count_trials
 from sandlot.audit.finding import MANDATORY, Finding, Layer, Severity, Standing
-from sandlot.audit.waivers import Waiver, waiver_for
-from sandlot.core.errors import HarnessError, SandlotError, boundary
+from sandlot.audit.probes.panel import DIFFERENTIAL, FINISHED_ROLLOUTS, GRADER, GYMNASIUM, GYMNASIUM_STATIC, SCRIPTED, STATIC
+from sandlot.audit.reports.folder import folder_of
+from sandlot.audit.subject import Description, Subject
+from sandlot.audit.unfinished import UnfinishedAudit
+from sandlot.audit.verdict import FORMAT, Audit, LayerReport, ProbeReport, State, separate, verdict_of
+from sandlot.audit.waivers import read_waivers
+from sandlot.core.errors import ConfigError, HarnessError, SandlotError, boundary
 from sandlot.core.task import Task
 
-FORMAT = 2
 PROBES_AT_ONCE = 2
 ALONE = frozenset({Layer.DIFFERENTIAL})
 """Layers whose probes take turns: rollouts of another probe, in another process, would be a condition nobody asked for."""
@@ -29,87 +38,6 @@ PLAYED = frozenset({Layer.GRADER, Layer.SCRIPTED, Layer.DIFFERENTIAL})
 """Layers that take trials."""
 PROBE_S = 3600.0
 """A probe that takes longer has failed. Trials have their own limits: this one only ends what would never end."""
-
-
-class Verdict(StrEnum):
-    """What to do with the environment."""
-
-    SHIP = "SHIP"
-    FIX = "FIX"
-    INCOMPLETE = "INCOMPLETE"
-
-    @property
-    def exit_code(self) -> int:
-        """0, 1 or 3."""
-        return {"SHIP": 0, "FIX": 1, "INCOMPLETE": 3}[self.value]
-
-
-class State(StrEnum):
-    """How a layer or probe came out."""
-
-    RAN = "ran"
-    NOT_ASKED = "not asked"
-    DOES_NOT_APPLY = "does not apply"
-    COULD_NOT_RUN = "could not run"
-
-
-class ProbeReport(msgspec.Struct, frozen=True, kw_only=True):
-    """One probe's work."""
-
-    name: str
-    state: State
-    codes: tuple[str, ...]
-    why: str = ""
-    seconds: float = 0.0
-    findings: int = 0
-    trials: int = 0
-    """Taken by this probe; those that several probes share count for the first that asked."""
-    earlier: bool = False
-    """Finished before the audit was interrupted, and not run again."""
-
-
-class LayerReport(msgspec.Struct, frozen=True, kw_only=True):
-    """One layer's work."""
-
-    layer: Layer
-    state: State
-    why: str = ""
-    probes: tuple[ProbeReport, ...] = ()
-
-
-class Waived(msgspec.Struct, frozen=True, kw_only=True):
-    """A finding somebody answers for."""
-
-    finding: Finding
-    waiver: Waiver
-
-
-class Audit(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything an audit found out, bound to what it looked at."""
-
-    format: int = FORMAT
-    subject: str
-    """What was named on the command line, as a shell takes it."""
-    name: str
-    place: str = ""
-    """Where it lies: an absolute path, or `installed:NAME`. Another environment of the same name has another place."""
-    kind: str
-    fingerprint: str
-    sandlot: str
-    started: float
-    seconds: float
-    seed: int
-    tasks: int
-    """Played."""
-    of_tasks: int
-    trials: int
-    verdict: Verdict
-    layers: tuple[LayerReport, ...]
-    findings: tuple[Finding, ...] = ()
-    """Gravest first."""
-    waived: tuple[Waived, ...] = ()
-    expired: tuple[Waiver, ...] = ()
-    """Waivers whose day has passed: they waive nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,30 +96,6 @@ async def examine(
         layers.append(LayerReport(layer=layer, state=state, why=why, probes=tuple(reports)))
         findings += found
     return layers, sorted(findings, key=_gravity)
-
-
-def verdict_of(layers: Sequence[LayerReport], findings: Sequence[Finding]) -> Verdict:
-    """FIX for anything grave; else SHIP, if every mandatory layer that its kind can have ran whole."""
-    if any(finding.grave for finding in findings):
-        return Verdict.FIX
-    ran = {report.layer for report in layers if report.state in {State.RAN, State.DOES_NOT_APPLY}}
-    asked_and_broken = any(report.state is State.COULD_NOT_RUN for report in layers)
-    return Verdict.SHIP if ran.issuperset(MANDATORY) and not asked_and_broken else Verdict.INCOMPLETE
-
-
-def separate(
-    findings: Sequence[Finding], waivers: Sequence[Waiver], today: str
-) -> tuple[list[Finding], list[Waived], list[Waiver]]:
-    """Findings that stand, those that are waived, and waivers that no longer count."""
-    standing: list[Finding] = []
-    waived: list[Waived] = []
-    for finding in findings:
-        waiver = waiver_for(finding, waivers, today)
-        if waiver is None:
-            standing.append(finding)
-        else:
-            waived.append(Waived(finding=finding, waiver=waiver))
-    return standing, waived, [waiver for waiver in waivers if waiver.expires < today]
 
 
 def chosen_tasks(tasks: Sequence[Task], most: int, seed: int) -> tuple[Task, ...]:
@@ -280,3 +184,127 @@ async def _look(case: Case, probe: Probe) -> tuple[ProbeReport, list[Finding]]:
         trials=counted.trials,
     )
     return report, findings
+
+
+PANEL: tuple[Probe, ...] = (*STATIC, *GRADER, *SCRIPTED, *DIFFERENTIAL, *FINISHED_ROLLOUTS)
+"""For environments and plain graders."""
+
+
+GYM_PANEL: tuple[Probe, ...] = (*GYMNASIUM_STATIC, *GYMNASIUM)
+"""For Gymnasium environments, whose world is played in steps and actions."""
+
+
+ALL_PROBES: tuple[Probe, ...] = (*PANEL, *GYMNASIUM)
+
+
+MOST_TASKS = 100
+"""Tasks that are played, unless more are asked for; what can be read of the others is read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What an audit was given beside the subject."""
+
+    named: str
+    """The subject as a person named it."""
+    place: str = ""
+    """Where it lies: `place_of` it."""
+    runs: Path | None = None
+    """The folder of runs: finished probes are kept there until the audit is whole. None: nothing is kept."""
+    conditions: tuple[str, ...] = ()
+    """What else the result depends on: the sandbox, the patience."""
+    seed: int = 0
+    most_tasks: int = MOST_TASKS
+    tasks: tuple[str, ...] = ()
+    """Only these, by id."""
+    judge: str | None = None
+    user: str | None = None
+    """The model that plays the user."""
+    reference: Path | None = None
+    manifest: Path | None = None
+    rollouts: Path | None = None
+    reviewed: Path | None = None
+    declarations: Path | None = None
+    """The file with waivers."""
+    wanted: Wanted = field(default_factory=Wanted)
+
+
+async def audit(subject: Subject, given: Given, watch: Watch = lambda _probe, _report: None) -> Audit:
+    """Everything that was asked for, and the verdict. A subject that keeps something ready is opened for as long as it takes."""
+    async with subject if isinstance(subject, AbstractAsyncContextManager) else nullcontext():
+        return await _audited(subject, given, watch)
+
+
+async def _audited(subject: Subject, given: Given, watch: Watch) -> Audit:
+    for file in (given.reference, given.manifest):
+        if file is not None and not file.is_file():
+            raise ConfigError(f"no file `{file}` to compare with")
+    waivers = read_waivers(given.declarations)
+    started, begun = time.time(), time.monotonic()
+    about = await subject.describe()
+    if given.user is not None and not about.has_persona:
+        raise ConfigError(f"`{about.name}` has no user for a model to play; leave `--user` out, or mark one with `@env.persona`")
+    case = Case(
+        subject=subject,
+        description=about,
+        tasks=_tasks(about, given),
+        seed=given.seed,
+        judge=given.judge,
+        user=given.user,
+        reference=given.reference,
+        manifest=given.manifest,
+        rollouts=given.rollouts,
+        reviewed=given.reviewed,
+    )
+    probes = _probes(about.kind, given.wanted)
+    memory = UnfinishedAudit(folder_of(about.name, given.place, given.runs), _bound_to(about, given)) if given.runs else None
+    layers, findings = await examine(case, probes, given.wanted, watch, memory)
+    earlier = [probe for layer in layers for probe in layer.probes if probe.earlier]
+    today = dt.datetime.now(tz=dt.UTC).date().isoformat()
+    standing, waived, expired = separate(findings, waivers, today)
+    return Audit(
+        subject=given.named,
+        name=about.name,
+        place=given.place,
+        kind=about.kind,
+        fingerprint=about.fingerprint,
+        sandlot=importlib.metadata.version("sandlot"),
+        started=started,
+        seconds=time.monotonic() - begun + sum(probe.seconds for probe in earlier),
+        seed=given.seed,
+        tasks=len(case.tasks),
+        of_tasks=len(about.tasks),
+        trials=case.taken + sum(probe.trials for probe in earlier),
+        verdict=verdict_of(layers, standing),
+        layers=tuple(layers),
+        findings=tuple(standing),
+        waived=tuple(waived),
+        expired=tuple(expired),
+    )
+
+
+def _bound_to(about: Description, given: Given) -> list[Any]:
+    """Everything that the result of a probe depends on, apart from its own code."""
+    files = [hashlib.sha256(file.read_bytes()).hexdigest() if file else None for file in (given.reference, given.manifest)]
+    options = [given.seed, given.most_tasks, given.tasks, given.judge, given.user, given.conditions, files]
+    return [FORMAT, given.place, msgspec.to_builtins(about), options, platform.python_version()]
+
+
+def _tasks(about: Description, given: Given) -> tuple[Task, ...]:
+    if not given.tasks:
+        return chosen_tasks(about.tasks, given.most_tasks, given.seed)
+    by_id = {task.id: task for task in about.tasks}
+    unknown = [name for name in given.tasks if name not in by_id]
+    if unknown:
+        shown = ", ".join(f"`{name}`" for name in list(by_id)[:8])
+        raise ConfigError(f"`{about.name}` has no task `{unknown[0]}`; it has {len(by_id)}: {shown}{', ...' * (len(by_id) > 8)}")
+    return tuple(by_id[name] for name in given.tasks)
+
+
+def _probes(kind: str, wanted: Wanted) -> Sequence[Probe]:
+    panel = GYM_PANEL if kind == "gymnasium" else PANEL
+    names = [probe.name for probe in panel]
+    unknown = sorted((wanted.probes or frozenset()) - set(names))
+    if unknown:
+        raise ConfigError(f"no probe `{unknown[0]}`; there are: {', '.join(names)}")
+    return panel

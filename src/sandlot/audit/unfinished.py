@@ -21,10 +21,10 @@ from typing import Any
 
 import msgspec
 
-from sandlot.audit.audit import ProbeReport, State
 from sandlot.audit.case import Probe
 from sandlot.audit.finding import Finding, Layer
-from sandlot.audit.record import UNFINISHED
+from sandlot.audit.reports.folder import UNFINISHED
+from sandlot.audit.verdict import ProbeReport, State
 from sandlot.core.disk import DISK, make_folder, put_file
 from sandlot.sandbox.program import cache_folder
 

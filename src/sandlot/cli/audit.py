@@ -142,8 +142,8 @@ def audit(
     reproduces it. The report (JSON, Markdown, HTML) is kept below `runs/audits/` and is valid for exactly these files: once the
     environment changes, it no longer counts. The same command continues an audit that was interrupted.
     """
+    from sandlot.audit.subjects.named import Words  # noqa: PLC0415 - as above
     from sandlot.cli.judging import Asked, audited, print_probes, show  # noqa: PLC0415 - help does not need it
-    from sandlot.cli.subjects import Words  # noqa: PLC0415 - as above
 
     if list_probes:
         print_probes(json=json)

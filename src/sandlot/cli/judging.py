@@ -10,19 +10,19 @@ import msgspec
 from rich.console import Console
 from rich.markup import escape
 
-from sandlot.audit.audit import Audit, ProbeReport, State, Verdict, Wanted, Watch
-from sandlot.audit.auditing import ALL_PROBES, Given
-from sandlot.audit.auditing import audit as run_audit
+from sandlot.audit.audit import ALL_PROBES, Given, Wanted, Watch
+from sandlot.audit.audit import audit as run_audit
 from sandlot.audit.case import Probe
-from sandlot.audit.faces import require_face, write_face
 from sandlot.audit.finding import MANDATORY, Finding, Layer, Severity, Standing
-from sandlot.audit.markdown import as_markdown
-from sandlot.audit.played.rollouts import take_rollouts
-from sandlot.audit.record import FOLDER, as_json, write_audit
-from sandlot.audit.report import as_page
-from sandlot.audit.wording import WHAT_LAYERS_DO, defect_name, fix_of, layer_line, meaning, reproduce
+from sandlot.audit.probes.played.rollouts import take_rollouts
+from sandlot.audit.reports.folder import FOLDER, as_json, write_audit
+from sandlot.audit.reports.formats import require_face, write_face
+from sandlot.audit.reports.html import as_page
+from sandlot.audit.reports.markdown import as_markdown
+from sandlot.audit.reports.wording import WHAT_LAYERS_DO, defect_name, fix_of, layer_line, meaning, reproduce
+from sandlot.audit.subjects.named import Named, Words, named
+from sandlot.audit.verdict import Audit, ProbeReport, State, Verdict
 from sandlot.cli.options import print_json
-from sandlot.cli.subjects import Named, Words, named
 from sandlot.core.errors import ConfigError
 from sandlot.core.text import one_line
 

@@ -71,7 +71,7 @@ def train(
 
 
 def _require_audit(env: Any, runs: Path) -> None:
-    from sandlot.audit.record import place_of, require_audit  # noqa: PLC0415 - only who asks for it pays for it
+    from sandlot.audit.reports.folder import place_of, require_audit  # noqa: PLC0415 - only who asks for it pays for it
     from sandlot.env.fingerprint import environment_fingerprint  # noqa: PLC0415 - as above
     from sandlot.env.load import load  # noqa: PLC0415 - as above
 

@@ -5,13 +5,13 @@ from html.parser import HTMLParser
 import msgspec
 import pytest
 
-from sandlot.audit.audit import Audit, LayerReport, State, Verdict, Waived
 from sandlot.audit.finding import MANDATORY, Finding, Layer, Severity, Standing, Witness
-from sandlot.audit.markdown import as_markdown
-from sandlot.audit.record import as_json, folder_of, place_of, read_audit, require_audit, write_audit
-from sandlot.audit.report import as_page
+from sandlot.audit.reports.folder import as_json, folder_of, place_of, read_audit, require_audit, write_audit
+from sandlot.audit.reports.html import as_page
+from sandlot.audit.reports.markdown import as_markdown
+from sandlot.audit.reports.wording import reproduce
+from sandlot.audit.verdict import Audit, LayerReport, State, Verdict, Waived
 from sandlot.audit.waivers import Waiver
-from sandlot.audit.wording import reproduce
 from sandlot.core.errors import ConfigError, StoreError
 
 PLACE = "/environments/x y"

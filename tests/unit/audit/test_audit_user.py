@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from fake_endpoint import FakeEndpoint, says, status
-from sandlot.audit.audit import Audit, State, Verdict, Wanted
-from sandlot.audit.auditing import Given, audit
-from sandlot.audit.environment import EnvironmentSubject
+from sandlot.audit.audit import Given, Wanted, audit
 from sandlot.audit.finding import Layer
 from sandlot.audit.subject import Conditions, Named, Take
+from sandlot.audit.subjects.environment.subject import EnvironmentSubject
+from sandlot.audit.verdict import Audit, State, Verdict
 from sandlot.core.errors import ConfigError
 
 GUIDE = Path(__file__).parents[3] / "docs/guides/users.md"

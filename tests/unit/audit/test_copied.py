@@ -9,7 +9,7 @@ import pytest
 from in_process import case_of, codes
 from sandlot import Agent, Environment, Evidence, Task, World
 from sandlot.audit.finding import Standing
-from sandlot.audit.scripted.copied import LINE, look_at_copies, look_at_replies
+from sandlot.audit.probes.scripted.copied import LINE, look_at_copies, look_at_replies
 
 CLAIMS = """
 from sandlot import Environment, Task

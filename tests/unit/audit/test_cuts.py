@@ -5,7 +5,7 @@ import pytest
 
 from in_process import case_of
 from sandlot import Environment
-from sandlot.audit.scripted.visibility import look_at_cuts
+from sandlot.audit.probes.scripted.visibility import look_at_cuts
 
 REPORTS = """
 from sandlot import Environment, Task

@@ -7,8 +7,8 @@ import pytest
 from audited import desk, files
 from in_process import case_of, codes
 from sandlot import Agent, Environment, Evidence, Task, World
-from sandlot.audit.differential import neighbours, panel, regrading, resets, surroundings
-from sandlot.audit.likeness import first_difference, masked
+from sandlot.audit.probes.differential import neighbours, panel, regrading, resets, surroundings
+from sandlot.audit.probes.likeness import first_difference, masked
 from sandlot.audit.subject import Conditions
 
 SHARED: dict[str, int] = {}

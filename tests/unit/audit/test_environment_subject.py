@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from sandlot.audit import workers
-from sandlot.audit.audit import State, Verdict, Wanted
-from sandlot.audit.auditing import Given, audit
+from sandlot.audit.audit import Given, Wanted, audit
 from sandlot.audit.case import Case, answering, script_of
-from sandlot.audit.environment import EnvironmentSubject
 from sandlot.audit.finding import Layer
 from sandlot.audit.subject import Call, Conditions, Named, Say, Script, Take
+from sandlot.audit.subjects.environment import workers
+from sandlot.audit.subjects.environment.subject import EnvironmentSubject
+from sandlot.audit.verdict import State, Verdict
 from sandlot.core.errors import ConfigError
 
 HEAD = """
@@ -207,7 +207,7 @@ LIES = """
 import sys
 import msgspec
 from sandlot.audit.finding import Layer
-worker = sys.modules.get("sandlot.audit.worker") or sys.modules["__main__"]
+worker = sys.modules.get("sandlot.audit.subjects.environment.worker") or sys.modules["__main__"]
 honest = worker.describe
 def describe(env):
     return msgspec.structs.replace(honest(env), kind="gymnasium", inapplicable=dict.fromkeys(Layer, "nothing to see"))

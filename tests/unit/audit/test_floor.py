@@ -7,7 +7,7 @@ from audited import desk, files
 from in_process import NOTHING, case_of, codes
 from sandlot import Agent, Environment, Evidence, Task, World
 from sandlot.audit.case import Probe
-from sandlot.audit.scripted import floor
+from sandlot.audit.probes.scripted import floor
 from sandlot.audit.subject import Declared
 
 

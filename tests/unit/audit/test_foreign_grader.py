@@ -11,10 +11,10 @@ import msgspec
 import pytest
 
 from sandlot.audit.case import answering
-from sandlot.audit.foreign import worker as workshop
-from sandlot.audit.foreign.grader import GraderConfig, open_grader, read_config
-from sandlot.audit.foreign.worker import Budget
 from sandlot.audit.subject import Conditions, Named, Say, Script, Take
+from sandlot.audit.subjects.foreign import worker as workshop
+from sandlot.audit.subjects.foreign.grader import GraderConfig, open_grader, read_config
+from sandlot.audit.subjects.foreign.worker import Budget
 from sandlot.core.errors import ConfigError
 from sandlot.core.rubric import Score
 from sandlot.core.trace import Scored
@@ -255,7 +255,7 @@ async def test_a_grader_that_cannot_be_loaded_is_the_users_to_mend(tmp_path, cod
 
 
 async def test_without_a_sandbox_nothing_runs_unless_somebody_says_so(tmp_path, monkeypatch):
-    from sandlot.audit.foreign import place
+    from sandlot.audit.subjects.foreign import place
     from sandlot.core.errors import SandboxError
 
     @asynccontextmanager

@@ -9,16 +9,16 @@ import msgspec
 import pytest
 
 from gym_worlds import WALKS
-from sandlot.audit.audit import Audit, State, Verdict, Wanted
-from sandlot.audit.auditing import GYM_PANEL, Given, audit
+from sandlot.audit.audit import GYM_PANEL, Given, Wanted, audit
 from sandlot.audit.case import Case
 from sandlot.audit.finding import Finding, Layer
-from sandlot.audit.foreign.gym import GymConfig, open_gym, read_gym
-from sandlot.audit.foreign.noted import Facts, Noted, noted
-from sandlot.audit.foreign.promises import PROBES, look_at_steps
-from sandlot.audit.foreign.solved import _rollouts, look_at_solution
-from sandlot.audit.foreign.worker import Budget
+from sandlot.audit.probes.gymnasium.promises import PROBES, look_at_steps
+from sandlot.audit.probes.gymnasium.solved import _rollouts, look_at_solution
 from sandlot.audit.subject import PLAIN, Call, Declared, Description, Lost, Script, Subject, Take, Trial
+from sandlot.audit.subjects.foreign.gym import GymConfig, open_gym, read_gym
+from sandlot.audit.subjects.foreign.noted import Facts, Noted, noted
+from sandlot.audit.subjects.foreign.worker import Budget
+from sandlot.audit.verdict import Audit, State, Verdict
 from sandlot.core.errors import ConfigError
 
 

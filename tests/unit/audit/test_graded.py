@@ -1,7 +1,7 @@
 from in_process import case_of
 from sandlot import Environment, Task
-from sandlot.audit.scripted.graded import graded_changes
-from sandlot.audit.scripted.reach import works
+from sandlot.audit.probes.scripted.graded import graded_changes
+from sandlot.audit.probes.scripted.reach import works
 
 
 def shelf() -> Environment:

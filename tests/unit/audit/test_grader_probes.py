@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from sandlot.audit.finding import Standing
-from sandlot.audit.grader.panel import PROBES
-from sandlot.audit.scripted.drift import _broke
+from sandlot.audit.probes.panel import GRADER as PROBES
+from sandlot.audit.probes.scripted.drift import _broke
 from sandlot.audit.subject import Lost, Trial
 from sandlot.core.errors import ConfigError
 from sandlot.core.task import Task

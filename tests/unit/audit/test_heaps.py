@@ -7,7 +7,7 @@ import pytest
 
 from in_process import case_of, codes
 from sandlot import Agent, Environment, Evidence, Task, ToolError, World
-from sandlot.audit.scripted import floor, lookup, mutation
+from sandlot.audit.probes.scripted import floor, lookup, mutation
 
 TOWNS = ("Aarhus", "Bergen", "Cork", "Dijon", "Evora", "Fulda")
 

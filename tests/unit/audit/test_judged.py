@@ -6,7 +6,7 @@ import re
 import pytest
 
 from sandlot.audit.finding import Standing
-from sandlot.audit.grader.judged import PROBES
+from sandlot.audit.probes.grader.judged import PROBES
 from sandlot.core.rubric import JudgeCheck, Rubric
 from sandlot.core.task import Task
 from sandlot.core.trace import EvidenceRecord

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sandlot.audit.foreign.mapping import read_mapping
+from sandlot.audit.subjects.foreign.mapping import read_mapping
 from sandlot.core.errors import ConfigError
 
 LINE = {"question": "2+3?", "metadata": {"seed": 4, "deep": {"er": [1]}}, "answer": "of the file"}

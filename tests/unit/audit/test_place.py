@@ -2,8 +2,8 @@
 
 import pytest
 
-from sandlot.audit.record import place_of
-from sandlot.cli.subjects import Words, named
+from sandlot.audit.reports.folder import place_of
+from sandlot.audit.subjects.named import Words, named
 
 
 @pytest.mark.parametrize(

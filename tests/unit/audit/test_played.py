@@ -5,10 +5,10 @@ import pytest
 import sandlot
 from sandlot.analysis.triage.labels import add_label
 from sandlot.audit.case import Case
-from sandlot.audit.environment import EnvironmentSubject
 from sandlot.audit.finding import Standing
-from sandlot.audit.played.health import unhealthy
-from sandlot.audit.played.labels import labelled
+from sandlot.audit.probes.played.health import unhealthy
+from sandlot.audit.probes.played.labels import labelled
+from sandlot.audit.subjects.environment.subject import EnvironmentSubject
 from sandlot.core.errors import ConfigError
 
 WHOLE = """

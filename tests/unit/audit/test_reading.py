@@ -5,7 +5,7 @@ import pytest
 from in_process import case_of
 from sandlot import Environment, Task
 from sandlot.audit.finding import Severity
-from sandlot.audit.scripted.reading import look_behind_cuts
+from sandlot.audit.probes.scripted.reading import look_behind_cuts
 from sandlot.core.limits import Limits
 
 LINE = "nothing of note happened here\n"

@@ -1,6 +1,6 @@
 from audited import desk
 from in_process import case_of, codes
-from sandlot.audit.scripted.saving import look_at_saving
+from sandlot.audit.probes.scripted.saving import look_at_saving
 
 
 def talking_desk():

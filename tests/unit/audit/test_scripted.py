@@ -6,12 +6,12 @@ import pytest
 from audited import desk, files
 from in_process import case_of, codes
 from sandlot import Agent, Environment, Evidence, Task, World
-from sandlot.audit.likeness import changed
-from sandlot.audit.scripted import controls, drift, mutation, panel, staleness, visibility
-from sandlot.audit.scripted.calls import allowed, forbidden
-from sandlot.audit.scripted.mutants import mutants
-from sandlot.audit.scripted.reach import works
-from sandlot.audit.scripted.tables import stored_answers
+from sandlot.audit.probes.likeness import changed
+from sandlot.audit.probes.scripted import controls, drift, mutation, panel, staleness, visibility
+from sandlot.audit.probes.scripted.calls import allowed, forbidden
+from sandlot.audit.probes.scripted.mutants import mutants
+from sandlot.audit.probes.scripted.reach import works
+from sandlot.audit.probes.scripted.tables import stored_answers
 
 
 @pytest.mark.parametrize("make", [desk, files])

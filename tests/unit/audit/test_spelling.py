@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandlot.audit.grader.spelling import near, same
+from sandlot.audit.probes.grader.spelling import near, same
 
 UNITS = ("", " km", " kg", "%")
 

@@ -9,9 +9,9 @@ from contextlib import contextmanager
 
 import pytest
 
-from sandlot.audit.environment import EnvironmentSubject
 from sandlot.audit.starved import ATTEMPTS, family_of, take_measured, waited, waits_of, was_starved
 from sandlot.audit.subject import Named, Take, Trial
+from sandlot.audit.subjects.environment.subject import EnvironmentSubject
 from sandlot.core.trace import Failed
 from sandlot.core.types import Side
 

@@ -3,11 +3,12 @@
 import pytest
 
 from sandlot.audit import unfinished
-from sandlot.audit.audit import ProbeReport, State, Verdict, Wanted, examine, verdict_of
+from sandlot.audit.audit import Wanted, examine
 from sandlot.audit.case import Case, Probe
 from sandlot.audit.finding import MANDATORY, Finding, Layer, Severity, Standing, Witness
 from sandlot.audit.subject import Description
 from sandlot.audit.unfinished import UnfinishedAudit
+from sandlot.audit.verdict import ProbeReport, State, Verdict, verdict_of
 from sandlot.core.errors import HarnessError
 from sandlot.core.task import Task
 from toy_subjects import ToySubject

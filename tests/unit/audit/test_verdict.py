@@ -3,10 +3,11 @@
 import msgspec
 import pytest
 
-from sandlot.audit.audit import LayerReport, State, Verdict, Wanted, chosen_tasks, examine, separate, verdict_of
+from sandlot.audit.audit import Wanted, chosen_tasks, examine
 from sandlot.audit.case import Case, Probe
 from sandlot.audit.finding import MANDATORY, Finding, Layer, Severity, Standing, Witness
 from sandlot.audit.subject import Description
+from sandlot.audit.verdict import LayerReport, State, Verdict, separate, verdict_of
 from sandlot.audit.waivers import Waiver, read_waivers
 from sandlot.core.errors import ConfigError
 from sandlot.core.task import Task

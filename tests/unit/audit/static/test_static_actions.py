@@ -5,7 +5,7 @@ import json
 import pytest
 
 from sandlot.audit.finding import Severity, Standing
-from sandlot.audit.static import actions, manifest, markup, rubrics
+from sandlot.audit.probes.static import actions, manifest, markup, rubrics
 from sandlot.core.errors import ConfigError
 from sandlot.core.ports.world import ToolSpec
 from sandlot.core.rubric import PythonCheck, Rubric

@@ -4,10 +4,10 @@ import ast
 
 import pytest
 
-from sandlot.audit.static import outside
-from sandlot.audit.static.code import Code, Part
-from sandlot.audit.static.flow import Flow, Holds
-from sandlot.audit.static.panel import PROBES
+from sandlot.audit.probes.panel import STATIC as PROBES
+from sandlot.audit.probes.static import outside
+from sandlot.audit.probes.static.code import Code, Part
+from sandlot.audit.probes.static.flow import Flow, Holds
 from sandlot.core.rubric import PythonCheck, Rubric
 from static_cases import HEAD, case_of, codes, found
 

@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 from sandlot.audit.finding import Severity, Standing
-from sandlot.audit.static import leaks, requirements
+from sandlot.audit.probes.static import leaks, requirements
 from sandlot.audit.subject import Declared
 from sandlot.core.ports.world import ToolSpec
 from sandlot.core.rubric import PythonCheck, Rubric

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sandlot.audit.finding import Severity, Standing
-from sandlot.audit.static import overlap
+from sandlot.audit.probes.static import overlap
 from sandlot.core.task import Task
 from static_cases import case_of, found
 

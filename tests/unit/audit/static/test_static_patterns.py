@@ -3,7 +3,7 @@
 import pytest
 
 from sandlot.audit.finding import Severity, Standing
-from sandlot.audit.static import caches, handlers, host, outside, rounding, sharing, trust
+from sandlot.audit.probes.static import caches, handlers, host, outside, rounding, sharing, trust
 from sandlot.core.rubric import PythonCheck, Rubric
 from static_cases import case_of, codes, found, high
 

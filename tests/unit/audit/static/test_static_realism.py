@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sandlot.audit.finding import Severity, Standing
-from sandlot.audit.static import realism, records
+from sandlot.audit.probes.static import realism, records
 from sandlot.core.errors import ConfigError
 from sandlot.core.task import Task
 from static_cases import case_of, found

@@ -1,0 +1,1 @@
+"""The probes of an audit, one folder per layer."""

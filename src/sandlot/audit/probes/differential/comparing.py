@@ -1,0 +1,79 @@
+"""The same trial under other conditions: where the two part, and the finding that makes of it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from sandlot.audit.case import Case
+from sandlot.audit.finding import Finding, Layer, Severity, Standing, Witness
+from sandlot.audit.probes.likeness import Difference, first_difference, graded, left, observations, seen
+from sandlot.audit.probes.plays import inputs_of
+from sandlot.audit.subject import Conditions, Play, Take, Trial
+from sandlot.core.task import Task
+from sandlot.core.types import Json
+
+
+@dataclass(frozen=True, slots=True)
+class Parting:
+    """Two trials that should be alike, and where they part."""
+
+    task: Task
+    play: Play
+    where: Difference
+
+
+def view_of(case: Case, trial: Trial) -> Json:
+    """Everything of a trial that must be the same again.
+
+    What a shell prints and leaves in files (process numbers, dates, a repository's own notes) is the machine's doing; where the
+    agent used none, files are compared too.
+    """
+    shells = {"bash"} if case.description.image is not None else set[str]()
+    volatile = case.description.declared.volatile
+    remains = left(trial, volatile)
+    if any(shown.tool in shells for shown in observations(trial)):
+        remains.pop("files")
+    return {**seen(trial, volatile, shells), **remains, **graded(trial)}
+
+
+def partings(case: Case, requests: Sequence[Take], one: Sequence[Trial], other: Sequence[Trial]) -> list[Parting]:
+    """Where pairs of trials part. Pairs in which one was lost or cancelled say nothing."""
+    tasks = {task.id: task for task in case.tasks}
+    found: list[Parting] = []
+    for request, left_trial, right_trial in zip(requests, one, other, strict=True):
+        if left_trial.lost or right_trial.lost:
+            continue
+        difference = first_difference(view_of(case, left_trial), view_of(case, right_trial))
+        if difference is not None:
+            found.append(Parting(tasks[request.task], request.play, difference))
+    return found
+
+
+def finding_of(
+    case: Case,
+    code: str,
+    title: str,
+    found: Sequence[Parting],
+    *,
+    probe: str,
+    expected: str,
+    conditions: Conditions | None = None,
+) -> Finding:
+    """One finding for one cause; the witness shows the first difference of one pair."""
+    first = found[0]
+    inputs = inputs_of(first.task, first.play)
+    if conditions is not None:
+        inputs["conditions"] = {
+            name: value for name, value in msgspec.to_builtins(conditions).items() if value != getattr(Conditions(), name)
+        }
+    return Finding(
+        code=code,
+        title=title,
+        layer=Layer.DIFFERENTIAL,
+        probe=probe,
+        severity=Severity.HIGH,
+        standing=Standing.CONFIRMED,
+        count=len({each.task.id for each in found}),
+        witness=Witness(inputs=inputs, expected=expected, observed=str(first.where), seed=case.seed),
+    )

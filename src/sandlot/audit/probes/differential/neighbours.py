@@ -1,0 +1,102 @@
+"""Neighbours: many rollouts beside each other in one process come out as each does alone."""
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from sandlot.audit.case import IDLE, Case, Probe, script_of
+from sandlot.audit.finding import Finding, Layer
+from sandlot.audit.probes.choice import chosen
+from sandlot.audit.probes.differential.comparing import Parting, finding_of, partings, view_of
+from sandlot.audit.probes.differential.resets import by_chance
+from sandlot.audit.probes.likeness import Difference
+from sandlot.audit.probes.tour import free_texts
+from sandlot.audit.subject import Call, Conditions, Named, Say, Script, Take, Trial
+from sandlot.core.task import Task
+
+TASKS, SANDBOXED = 24, 3
+AT_ONCE = (8, 32)
+COPIES = 2
+
+
+async def look_at_neighbours(case: Case) -> list[Finding]:
+    """Rollouts beside each other do not see each other."""
+    tasks = chosen(case, TASKS, sandboxed=SANDBOXED)
+    requests = await _mixed(case, tasks)
+    crowds = (4,) if case.description.image is not None else AT_ONCE
+    alone = await case.take(requests)
+    for at_once in crowds:
+        conditions = Conditions(at_once=at_once, shuffled=at_once)
+        beside = await case.take(requests, conditions)
+        found = [*_foreign(case, requests, beside), *partings(case, requests, alone, beside)]
+        if found and not await _by_order(case, requests, alone, at_once) and not await by_chance(case, found[0]):
+            title = f"{at_once} concurrent rollouts give other results than the same rollouts one by one"
+            expected = "the same results as one by one"
+            return [
+                finding_of(case, "D18.neighbours", title, found, probe="neighbours", expected=expected, conditions=conditions)
+            ]
+    return []
+
+
+async def _by_order(case: Case, requests: Sequence[Take], alone: Sequence[Trial], seed: int) -> bool:
+    """True if the other order alone makes a difference: then it is history, and another probe tells."""
+    return bool(partings(case, requests, alone, await case.take(requests, Conditions(shuffled=seed))))
+
+
+async def _mixed(case: Case, tasks: Sequence[Task]) -> list[Take]:
+    """Golden, nothing, and golden marked with a canary of its own, for each task; in two copies where they are few."""
+    golden = await case.golden()
+    plays: list[Take] = []
+    for copy in range(COPIES):
+        for number, task in enumerate(tasks):
+            plays.append(Take(task=task.id, play=IDLE, seed=case.seed))
+            if task.id in golden:
+                marked = _marked(case, golden[task.id], canary(copy * len(tasks) + number))
+                plays += [Take(task=task.id, play=play, seed=case.seed) for play in (Named(name="golden"), marked)]
+    return plays
+
+
+def canary(number: int) -> str:
+    """A word that nobody else writes."""
+    return f"canary-{number:04}-5e1d"
+
+
+def _marked(case: Case, golden: Trial, word: str) -> Script:
+    """Golden's calls with the canary in its free texts, and said at the end."""
+    script = script_of(golden, "marked")
+    texts = {spec.name: free_texts(spec.parameters) for spec in case.description.tools}
+    turns: list[tuple[Call, ...]] = []
+    for turn in script.turns:
+        calls = [act for act in turn if isinstance(act, Call)]
+        if calls and case.description.image is None:
+            turns.append(tuple(Call(call.tool, _with(call, word, texts.get(call.tool, set[str]()))) for call in calls))
+    return Script(name="marked", turns=(*turns, (Say(word),)))
+
+
+def _with(call: Call, word: str, free: set[str]) -> dict[str, object]:
+    """The arguments with the canary in the last free text: the first is often an id."""
+    names = [name for name, value in call.arguments.items() if name in free and isinstance(value, str)]
+    return {**call.arguments, names[-1]: word} if len(names) > 1 else dict(call.arguments)
+
+
+def _foreign(case: Case, requests: Sequence[Take], trials: Sequence[Trial]) -> Iterator[Parting]:
+    """Trials that show a canary of somebody else."""
+    tasks = {task.id: task for task in case.tasks}
+    for request, trial in zip(requests, trials, strict=True):
+        said = msgspec.json.encode(view_of(case, trial)).decode()
+        own = msgspec.json.encode(request.play).decode()
+        at = next((at for at in _places(said, "canary-") if said[at : at + 16] not in own), None)
+        if at is not None:
+            yield Parting(
+                tasks[request.task], request.play, Difference("canary", "'<nothing>'", repr(said[max(0, at - 80) : at + 20]))
+            )
+
+
+def _places(text: str, word: str) -> Iterator[int]:
+    at = text.find(word)
+    while at >= 0:
+        yield at
+        at = text.find(word, at + 1)
+
+
+PROBES = (Probe("neighbours", Layer.DIFFERENTIAL, ("D18",), look_at_neighbours),)

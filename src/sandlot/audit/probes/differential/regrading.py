@@ -1,0 +1,65 @@
+"""Regrading: what was left is worth the same in every process, as often as it is asked for."""
+
+from sandlot.audit.case import Case, Probe
+from sandlot.audit.finding import Finding, Layer, Severity, Standing, Witness
+from sandlot.audit.probes.choice import SURE, chosen
+from sandlot.audit.probes.likeness import first_difference, graded
+from sandlot.audit.subject import Conditions, Regrade, Trial
+
+SANDBOXED = 6
+TIMES = 3
+PLACES = (Conditions(hash_seed=4), Conditions(hash_seed=5, at_once=8))
+
+
+async def look_at_regrading(case: Case) -> list[Finding]:
+    """The same evidence, the same score: elsewhere, again, and beside other gradings."""
+    tasks = chosen(case, SURE, sandboxed=SANDBOXED)
+    golden, idle = await case.golden(), await case.idle()
+    trials = [trials[task.id] for task in tasks for trials in (golden, idle) if task.id in trials]
+    trials = [trial for trial in trials if trial.trace and trial.trace.evidence and trial.reward is not None]
+    sandboxed = case.description.image is not None
+    flaky: list[tuple[Trial, Trial, Conditions]] = []
+    for conditions in PLACES:
+        requests = [
+            Regrade(trace=trial.trace, files=trial.files, times=1 if sandboxed else TIMES) for trial in trials if trial.trace
+        ]
+        again = await case.take(requests, conditions)
+        flaky += [(old, new, conditions) for old, new in zip(trials, again, strict=True) if _differs(old, new)]
+    return [_finding(case, flaky, len(trials))] if flaky else []
+
+
+def _differs(old: Trial, new: Trial) -> bool:
+    first = graded(old)["gradings"][0]
+    return any(grading != first for grading in graded(new).get("gradings", []))
+
+
+def _finding(case: Case, flaky: list[tuple[Trial, Trial, Conditions]], num_trials: int) -> Finding:
+    old, new, conditions = flaky[0]
+    assert old.trace is not None
+    rewards = [grading.get("value", grading) for grading in graded(new)["gradings"]]
+    where = next(
+        (each for grading in graded(new)["gradings"] if (each := first_difference(graded(old)["gradings"][0], grading))), ""
+    )
+    return Finding(
+        code="D10.regrade",
+        title="the same rollout gets another score when it is graded again",
+        layer=Layer.DIFFERENTIAL,
+        probe="graded-again",
+        severity=Severity.HIGH,
+        standing=Standing.CONFIRMED,
+        count=len({each[0].trace.task for each in flaky if each[0].trace}),
+        witness=Witness(
+            inputs={
+                "task": old.trace.task,
+                "times": len(rewards),
+                "hash_seed": conditions.hash_seed,
+                "at_once": conditions.at_once,
+            },
+            expected=f"{old.reward:g} every time ({num_trials} rollouts were graded again)",
+            observed=f"{rewards}; {where}",
+            seed=case.seed,
+        ),
+    )
+
+
+PROBES = (Probe("graded-again", Layer.DIFFERENTIAL, ("D10",), look_at_regrading),)

@@ -1,0 +1,137 @@
+"""Resets: what a rollout meets does not depend on what was played before it in the same process.
+
+The same trials are taken first, and again after dirty rollouts that left a canary wherever they could write; some in a process of
+their own; and many in two shuffled orders.
+"""
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from sandlot.audit.case import IDLE, Case, Probe
+from sandlot.audit.finding import Finding, Layer
+from sandlot.audit.probes.choice import SURE, chosen
+from sandlot.audit.probes.differential.comparing import Parting, finding_of, partings, view_of
+from sandlot.audit.probes.likeness import Difference, first_difference
+from sandlot.audit.probes.tour import _acts, _required, free_texts, tour
+from sandlot.audit.subject import Call, Conditions, Named, Say, Script, Take, Trial
+from sandlot.core.task import Task
+
+TASKS, SANDBOXED = 12, 3
+CANARY = "canary-7f3a9c51"
+ORDERED, ORDERED_SANDBOXED = SURE, 10
+SAME = "the same opening, observations, final state and score as in a process of its own"
+
+
+async def look_at_history(case: Case) -> list[Finding]:
+    """What was played before leaves no trace."""
+    tasks = chosen(case, TASKS, sandboxed=SANDBOXED)
+    plays = await _plays(case, tasks)
+    requests = [Take(task=task.id, play=play, seed=case.seed) for task in tasks for play in plays[task.id]]
+    dirty = [Take(task=task.id, play=await _dirty(case, task), seed=case.seed) for task in tasks]
+    trials = await case.take([*requests, *dirty, *requests])
+    first, after = trials[: len(requests)], trials[-len(requests) :]
+    last = [Take(task=tasks[-1].id, play=play, seed=case.seed) for play in plays[tasks[-1].id]]
+    fresh = await case.take(last, Conditions(alone=True))
+    leaked = [*_canaries(case, requests, after)]
+    visits = await _visits(case, tasks)
+    visited = (await case.take([*visits, *requests]))[len(visits) :] if visits else first
+    found = partings(case, requests, first, after) + partings(case, last, fresh, first[-len(last) :])
+    found += partings(case, requests, first, visited)
+    title = "a rollout sees what an earlier one left"
+    if leaked:
+        expected = f"no trace of `{CANARY}`, which another rollout wrote"
+        return [finding_of(case, "D05.leak", title, leaked, probe="after-others", expected=expected)]
+    if not found or await by_chance(case, found[0]):
+        return []
+    return [finding_of(case, "D05.history", title, found, probe="after-others", expected=SAME)]
+
+
+async def by_chance(case: Case, parting: Parting) -> bool:
+    """True if it differs even without a history: then chance is to blame, and another probe tells."""
+    alone = Conditions(alone=True)
+    one, other = await case.take([Take(task=parting.task.id, play=parting.play, seed=case.seed)] * 2, alone)
+    return first_difference(view_of(case, one), view_of(case, other)) is not None
+
+
+async def _plays(case: Case, tasks: Sequence[Task]) -> dict[str, list[Script | Named]]:
+    """Doing nothing, the golden solution, and a tour of all tools with golden's values."""
+    golden = await case.golden()
+    return {
+        task.id: [
+            IDLE,
+            *([Named(name="golden")] if task.id in golden else []),
+            *([tour(case, golden[task.id])] if case.description.tools and task.id in golden else []),
+        ]
+        for task in tasks
+    }
+
+
+async def _visits(case: Case, tasks: Sequence[Task]) -> list[Take]:
+    """Golden's calls of each task made in the world of another: what is kept by a call's words alone, is kept from there."""
+    golden = await case.golden()
+    if len(tasks) < 2 or not case.description.tools or case.description.image is not None:
+        return []
+    calls = {task.id: [act for act in _acts(golden[task.id]) if isinstance(act, Call)] for task in tasks if task.id in golden}
+    return [
+        Take(
+            task=tasks[place - 1].id, play=Script(name="visitor", turns=tuple((call,) for call in calls[task.id])), seed=case.seed
+        )
+        for place, task in enumerate(tasks)
+        if calls.get(task.id)
+    ]
+
+
+async def _dirty(case: Case, task: Task) -> Script:
+    """Golden's calls with the canary in every free text, then golden's calls as they were; in a shell, canaries on the disk."""
+    golden = (await case.golden()).get(task.id)
+    calls = [act for act in _acts(golden) if isinstance(act, Call)] if golden else []
+    free = {spec.name: free_texts(spec.parameters) for spec in case.description.tools}
+    marked = [
+        Call(call.tool, {**call.arguments, name: CANARY})
+        for call in calls
+        for name, value in call.arguments.items()
+        if isinstance(value, str) and name in free.get(call.tool, ())
+    ]
+    others = [
+        Call(spec.name, dict.fromkeys(_required(spec.parameters), CANARY)) for spec in case.description.tools if free[spec.name]
+    ]
+    if any(spec.name == "bash" for spec in case.description.tools) and case.description.image is not None:
+        places = "/tmp /var/tmp /dev/shm $HOME /work /data /out /"  # noqa: S108 - of the sandbox
+        leave = f"for at in {places}; do echo {CANARY} > $at/{CANARY}; done; (nohup sleep 300 >/dev/null 2>&1 &); true"
+        marked, others = [Call("bash", {"command": leave})], []
+    limit = case.description.limits.but(task.limits).turns - 1
+    acts = [*others, *marked, *calls][: max(1, limit) * 8]
+    turns = [tuple(acts[at : at + 8]) for at in range(0, len(acts), 8)]
+    return Script(name="dirty", turns=(*turns, (Say(CANARY),)))
+
+
+def _canaries(case: Case, requests: Sequence[Take], trials: Sequence[Trial]) -> Iterator[Parting]:
+    """Trials that show the canary, though they never wrote it."""
+    tasks = {task.id: task for task in case.tasks}
+    for request, trial in zip(requests, trials, strict=True):
+        said = msgspec.json.encode(view_of(case, trial)).decode()
+        if (at := said.find(CANARY)) >= 0:
+            around = said[max(0, at - 80) : at + 40]
+            yield Parting(tasks[request.task], request.play, Difference("canary", "'<nothing>'", repr(around)))
+
+
+async def look_at_order(case: Case) -> list[Finding]:
+    """In whatever order tasks are played, each comes out the same."""
+    tasks = chosen(case, ORDERED, sandboxed=ORDERED_SANDBOXED)
+    plays: list[Script | Named] = [IDLE, *([Named(name="golden")] if case.description.has_golden else [])]
+    requests = [Take(task=task.id, play=play, seed=case.seed) for task in tasks for play in plays]
+    one, other = [await case.take(requests, Conditions(shuffled=seed)) for seed in (1, 2)]
+    found = partings(case, requests, one, other)
+    if not found or await by_chance(case, found[0]):
+        return []
+    title = "a rollout's result depends on which rollouts ran before it"
+    conditions = Conditions(shuffled=2)
+    expected = "the same in any order"
+    return [finding_of(case, "D05.order", title, found, probe="shuffled-order", expected=expected, conditions=conditions)]
+
+
+PROBES = (
+    Probe("after-others", Layer.DIFFERENTIAL, ("D05",), look_at_history),
+    Probe("shuffled-order", Layer.DIFFERENTIAL, ("D05",), look_at_order),
+)

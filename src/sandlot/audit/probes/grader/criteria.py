@@ -1,0 +1,189 @@
+"""Checks that decide nothing: met whatever was done, whatever is there.
+
+Each check is shown golden work, no work, part of the work, every value of the state bent, every file garbled and a wrong answer.
+One that is met by all of them has read nothing of it. A check that reads the trace may be about conduct, which is not bent here:
+that stays a lead.
+"""
+
+import ast
+import copy
+from random import Random
+from typing import Any, cast
+
+import msgspec
+
+from sandlot.audit.case import Case, Probe, answering
+from sandlot.audit.finding import Finding, Layer, Severity, Standing, Witness
+from sandlot.audit.probes.grader.asking import EPSILON, NONSENSE, Field, fields
+from sandlot.audit.probes.grader.rungs import rungs
+from sandlot.audit.subject import Regrade, Trial
+from sandlot.core.rubric import CheckResult, PythonCheck, Verdict
+from sandlot.core.trace import EvidenceRecord, FileRecord
+from sandlot.core.types import digest
+
+ENOUGH = 4
+"""Different works a check must have seen."""
+
+
+async def look_at_criteria(case: Case) -> list[Finding]:
+    """Every check tells some work from other work."""
+    some = await fields(case, 6)
+    works = [(field, request) for field in some for request in _works(field, Random(case.seed))]  # noqa: S311 - seeded
+    trials = await case.take([request for _, request in works])
+    graded: dict[str, list[Trial]] = {field.task.id: [field.golden, field.idle] for field in some}
+    for (field, _), trial in zip(works, trials, strict=True):
+        graded[field.task.id].append(trial)
+    seen: dict[str, list[CheckResult] | None] = {}
+    for each in graded.values():
+        for name in _names(each[0]):
+            results = _results(name, each)
+            before = seen.get(name, [])
+            seen[name] = None if results is None or before is None else [*before, *results]
+    dead = [results for results in seen.values() if results and len(results) >= ENOUGH and _always(results)]
+    return [_finding(case, some, results, len(results)) for results in dead]
+
+
+def _names(trial: Trial) -> list[str]:
+    return [check.id for check in trial.score.checks] if trial.score else []
+
+
+def _results(check: str, trials: list[Trial]) -> list[CheckResult] | None:
+    """What a check said to every work of a task; None if some of them it never saw, because grading broke or it was not asked."""
+    found: list[CheckResult] = []
+    for trial in trials:
+        result = next((each for each in (trial.score.checks if trial.score else ()) if each.id == check), None)
+        if result is None or result.verdict is Verdict.SUPPRESSED:
+            return None
+        found.append(result)
+    return found
+
+
+def _always(results: list[CheckResult]) -> bool:
+    """True if it was met by everything, and is worth something."""
+    return all(result.worth > 0 and result.value >= 1 - EPSILON for result in results)
+
+
+def _works(field: Field, rng: Random) -> list[Regrade]:
+    """The golden work, spoiled in every way there is."""
+    trace = field.golden.trace
+    assert trace is not None
+    assert trace.evidence is not None
+    evidence = trace.evidence
+    garbage = b"\x00garbled\xff"
+    garbled = {path: FileRecord(size=len(garbage), blob=digest(garbage)) for path in evidence.files}
+    records = [
+        msgspec.structs.replace(evidence, files={}),
+        msgspec.structs.replace(evidence, files=garbled, answer=NONSENSE),
+        *(msgspec.structs.replace(evidence, state=state) for state in bent(evidence.state)),
+    ]
+    spoiled = [_with(field, record, {digest(garbage): garbage}) for record in records]
+    return [
+        answering(field.golden, NONSENSE),
+        answering(field.idle, ""),
+        *spoiled,
+        *(rung.request for rung in rungs(field, rng)[-2:]),
+    ]
+
+
+def _with(field: Field, record: EvidenceRecord, files: dict[str, bytes]) -> Regrade:
+    assert field.golden.trace is not None
+    return Regrade(trace=msgspec.structs.replace(field.golden.trace, evidence=record), files=field.golden.files | files)
+
+
+def bent(state: Any) -> list[Any]:
+    """The state with every single value otherwise, kind by kind, and with every collection emptied; shapes stay."""
+    if not isinstance(state, dict | list):
+        return []
+    return [_bent(state, other) for other in (_other, _nothing)] + [_emptied(state)]
+
+
+def _bent(thing: Any, other: Any) -> Any:
+    if isinstance(thing, dict):
+        return {name: _bent(value, other) for name, value in cast("dict[Any, Any]", thing).items()}
+    if isinstance(thing, list):
+        return [_bent(value, other) for value in cast("list[Any]", thing)]
+    return other(thing)
+
+
+def _other(value: Any) -> Any:
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, int | float):
+        return value + 1_000_003
+    return "Zvqx" if isinstance(value, str) else value
+
+
+def _nothing(value: Any) -> Any:
+    if isinstance(value, bool):
+        return False
+    if isinstance(value, int | float):
+        return -1
+    return "" if isinstance(value, str) else value
+
+
+def _emptied(state: Any) -> Any:
+    if isinstance(state, list):
+        return []
+    emptied = copy.copy(cast("dict[Any, Any]", state))
+    for name, value in emptied.items():
+        if isinstance(value, dict | list):
+            emptied[name] = type(cast("Any", value))()
+    return emptied
+
+
+def _finding(case: Case, some: list[Field], results: list[CheckResult], num: int) -> Finding:
+    check = results[0]
+    idle = next((field for field in some if _met(field.idle, check.id)), some[0])
+    sure = not _reads_conduct(case, check.id)
+    return Finding(
+        code="D21.always",
+        title=f"check `{check.id}` is met whatever the agent does: golden, idle and spoiled work ({num} tried)",
+        layer=Layer.GRADER,
+        probe="dead-criteria",
+        severity=Severity.HIGH if check.worth / _possible(idle.golden) > 0.05 else Severity.LOW,
+        standing=Standing.CONFIRMED if sure else Standing.LEAD,
+        task=idle.task.id,
+        check=check.id,
+        count=len(results),
+        witness=Witness(
+            inputs={"task": idle.task.id, "graded": "golden work with every value of the state, every file and the answer bent"},
+            expected=f"`{check.id}` not met by some of it",
+            observed=f"met {len(results)} times of {len(results)}",
+        ),
+    )
+
+
+def _met(trial: Trial, check: str) -> bool:
+    return any(result.id == check and result.value >= 1 - EPSILON for result in (trial.score.checks if trial.score else ()))
+
+
+def _possible(trial: Trial) -> float:
+    return trial.score.possible if trial.score else 1.0
+
+
+def _reads_conduct(case: Case, check: str) -> bool:
+    """True if the text of the check looks at the trace, or cannot be found."""
+    names = {check}
+    for rubric in case.description.rubrics.values():
+        names |= {each.ref.rpartition(":")[2] for each in rubric.checks if isinstance(each, PythonCheck) and each.id == check}
+    texts: list[str] = []
+    for source in case.description.sources.values():
+        try:
+            tree = ast.parse(source)
+        except SyntaxError:
+            continue
+        texts += [
+            ast.unparse(node)
+            for node in ast.walk(tree)
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name in names
+        ]
+    return not texts or any("trace" in text or "penalties" in text for text in texts)
+
+
+def _has_checks(case: Case) -> str | None:
+    if case.description.kind == "grader":
+        return "a plain grader has no checks of its own"
+    return None if case.description.has_golden else "there is no golden solution"
+
+
+PROBES = (Probe("dead-criteria", Layer.GRADER, ("D21",), look_at_criteria, _has_checks),)

@@ -1,0 +1,152 @@
+"""Part of the work: golden evidence with some of what was done left undone.
+
+What the golden solution changed is a handful of siblings (entries of one record, elements of a list in the answer, files).
+Leaving out one, or half of them, gives work that is honestly worse than golden and better than nothing.
+"""
+
+import copy
+import re
+from collections import defaultdict
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Any, cast
+
+import msgspec
+
+from sandlot.audit.case import answering
+from sandlot.audit.probes.grader.asking import Field
+from sandlot.audit.subject import Regrade
+from sandlot.core.trace import EvidenceRecord
+
+LEAST = 4
+"""Siblings that a ladder needs."""
+MOST = 8
+
+Path = tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Rung:
+    """Work with some siblings left out."""
+
+    without: frozenset[int]
+    told: str
+    request: Regrade
+
+
+@dataclass(frozen=True, slots=True)
+class Ladder:
+    """The siblings of one place, and how to leave some of them out."""
+
+    place: str
+    """`state.orders`, `answer` or `files`."""
+    field: Field
+    names: tuple[Any, ...]
+
+    def without(self, left_out: Collection[int]) -> Rung:
+        """The golden work without these."""
+        gone = [self.names[place] for place in sorted(left_out)]
+        told = f"{self.place} without {', '.join(map(str, gone))}" if gone else f"{self.place} whole"
+        return Rung(frozenset(left_out), told, _undone(self, gone))
+
+
+def ladders(field: Field) -> list[Ladder]:
+    """Every place with enough siblings, the largest first."""
+    evidence, idle = _evidence(field.golden.trace), _evidence(field.idle.trace)
+    found = [Ladder("answer", field, tuple(parts))] if len(parts := _elements(field.answer)) >= LEAST else []
+    for path, names in _changed(evidence.state, idle.state).items():
+        if len(names) >= LEAST:
+            found.append(Ladder(".".join(("state", *map(str, path))), field, tuple(names)))
+    wrote = [path for path, file in evidence.files.items() if idle.files.get(path) != file]
+    if len(wrote) >= LEAST:
+        found.append(Ladder("files", field, tuple(wrote)))
+    short = [Ladder(each.place, each.field, each.names[:MOST] if each.place != "answer" else each.names) for each in found]
+    return sorted(short, key=lambda ladder: -len(ladder.names))
+
+
+def rungs(field: Field, rng: Random) -> list[Rung]:
+    """Works between golden and nothing, by how much is left out, of every ladder there is."""
+    found: list[Rung] = []
+    for ladder in ladders(field)[:2]:
+        order = rng.sample(range(len(ladder.names)), len(ladder.names))
+        found += [ladder.without(order[:count]) for count in range(1, len(order))]
+    return sorted(found, key=lambda rung: len(rung.without))
+
+
+# -- finding siblings ----------------------------------------------------------------------------------------------------------
+
+
+def _evidence(trace: Any) -> EvidenceRecord:
+    assert trace is not None
+    assert trace.evidence is not None
+    return cast("EvidenceRecord", trace.evidence)
+
+
+def _elements(answer: str) -> list[str]:
+    """The elements of a list that is written down."""
+    inner = answer.strip().strip("[](){}")
+    parts = [part.strip() for part in re.split(r"[,;\n]", inner)]
+    return parts if all(parts) and all(len(part) < 40 for part in parts) and len(set(parts)) == len(parts) else []
+
+
+def _changed(golden: Any, idle: Any, path: Path = ()) -> dict[Path, list[Any]]:
+    """Where records differ: the container, and the names in it that differ."""
+    found: dict[Path, list[Any]] = defaultdict(list)
+    if not isinstance(golden, dict):
+        return found
+    new, old = _record(golden), _record(idle)
+    for name, value in new.items():
+        if name in old and old[name] == value:
+            continue
+        found[path].append(name)
+        for deeper, names in _changed(value, old.get(name), (*path, name)).items():
+            found[deeper] += names
+    return found
+
+
+# -- leaving them out ----------------------------------------------------------------------------------------------------------
+
+
+def _undone(ladder: Ladder, gone: Sequence[Any]) -> Regrade:
+    golden = ladder.field.golden
+    if ladder.place == "answer":
+        return answering(golden, _shortened(ladder.field.answer, [str(name) for name in gone]))
+    evidence, idle = _evidence(golden.trace), _evidence(ladder.field.idle.trace)
+    assert golden.trace is not None
+    if ladder.place == "files":
+        files = {path: file for path, file in evidence.files.items() if path not in gone}
+        files |= {path: idle.files[path] for path in gone if path in idle.files}
+        record = msgspec.structs.replace(evidence, files=files)
+    else:
+        path = ladder.place.split(".")[1:]
+        record = msgspec.structs.replace(evidence, state=_without(evidence.state, idle.state, path, gone))
+    trace = msgspec.structs.replace(golden.trace, evidence=record)
+    return Regrade(trace=trace, files=ladder.field.idle.files | golden.files)
+
+
+def _shortened(answer: str, gone: Sequence[str]) -> str:
+    parts = _elements(answer)
+    stripped = answer.strip()
+    before, after = (stripped[0], stripped[-1]) if stripped[:1] in "[({" and stripped[:1] else ("", "")
+    joint = next((mark for mark in (", ", ",", "; ", ";", "\n") if mark in stripped), ", ")
+    return before + joint.join(part for part in parts if part not in gone) + after
+
+
+def _without(golden: Any, idle: Any, path: Sequence[str], gone: Sequence[Any]) -> Any:
+    """The golden state with some entries of one record as they were at the start, or not there at all."""
+    state = copy.deepcopy(golden)
+    place, before = state, idle
+    for name in path:
+        place = place[name]
+        before = _record(before).get(name)
+    for name in gone:
+        if name in _record(before):
+            place[name] = copy.deepcopy(_record(before)[name])
+        else:
+            del place[name]
+    return state
+
+
+def _record(thing: Any) -> dict[Any, Any]:
+    return cast("dict[Any, Any]", thing) if isinstance(thing, dict) else {}

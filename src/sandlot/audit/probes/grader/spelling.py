@@ -1,0 +1,158 @@
+"""Other spellings of a golden answer, and wrong answers that look like it: made from what kind of value it is.
+
+`same` says the same as the golden answer to anybody who reads it; `near` says something else. Both are empty for what is no
+simple value: of a text in prose nobody knows by rule what means the same.
+"""
+
+import re
+from dataclasses import dataclass
+from fractions import Fraction
+
+from sandlot.audit.probes.grader.dates import near_dates
+from sandlot.audit.probes.grader.objects import near_object, object_in, same_object
+
+NUMBER = re.compile(
+    r"(?P<sign>[+-]?)(?P<whole>\d{1,12})(?P<part>\.\d{1,9})?(?:(?P<space>\s?)(?P<unit>%|[A-Za-zµ°€$£²³/]{1,12}))?"
+)
+RATIO = re.compile(r"(-?\d{1,6})/(\d{1,6})")
+# fmt: off
+UNITS = {
+    "km": "cm", "m": "km", "cm": "km", "mm": "m", "kg": "g", "g": "kg", "lb": "kg", "s": "h", "h": "s", "min": "s", "l": "ml",
+    "ml": "l", "C": "F", "F": "C", "K": "C", "miles": "km", "EUR": "USD", "USD": "EUR",
+}
+# fmt: on
+"""Units, each with another of the same kind."""
+IN_REVERSE = "in reverse"
+SMALL = 1000
+"""Off by one is wrong for numbers below; above it may be a tolerance."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spelling:
+    """One other answer."""
+
+    kind: str
+    text: str
+    strong: bool = True
+    """Nobody could take it for something else, or for a near one: for right."""
+    whatever: bool = False
+    """Within the form that was asked for, however strictly."""
+
+
+def same(golden: str) -> list[Spelling]:
+    """The same value, written as somebody else would."""
+    text = golden.strip()
+    if (fields := object_in(text)) is not None:
+        return [Spelling(kind, other, whatever=True) for kind, other in same_object(fields, text)]
+    found = [
+        Spelling("space around it", f"  {text}\n", strong=False),
+        Spelling("a full stop after it", f"{text}.", strong=False),
+    ]
+    number = NUMBER.fullmatch(text)
+    if number:
+        return found + _numbers(number)
+    if ratio := RATIO.fullmatch(text):
+        return found + _ratios(Fraction(int(ratio[1]), int(ratio[2]))) if int(ratio[2]) else found
+    if re.fullmatch(r"[A-Za-z]+(?: [A-Za-z]+){0,3}", text) and len(text) > 1:
+        return [*found, Spelling("capitals", text.upper(), strong=False), Spelling("small letters", text.lower(), strong=False)]
+    if len(listed(text)) >= 2:
+        joint = "," if ", " in text else ", "
+        other = text.replace(", ", ",") if joint == "," else text.replace(",", ", ")
+        return [*found, Spelling("space between elements", other, strong=False)]
+    return found if 0 < len(text) < 40 and "\n" not in text else []
+
+
+def _numbers(number: re.Match[str]) -> list[Spelling]:
+    sign, whole, part = number["sign"], number["whole"], number["part"] or ""
+    unit = f"{number['space'] or ''}{number['unit'] or ''}"
+    found = [Spelling("a zero behind" if part else "a decimal zero", f"{sign}{whole}{part or '.'}0{unit}", strong=bool(part))]
+    if len(whole) > 3:
+        found.append(Spelling("a separator of thousands", f"{sign}{int(whole):,}{part}{unit}"))
+    if part.endswith("0"):
+        found.append(Spelling("no zero behind", f"{sign}{whole}{part.rstrip('0').rstrip('.')}{unit}"))
+    if part and not unit:
+        found += [other for other in _ratios(Fraction(f"{sign}{whole}{part}")) if other.kind == "a fraction"]
+    if number["unit"] and number["unit"] != "%":
+        found.append(Spelling("no space before the unit", f"{sign}{whole}{part}{number['unit']}"))
+    return found
+
+
+def _ratios(value: Fraction) -> list[Spelling]:
+    denominator = value.denominator
+    while denominator % 2 == 0:
+        denominator //= 2
+    while denominator % 5 == 0:
+        denominator //= 5
+    decimal = [Spelling("a decimal number", f"{float(value):.12g}")] if denominator == 1 else []
+    ratio = [Spelling("a fraction", f"{value.numerator}/{value.denominator}")] if 1 < value.denominator < 10_000 else []
+    return decimal + ratio
+
+
+def near(golden: str) -> list[Spelling]:
+    """Something else that looks alike."""
+    text = golden.strip()
+    fields = object_in(text)
+    if structured := near_object(fields) if fields is not None else near_dates(text):
+        return [Spelling(kind, other) for kind, other in structured]
+    number = NUMBER.fullmatch(text)
+    if number:
+        return _near_numbers(number)
+    if ratio := RATIO.fullmatch(text):
+        top, bottom = int(ratio[1]), int(ratio[2])
+        turned = [Spelling("upside down", f"{'-' if top < 0 else ''}{bottom}/{abs(top)}")] if top and abs(top) != bottom else []
+        return [*turned, Spelling("other sign", f"{-top}/{bottom}"), Spelling("off by one", f"{top + 1}/{bottom}")] if top else []
+    if 1 < len(text) < 40 and re.fullmatch(r"[A-Za-z]+(?: [A-Za-z]+){0,3}", text):
+        return _near_words(text)
+    return _near_lists(text)
+
+
+def _near_lists(text: str) -> list[Spelling]:
+    if len(parts := listed(text)) >= 3:
+        joint = next(mark for mark in (", ", ",", "; ", ";") if mark in text)
+        before, after = (text[0], text[-1]) if text[0] in "[({" else ("", "")
+        short = [Spelling("without its last element", before + joint.join(parts[:-1]) + after)]
+        return [*short, Spelling(IN_REVERSE, before + joint.join(parts[::-1]) + after, strong=False)]
+    words = text.split(" ")
+    if len(words) >= 3 and words != words[::-1] and not re.search(r"[,;.:\n]", text):
+        return [Spelling(IN_REVERSE, " ".join(words[::-1]), strong=False)]
+    return []
+
+
+def _near_words(text: str) -> list[Spelling]:
+    found = [Spelling("backwards", text[::-1], strong=False)] if text[::-1].casefold() != text.casefold() else []
+    if len(text) > 3:
+        found += [
+            Spelling("its beginning", text[: max(1, len(text) // 3)]),
+            Spelling("its first letter", text[0]),
+            Spelling("another last letter", text[:-1] + ("k" if text[-1].lower() != "k" else "w")),
+            Spelling("denied", f"not {text}"),
+        ]
+    return [*found, *_near_lists(text)]
+
+
+def _near_numbers(number: re.Match[str]) -> list[Spelling]:
+    sign, whole, part = number["sign"], number["whole"], number["part"] or ""
+    unit, value = f"{number['space'] or ''}{number['unit'] or ''}", float(f"{number['whole']}{part}")
+    found: list[Spelling] = []
+    if value:
+        found.append(Spelling("other sign", f"{'' if sign == '-' else '-'}{whole}{part}{unit}"))
+        found.append(Spelling("ten times as much", f"{sign}{value * 10:.12g}{unit}"))
+        found.append(Spelling("a fifth more", f"{sign}{value * 1.2:.12g}{unit}"))
+    if part.strip(".0"):
+        found.append(Spelling("no decimal point", f"{sign}{whole}{part[1:]}{unit}"))
+    if value < SMALL:
+        found.append(Spelling("off by one", f"{sign}{int(whole) + 1}{part}{unit}"))
+    if len(whole) > 2:
+        found.append(Spelling("a digit short", f"{sign}{whole[:-1]}{part}{unit}"))
+    if number["unit"] in UNITS:
+        found.append(Spelling("another unit", f"{sign}{whole}{part}{number['space'] or ''}{UNITS[number['unit']]}"))
+    if value:
+        found.append(Spelling("denied", f"not {sign}{whole}{part}{unit}", strong=False))
+        found.append(Spelling("within a percent", f"{sign}{value * 1.01:.12g}{unit}", strong=False))
+    return found
+
+
+def listed(text: str) -> list[str]:
+    """The elements of a written list."""
+    parts = [part.strip() for part in re.split(r"[,;]", text.strip("[](){}"))]
+    return parts if len(parts) > 1 and all(parts) and all(len(part) < 30 for part in parts) else []

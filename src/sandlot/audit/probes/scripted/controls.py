@@ -1,0 +1,235 @@
+"""Controls: those who do the task get full marks, and have room to spare.
+
+The golden solution of every task, five times on a few; golden with harmless looks around, said more politely, and in another
+order; the author's own alternatives. What golden needs of turns and time leaves others, who are slower, a margin.
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from sandlot.audit.case import Case, Probe
+from sandlot.audit.finding import Finding, Layer, Severity, Standing, Witness
+from sandlot.audit.probes.choice import chosen
+from sandlot.audit.probes.likeness import changed, observations
+from sandlot.audit.probes.plays import inputs_of, take_of
+from sandlot.audit.probes.scripted.earning import EPSILON
+from sandlot.audit.probes.scripted.floor import needs_both, needs_golden
+from sandlot.audit.probes.scripted.reach import Work, required_of, works
+from sandlot.audit.subject import Call, Conditions, Named, Play, Say, Script, Trial
+from sandlot.core.task import Task
+
+GOLDEN = Named(name="golden")
+REPEATS = 5
+TURNS, TIME = 0.7, 0.5
+"""What golden may use of a limit before others run into it."""
+SLOW_S = 1.0
+"""Times below this say nothing about a limit."""
+ROOM = Conditions(limits={"turns": 1000})
+
+
+# -- golden itself -----------------------------------------------------------------------------------------------------
+
+
+async def look_at_golden(case: Case) -> list[Finding]:
+    """Every task can be solved, every time."""
+    golden = await case.golden()
+    bad = [(task, golden[task.id]) for task in case.tasks if not golden[task.id].passed]
+    found = [_unsolved(case, bad, len(case.tasks))] if bad else []
+    fine = [task for task in chosen(case, 6, sandboxed=2) if golden[task.id].passed]
+    again = await case.take([take_of(case, task, GOLDEN) for task in fine for _ in range(REPEATS - 1)])
+    missed = [
+        (fine[place // (REPEATS - 1)], trial) for place, trial in enumerate(again) if trial.lost is None and not trial.passed
+    ]
+    return found + ([_flaky(case, missed, len(again))] if missed else [])
+
+
+def _unsolved(case: Case, bad: Sequence[tuple[Task, Trial]], num_tasks: int) -> Finding:
+    task, trial = bad[0]
+    return Finding(
+        code="D13.golden",
+        title=f"the golden solution does not get full marks on {len(bad)} of {num_tasks} tasks",
+        layer=Layer.SCRIPTED,
+        probe="golden",
+        severity=Severity.HIGH,
+        standing=Standing.CONFIRMED,
+        count=len(bad),
+        witness=Witness(inputs=inputs_of(task, GOLDEN), expected="full marks", observed=_why(trial), seed=case.seed),
+    )
+
+
+def _why(trial: Trial) -> str:
+    """The outcome, with how it ended and the last error the agent saw."""
+    end = trial.trace.end.value if trial.trace and trial.trace.end else "?"
+    errors = [shown.text for shown in observations(trial) if shown.error]
+    return f"{trial.fate}; end: {end}" + (f"; a tool said: {errors[-1][:200]}" if errors else "")
+
+
+def _flaky(case: Case, missed: Sequence[tuple[Task, Trial]], num_trials: int) -> Finding:
+    task, trial = missed[0]
+    return Finding(
+        code="D13.flaky",
+        title=f"the golden solution does not get full marks every time ({len(missed)} of {num_trials} repeats)",
+        layer=Layer.SCRIPTED,
+        probe="golden",
+        severity=Severity.HIGH,
+        standing=Standing.CONFIRMED,
+        count=len({task.id for task, _ in missed}),
+        witness=Witness(inputs=inputs_of(task, GOLDEN), expected="full marks every time", observed=_why(trial), seed=case.seed),
+    )
+
+
+# -- room to spare -----------------------------------------------------------------------------------------------------
+
+
+async def look_at_margins(case: Case) -> list[Finding]:
+    """Golden leaves room within turns and time."""
+    golden = await case.golden()
+    worst: dict[str, list[tuple[float, Task, str]]] = defaultdict(list)
+    for task in case.tasks:
+        trial, limits = golden[task.id], case.description.limits.but(task.limits)
+        if trial.trace is None or not trial.passed:
+            continue
+        used_s = max(0.0, sum(trial.trace.phases.get(phase, 0.0) for phase in ("model", "tools")) - trial.starved_s)
+        turns = trial.trace.num_turns
+        for what, share, limit, words in (
+            ("turns", turns / limits.turns, TURNS, f"{turns} of {limits.turns} turns"),
+            ("time", used_s / limits.time_s, TIME, f"{used_s:.1f} of {limits.time_s:g} s"),
+        ):
+            if share > limit and (what == "turns" or used_s > SLOW_S) and not (what == "turns" and turns <= 1):
+                worst[what].append((share, task, words))
+    return [_margin(case, what, sorted(each, key=lambda one: -one[0])) for what, each in worst.items()]
+
+
+def _margin(case: Case, what: str, worst: Sequence[tuple[float, Task, str]]) -> Finding:
+    share, task, words = worst[0]
+    return Finding(
+        code="D13.margin",
+        title=f"the golden solution needs {share:.0%} of the limit of {what}: an agent that explores first cannot finish",
+        layer=Layer.SCRIPTED,
+        probe="margins",
+        severity=Severity.LOW,
+        standing=Standing.CONFIRMED,
+        task=task.id,
+        count=len(worst),
+        witness=Witness(
+            inputs=inputs_of(task, GOLDEN),
+            expected=f"at most {TURNS if what == 'turns' else TIME:.0%} of the limit",
+            observed=words,
+            seed=case.seed,
+        ),
+        fix=f"raise the limit of {what}, or shorten the task",
+    )
+
+
+# -- the same, otherwise -----------------------------------------------------------------------------------------------
+
+
+async def look_at_twins(case: Case) -> list[Finding]:
+    """Harmless differences cost nothing."""
+    found = await works(case, chosen(case, 8, sandboxed=1))
+    readers = await _readers(case, found)
+    plays = [(work, what, play) for work in found for what, play in _twins(work, readers)]
+    trials = await case.take([take_of(case, work.task, play) for work, _, play in plays], ROOM)
+    lost: dict[str, list[tuple[Work, Script, Trial]]] = defaultdict(list)
+    for (work, what, play), trial in zip(plays, trials, strict=True):
+        same = what != "order" or not changed(work.golden, trial)
+        if same and trial.reward is not None and trial.reward < (work.golden.reward or 0.0) - EPSILON:
+            lost[what].append((work, play, trial))
+    return [_costly(case, what, each) for what, each in lost.items()]
+
+
+async def _readers(case: Case, found: Sequence[Work]) -> list[Call]:
+    """Calls without arguments that leave the world as it was."""
+    if not found or case.description.image is not None:
+        return []
+    calls = [Call(spec.name) for spec in case.description.tools if not required_of(spec)]
+    play = [take_of(case, found[0].task, Script(name="look", turns=((call,),))) for call in calls]
+    trials = await case.take(play)
+    return [
+        call
+        for call, trial in zip(calls, trials, strict=True)
+        if not changed(found[0].idle, trial) and not any(shown.error for shown in observations(trial))
+    ]
+
+
+def _twins(work: Work, readers: Sequence[Call]) -> list[tuple[str, Script]]:
+    turns = work.script.turns
+    twins: list[tuple[str, Script]] = []
+    if readers:
+        looks = tuple((call,) for call in readers)
+        twins.append(("looks", Script(name="golden-with-looks", turns=(*looks, *turns))))
+    if work.last_words and work.calls and isinstance(turns[-1][0], Say):
+        polite = f"I have finished the work. {work.last_words}"
+        twins.append(("words", Script(name="golden-more-politely", turns=(*turns[:-1], (Say(polite),)))))
+    for place in range(len(turns) - 1):
+        one, other = turns[place], turns[place + 1]
+        if isinstance(one[0], Call) and isinstance(other[0], Call) and one[0].tool != other[0].tool:
+            swapped = (*turns[:place], other, one, *turns[place + 2 :])
+            twins.append(("order", Script(name="golden-in-another-order", turns=swapped)))
+            break
+    return twins
+
+
+WORDS = {
+    "looks": ("D15.looks", "looking around without changing anything costs points"),
+    "words": ("D15.words", "a polite sentence before the last words costs points"),
+    "order": ("D15.order", "the same result, reached in another order, is worth less"),
+}
+
+
+def _costly(case: Case, what: str, lost: Sequence[tuple[Work, Script, Trial]]) -> Finding:
+    code, title = WORDS[what]
+    work, play, trial = lost[0]
+    return Finding(
+        code=code,
+        title=title,
+        layer=Layer.SCRIPTED,
+        probe="golden-otherwise",
+        severity=Severity.LOW,
+        count=len({each[0].task.id for each in lost}),
+        witness=Witness(
+            inputs=inputs_of(work.task, play), expected=f"{work.golden.reward:g}, as golden", observed=trial.fate, seed=case.seed
+        ),
+        fix="if it is meant, say so in the prompt",
+    )
+
+
+# -- the author's own --------------------------------------------------------------------------------------------------
+
+
+async def look_at_own(case: Case) -> list[Finding]:
+    """The author's alternatives get full marks."""
+    tasks = chosen(case, 16, sandboxed=3)
+    plays: list[tuple[Task, Play]] = [(task, Named(name=name)) for name in case.description.controls for task in tasks]
+    trials = await case.take([take_of(case, task, play) for task, play in plays])
+    missed: dict[str, list[tuple[Task, Play, Trial]]] = defaultdict(list)
+    for (task, play), trial in zip(plays, trials, strict=True):
+        if not trial.passed:
+            missed[play.name].append((task, play, trial))
+    return [
+        Finding(
+            code="D15.control",
+            title=f"the author's control `{name}` does not get full marks",
+            layer=Layer.SCRIPTED,
+            probe="own-controls",
+            severity=Severity.HIGH,
+            standing=Standing.CONFIRMED,
+            count=len(each),
+            witness=Witness(
+                inputs=inputs_of(each[0][0], each[0][1]), expected="full marks", observed=_why(each[0][2]), seed=case.seed
+            ),
+        )
+        for name, each in missed.items()
+    ]
+
+
+def _needs_own(case: Case) -> str | None:
+    return None if case.description.controls else "its author wrote no controls"
+
+
+PROBES = (
+    Probe("golden", Layer.SCRIPTED, ("D13",), look_at_golden, needs_golden),
+    Probe("margins", Layer.SCRIPTED, ("D13",), look_at_margins, needs_golden),
+    Probe("golden-otherwise", Layer.SCRIPTED, ("D15",), look_at_twins, needs_both),
+    Probe("own-controls", Layer.SCRIPTED, ("D15",), look_at_own, _needs_own),
+)

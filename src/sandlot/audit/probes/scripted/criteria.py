@@ -1,0 +1,126 @@
+"""Dead criteria: checks that say the same whatever was done.
+
+A check that paid everybody, idlers and vandals included, is dead. A penalty that never fell may only not have been earned: it is
+dead if what it looks at is something nobody can change. What a check looks at is found by changing the stored state, one leaf
+after the other, and grading again.
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any, cast
+
+import msgspec
+
+from sandlot.audit.case import Case
+from sandlot.audit.finding import Finding, Layer, Severity, Standing, Witness
+from sandlot.audit.probes.likeness import leaves
+from sandlot.audit.probes.scripted.reach import Work
+from sandlot.audit.subject import Play, Regrade, Trial
+from sandlot.core.rubric import CheckResult
+from sandlot.core.types import Json
+
+MIN_TRIALS = 10
+MAX_LEAVES = 60
+
+Seen = Sequence[tuple[Work, Play, Trial]]
+
+
+async def dead_checks(case: Case, everything: Seen) -> list[Finding]:
+    """Findings for checks that never varied over all these trials."""
+    values: dict[tuple[str, str], list[CheckResult]] = defaultdict(list)
+    for work, _, trial in everything:
+        for check in trial.score.checks if trial.score else ():
+            values[work.task.rubric, check.id].append(check)
+    found: list[Finding] = []
+    for (rubric, check), results in values.items():
+        if len(results) < MIN_TRIALS or len({(each.verdict, each.value) for each in results}) > 1 or not results[0].worth:
+            continue
+        trials = [each for each in everything if each[0].task.rubric == rubric and each[2].score is not None]
+        pays = results[0].worth > 0
+        if pays or await _is_blind(case, check, trials):
+            found.append(_dead(case, check, results[0], trials))
+    return found
+
+
+def _dead(case: Case, check: str, result: CheckResult, trials: Seen) -> Finding:
+    word = f"pays {result.points:g} points to everybody" if result.points > 0 else "never says anything else"
+    return Finding(
+        code="D21.dead",
+        title=f"check `{check}` {word}: for golden, mutated, destructive and idle agents alike ({result.verdict.value})",
+        layer=Layer.SCRIPTED,
+        probe="mutants",
+        severity=Severity.HIGH,
+        standing=Standing.CONFIRMED,
+        check=check,
+        count=len(trials),
+        witness=Witness(
+            inputs={"task": trials[0][0].task.id, "plays": sorted({play.name for _, play, _ in trials})},
+            expected="another verdict for some of them",
+            observed=f"`{result.verdict.value}` in all {len(trials)} trials",
+            seed=case.seed,
+        ),
+    )
+
+
+async def _is_blind(case: Case, check: str, trials: Seen) -> bool:
+    """True if the check looks at parts of the state that no trial ever changed, and at nothing else there."""
+    work, _, golden = next(each for each in trials if each[2] is each[0].golden)
+    state: Any = _state(golden)
+    if not isinstance(state, dict):
+        return False
+    places = list(leaves(state))[:MAX_LEAVES]
+    requests = [_with(golden, place) for place in places]
+    again = await case.take(requests)
+    before = _value(golden, check)
+    looked_at = {place for place, trial in zip(places, again, strict=True) if _value(trial, check) not in {before, None}}
+    moved = {place for other, _, trial in trials if other.task.id == work.task.id for place in _moved(work.idle, trial)}
+    return bool(looked_at) and not any(one.startswith(other) or other.startswith(one) for one in looked_at for other in moved)
+
+
+def _moved(idle: Trial, trial: Trial) -> set[str]:
+    one, other = (leaves(_state(each)) for each in (idle, trial))
+    return {place for place in {*one, *other} if one.get(place) != other.get(place)}
+
+
+def _state(trial: Trial) -> Any:
+    return trial.trace.evidence.state if trial.trace and trial.trace.evidence else None
+
+
+def _value(trial: Trial, check: str) -> float | None:
+    return next((each.value for each in trial.score.checks if each.id == check), None) if trial.score else None
+
+
+def _with(trial: Trial, place: str) -> Regrade:
+    """The trial's evidence with one leaf of its state changed."""
+    assert trial.trace is not None
+    assert trial.trace.evidence is not None
+    state: Any = msgspec.json.decode(msgspec.json.encode(trial.trace.evidence.state))
+    holder: Any = state
+    steps = place.split(".")
+    for step in steps[:-1]:
+        holder = _inside(holder, step)
+    last: Any = int(steps[-1]) if isinstance(holder, list) else steps[-1]
+    if isinstance(holder, list) or (isinstance(holder, dict) and last in holder):
+        holder[last] = _other(cast("Any", holder)[last])
+    evidence = msgspec.structs.replace(trial.trace.evidence, state=state)
+    return Regrade(trace=msgspec.structs.replace(trial.trace, evidence=evidence), files=trial.files)
+
+
+def _inside(holder: Any, step: str) -> Any:
+    if isinstance(holder, list):
+        return cast("list[Any]", holder)[int(step)]
+    return cast("Json", holder).get(step, {})
+
+
+def _other(value: Any) -> Any:
+    """Something else of the same kind."""
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, int | float):
+        return value + 1
+    if isinstance(value, str):
+        return value + "x"
+    if isinstance(value, list):
+        return ["x"]
+    other: Json = {"x": "x"}
+    return other

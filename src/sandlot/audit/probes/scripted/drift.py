@@ -1,0 +1,232 @@
+"""Declared and real action space: what the schemas allow works, what they forbid is refused, and golden keeps to them.
+
+Calls of one tool share a turn and tools share a rollout, so a sound environment costs few trials; a rollout that breaks is taken
+apart call by call.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sandlot.audit.case import Case, Probe
+from sandlot.audit.finding import Finding, Layer, Severity, Standing, Witness
+from sandlot.audit.probes.choice import chosen
+from sandlot.audit.probes.likeness import Shown, observations
+from sandlot.audit.probes.plays import inputs_of, take_of
+from sandlot.audit.probes.scripted.calls import allowed, forbidden
+from sandlot.audit.probes.scripted.floor import needs_both, needs_tools
+from sandlot.audit.probes.scripted.reach import properties_of, required_of, works
+from sandlot.audit.subject import Call, Conditions, Script, Trial
+from sandlot.core.ports.world import ToolSpec
+from sandlot.core.task import Task
+from sandlot.core.types import Side
+
+TASKS, SANDBOXED = 2, 1
+A_TURN = 40
+ROOM = Conditions(limits={"turns": 1000, "time_s": 300.0})
+DRIFTED = re.compile(r"unexpected keyword argument|missing \d+ required (positional|keyword)|got multiple values for argument")
+CRASHED = re.compile(
+    r"Traceback \(most recent call last\)|\b(KeyError|TypeError|AttributeError|IndexError|NameError|UnboundLocalError)\b"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """One call that was made by itself, and what came of it."""
+
+    task: Task
+    call: Call
+    trial: Trial
+    what: str = ""
+
+    @property
+    def shown(self) -> Shown | None:
+        """Its result, if there was one."""
+        return next(iter(observations(self.trial)), None)
+
+
+def alone(call: Call) -> Script:
+    """A call by itself."""
+    return Script(name="one-call", turns=((call,),))
+
+
+def in_turns(name: str, calls: Sequence[Call]) -> Script:
+    """Many calls in few turns."""
+    return Script(name=name, turns=tuple(tuple(calls[at : at + A_TURN]) for at in range(0, len(calls), A_TURN)))
+
+
+def author_tools(case: Case) -> list[ToolSpec]:
+    """Tools that are the author's: a sandbox's own shell runs whatever it is given."""
+    return [spec for spec in case.description.tools if not (spec.name == "bash" and case.description.image is not None)]
+
+
+async def _golden_calls(case: Case, tasks: Sequence[Task]) -> dict[str, list[Call]]:
+    found = {work.task.id: work.calls for work in await works(case, tasks)}
+    return {task.id: found.get(task.id, []) for task in tasks}
+
+
+# -- what is allowed works ---------------------------------------------------------------------------------------------
+
+
+async def look_at_allowed(case: Case) -> list[Finding]:
+    """No call that fits its schema breaks the rollout or shows the inside of a handler."""
+    tasks = chosen(case, TASKS, sandboxed=SANDBOXED)
+    golden = await _golden_calls(case, tasks)
+    plans = [(task, spec, allowed(spec, golden[task.id], case.seed)) for task in tasks for spec in author_tools(case)]
+    trials = await case.take([take_of(case, task, in_turns("allowed-calls", calls)) for task, _, calls in plans], ROOM)
+    broken = [plan for plan, trial in zip(plans, trials, strict=True) if _broke(trial)]
+    apart = [(task, call) for task, _, calls in broken for call in calls]
+    single = await case.take([take_of(case, task, alone(call)) for task, call in apart], ROOM)
+    crashed = [Played(task, call, trial) for (task, call), trial in zip(apart, single, strict=True) if _broke(trial)]
+    found = [_crash(case, [each for each in crashed if each.call.tool == spec.name]) for spec in author_tools(case)]
+    return [finding for finding in found if finding] + _inside_out(case, plans, trials)
+
+
+def _broke(trial: Trial) -> bool:
+    """True if a tool call ended the rollout, or its process."""
+    return (trial.lost is not None and not trial.untried) or (trial.failed is not None and trial.failed.side is not Side.GRADER)
+
+
+def _crash(case: Case, crashed: Sequence[Played]) -> Finding | None:
+    if not crashed:
+        return None
+    first = min(crashed, key=lambda each: len(str(each.call.arguments)))
+    return Finding(
+        code="D08.crash",
+        title=f"a call of `{first.call.tool}` that fits its schema crashes the rollout",
+        layer=Layer.SCRIPTED,
+        probe="allowed-calls",
+        severity=Severity.HIGH,
+        standing=Standing.CONFIRMED,
+        count=len(crashed),
+        witness=Witness(
+            inputs=inputs_of(first.task, alone(first.call)),
+            expected="a result, or an error the agent can read",
+            observed=first.trial.fate,
+            seed=case.seed,
+        ),
+    )
+
+
+def _inside_out(case: Case, plans: Sequence[tuple[Task, ToolSpec, list[Call]]], trials: Sequence[Trial]) -> list[Finding]:
+    """Results that are a handler's own confusion: an argument it does not know, a field it does not find."""
+    found: dict[tuple[str, bool], tuple[Task, Shown]] = {}
+    for (task, _, _), trial in zip(plans, trials, strict=True):
+        for shown in observations(trial):
+            drifted = DRIFTED.search(shown.text) is not None
+            if drifted or (shown.error and CRASHED.search(shown.text)):
+                found.setdefault((shown.tool, drifted), (task, shown))
+    return [
+        Finding(
+            code="D08.handler" if drifted else "D08.raw-error",
+            title=f"`{tool}` answers a call that fits its schema with an uncaught error of the tool's code",
+            layer=Layer.SCRIPTED,
+            probe="allowed-calls",
+            severity=Severity.HIGH if drifted else Severity.LOW,
+            standing=Standing.CONFIRMED,
+            witness=Witness(
+                inputs=inputs_of(task, alone(Call(tool, shown.arguments))),
+                expected="a result, or an error message written for the agent",
+                observed=shown.text[:300],
+                seed=case.seed,
+            ),
+        )
+        for (tool, drifted), (task, shown) in found.items()
+    ]
+
+
+# -- what is forbidden is refused --------------------------------------------------------------------------------------
+
+
+async def look_at_forbidden(case: Case) -> list[Finding]:
+    """Calls that break the schema come back as readable errors."""
+    tasks = chosen(case, 1)
+    golden = await _golden_calls(case, tasks)
+    plans = [
+        (task, what, call)
+        for task in tasks
+        for spec in author_tools(case)
+        for what, call in forbidden(spec, allowed(spec, golden[task.id], case.seed)[0].arguments)
+    ]
+    trials = await case.take([take_of(case, task, alone(call)) for task, _, call in plans], ROOM)
+    played = [Played(task, call, trial, what) for (task, what, call), trial in zip(plans, trials, strict=True)]
+    found: dict[str, list[Played]] = {}
+    for each in played:
+        if _broke(each.trial) or (each.shown is not None and (not each.shown.error or not each.shown.text.strip())):
+            found.setdefault(each.call.tool, []).append(each)
+    return [_accepted(case, each) for each in found.values()]
+
+
+def _accepted(case: Case, wrong: Sequence[Played]) -> Finding:
+    first = wrong[0]
+    return Finding(
+        code="D08.accepts",
+        title=f"`{first.call.tool}` does not refuse a call that breaks its schema ({first.what})",
+        layer=Layer.SCRIPTED,
+        probe="forbidden-calls",
+        severity=Severity.HIGH,
+        standing=Standing.CONFIRMED,
+        count=len(wrong),
+        witness=Witness(
+            inputs=inputs_of(first.task, alone(first.call)),
+            expected="an error the agent can read",
+            observed=first.shown.text[:300] if first.shown else first.trial.fate,
+            seed=case.seed,
+        ),
+    )
+
+
+# -- golden keeps to what is declared ----------------------------------------------------------------------------------
+
+
+async def look_at_golden(case: Case) -> list[Finding]:
+    """The golden solution calls declared tools with declared arguments."""
+    specs = {spec.name: spec for spec in case.description.tools}
+    if any(spec.name not in specs for spec in case.description.tools):
+        return []
+    wrong: dict[str, list[tuple[Task, Call]]] = {}
+    golden = await case.golden()
+    for task in case.tasks:
+        for call in _called(golden.get(task.id)):
+            spec = specs.get(call.tool)
+            if spec is not None and (what := _undeclared(spec, call)):
+                wrong.setdefault(f"`{call.tool}` {what}", []).append((task, call))
+    return [
+        Finding(
+            code="D08.golden",
+            title=f"the golden solution calls {what}",
+            layer=Layer.SCRIPTED,
+            probe="golden-calls",
+            severity=Severity.HIGH,
+            standing=Standing.CONFIRMED,
+            count=len({task.id for task, _ in each}),
+            witness=Witness(
+                inputs=inputs_of(each[0][0], alone(each[0][1])),
+                expected="arguments as the schema declares them: what an agent sees is how the tool is called",
+                observed=golden[each[0][0].id].fate,
+                seed=case.seed,
+            ),
+        )
+        for what, each in wrong.items()
+    ]
+
+
+def _called(trial: Trial | None) -> list[Call]:
+    """Calls that were not refused."""
+    return [Call(shown.tool, shown.arguments) for shown in observations(trial) if shown.tool and not shown.error] if trial else []
+
+
+def _undeclared(spec: ToolSpec, call: Call) -> str:
+    properties = properties_of(spec)
+    for name in call.arguments:
+        if properties and name not in properties and not spec.parameters.get("additionalProperties"):
+            return f"with `{name}`, which its schema does not declare"
+    missing = [name for name in required_of(spec) if name not in call.arguments]
+    return f"without `{missing[0]}`, which its schema requires" if missing else ""
+
+
+PROBES = (
+    Probe("allowed-calls", Layer.SCRIPTED, ("D08",), look_at_allowed, needs_tools),
+    Probe("forbidden-calls", Layer.SCRIPTED, ("D08",), look_at_forbidden, needs_tools),
+    Probe("golden-calls", Layer.SCRIPTED, ("D08",), look_at_golden, needs_both),
+)

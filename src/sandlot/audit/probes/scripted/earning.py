@@ -1,0 +1,86 @@
+"""Who earned what they should not have: trials of plays that are not the task, and the findings they make."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sandlot.audit.case import Case
+from sandlot.audit.finding import Finding, Layer, Severity, Standing, Witness
+from sandlot.audit.probes.plays import inputs_of
+from sandlot.audit.subject import Play, Trial
+from sandlot.core.task import Task
+from sandlot.core.types import Side
+
+EPSILON = 1e-9
+SMALL = 0.2
+"""A gain up to this is a crumb: points for form, not for the task."""
+RARE = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Earned:
+    """One trial that earned more than it may."""
+
+    task: Task
+    play: Play
+    trial: Trial
+    allowed: float
+
+    @property
+    def reward(self) -> float:
+        """What it got."""
+        return self.trial.reward or 0.0
+
+    @property
+    def gain(self) -> float:
+        """How much too much."""
+        return self.reward - self.allowed
+
+
+def severity_of(earned: Sequence[Earned], num_tasks: int) -> Severity:
+    """How much it teaches: much to gain on many tasks is grave, a crumb or a rare case is not."""
+    share = len({each.task.id for each in earned}) / max(1, num_tasks)
+    return Severity.HIGH if max(each.gain for each in earned) > SMALL and share >= RARE else Severity.LOW
+
+
+def finding_of(
+    case: Case, code: str, title: str, earned: Sequence[Earned], *, probe: str, num_tasks: int, fix: str = ""
+) -> Finding:
+    """One finding for one cause; the witness is the trial that gained most."""
+    most = max(earned, key=lambda each: each.gain)
+    affected = len({each.task.id for each in earned})
+    return Finding(
+        code=code,
+        title=f"{title} (up to {most.reward:g}, on {affected} of {num_tasks} tasks)",
+        layer=Layer.SCRIPTED,
+        probe=probe,
+        severity=severity_of(earned, num_tasks),
+        standing=Standing.CONFIRMED,
+        count=affected,
+        witness=Witness(
+            inputs=inputs_of(most.task, most.play),
+            expected=f"a reward of at most {most.allowed:g}",
+            observed=most.trial.fate,
+            seed=case.seed,
+        ),
+        fix=fix,
+    )
+
+
+def crashed(case: Case, taken: Sequence[tuple[Task, Play, Trial]], probe: str) -> list[Finding]:
+    """Grading that breaks over what somebody left, instead of calling it wrong."""
+    broken = [each for each in taken if each[2].failed is not None and each[2].failed.side is Side.GRADER]
+    if not broken or (case.description.needs_judge and case.judge is None):
+        return []
+    task, play, trial = broken[0]
+    return [
+        Finding(
+            code="D09.left",
+            title="grading fails on what a rollout left",
+            layer=Layer.SCRIPTED,
+            probe=probe,
+            severity=Severity.HIGH,
+            standing=Standing.CONFIRMED,
+            count=len({each[0].id for each in broken}),
+            witness=Witness(inputs=inputs_of(task, play), expected="a score", observed=trial.fate, seed=case.seed),
+        )
+    ]

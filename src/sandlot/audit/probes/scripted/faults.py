@@ -1,0 +1,196 @@
+"""Faults: what breaks below a tool, a check or a judge is told, or leaves no score. It never becomes an ordinary answer.
+
+What tools do with files and commands of the world is made to fail. A tool that answers a golden call exactly as it does when
+nothing is broken, though the call works on the world's files, has a default for the trouble; and a rollout whose evidence or
+judge cannot be read has no score.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import cast
+
+from sandlot.audit.case import Case, Probe
+from sandlot.audit.finding import Finding, Layer, Severity, Standing, Witness
+from sandlot.audit.probes.choice import chosen
+from sandlot.audit.probes.likeness import Shown, observations
+from sandlot.audit.probes.plays import inputs_of, take_of
+from sandlot.audit.probes.scripted.drift import author_tools, in_turns
+from sandlot.audit.probes.scripted.earning import EPSILON
+from sandlot.audit.probes.scripted.floor import needs_both, needs_golden, needs_tools
+from sandlot.audit.probes.scripted.reach import only_text
+from sandlot.audit.subject import Call, Conditions, Named, Regrade, Trial
+from sandlot.core.task import Task
+from sandlot.core.types import Json
+
+GOLDEN = Named(name="golden")
+TASKS, SANDBOXED = 4, 1
+QUICK = {"tool_s": 0.5, "time_s": 20.0}
+SHORT_GRADING = {"grade_s": 2.0}
+PATIENT = {"tool_s": 6.0, "time_s": 60.0}
+NAMED, SHORT = 6, 40
+"""Names that are looked up, and how long a name may be."""
+
+
+async def look_at_tools(case: Case) -> list[Finding]:
+    """A tool that could not do its work says so."""
+    golden = await case.golden()
+    tasks = [task for task in chosen(case, TASKS, sandboxed=SANDBOXED) if golden[task.id].passed]
+    if not tasks or not any(_files(golden[task.id]) for task in tasks):
+        return []
+    own = {spec.name for spec in author_tools(case)}  # below a sandbox's own shell nothing was broken
+    found: list[Finding] = []
+    for fault in ("tool:raise", "tool:hang"):
+        conditions = Conditions(fault=fault, limits=QUICK)
+        trials = await case.take([take_of(case, task, GOLDEN) for task in tasks], conditions)
+        hidden = [
+            (task, shown)
+            for task, trial in zip(tasks, trials, strict=True)
+            if (shown := _hidden(golden[task.id], trial)) and shown.tool in own
+        ]
+        if hidden:
+            found.append(_silent(case, fault, hidden))
+    return found
+
+
+def _files(trial: Trial) -> bool:
+    return bool(trial.trace and trial.trace.evidence and trial.trace.evidence.files)
+
+
+def _hidden(golden: Trial, trial: Trial) -> Shown | None:
+    """A write to the world's files that was answered as if it had happened, though it cannot have."""
+    if trial.trace is None or trial.trace.evidence is None or trial.failed is not None or golden.trace is None:
+        return None
+    record = golden.trace.evidence
+    if record is None or record.files in (trial.trace.evidence.files, record.initial):
+        return None  # nothing was kept from being written
+    said = {(shown.tool, str(shown.arguments)): shown for shown in observations(golden) if not shown.error}
+    again = [shown for shown in observations(trial) if shown.tool]
+    if any(shown.error for shown in again):
+        return None
+    return next((shown for shown in again if (shown.tool, str(shown.arguments)) in said), None)
+
+
+def _silent(case: Case, fault: str, hidden: Sequence[tuple[Task, Shown]]) -> Finding:
+    task, shown = hidden[0]
+    happened = "raises" if fault == "tool:raise" else "never comes back"
+    return Finding(
+        code="D04.tool",
+        title=f"`{shown.tool}` answers as usual when what it does to the world {happened}",
+        layer=Layer.SCRIPTED,
+        probe="broken-tools",
+        severity=Severity.HIGH,
+        standing=Standing.CONFIRMED,
+        count=len(hidden),
+        witness=Witness(
+            inputs={**inputs_of(task, GOLDEN), "conditions": {"fault": fault, "limits": QUICK}},
+            expected="an error result, or a failed rollout",
+            observed=f"`{shown.tool}` said {shown.text[:200]!r}",
+            seed=case.seed,
+        ),
+    )
+
+
+async def look_at_evidence(case: Case) -> list[Finding]:
+    """A check that cannot read its evidence, or a judge that gives no verdict, leaves no score."""
+    golden = await case.golden()
+    tasks = [task for task in chosen(case, TASKS, sandboxed=SANDBOXED) if golden[task.id].passed]
+    faults = ["check:raise"] if any(_files(golden[task.id]) for task in tasks) else []
+    faults += ["judge:raise", "judge:hang"] if case.description.needs_judge and case.judge else []
+    found: list[Finding] = []
+    for fault in faults:
+        requests = [Regrade(trace=trace, files=golden[task.id].files) for task in tasks if (trace := golden[task.id].trace)]
+        trials = await case.take(requests, Conditions(fault=fault, limits=SHORT_GRADING if fault.endswith("hang") else {}))
+        made_up = [
+            (task, trial)
+            for task, trial in zip(tasks, trials, strict=True)
+            if trial.reward is not None and abs(trial.reward - (golden[task.id].reward or 0.0)) > EPSILON
+        ]
+        if made_up:
+            found.append(_made_up(case, fault, made_up))
+    return found
+
+
+def _made_up(case: Case, fault: str, made_up: Sequence[tuple[Task, Trial]]) -> Finding:
+    task, trial = made_up[0]
+    what = "evidence cannot be read" if fault.startswith("check") else "judge gives no verdict"
+    return Finding(
+        code="D04.grade",
+        title=f"a rollout is scored although its {what}",
+        layer=Layer.SCRIPTED,
+        probe="broken-evidence",
+        severity=Severity.HIGH,
+        standing=Standing.CONFIRMED,
+        count=len(made_up),
+        witness=Witness(
+            inputs={"task": task.id, "conditions": {"fault": fault}},
+            expected="no score: the grader failed",
+            observed=trial.fate,
+            seed=case.seed,
+        ),
+    )
+
+
+# -- slow services -----------------------------------------------------------------------------------------------------
+
+
+async def look_at_slowness(case: Case) -> list[Finding]:
+    """A tool that waits longer says the same, or that it gave up: being late is not the same as having nothing."""
+    tasks = chosen(case, TASKS, sandboxed=SANDBOXED)
+    plays = {task.id: in_turns("look-ups", list(_look_ups(case, task))) for task in tasks}
+    requests = [take_of(case, task, plays[task.id]) for task in tasks if plays[task.id].turns]
+    once, twice = await case.take(requests), await case.take(requests)
+    slow = await case.take(requests, Conditions(fault="tool:slow", limits=PATIENT))
+    late: dict[str, tuple[Task, Shown, Shown]] = {}
+    for request, first, second, third in zip(requests, once, twice, slow, strict=True):
+        task = next(task for task in tasks if task.id == request.task)
+        for usual, again, waited in zip(observations(first), observations(second), observations(third), strict=False):
+            steady = usual == again and not usual.error and usual.tool == waited.tool
+            if steady and not waited.error and usual.text != waited.text:
+                late.setdefault(usual.tool, (task, usual, waited))
+    return [
+        Finding(
+            code="D04.late",
+            title=f"`{tool}` times out silently, and its result then looks like an ordinary answer",
+            layer=Layer.SCRIPTED,
+            probe="slow-tools",
+            severity=Severity.HIGH,
+            standing=Standing.CONFIRMED,
+            witness=Witness(
+                inputs={**inputs_of(task, plays[task.id]), "call": usual.arguments, "conditions": {"fault": "tool:slow"}},
+                expected=f"{usual.text[:200]!r}, or an error",
+                observed=repr(waited.text[:200]),
+                seed=case.seed,
+            ),
+        )
+        for tool, (task, usual, waited) in late.items()
+    ]
+
+
+def _look_ups(case: Case, task: Task) -> Iterator[Call]:
+    """Calls of tools that take one text, with what the prompt and the task's data both name."""
+    held = set(_names(task.data))
+    words = dict.fromkeys(word.strip(".,;:?!`'\"()") for word in task.prompt.split())
+    named = [word for word in (*words, *sorted(held)) if word in held][:NAMED]
+    for spec in author_tools(case):
+        field = only_text(spec)
+        if field is not None:
+            yield from (Call(spec.name, {field: word}) for word in named)
+
+
+def _names(thing: object) -> Iterator[str]:
+    """Texts that name something: keys and short values, however deep."""
+    if isinstance(thing, dict):
+        for key, value in cast("Json", thing).items():
+            yield str(key)
+            yield from _names(value)
+    elif isinstance(thing, list | tuple):
+        for value in cast("Sequence[object]", thing)[:NAMED]:
+            yield from _names(value)
+    elif isinstance(thing, str) and len(thing) < SHORT:
+        yield thing
+
+
+PROBES = (
+    Probe("slow-tools", Layer.SCRIPTED, ("D04",), look_at_slowness, needs_tools),
+    Probe("broken-tools", Layer.SCRIPTED, ("D04",), look_at_tools, needs_both),
+    Probe("broken-evidence", Layer.SCRIPTED, ("D04",), look_at_evidence, needs_golden),
+)

@@ -1,0 +1,79 @@
+"""Which parts of what golden left the grade depends on: those whose loss costs something.
+
+A tool that only reads may keep a log or a memo in the state. Whoever reads something else leaves another log, and has done
+nothing wrong.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Sequence
+from typing import Any, cast
+
+import msgspec
+
+from sandlot.audit.case import Case
+from sandlot.audit.probes.scripted.reach import Work
+from sandlot.audit.subject import Regrade
+from sandlot.core.trace import EvidenceRecord
+from sandlot.core.types import Json
+
+MOST = 12
+"""Parts of one task that are looked at; of the rest it is taken that they count."""
+
+
+Part = tuple[str, str | None]
+"""`files` or `state`, and which file or key; None for the whole state, where it has no keys."""
+
+
+async def graded_changes(case: Case, found: Sequence[Work]) -> dict[str, set[str]]:
+    """For each task the places golden changed that count: put back as they were, they cost points."""
+    changes = {work.task.id: set(work.changes) for work in found}
+    asked = [(work, places, request) for work in found for places, request in _without_each(work)]
+    trials = await case.take([request for _, _, request in asked])
+    for (work, places, _), trial in zip(asked, trials, strict=True):
+        if trial.passed:
+            changes[work.task.id] -= places
+    return changes
+
+
+def _without_each(work: Work) -> list[tuple[set[str], Regrade]]:
+    """Golden's evidence with one part of the state, or one file, as it was at the start; each with what that undoes."""
+    trace = work.golden.trace
+    before = work.idle.trace.evidence if work.idle.trace else None
+    if trace is None or trace.evidence is None or before is None:
+        return []
+    parts: dict[Part, set[str]] = defaultdict(set)
+    keys = {*_keys(before.state), *_keys(trace.evidence.state)}
+    for place in sorted(work.changes):
+        parts[_part(place, keys)].add(place)
+    found: list[tuple[set[str], Regrade]] = []
+    for part, places in list(parts.items())[:MOST]:
+        record = _put_back(trace.evidence, before, part)
+        if record != trace.evidence:  # else nothing was undone, and full marks say nothing
+            files = work.idle.files | work.golden.files
+            found.append((places, Regrade(trace=msgspec.structs.replace(trace, evidence=record), files=files)))
+    return found
+
+
+def _keys(state: Any) -> list[str]:
+    return list(cast("Json", state)) if isinstance(state, dict) else []
+
+
+def _part(place: str, keys: Collection[str]) -> Part:
+    """State `orders` of `state.orders.3.units`; a key may have dots itself, so the longest that fits. A file is one part."""
+    kind, _, rest = place.partition(".")
+    if kind == "files":
+        return kind, rest
+    return kind, max((key for key in keys if rest == key or rest.startswith(f"{key}.")), key=len, default=None)
+
+
+def _put_back(evidence: EvidenceRecord, before: EvidenceRecord, part: Part) -> EvidenceRecord:
+    kind, name = part
+    if kind == "files":
+        rest = {path: file for path, file in evidence.files.items() if path != name}
+        return msgspec.structs.replace(evidence, files=rest | {path: file for path, file in before.files.items() if path == name})
+    state: Any = before.state
+    if name is not None and isinstance(evidence.state, dict) and isinstance(before.state, dict):
+        old = cast("Json", before.state)
+        state = {each: value for each, value in cast("Json", evidence.state).items() if each != name}
+        state |= {name: old[name]} if name in old else {}
+    return msgspec.structs.replace(evidence, state=state)

@@ -1,0 +1,153 @@
+"""Mutants of the golden solution: one thing wrong about each, so that a grader worth its name notices.
+
+A step left out, a number one off or of the wrong sign, two values exchanged, the value of another task, a step done twice.
+Texts that people phrase freely are left alone: only values that the task's key or data name are changed.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from random import Random
+from typing import Any, cast
+
+from sandlot.audit.answer_places import texts
+from sandlot.audit.probes.likeness import opening, says
+from sandlot.audit.probes.scripted.reach import Work
+from sandlot.audit.subject import Act, Call, Say, Script
+from sandlot.core.types import Json
+
+A_TASK = 14
+SHORT = 30
+"""Longer texts are phrased, not named."""
+NUMBER = re.compile(r"(?<![\w./-])\d+(?![\w./-])")
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """A script with one thing wrong."""
+
+    what: str
+    script: Script
+    asked: tuple[str, str] | None = None
+    """The tool and the argument that is otherwise, where the agent is told what it should be."""
+
+
+def mutants(work: Work, others: Sequence[Work], seed: int) -> list[Mutant]:
+    """Up to fourteen mutants of a task's golden solution, of all kinds before many of one."""
+    rng = Random(f"{seed} {work.task.id}")  # noqa: S311 - seeded, not secret
+    kinds = [list(kind) for kind in (_deleted(work), _changed(work, others), _repeated(work), _swapped(work))]
+    for kind in kinds:
+        rng.shuffle(kind)
+    picked: list[Mutant] = []
+    while len(picked) < A_TASK and any(kinds):
+        picked += [kind.pop() for kind in kinds if kind]
+    return picked[:A_TASK]
+
+
+def _deleted(work: Work) -> Iterator[Mutant]:
+    """Each call left out, and the calls of each tool."""
+    turns = work.script.turns
+    for at, turn in enumerate(turns):
+        if isinstance(turn[0], Call):
+            yield _mutant(f"without step {at + 1}, `{turn[0].tool}`", (*turns[:at], *turns[at + 1 :]))
+    tools = {call.tool for call in work.calls}
+    for tool in sorted(tools) if len(tools) > 1 else ():
+        kept = tuple(tuple(act for act in turn if not (isinstance(act, Call) and act.tool == tool)) for turn in turns)
+        yield _mutant(f"without any call of `{tool}`", tuple(turn for turn in kept if turn))
+
+
+def _repeated(work: Work) -> Iterator[Mutant]:
+    turns = work.script.turns
+    for at, turn in enumerate(turns):
+        if isinstance(turn[0], Call):
+            yield _mutant(f"step {at + 1}, `{turn[0].tool}`, twice", (*turns[: at + 1], turn, *turns[at + 1 :]))
+
+
+def _swapped(work: Work) -> Iterator[Mutant]:
+    """One argument exchanged between two calls of the same tool."""
+    calls = [(at, turn[0]) for at, turn in enumerate(work.script.turns) if isinstance(turn[0], Call)]
+    for (first, one), (second, other) in pairwise(calls):
+        same = [name for name in one.arguments if name in other.arguments and one.arguments[name] != other.arguments[name]]
+        if one.tool != other.tool or not same:
+            continue
+        turns = list(work.script.turns)
+        turns[first] = (Call(one.tool, {**one.arguments, same[-1]: other.arguments[same[-1]]}), *turns[first][1:])
+        turns[second] = (Call(other.tool, {**other.arguments, same[-1]: one.arguments[same[-1]]}), *turns[second][1:])
+        yield _mutant(f"`{same[-1]}` of steps {first + 1} and {second + 1} exchanged", tuple(turns))
+
+
+def _changed(work: Work, others: Sequence[Work]) -> Iterator[Mutant]:
+    """One value of one act changed."""
+    named = {*texts(work.task.key), *texts(work.task.data)}
+    elsewhere = [text for other in others if other.task.id != work.task.id for text in texts(other.task.key)]
+    for at, turn in enumerate(work.script.turns):
+        for place, act in enumerate(turn):
+            for what, changed in _wrong(act, named, elsewhere):
+                acts = (*turn[:place], changed, *turn[place + 1 :])
+                turns = (*work.script.turns[:at], acts, *work.script.turns[at + 1 :])
+                yield Mutant(f"step {at + 1}: {what}", Script(name="mutant", turns=turns), _asked(work, act, changed))
+
+
+def _asked(work: Work, act: Act, changed: Act) -> tuple[str, str] | None:
+    """The argument that differs, if its right value is short and the agent is told it."""
+    if not isinstance(act, Call) or not isinstance(changed, Call):
+        return None
+    name = next((name for name, value in act.arguments.items() if changed.arguments.get(name) != value), None)
+    if name is None:
+        return None
+    value = str(act.arguments[name]).strip()
+    told = "\n".join(text for _, text in opening(work.idle))
+    said = 1 < len(value) <= SHORT and says(told, value)
+    return (act.tool, name) if said else None
+
+
+def _wrong(act: Act, named: set[str], elsewhere: Sequence[str]) -> Iterator[tuple[str, Act]]:
+    if isinstance(act, Say):
+        if act.text.strip() in named:
+            yield from ((what, Say(str(value))) for what, value in _values(act.text, named, elsewhere))
+        return
+    for name, value in act.arguments.items():
+        for what, wrong in _values(value, named, elsewhere):
+            yield f"`{name}` {what}", Call(act.tool, {**act.arguments, name: wrong})
+
+
+def _values(value: Any, named: set[str], elsewhere: Sequence[str]) -> Iterator[tuple[str, Any]]:
+    """Wrong values for a right one."""
+    if isinstance(value, bool) or value is None:
+        return
+    if isinstance(value, int | float):
+        yield "one more", value + 1
+        if value:
+            yield "with the other sign", -value
+    elif isinstance(value, str):
+        yield from _texts(value, named, elsewhere)
+    elif isinstance(value, dict):
+        fields = cast("Json", value)
+        for name in list(fields)[:1]:
+            yield "without its first field", {each: fields[each] for each in fields if each != name}
+    elif isinstance(value, list) and value:
+        yield "without its last element", cast("list[Any]", value)[:-1]
+
+
+def _texts(text: str, named: set[str], elsewhere: Sequence[str]) -> Iterator[tuple[str, str]]:
+    if text.strip() in named:
+        stripped = text.strip()
+        if len(stripped) > 3:
+            yield "cut short", stripped[: len(stripped) // 2]
+        other = next((each for each in elsewhere if each != stripped and _alike(each, stripped)), None)
+        if other is not None:
+            yield "as in another task", other
+    numbers = list(NUMBER.finditer(text))
+    if numbers and (text.strip() in named or "\n" in text or " " in text):
+        last = numbers[-1]
+        yield "a number in it one more", f"{text[: last.start()]}{int(last.group()) + 1}{text[last.end() :]}"
+
+
+def _alike(one: str, other: str) -> bool:
+    """True for values of the same make: both numbers, or of about the same length."""
+    return one.isdigit() == other.isdigit() and 2 * len(one) > len(other) and len(one) < 2 * len(other)
+
+
+def _mutant(what: str, turns: tuple[tuple[Act, ...], ...]) -> Mutant:
+    return Mutant(what, Script(name="mutant", turns=turns))

@@ -1,0 +1,158 @@
+"""What golden needs to know stands in what an agent is shown, with room to spare.
+
+A reader calls every tool that asks for nothing, then does what golden did. What the key names, and what golden used after it was
+shown, is needed. Played again with the task's own limit of a result, and with half of it, some of that may stand behind the cut.
+A tool that pages, or a shell, leads there all the same.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from sandlot.audit.answer_places import MIN_CHARS, MIN_DIGITS, texts
+from sandlot.audit.case import Case, Probe, script_of
+from sandlot.audit.finding import Finding, Layer, Severity, Standing, Witness
+from sandlot.audit.probes.choice import chosen
+from sandlot.audit.probes.likeness import observations, opening
+from sandlot.audit.probes.plays import inputs_of, take_of
+from sandlot.audit.probes.scripted.floor import needs_both
+from sandlot.audit.probes.scripted.reach import properties_of, required_of, works
+from sandlot.audit.subject import Call, Conditions, Script, Trial
+from sandlot.core.ports.world import ToolSpec
+from sandlot.core.task import Task
+from sandlot.core.trace import ToolResult
+
+NAME = "behind-the-cut"
+TASKS, SANDBOXED = 16, 2
+OPENED = 12
+"""Tools that are called for what they show."""
+WIDE = 10_000_000
+FACTORS = (1.0, 0.5)
+
+
+@dataclass(frozen=True, slots=True)
+class Hidden:
+    """Something needed that a limit hides."""
+
+    task: Task
+    play: Script
+    value: str
+    tool: ToolSpec
+    """The one that shows it, if nothing is cut."""
+    limit: int
+    factor: float
+
+
+async def look_behind_cuts(case: Case) -> list[Finding]:
+    """With the limit of a result as it is, and with half of it, a reader sees what golden needs."""
+    found = [work for work in await works(case, chosen(case, TASKS, sandboxed=SANDBOXED)) if work.shell is None]
+    plays = {work.task.id: _reader(case, work.script) for work in found}
+    wide = await _read(case, [work.task for work in found], plays, WIDE)
+    hidden: list[Hidden] = []
+    for factor in FACTORS:
+        by_limit: dict[int, list[Task]] = defaultdict(list)
+        for task in [work.task for work in found]:
+            limit = int(case.description.limits.but(task.limits).tool_output_chars * factor)
+            if any(len(shown.text) > limit for shown in observations(wide[task.id])):
+                by_limit[limit].append(task)
+        for limit, tasks in by_limit.items():
+            narrow = await _read(case, tasks, plays, limit)
+            for task in tasks:
+                hidden += _hidden(case, task, plays[task.id], wide[task.id], narrow[task.id], (limit, factor))
+    return _findings(case, hidden)
+
+
+def _reader(case: Case, golden: Script) -> Script:
+    calls = [Call(spec.name) for spec in case.description.tools if not required_of(spec)][:OPENED]
+    return Script(name="reader", turns=(*((call,) for call in calls), *golden.turns))
+
+
+async def _read(case: Case, tasks: Sequence[Task], plays: dict[str, Script], limit: int) -> dict[str, Trial]:
+    conditions = Conditions(limits={"turns": 1000, "tool_output_chars": max(1, limit)})
+    trials = await case.take([take_of(case, task, plays[task.id]) for task in tasks], conditions)
+    return {task.id: trial for task, trial in zip(tasks, trials, strict=True)}
+
+
+def _hidden(case: Case, task: Task, play: Script, wide: Trial, narrow: Trial, at: tuple[int, float]) -> Iterator[Hidden]:
+    tools = {spec.name: spec for spec in case.description.tools if not _pages(spec)}
+    needed = dict.fromkeys([*texts(task.key), *(text for turn in script_of(narrow, "reader").turns for text in _used(turn))])
+    told = "\n".join(text for _, text in opening(wide))
+    for value in needed:
+        if not _telling(value) or _names(told, value):
+            continue
+        tool = _shown_by(wide, value)
+        if tool in tools and _shown_by(narrow, value) is None:
+            yield Hidden(task, play, value, tools[tool], *at)
+
+
+def _used(turn: Sequence[object]) -> Iterator[str]:
+    for act in turn:
+        if isinstance(act, Call):
+            yield from texts(act.arguments)
+
+
+def _shown_by(trial: Trial, value: str) -> str | None:
+    """The tool that says it before the agent does."""
+    calls: dict[str, str] = {}
+    for node in trial.trace.nodes if trial.trace else ():
+        if node.sampled:
+            calls |= {call.id: call.name for call in node.message.calls}
+            if any(_names(text, value) for call in node.message.calls for text in texts(call.arguments)):
+                return None
+        for part in node.message.parts:
+            if isinstance(part, ToolResult) and _names(part.text, value):
+                return calls.get(part.call)
+    return None
+
+
+def _names(text: str, value: str) -> bool:
+    return value in text and re.search(rf"(?<!\w){re.escape(value)}(?!\w)", text) is not None
+
+
+def _telling(value: str) -> bool:
+    """Shorter ones turn up by chance."""
+    return len(value) >= MIN_CHARS or sum(letter.isdigit() for letter in value) >= MIN_DIGITS
+
+
+def _pages(spec: ToolSpec) -> bool:
+    """True if a tool takes a number: a page, a line, an offset."""
+    return any("integer" in str(schema) or "number" in str(schema) for schema in properties_of(spec).values())
+
+
+def _findings(case: Case, hidden: Sequence[Hidden]) -> list[Finding]:
+    """One for each tool; what the limit itself hides says all that half of it would."""
+    by_tool: dict[str, list[Hidden]] = defaultdict(list)
+    for each in hidden:
+        by_tool[each.tool.name].append(each)
+    return [_finding(case, [each for each in found if each.factor == found[0].factor]) for found in by_tool.values()]
+
+
+def _finding(case: Case, found: Sequence[Hidden]) -> Finding:
+    first = found[0]
+    whole = first.factor == 1.0
+    severity = Severity.HIGH if not properties_of(first.tool) else Severity.LOW
+    title = (
+        "what the task needs is cut from the result of"
+        if whole
+        else "with half the output limit, what the task needs would be cut from the result of"
+    )
+    return Finding(
+        code="D19.behind" if whole else "D19.margin",
+        title=f"{title} `{first.tool.name}`",
+        layer=Layer.SCRIPTED,
+        probe=NAME,
+        severity=severity if whole else Severity.INFO,
+        standing=Standing.CONFIRMED,
+        count=len({each.task.id for each in found}),
+        witness=Witness(
+            inputs={**inputs_of(first.task, first.play), "tool_output_chars": first.limit},
+            expected=f"{first.value[:80]!r} is shown, as it is if nothing is cut",
+            observed=f"no result shows it when results are cut to {first.limit} characters",
+            seed=case.seed,
+        ),
+        fix="show less at once, let the tool be asked for a part (a page, a line, a search), or raise `tool_output_chars`",
+    )
+
+
+PROBES = (Probe(NAME, Layer.SCRIPTED, ("D19",), look_behind_cuts, needs_both),)

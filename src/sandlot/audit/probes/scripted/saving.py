@@ -1,0 +1,98 @@
+"""What is said to be done is done: a deed that did not happen is not answered like one that did."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from sandlot.audit.case import Case, Probe
+from sandlot.audit.finding import Finding, Layer, Severity, Standing, Witness
+from sandlot.audit.probes.choice import chosen
+from sandlot.audit.probes.likeness import Shown, changed, observations
+from sandlot.audit.probes.plays import inputs_of, take_of
+from sandlot.audit.probes.scripted.attacks import script
+from sandlot.audit.probes.scripted.calls import LONG, fitting
+from sandlot.audit.probes.scripted.drift import ROOM, author_tools
+from sandlot.audit.probes.scripted.floor import needs_both
+from sandlot.audit.probes.scripted.reach import Work, properties_of, works
+from sandlot.audit.subject import Call, Script, Trial
+
+TASKS, SANDBOXED = 3, 1
+MIN_NEW = 4
+"""A text of so many characters that was nowhere in the world before came from the call."""
+
+
+@dataclass(frozen=True, slots=True)
+class Deed:
+    """A golden call after what golden did before it, and a twin that may be lost: a long one, or the same too early."""
+
+    work: Work
+    before: tuple[Call, ...]
+    call: Call
+    twin: Call
+    early: bool = False
+
+    @property
+    def scripts(self) -> tuple[Script, Script, Script]:
+        """The world before, after the call, and after its twin."""
+        lead = () if self.early else self.before
+        return script("before", self.before), script("done", [*self.before, self.call]), script("twin", [*lead, self.twin])
+
+
+async def look_at_saving(case: Case) -> list[Finding]:
+    """Nothing is called saved that was not."""
+    deeds = [deed for work in await works(case, chosen(case, TASKS, sandboxed=SANDBOXED)) for deed in _deeds(case, work)]
+    trials = await case.take([take_of(case, deed.work.task, each) for deed in deeds for each in deed.scripts], ROOM)
+    unsaved: dict[str, tuple[Deed, Trial]] = {}
+    for place, deed in enumerate(deeds):
+        before, done, twin = trials[3 * place : 3 * place + 3]
+        if _is_unsaved(deed, before, done, twin):
+            unsaved.setdefault(deed.call.tool, (deed, twin))
+    return [
+        Finding(
+            code="D04.unsaved",
+            title=f"`{tool}` reports success whether or not it changed anything",
+            layer=Layer.SCRIPTED,
+            probe="said-and-done",
+            severity=Severity.HIGH,
+            standing=Standing.CONFIRMED,
+            witness=Witness(
+                inputs=inputs_of(deed.work.task, deed.scripts[2]),
+                expected="an error, since nothing changed in the world",
+                observed=f"`{_results(trial)[-1].text[:200]}`, as when it works; the world is as if nothing had been called",
+                seed=case.seed,
+            ),
+        )
+        for tool, (deed, trial) in unsaved.items()
+    ]
+
+
+def _deeds(case: Case, work: Work) -> Iterator[Deed]:
+    specs = {spec.name: spec for spec in author_tools(case)}
+    last = {call.tool: place for place, call in enumerate(work.calls) if call.tool in specs}
+    for tool, place in last.items():
+        call, before = work.calls[place], tuple(work.calls[:place])
+        if before and any(isinstance(value, str) and len(value) >= MIN_NEW for value in call.arguments.values()):
+            yield Deed(work, before, call, call, early=True)
+        base = fitting(specs[tool], call.arguments)
+        for name, schema in properties_of(specs[tool]).items():
+            if schema.get("type") == "string" and "enum" not in schema and len(LONG) <= schema.get("maxLength", len(LONG)):
+                yield Deed(work, before, call, Call(tool, {**base, name: LONG}))
+
+
+def _is_unsaved(deed: Deed, before: Trial, done: Trial, twin: Trial) -> bool:
+    said, again = _results(done), _results(twin)
+    if not said or not again or said[-1].error or again[-1].error or said[-1].text != again[-1].text:
+        return False
+    effect = changed(before, done)
+    if not effect or changed(deed.work.idle if deed.early else before, twin):
+        return False
+    known = {str(value) for value in deed.work.before.values()}
+    carried = [value for value in deed.call.arguments.values() if isinstance(value, str) and len(value) >= MIN_NEW]
+    return any(value in str(new) and value not in known for new in effect.values() for value in carried)
+
+
+def _results(trial: Trial) -> list[Shown]:
+    """What tools said; a user who answers the agent's last words is no tool."""
+    return [shown for shown in observations(trial) if shown.tool]
+
+
+PROBES = (Probe("said-and-done", Layer.SCRIPTED, ("D04",), look_at_saving, needs_both),)

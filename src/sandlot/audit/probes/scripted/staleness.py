@@ -1,0 +1,135 @@
+"""Stale observations: read, write, read again; the second reading must show what a first one after the write shows.
+
+For every tool that may read and every deed of the golden solution, two scripts are played in fresh worlds: `read, write, read`
+and `write, read`. The observation is stale if the last reading of the first script is its own first one again, although the
+reading of the second script is another.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sandlot.audit.case import Case, Probe
+from sandlot.audit.finding import Finding, Layer, Severity, Standing, Witness
+from sandlot.audit.probes.choice import chosen
+from sandlot.audit.probes.likeness import masked, observations
+from sandlot.audit.probes.plays import inputs_of, take_of
+from sandlot.audit.probes.scripted.floor import needs_both
+from sandlot.audit.probes.scripted.reach import Work, properties_of, required_of, works
+from sandlot.audit.subject import Call, Conditions, Script, Trial
+from sandlot.core.ports.world import ToolSpec
+
+TASKS, SANDBOXED = 5, 1
+CANDIDATES = 6
+"""Ways to call one reader."""
+ROOM = Conditions(limits={"turns": 400})
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One reader against one deed."""
+
+    work: Work
+    read: Call
+    deed: tuple[Call, ...]
+
+    def script(self, *, first: bool) -> Script:
+        """Read (if `first`), act, read."""
+        acts = [*([self.read] if first else []), *self.deed, self.read]
+        return Script(name="read-write-read" if first else "write-read", turns=tuple((act,) for act in acts))
+
+
+async def look_at_staleness(case: Case) -> list[Finding]:
+    """No reader shows what was true before a deed."""
+    readings = [
+        reading for work in await works(case, chosen(case, TASKS, sandboxed=SANDBOXED)) for reading in _readings(case, work)
+    ]
+    requests = [take_of(case, each.work.task, each.script(first=first)) for each in readings for first in (True, False)]
+    trials = await case.take(requests, ROOM)
+    stale: dict[str, list[tuple[Reading, str, str]]] = {}
+    for place, reading in enumerate(readings):
+        shown = _stale(reading, trials[2 * place], trials[2 * place + 1], case.description.declared.volatile)
+        if shown is not None:
+            stale.setdefault(reading.read.tool, []).append((reading, *shown))
+    return [_finding(case, tool, each) for tool, each in stale.items()]
+
+
+def _stale(reading: Reading, twice: Trial, once: Trial, volatile: Sequence[str]) -> tuple[str, str] | None:
+    """What was shown and what should have been; None if all is well."""
+    first, control = observations(twice), observations(once)
+    length = len(reading.deed)
+    if len(first) != length + 2 or len(control) != length + 1:
+        return None
+    if [each.text for each in first[1:-1]] != [each.text for each in control[:-1]]:
+        return None  # the deed itself came out otherwise: reading is part of acting here
+    before, after, fresh = (masked(shown.text, volatile) for shown in (first[0], first[-1], control[-1]))
+    if first[0].error or first[-1].error or control[-1].error:
+        return None
+    return (after, fresh) if after == before != fresh else None
+
+
+def _finding(case: Case, tool: str, stale: Sequence[tuple[Reading, str, str]]) -> Finding:
+    reading, shown, fresh = min(stale, key=lambda each: len(each[0].deed))
+    return Finding(
+        code="D01.stale",
+        title=f"`{tool}` shows the state from before `{reading.deed[-1].tool}`",
+        layer=Layer.SCRIPTED,
+        probe="stale-readings",
+        severity=Severity.HIGH,
+        standing=Standing.CONFIRMED,
+        count=len({each[0].work.task.id for each in stale}),
+        witness=Witness(
+            inputs=inputs_of(reading.work.task, reading.script(first=True)),
+            expected=f"what a first read after the change shows: {fresh[:300]!r}",
+            observed=f"what was read before the change: {shown[:300]!r}",
+            seed=case.seed,
+        ),
+    )
+
+
+# -- what is read, and after what --------------------------------------------------------------------------------------
+
+
+def _readings(case: Case, work: Work) -> Iterator[Reading]:
+    eventual = case.description.declared.eventual
+    for spec in case.description.tools:
+        if spec.name in eventual or (work.shell is not None and spec.name == work.shell.tool):
+            continue
+        others = [call for call in work.calls if call.tool != spec.name]
+        deeds = [tuple(others[-1:]), tuple(others)][: len(others)]
+        for read in _calls(spec, work):
+            for deed in deeds:
+                yield Reading(work, read, deed)
+
+
+def _calls(spec: ToolSpec, work: Work) -> list[Call]:
+    """Likely calls of a tool: golden's own, those with values golden used under the same name, those with words golden wrote."""
+    own = [call for call in work.calls if call.tool == spec.name]
+    required = required_of(spec)
+    known: dict[str, list[Any]] = {name: [] for name in required}
+    for call in reversed(work.calls):
+        for name, value in call.arguments.items():
+            if name in known and value not in known[name]:
+                known[name].append(value)
+    made: list[Call] = []
+    unknown = [name for name in required if not known[name]]
+    if not unknown:
+        made = [Call(spec.name, {name: known[name][min(turn, len(known[name]) - 1)] for name in required}) for turn in range(2)]
+    elif len(unknown) == 1 and properties_of(spec).get(unknown[0], {}).get("type") == "string":
+        fixed = {name: values[0] for name, values in known.items() if values}
+        made = [Call(spec.name, {**fixed, unknown[0]: word}) for word in _words(work)]
+    calls = [*made, *own] if made else own
+    return [call for place, call in enumerate(calls) if call not in calls[:place]][:CANDIDATES]
+
+
+def _words(work: Work) -> list[str]:
+    """Words golden wrote, those that are new to the task last: a search for them finds nothing before."""
+    texts = [value for call in work.calls for value in call.arguments.values() if isinstance(value, str)]
+    whole = [text for text in texts if len(text) <= 40]
+    split = [word for text in texts for word in re.findall(r"[\w.-]*\w", text) if len(word) > 1 or word.isdigit()]
+    numbers = [word for word in split if any(letter.isdigit() for letter in word)]
+    return list(dict.fromkeys([*numbers[-3:], *whole[-2:], *split]))
+
+
+PROBES = (Probe("stale-readings", Layer.SCRIPTED, ("D01",), look_at_staleness, needs_both),)

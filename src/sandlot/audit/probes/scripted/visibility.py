@@ -1,0 +1,145 @@
+"""What an agent needs is shown to it: no result is cut in silence, and nothing that is needed stands behind a cut.
+
+A result is cut in silence if it is the beginning of a longer text that lies in the world (in its state, its files, or the task's
+data) and neither says so nor offers a way to the rest.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+
+from sandlot.audit.answer_places import texts
+from sandlot.audit.case import Case, Probe
+from sandlot.audit.finding import Finding, Layer, Severity, Standing, Witness
+from sandlot.audit.probes.choice import chosen
+from sandlot.audit.probes.likeness import Shown, leaves, left, observations, opening
+from sandlot.audit.probes.plays import inputs_of, take_of
+from sandlot.audit.probes.scripted.floor import needs_tools
+from sandlot.audit.probes.scripted.reach import properties_of
+from sandlot.audit.probes.static.code import Code
+from sandlot.audit.probes.static.slices import kept_lengths
+from sandlot.audit.probes.tour import tour
+from sandlot.audit.subject import Script, Trial
+from sandlot.core.ports.world import ToolSpec
+from sandlot.core.task import Task
+
+TASKS, SANDBOXED = 16, 2
+SEVERAL = 3
+"""Different results of one length, before it is no coincidence."""
+MIN_SHOWN = 100
+"""Shorter beginnings are summaries, titles, chance."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A result that is only the beginning."""
+
+    task: Task
+    play: Script
+    shown: Shown
+    whole: str
+    needed: str
+    """Something the key names that stands only behind the cut; empty if nothing does."""
+
+
+async def look_at_cuts(case: Case) -> list[Finding]:
+    """Results that are cut say so."""
+    golden, idle = await case.golden(), await case.idle()
+    tasks = chosen(case, TASKS, sandboxed=SANDBOXED)
+    plays = [tour(case, golden.get(task.id, idle[task.id])) for task in tasks]
+    trials = await case.take([take_of(case, task, play) for task, play in zip(tasks, plays, strict=True)])
+    cuts: dict[str, list[Cut]] = {}
+    for task, play, trial in zip(tasks, plays, trials, strict=True):
+        for cut in _cuts(case, task, play, trial):
+            cuts.setdefault(cut.shown.tool, []).append(cut)
+    return [*(_finding(case, each) for each in cuts.values()), *await _made_texts(case, tasks, trials, known=cuts)]
+
+
+async def _made_texts(case: Case, tasks: Sequence[Task], trials: Sequence[Trial], *, known: Collection[str]) -> list[Finding]:
+    """Results that tools make up, of exactly as many characters as a slice in their code keeps: what was behind is nowhere."""
+    kept = kept_lengths(Code(case.description))
+    golden = await case.golden()
+    cut: dict[str, list[tuple[Task, Shown]]] = defaultdict(list)
+    for task, trial in zip(tasks, trials, strict=True):
+        for shown in observations(trial):
+            if len(shown.text) in kept and shown.tool not in known and not shown.error and shown.whole is None:
+                cut[shown.tool].append((task, shown))
+    found: list[Finding] = []
+    for tool, each in cut.items():
+        if len({shown.text for _, shown in each}) < SEVERAL or len({len(shown.text) for _, shown in each}) > 1:
+            continue
+        seen = {task.id: _is_shown(golden[task.id]) for task, _ in each if task.id in golden and golden[task.id].passed}
+        hidden = [task for task, is_seen in seen.items() if not is_seen]
+        found.append(_cut_short(case, tool, each, hidden if any(seen.values()) else []))
+    return found
+
+
+def _is_shown(golden: Trial) -> bool:
+    """True if what golden says in the end stood in something it was shown."""
+    answer = golden.trace.answer.strip() if golden.trace else ""
+    return any(answer and answer in shown.text for shown in observations(golden))
+
+
+def _cut_short(case: Case, tool: str, cut: Sequence[tuple[Task, Shown]], hidden: Sequence[str]) -> Finding:
+    task, shown = next((pair for pair in cut if pair[0].id in hidden), cut[0])
+    title = f"`{tool}` truncates its result after {len(shown.text)} characters without saying so"
+    if hidden:
+        title += f", and on {len(hidden)} of {len({task.id for task, _ in cut})} tasks the answer is in nothing that was shown"
+    return Finding(
+        code="D19.cut",
+        title=title,
+        layer=Layer.SCRIPTED,
+        probe="silent-cuts",
+        severity=Severity.HIGH if hidden else Severity.LOW,
+        standing=Standing.CONFIRMED,
+        count=len({task.id for task, _ in cut}),
+        witness=Witness(
+            inputs={"task": task.id, "call": {"tool": tool, "arguments": shown.arguments}},
+            expected="the whole result, or a note that it was truncated and how to read the rest",
+            observed=f"{len(shown.text)} characters, ending {shown.text[-60:]!r}",
+            seed=case.seed,
+        ),
+    )
+
+
+def _cuts(case: Case, task: Task, play: Script, trial: Trial) -> Iterator[Cut]:
+    specs = {spec.name: spec for spec in case.description.tools if not _pages(spec)}
+    held = [value for value in leaves({"left": left(trial), "data": task.data}).values() if isinstance(value, str)]
+    long = [text for text in dict.fromkeys(held) if len(text) > MIN_SHOWN]
+    everything = "\n".join([text for _, text in opening(trial)] + [shown.text for shown in observations(trial)])
+    for shown in observations(trial):
+        if shown.tool not in specs or shown.error or shown.whole is not None or len(shown.text) < MIN_SHOWN:
+            continue
+        whole = next((text for text in long if text.startswith(shown.text) and len(text.rstrip()) > len(shown.text) + 1), None)
+        if whole is not None:
+            hidden = whole[len(shown.text) :]
+            needed = next((value for value in texts(task.key) if value in hidden and value not in everything), "")
+            yield Cut(task, play, shown, whole, needed)
+
+
+def _pages(spec: ToolSpec) -> bool:
+    """True if a tool takes a number: a page, a line, an offset."""
+    return any("integer" in str(schema) for schema in properties_of(spec).values())
+
+
+def _finding(case: Case, cuts: Sequence[Cut]) -> Finding:
+    worst = max(cuts, key=lambda cut: bool(cut.needed))
+    needed = f", and what the task asks for stands behind the cut: {worst.needed[:60]!r}" if worst.needed else ""
+    return Finding(
+        code="D19.cut",
+        title=f"`{worst.shown.tool}` truncates its result without saying so{needed}",
+        layer=Layer.SCRIPTED,
+        probe="silent-cuts",
+        severity=Severity.HIGH if worst.needed else Severity.LOW,
+        standing=Standing.CONFIRMED,
+        count=len({cut.task.id for cut in cuts}),
+        witness=Witness(
+            inputs=inputs_of(worst.task, worst.play),
+            expected=f"all {len(worst.whole)} characters, or a note that it was truncated and how to read the rest",
+            observed=f"{len(worst.shown.text)} characters, ending {worst.shown.text[-60:]!r}",
+            seed=case.seed,
+        ),
+    )
+
+
+PROBES = (Probe("silent-cuts", Layer.SCRIPTED, ("D19",), look_at_cuts, needs_tools),)

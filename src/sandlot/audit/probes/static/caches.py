@@ -1,0 +1,162 @@
+"""D01 in code: tools that remember what they read, while others change it.
+
+Two shapes: a cache put on a function that reads the world, and a value kept in the state by whoever asked first and never thrown
+away by those who change what it was made from.
+"""
+
+import ast
+import re
+from collections.abc import Iterator
+
+from sandlot.audit.finding import Severity
+from sandlot.audit.probes.static.code import Code, Function, Part
+from sandlot.audit.probes.static.sharing import shared_value
+from sandlot.audit.probes.static.sighting import Sighting, reading, seen
+
+_CACHES = re.compile(
+    r"(functools\.)?(lru_cache|cache|cached_property)|cachetools\.\w+|(.*\.)?(ttl_cache|memoize|memoise|alru_cache)"
+)
+_READS = re.compile(r"open|sqlite3\.connect|(.*\.)?(read_text|read_bytes|execute|fetchall|fetchone)")
+
+
+def look(code: Code) -> Iterator[Sighting]:
+    """Caches in the way between an agent and what it changed."""
+    tools = code.working_in(Part.TOOL, Part.USER)
+    for function in tools:
+        for mark in function.node.decorator_list:
+            name = function.module.full_name(mark.func if isinstance(mark, ast.Call) else mark)
+            if _CACHES.fullmatch(name) and _reads_state(code, function):
+                title = f"caches with `{name}` what tools may change"
+                fix = "take the cache away, or give it the state's version as an argument"
+                yield seen(function, mark, "D01.cache", title, Severity.HIGH, fix)
+        for node in function.nodes():
+            if isinstance(node, ast.If):
+                yield from _kept(function, node, tools)
+
+
+def _reads_state(code: Code, function: Function) -> bool:
+    """It is given a world, or reads something that stands outside of it and can be changed."""
+    if any(parameter.arg == "world" or _names_world(parameter) for parameter in function.parameters):
+        return True
+    if function.owner is not None and any(_CACHES.fullmatch(ast.unparse(mark)) for mark in function.node.decorator_list):
+        return any(
+            isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self"
+            for node in function.nodes()
+        )
+    for node in function.nodes():
+        if (
+            isinstance(node, ast.Name)
+            and isinstance(node.ctx, ast.Load)
+            and shared_value(code, function.module, node.id) is not None
+        ):
+            changed_by = code.working_in(Part.TOOL, Part.SETUP)
+            if any(_changes(other, node.id) for other in changed_by):
+                return True
+        if isinstance(node, ast.Call) and _READS.fullmatch(function.module.full_name(node.func)):
+            return True
+    return False
+
+
+def _names_world(parameter: ast.arg) -> bool:
+    return parameter.annotation is not None and ast.unparse(parameter.annotation).strip("'\"").endswith("World")
+
+
+def _changes(function: Function, name: str) -> bool:
+    for node in function.nodes():
+        if isinstance(node, ast.Subscript | ast.Attribute) and isinstance(node.ctx, ast.Store | ast.Del):
+            inner: ast.expr = node
+            while isinstance(inner, ast.Subscript | ast.Attribute):
+                inner = inner.value
+            if isinstance(inner, ast.Name) and inner.id == name:
+                return True
+    return False
+
+
+# -- values kept in the state ------------------------------------------------------------------------------------------
+
+
+def _kept(function: Function, node: ast.If, tools: list[Function]) -> Iterator[Sighting]:
+    """`if it is not kept yet: keep it`, where what is kept is made from other state that a tool changes."""
+    held = _missing(node.test)
+    if held is None or ".state" not in ast.unparse(held):
+        return
+    place = ast.unparse(held)
+    for statement in node.body:
+        if isinstance(statement, ast.Assign) and any(_is_at(target, place) for target in statement.targets):
+            forgets = any(_forgets(other, place) for other in tools if other is not function)
+            if not forgets and _made_from_state(function, statement.value, place) and _someone_writes(tools, function, place):
+                title = f"caches its result in `{place}` and does not clear it when the state changes"
+                yield seen(
+                    function,
+                    node,
+                    "D01.kept",
+                    title,
+                    Severity.HIGH,
+                    "make it at every call, or throw it away in every tool that writes",
+                )
+
+
+def _missing(test: ast.expr) -> ast.expr | None:
+    """The place a test asks about: `k not in PLACE`, `not PLACE`, `PLACE is None`."""
+    match test:
+        case ast.Compare(ops=[ast.NotIn()], comparators=[place]):
+            return place
+        case ast.UnaryOp(op=ast.Not(), operand=place):
+            return place
+        case ast.Compare(left=place, ops=[ast.Is()], comparators=[ast.Constant(value=None)]):
+            return place
+        case _:
+            return None
+
+
+def _is_at(target: ast.expr, place: str) -> bool:
+    return ast.unparse(target) == place or (isinstance(target, ast.Subscript) and ast.unparse(target.value) == place)
+
+
+def _forgets(function: Function, place: str) -> bool:
+    """It deletes, clears, pops or sets what is kept."""
+    for node in function.nodes():
+        if isinstance(node, ast.Subscript | ast.Attribute) and isinstance(node.ctx, ast.Store | ast.Del) and _is_at(node, place):
+            return True
+        called = node.func if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else None
+        if called is not None and called.attr in {"pop", "clear", "update"} and ast.unparse(called.value) == place:
+            return True
+    return False
+
+
+def _made_from_state(function: Function, value: ast.expr, place: str) -> bool:
+    """What is kept is neither an argument nor a constant: some of it was read."""
+    names = {node.id for node in ast.walk(value) if isinstance(node, ast.Name)}
+    reads = any(isinstance(node, ast.Attribute) and node.attr == "state" for node in ast.walk(value))
+    given = {
+        target.id
+        for node in function.nodes()
+        if isinstance(node, ast.Assign) and not isinstance(node.value, ast.Constant)
+        for target in node.targets
+        if isinstance(target, ast.Name) and ast.unparse(node.value) != place
+    }
+    return reads or bool(names & given)
+
+
+def _someone_writes(tools: list[Function], reader: Function, place: str) -> bool:
+    """Some tool changes something besides what is kept."""
+    for function in tools:
+        if function is reader:
+            continue
+        for node in function.nodes():
+            if (
+                isinstance(node, ast.Subscript | ast.Attribute)
+                and isinstance(node.ctx, ast.Store | ast.Del)
+                and not _is_at(node, place)
+            ):
+                return True
+            if (
+                isinstance(node, ast.Call)
+                and isinstance(node.func, ast.Attribute)
+                and node.func.attr in {"append", "pop", "remove", "update"}
+            ):
+                return True
+    return False
+
+
+PROBE = reading("cached-state", ("D01",), look)

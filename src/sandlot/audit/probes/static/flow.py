@@ -1,0 +1,205 @@
+"""Where agents' words and keys go in the author's code: names that hold them, function by function.
+
+A name holds what any of its assignments may give it, whatever the order; a parameter, what any caller hands it. That is more than
+is true on one run, so what is found with it is a lead.
+"""
+
+import ast
+import re
+from collections.abc import Iterator
+from enum import Flag, auto
+
+from sandlot.audit.probes.static.code import Code, Function, Part
+
+
+class Holds(Flag):
+    """What an expression may hold."""
+
+    NOTHING = 0
+    EVIDENCE = auto()
+    """What the agent left, as a check is given it."""
+    TEXT = auto()
+    """An agent's words, as one text."""
+    DATA = auto()
+    """Something made from them, or from files it left."""
+    KEY = auto()
+    """What only checks know."""
+
+
+AGENT = Holds.TEXT | Holds.DATA
+_SAME_TEXT = frozenset(
+    {"lower", "upper", "strip", "lstrip", "rstrip", "casefold", "replace", "removeprefix", "removesuffix", "decode", "title"}
+)
+_TEXT_OF = frozenset({"str", "re.sub", "unicodedata.normalize", "html.unescape"})
+_ANSWERS = re.compile(r"^(?:\w*answer|response|completion|output|prediction|predicted|pred|submission|solution_str|text)$")
+_ROUNDS = 4
+
+
+class Flow:
+    """What every name of every function may hold."""
+
+    def __init__(self, code: Code) -> None:
+        self._code = code
+        self._names: dict[Function, dict[str, Holds]] = {
+            function: dict(_graded(function) if code.kind == "grader" else _given(function)) for function in code.functions
+        }
+        self._returns: dict[Function, Holds] = {}
+        for _ in range(_ROUNDS):
+            for function in code.functions:
+                self._settle(function)
+
+    def of(self, function: Function, node: ast.AST | None) -> Holds:  # noqa: PLR0911 - one for each kind of expression
+        """What an expression of this function may hold."""
+        match node:
+            case None | ast.Constant():
+                return Holds.NOTHING
+            case ast.Name():
+                return self._names[function].get(node.id, Holds.NOTHING)
+            case ast.Attribute():
+                return self._attribute(function, node)
+            case ast.Call():
+                return self._call(function, node)
+            case ast.Subscript():
+                inner = self.of(function, node.value)
+                return inner if isinstance(node.slice, ast.Slice) or Holds.TEXT not in inner else _as_data(inner)
+            case ast.Yield():
+                asks = isinstance(node.value, ast.Call) and function.module.full_name(node.value.func).endswith("Ask")
+                return Holds.TEXT if asks else Holds.NOTHING
+            case ast.JoinedStr() | ast.BinOp():
+                return self._all(function, node)
+            case ast.Await() | ast.NamedExpr() | ast.FormattedValue() | ast.Starred():
+                return self.of(function, node.value)
+            case ast.Compare() | ast.Lambda():
+                return Holds.NOTHING  # a verdict, not words
+            case _:
+                return _as_data(self._all(function, node))
+
+    def _attribute(self, function: Function, node: ast.Attribute) -> Holds:
+        inner = self.of(function, node.value)
+        if node.attr == "key" and not inner & (AGENT | Holds.EVIDENCE):
+            return Holds.KEY
+        if Holds.EVIDENCE in inner:
+            return Holds.TEXT if node.attr == "answer" else Holds.DATA
+        return _as_data(inner)
+
+    def _call(self, function: Function, node: ast.Call) -> Holds:
+        given = Holds.NOTHING
+        for argument in (*node.args, *(keyword.value for keyword in node.keywords)):
+            given |= self.of(function, argument)
+        if isinstance(node.func, ast.Attribute):
+            inner = self.of(function, node.func.value)
+            if Holds.EVIDENCE in inner:
+                return Holds.TEXT if node.func.attr in {"read", "read_text"} else Holds.DATA
+            if node.func.attr in _SAME_TEXT:
+                return inner
+            given |= inner
+        if function.module.full_name(node.func) in _TEXT_OF or (
+            isinstance(node.func, ast.Attribute) and node.func.attr == "join"
+        ):
+            return Holds.TEXT | given if given & AGENT else given
+        own = self._code.callee(function.module, node.func)
+        if own:
+            returned = Holds.NOTHING
+            for callee in own:
+                returned |= self._returns.get(callee, Holds.NOTHING)
+            return returned
+        return _as_data(given)
+
+    def _all(self, function: Function, node: ast.AST) -> Holds:
+        found = Holds.NOTHING
+        for child in ast.iter_child_nodes(node):
+            found |= self.of(function, child)
+        return found
+
+    # -- one round -----------------------------------------------------------------------------------------------------
+
+    def _settle(self, function: Function) -> None:
+        names = self._names[function]
+        returned = Holds.NOTHING
+        for node in function.nodes():
+            for target, value in _bindings(node):
+                held = self.of(function, value)
+                looped = isinstance(node, ast.For | ast.AsyncFor | ast.comprehension)
+                for name in _names_in(target):
+                    names[name] = names.get(name, Holds.NOTHING) | (_as_data(held) if looped else held)
+            if isinstance(node, ast.Return):
+                returned |= self.of(function, node.value)
+            if isinstance(node, ast.Call):
+                self._hand_over(function, node)
+        self._returns[function] = returned & ~Holds.EVIDENCE
+
+    def _hand_over(self, function: Function, node: ast.Call) -> None:
+        for callee in self._code.callee(function.module, node.func):
+            if callee.marked & {Part.SOLUTION, Part.TASKS}:
+                continue
+            parameters = callee.parameters[1:] if callee.owner and callee.parameters else callee.parameters
+            handed = [(parameter.arg, value) for parameter, value in zip(parameters, node.args, strict=False)]
+            handed += [(keyword.arg, keyword.value) for keyword in node.keywords if keyword.arg]
+            for name, value in handed:
+                names = self._names[callee]
+                names[name] = names.get(name, Holds.NOTHING) | self.of(function, value)
+
+
+def _as_data(held: Holds) -> Holds:
+    return (held & ~Holds.TEXT) | Holds.DATA if Holds.TEXT in held else held & ~Holds.EVIDENCE
+
+
+def _given(function: Function) -> Iterator[tuple[str, Holds]]:
+    """What marked functions are given by Sandlot."""
+    names = [parameter.arg for parameter in function.parameters]
+    if Part.CHECK in function.marked and names and not function.owner:
+        bare = [name for name in names if name not in {"task", "self", "judge"}]
+        first = "evidence" if "evidence" in names else (bare[0] if bare else None)
+        if first is not None and not _is_generator(function):
+            yield first, Holds.EVIDENCE
+    if Part.TOOL in function.marked:
+        for parameter in function.parameters:
+            if parameter.arg not in {"world", "task", "self"} and _annotation(parameter) not in {
+                "World",
+                "Task",
+                "int",
+                "float",
+                "bool",
+            }:
+                yield parameter.arg, Holds.TEXT
+
+
+def _graded(function: Function) -> Iterator[tuple[str, Holds]]:
+    """A plain grader is given the answer, then what is right; by these names, or in this order."""
+    if Part.CHECK not in function.marked:
+        return
+    names = [parameter.arg for parameter in function.parameters if parameter.arg not in {"self", "cls"}]
+    answers = [name for name in names if _ANSWERS.search(name)] or names[:1]
+    for name in names:
+        yield name, Holds.TEXT if name in answers else Holds.KEY
+
+
+def _is_generator(function: Function) -> bool:
+    return any(isinstance(node, ast.Yield) for node in function.nodes())
+
+
+def _annotation(parameter: ast.arg) -> str:
+    return ast.unparse(parameter.annotation).rpartition(".")[2].strip("'\"") if parameter.annotation is not None else ""
+
+
+def _bindings(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
+    match node:
+        case ast.Assign():
+            for target in node.targets:
+                yield target, node.value
+        case ast.AnnAssign() if node.value is not None:
+            yield node.target, node.value
+        case ast.AugAssign() | ast.NamedExpr():
+            yield node.target, node.value
+        case ast.For() | ast.AsyncFor() | ast.comprehension():
+            yield node.target, node.iter
+        case ast.withitem() if node.optional_vars is not None:
+            yield node.optional_vars, node.context_expr
+        case _:
+            return
+
+
+def _names_in(target: ast.expr) -> Iterator[str]:
+    for node in ast.walk(target):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id

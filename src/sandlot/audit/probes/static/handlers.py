@@ -1,0 +1,162 @@
+"""D04 in code: errors that become scores or ordinary answers.
+
+Reading what an agent wrote may fail, and `except ValueError: return False` is then the right thing to say. What is looked for
+here is wider: handlers that catch everything, or time-outs and infrastructure, and go on as if nothing had happened. A check that
+wraps its own work and returns a fixed score for every error says so in its text; that alone needs no trial.
+"""
+
+import ast
+import builtins
+from collections.abc import Iterator
+from dataclasses import replace
+
+from sandlot.audit.finding import Severity
+from sandlot.audit.probes.static.code import Code, Function, Module, Part
+from sandlot.audit.probes.static.sighting import Sighting, reading, seen
+
+_BROAD = frozenset({"Exception", "BaseException"})
+_LATE = frozenset({"TimeoutError", "TimeoutExpired", "CancelledError", "ReadTimeout", "ConnectTimeout", "Timeout", "WouldBlock"})
+_INFRASTRUCTURE = frozenset(
+    {"ConnectionError", "HTTPError", "RequestException", "URLError", "SandboxError", "ModelError", "OSError"}
+)
+_RUNS = frozenset({"exec", "spawn", "start", "run", "check_output", "check_call", "Popen", "communicate", "grading_sandbox"})
+"""Calls that may run what the agent wrote: its own time-out may well be worth nothing."""
+
+_RAISE = "raise: a check that cannot decide leaves no score"
+_SAY = "raise `ToolError`, or say in the result that it failed"
+
+
+def look(code: Code) -> Iterator[Sighting]:
+    """Handlers in tools, setup and checks that hide what went wrong."""
+    for function in code.working_in(Part.CHECK, Part.TOOL, Part.SETUP, Part.USER):
+        for node in function.nodes():
+            if isinstance(node, ast.Try):
+                yield from _handlers(code, function, node)
+                yield from _unreachable(function, node)
+            elif isinstance(node, ast.With | ast.AsyncWith):
+                yield from _scopes(function, node)
+
+
+def _handlers(code: Code, function: Function, node: ast.Try) -> Iterator[Sighting]:
+    for handler in node.handlers:
+        names = _caught(function.module, handler)
+        hides = _goes_on(handler)
+        if not hides or (Part.CHECK not in function.parts and _tells(handler)):
+            continue
+        fix = _RAISE if Part.CHECK in function.parts else _SAY
+        if names & _BROAD or handler.type is None:
+            title = f"catches every error and {hides}"
+            sighting = seen(function, handler, "D04.swallowed", title, Severity.HIGH, fix)
+            yield replace(sighting, shown=ast.unparse(node)[:800]) if _scores_errors(code, function, node, handler) else sighting
+        elif names & (_LATE | _INFRASTRUCTURE) and not names - _LATE - _INFRASTRUCTURE:
+            runs = any(
+                isinstance(inner, ast.Call) and _last(inner.func) in _RUNS for part in node.body for inner in ast.walk(part)
+            )
+            late = bool(names & _LATE)
+            title = f"{'turns a timeout' if late else 'turns an outside failure'} into an ordinary result: it {hides}"
+            yield seen(function, handler, "D04.timeout", title, Severity.LOW if runs or not late else Severity.HIGH, fix)
+
+
+def _scores_errors(code: Code, function: Function, node: ast.Try, handler: ast.ExceptHandler) -> bool:
+    """A check whose own work, not only the reading of an answer, is inside: whatever fails there is this score, as it stands."""
+    if Part.CHECK not in function.marked or not isinstance(handler.body[-1], ast.Return):
+        return False
+    value = handler.body[-1].value
+    value = value.elts[0] if isinstance(value, ast.Tuple) and value.elts else value
+    inside = [inner for statement in node.body for inner in ast.walk(statement)]
+    works = any(
+        isinstance(inner, ast.Call) and isinstance(inner.func, ast.Name) and code.callee(function.module, inner.func)
+        for inner in inside
+    )
+    keys = any(isinstance(inner, ast.Attribute) and inner.attr == "key" for inner in inside)
+    return works and keys and isinstance(value, ast.Constant) and isinstance(value.value, int | float)
+
+
+def _caught(module: Module, handler: ast.ExceptHandler) -> set[str]:
+    types = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type] if handler.type else []
+    return {module.full_name(each).rpartition(".")[2] for each in types}
+
+
+def _goes_on(handler: ast.ExceptHandler) -> str | None:
+    """What a handler does instead of raising, in words; None if it raises on some way."""
+    if any(isinstance(node, ast.Raise) for statement in handler.body for node in ast.walk(statement)):
+        return None
+    for statement in handler.body:
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Return):
+                return f"returns `{ast.unparse(node.value)[:40]}`" if node.value is not None else "returns"
+    if all(isinstance(statement, ast.Pass | ast.Continue) or _is_docstring(statement) for statement in handler.body):
+        return "goes on"
+    if any(isinstance(statement, ast.Assign) for statement in handler.body):
+        return "puts a default in its place"
+    return None
+
+
+def _is_docstring(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+
+
+def _tells(handler: ast.ExceptHandler) -> bool:
+    """A tool that says in its result what went wrong: the error itself is in it, or words that say so."""
+    for statement in handler.body:
+        for node in ast.walk(statement):
+            if handler.name and isinstance(node, ast.Name) and node.id == handler.name:
+                return True
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and _says_failure(node.value):
+                return True
+    return False
+
+
+def _says_failure(text: str) -> bool:
+    low = text.casefold()
+    return any(
+        word in low
+        for word in ("error", "fail", "timed out", "time-out", "timeout", "could not", "cannot", "unavailable", "invalid")
+    )
+
+
+def _unreachable(function: Function, node: ast.Try) -> Iterator[Sighting]:
+    """A handler behind one that catches all of its errors."""
+    before: list[type[BaseException]] = []
+    for handler in node.handlers:
+        types = [_builtin(name) for name in _caught(function.module, handler)]
+        if types and before and all(each is not None and issubclass(each, tuple(before)) for each in types):
+            title = (
+                f"never reaches its handler of {ast.unparse(handler.type) if handler.type else 'the rest'}: one above catches it"
+            )
+            yield seen(function, handler, "D04.order", title, Severity.LOW, "put the narrower handler first")
+        before += [each for each in types if each is not None]
+
+
+def _builtin(name: str) -> type[BaseException] | None:
+    found = getattr(builtins, name, None)
+    return found if isinstance(found, type) and issubclass(found, BaseException) else None
+
+
+def _scopes(function: Function, node: ast.With | ast.AsyncWith) -> Iterator[Sighting]:
+    """`suppress(Exception)`, and cancel scopes after which nobody asks whether the time ran out."""
+    for item in node.items:
+        call = item.context_expr
+        if not isinstance(call, ast.Call):
+            continue
+        name = _last(call.func)
+        if name == "suppress" and any(_last(each) in _BROAD | _LATE for each in call.args):
+            fix = _RAISE if Part.CHECK in function.parts else _SAY
+            yield seen(function, node, "D04.swallowed", "suppresses every error and goes on", Severity.HIGH, fix)
+        if name == "move_on_after" and not any(_asks_whether_late(each) for each in function.nodes()):
+            title = "continues after a timeout without checking for it"
+            fix = "use `fail_after`, or look at `cancelled_caught` and raise"
+            yield seen(function, node, "D04.timeout", title, Severity.HIGH, fix)
+
+
+def _asks_whether_late(node: ast.AST) -> bool:
+    return isinstance(node, ast.Attribute) and node.attr in {"cancelled_caught", "cancel_called"}
+
+
+def _last(node: ast.expr) -> str:
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+PROBE = reading("swallowed-errors", ("D04",), look)

@@ -1,0 +1,112 @@
+"""D18 in code: things of the host that neighbours share: files at fixed places, ports, the working directory, variables.
+
+Writing through `world` goes into the rollout's own sandbox; temporary folders have names of their own. Reading is harmless.
+"""
+
+import ast
+import re
+from collections.abc import Iterator
+
+from sandlot.audit.finding import Severity
+from sandlot.audit.probes.static.code import LIVE, Code, Function, Module
+from sandlot.audit.probes.static.sighting import Sighting, reading, seen
+
+_HOST_FILES = re.compile(r"(os\.(makedirs|mkdir|remove|unlink|rename|rmdir|replace)|shutil\.\w+|shelve\.open|dbm\.open)")
+_HOST_METHODS = frozenset({"write_text", "write_bytes", "mkdir", "touch", "unlink", "rmdir"})
+_PROCESS = re.compile(
+    r"os\.(chdir|putenv|unsetenv|umask|environ\.(update|setdefault|pop|clear))|random\.seed|numpy\.random\.seed"
+)
+_SERVERS = re.compile(
+    r".*\.(bind|listen|start_server|create_server|HTTPServer|ThreadingHTTPServer|TCPServer|serve_forever)|HTTPServer|TCPServer"
+)
+_OWN = "keep it in `world.state` or in the sandbox: what the host holds, neighbours share"
+
+
+def look(code: Code) -> Iterator[Sighting]:
+    """Everything of the host that a rollout changes."""
+    for function in code.working_in(*LIVE):
+        for node in function.nodes():
+            yield from _host(function, node)
+
+
+def _host(function: Function, node: ast.AST) -> Iterator[Sighting]:
+    module = function.module
+    if (
+        isinstance(node, ast.Subscript)
+        and isinstance(node.ctx, ast.Store | ast.Del)
+        and module.full_name(node.value) == "os.environ"
+    ):
+        yield seen(function, node, "D18.process", "sets a variable of the whole process", Severity.HIGH, _OWN)
+    if not isinstance(node, ast.Call):
+        return
+    name = module.full_name(node.func)
+    if _PROCESS.fullmatch(name):
+        yield seen(function, node, "D18.process", f"changes the whole process with `{name}`", Severity.HIGH, _OWN)
+    place = _fixed(module, _written(module, node, name))
+    if place is not None:
+        yield seen(function, node, "D18.path", f"writes `{place}` on the host, the same for every rollout", Severity.HIGH, _OWN)
+    if _SERVERS.fullmatch(name) and (port := _port(node)):
+        yield seen(
+            function,
+            node,
+            "D18.port",
+            f"takes port {port} of the host",
+            Severity.HIGH,
+            "ask for port 0, or listen inside the sandbox",
+        )
+
+
+def _written(module: Module, node: ast.Call, name: str) -> ast.expr | None:
+    """The place on the host a call writes to, if it is one that writes."""
+    if name in {"open", "io.open"} and node.args:
+        modes = [*node.args[1:2], *(each.value for each in node.keywords if each.arg == "mode")]
+        writes = any(isinstance(mode, ast.Constant) and set(str(mode.value)) & set("wax+") for mode in modes)
+        return node.args[0] if writes else None
+    if name == "sqlite3.connect" or _HOST_FILES.fullmatch(name):
+        return node.args[0] if node.args else None
+    if isinstance(node.func, ast.Attribute):
+        inner = node.func.value
+        opens = node.func.attr == "open" and any(
+            isinstance(each, ast.Constant) and isinstance(each.value, str) and set(each.value) & set("wax+") for each in node.args
+        )
+        if (node.func.attr in _HOST_METHODS or opens) and _is_path(module, inner):
+            return inner
+    return None
+
+
+def _is_path(module: Module, node: ast.expr) -> bool:
+    if isinstance(node, ast.Name) and node.id in module.values:
+        node = module.values[node.id]
+    if isinstance(node, ast.BinOp):
+        return _is_path(module, node.left)
+    return isinstance(node, ast.Call) and module.full_name(node.func).rpartition(".")[2] == "Path"
+
+
+def _fixed(module: Module, node: ast.expr | None) -> str | None:
+    """The text of a path that is the same in every rollout of a task; None if anything else in it may differ."""
+    if isinstance(node, ast.Name):
+        node = module.values.get(node.id)
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return None if node.value in {":memory:", ""} or "mode=memory" in node.value else node.value
+    if isinstance(node, ast.Call) and module.full_name(node.func).rpartition(".")[2] == "Path" and node.args:
+        return _fixed(module, node.args[0])
+    if isinstance(node, ast.Call) and module.full_name(node.func) == "tempfile.gettempdir":
+        return "/tmp"  # noqa: S108 - the name of what others share
+    if isinstance(node, ast.JoinedStr):
+        varies = [ast.unparse(part.value) for part in node.values if isinstance(part, ast.FormattedValue)]
+        return ast.unparse(node)[2:-1] if all(each.endswith("task.id") for each in varies) else None
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
+        left, right = _fixed(module, node.left), _fixed(module, node.right)
+        return f"{left}/{right}" if left is not None and right is not None else None
+    return None
+
+
+def _port(node: ast.Call) -> int | None:
+    for argument in (*node.args, *(each.value for each in node.keywords)):
+        for inner in argument.elts if isinstance(argument, ast.Tuple) else [argument]:
+            if isinstance(inner, ast.Constant) and type(inner.value) is int and 0 < inner.value < 65536:
+                return inner.value
+    return None
+
+
+PROBE = reading("shared-host", ("D18",), look)

@@ -1,0 +1,149 @@
+"""D17 in code: clocks, chance, the network, the machine's settings, and orders that differ from process to process.
+
+What is drawn from the `Random` a function was given, or from `world.rng`, is the task's own. Deadlines measured with a monotonic
+clock are nobody's business. Golden solutions may do what they like.
+"""
+
+import ast
+import re
+from collections.abc import Iterator
+
+from sandlot.audit.finding import Severity
+from sandlot.audit.probes.static.code import LIVE, Code, Function, Module, Part
+from sandlot.audit.probes.static.sighting import Sighting, reading, seen
+
+_CLOCKS = re.compile(
+    r"time\.(time|time_ns|localtime|gmtime|ctime|asctime)|(datetime\.)?datetime\.(now|today|utcnow)|(datetime\.)?date\.today"
+)
+_ZONES = re.compile(r"(datetime\.)?(datetime|date)\.fromtimestamp|time\.(mktime|localtime)")
+"""What they say depends on the machine's time zone, unless they are told another."""
+_CHANCE = re.compile(
+    r"random\.(random|randint|randrange|choice|choices|sample|shuffle|uniform|gauss|getrandbits|SystemRandom|normalvariate)"
+    r"|secrets\.\w+|uuid\.uuid[14]|os\.urandom"
+    r"|numpy\.random\.(rand|randn|randint|random|choice|shuffle|permutation|uniform|normal)"
+)
+_SEEDABLE = re.compile(r"random\.Random|numpy\.random\.(default_rng|RandomState)")
+"""Seeded from the machine if called with nothing."""
+_NETWORK = re.compile(
+    r"requests\.(get|post|put|head|request|Session|session)|httpx\.(get|post|put|request|stream|Client|AsyncClient)"
+    r"|urllib\.request\.(urlopen|urlretrieve)|socket\.(socket|create_connection|gethostbyname|getaddrinfo)"
+    r"|aiohttp\.(ClientSession|request)|http\.client\.HTTPS?Connection|urllib3\.PoolManager"
+)
+_SETTINGS = re.compile(
+    r"os\.(getenv|environ\.get|getlogin|cpu_count|getpid|uname)|locale\.(getlocale|setlocale|currency|format_string|str)"
+    r"|platform\.\w+|socket\.gethostname|getpass\.getuser"
+)
+_LISTINGS = re.compile(r"os\.(listdir|scandir|walk)|glob\.(glob|iglob)")
+_LISTING_METHODS = frozenset({"iterdir", "rglob"})
+_ORDERED_BY = frozenset({"list", "tuple", "enumerate", "iter", "next", "zip"})
+
+_FROM_TASK = "take it from the task's data or from `world.rng`"
+_PARTS = (*LIVE, Part.TASKS)
+
+
+def look(code: Code) -> Iterator[Sighting]:
+    """Everything that could come out differently on another day, machine or process."""
+    for function in code.working_in(*_PARTS):
+        sets = _sets(code, function)
+        inner = sorted_nodes(function.node)
+        for node in function.nodes():
+            yield from _call(function, function.module, node, inner)
+            yield from _order(function, node, sets, inner)
+    for module in code.imported():
+        inner = sorted_nodes(module.tree)
+        for statement in module.tree.body:
+            if not isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and not _is_main(statement):
+                for node in ast.walk(statement):
+                    yield from _call(module, module, node, inner)
+
+
+def _is_main(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.If) and "__name__" in ast.unparse(statement.test)
+
+
+def _call(place: Function | Module, module: Module, node: ast.AST, inner: set[int]) -> Iterator[Sighting]:
+    if not isinstance(node, ast.Call):
+        return
+    name = module.full_name(node.func)
+    high, low = Severity.HIGH, Severity.LOW
+    if _CLOCKS.fullmatch(name) and not node.args:
+        yield seen(place, node, "D17.clock", f"reads the clock with `{name}`", high, "put the date into the task's data")
+    elif _ZONES.fullmatch(name) and len(node.args) == 1 and not node.keywords:
+        fix = "name the zone: `datetime.fromtimestamp(x, UTC)`"
+        yield seen(place, node, "D17.zone", f"takes the machine's time zone, with `{name}`", high, fix)
+    elif _CHANCE.fullmatch(name) or (_SEEDABLE.fullmatch(name) and not node.args and not node.keywords):
+        yield seen(place, node, "D17.chance", f"draws from `{name}`, which is not seeded per task", high, _FROM_TASK)
+    elif _NETWORK.fullmatch(name):
+        yield seen(place, node, "D17.network", f"reaches the network with `{name}`", high, "record what it answers and replay it")
+    elif _SETTINGS.fullmatch(name):
+        yield seen(place, node, "D17.machine", f"asks the machine with `{name}`", low, "put it into the environment's own data")
+    elif name == "hash" and node.args and not isinstance(node.args[0], ast.Constant):
+        fix = "use `hashlib`, or `zlib.crc32`: they say the same everywhere"
+        yield seen(place, node, "D17.hash", "uses `hash()`, which differs from process to process", high, fix)
+    elif (_LISTINGS.fullmatch(name) or _lists(node)) and id(node) not in inner:
+        yield seen(place, node, "D17.order", "takes a folder's files in the order the disk gives them", low, "sort them")
+
+
+def _lists(node: ast.Call) -> bool:
+    return isinstance(node.func, ast.Attribute) and node.func.attr in _LISTING_METHODS
+
+
+def sorted_nodes(tree: ast.AST) -> set[int]:
+    """Everything inside a call that does not care for order: `sorted`, `len`, `set`, `sum`, `any`, ..."""
+    careless = {"sorted", "len", "set", "frozenset", "sum", "min", "max", "any", "all"}
+    found: set[int] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in careless:
+            found |= {id(inner) for argument in node.args for inner in ast.walk(argument)}
+    return found
+
+
+# -- sets --------------------------------------------------------------------------------------------------------------
+
+
+def _sets(code: Code, function: Function) -> set[str]:
+    """Names that hold a set of texts in this function and nothing else; sets of numbers keep their order."""
+    held: dict[str, bool] = {}
+    for node in function.nodes():
+        if isinstance(node, ast.Assign):
+            for target in node.targets:
+                if isinstance(target, ast.Name):
+                    held[target.id] = held.get(target.id, True) and _is_set(node.value, set())
+    outside = {node.id for node in function.nodes() if isinstance(node, ast.Name)} - held.keys()
+    held |= {
+        name: True for name in outside if (value := code.value_of(function.module, name)) is not None and _is_set(value, set())
+    }
+    return {name for name, always in held.items() if always}
+
+
+def _is_set(node: ast.AST, sets: set[str]) -> bool:
+    match node:
+        case ast.Set():
+            return not all(isinstance(each, ast.Constant) and isinstance(each.value, int | float) for each in node.elts)
+        case ast.SetComp():
+            return True
+        case ast.Call(func=ast.Name(id="set" | "frozenset")):
+            return bool(node.args)
+        case ast.Name():
+            return node.id in sets
+        case ast.BinOp(op=ast.BitAnd() | ast.BitOr() | ast.Sub() | ast.BitXor()):
+            return _is_set(node.left, sets) or _is_set(node.right, sets)
+        case _:
+            return False
+
+
+def _order(function: Function, node: ast.AST, sets: set[str], inner: set[int]) -> Iterator[Sighting]:
+    """A set's order made visible: a list, a text, the first element of it, tasks made one after the other."""
+    severity = Severity.HIGH if Part.TASKS in function.marked else Severity.LOW
+    fix = "sort it first: the order of a set of texts differs from process to process"
+    if isinstance(node, ast.For) and Part.TASKS in function.marked and _is_set(node.iter, sets):
+        yield seen(function, node, "D17.order", "makes tasks in the order of a set", severity, fix)
+    if not isinstance(node, ast.Call) or not node.args or id(node) in inner or not _is_set(node.args[0], sets):
+        return
+    makes = isinstance(node.func, ast.Name) and node.func.id in _ORDERED_BY
+    joins = isinstance(node.func, ast.Attribute) and node.func.attr in {"join", "choice", "sample", "extend"}
+    if makes or joins:
+        yield seen(function, node, "D17.order", "makes the order of a set visible", severity, fix)
+
+
+PROBE = reading("outside-world", ("D17",), look)

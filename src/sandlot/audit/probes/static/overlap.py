@@ -1,0 +1,178 @@
+"""D12: held-out tasks that ask what training tasks ask.
+
+What a task asks is its prompt together with its data. Two that agree in both, to the letter or but for case, spaces and
+punctuation, are the same question: that needs no trial. Two that are merely close (four fifths of their five-word pieces in
+common, after dropping what half of all tasks say) and have the same key are a lead. Pairs are joined exactly, over the rarest
+pieces of each, so nothing is left to chance.
+"""
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from sandlot.audit.case import Case, Probe
+from sandlot.audit.finding import Finding, Layer, Severity, Standing, Witness
+from sandlot.audit.probes.static.code import LIVE, Code
+from sandlot.core.task import Task, split_of
+from sandlot.core.types import Split
+
+NAME = "overlapping-splits"
+MOST = 0.005
+"""The share of held-out tasks that chance may repeat."""
+NEAR = 0.8
+PIECE = 5
+TRIFLE = 100
+"""Bytes of data below which equal ones may be chance."""
+LONGEST = 4_000
+"""Characters of a task that are compared for nearness."""
+_WORDS = re.compile(r"\w+|[^\w\s]")
+_FIX = (
+    "draw held-out tasks from another range, and leave out questions that were asked before: "
+    "`@environment(..., distinct=True)` does this for one function"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Twin:
+    """A held-out task and a training task that ask the same."""
+
+    train: Task
+    heldout: Task
+
+
+async def look(case: Case) -> list[Finding]:
+    """Exact twins, twins in other clothes, and near ones."""
+    train = [task for task in case.description.tasks if split_of(task) is Split.TRAIN]
+    heldout = [task for task in case.description.tasks if split_of(task) is Split.HELDOUT]
+    fixed = not _draws(case)
+    found: list[Finding] = []
+    known: set[str] = set()
+    for way, twins in (
+        ("to the letter", _twins(train, heldout, exact=True)),
+        ("but for case, spaces and punctuation", _twins(train, heldout, exact=False)),
+    ):
+        sure = [twin for twin in twins if twin.heldout.id not in known and _same_world(twin, fixed=fixed)]
+        known |= {twin.heldout.id for twin in sure}
+        if sure:
+            found.append(_finding("D12.same", way, sure, len(heldout), Standing.CONFIRMED))
+    near = [twin for twin in near_twins(train, heldout) if twin.heldout.id not in known]
+    same = [twin for twin in near if _same_data(twin)]
+    other = [twin for twin in near if not _same_data(twin)]
+    if same:
+        found.append(_finding("D12.near", "with the same data and key, in other words", same, len(heldout), Standing.CONFIRMED))
+    if other:
+        found.append(
+            _finding("D12.near", f"in {NEAR:.0%} of their words, with the same key,", other, len(heldout), Standing.LEAD)
+        )
+    return found
+
+
+def _applies(case: Case) -> str | None:
+    splits = {split_of(task) for task in case.description.tasks}
+    return None if len(splits) == 2 else "there is only one split"
+
+
+def _draws(case: Case) -> bool:
+    """Worlds are drawn from `world.rng`: the same prompt and data need not be the same world."""
+    return any(".rng" in case.description.sources.get(f.module.path, "") for f in Code(case.description).working_in(*LIVE))
+
+
+def _same_world(twin: Twin, *, fixed: bool) -> bool:
+    if twin.train.key and _json(twin.train.key) == _json(twin.heldout.key):
+        return True
+    return fixed and bool(twin.train.prompt or twin.train.data) and twin.train.prompt == twin.heldout.prompt
+
+
+def _same_data(twin: Twin) -> bool:
+    """True if both are about the same records, which are no trifle, and have the same key."""
+    one, other = _json(twin.train.data), _json(twin.heldout.data)
+    return one == other and len(one) >= TRIFLE
+
+
+def _json(value: Any) -> bytes:
+    return msgspec.json.encode(value, order="deterministic", enc_hook=repr)
+
+
+def _twins(train: Sequence[Task], heldout: Sequence[Task], *, exact: bool) -> list[Twin]:
+    """One training twin for each held-out task that has one."""
+    asked: dict[bytes, Task] = {}
+    for task in train:
+        asked.setdefault(_asked(task, exact=exact), task)
+    return [Twin(asked[what], task) for task in heldout if (what := _asked(task, exact=exact)) in asked]
+
+
+def _asked(task: Task, *, exact: bool) -> bytes:
+    text = task.prompt if exact else " ".join(re.findall(r"\w+", task.prompt.casefold()))
+    return _json([text, task.data])
+
+
+def _finding(code: str, way: str, twins: list[Twin], heldout: int, standing: Standing) -> Finding:
+    share = len(twins) / heldout
+    first = min(twins, key=lambda twin: (len(twin.heldout.prompt), twin.heldout.id))
+    return Finding(
+        code=code,
+        title=f"{len(twins)} of {heldout} held-out tasks ask what a training task asks, {way}",
+        layer=Layer.STATIC,
+        probe=NAME,
+        severity=Severity.HIGH if share > MOST else Severity.LOW,
+        standing=standing,
+        witness=Witness(
+            inputs={
+                "train": first.train.id,
+                "heldout": first.heldout.id,
+                "train_prompt": first.train.prompt[:400],
+                "heldout_prompt": first.heldout.prompt[:400],
+                "compared": "prompt and data" + ("" if standing is Standing.CONFIRMED else ", in pieces of five words; key"),
+            },
+            expected=f"at most {MOST:.1%} of held-out tasks repeat a training task",
+            observed=f"{share:.1%} do, {way}",
+        ),
+        count=len(twins),
+        fix=_FIX,
+    )
+
+
+# -- near ones ---------------------------------------------------------------------------------------------------------
+
+
+def near_twins(train: Sequence[Task], heldout: Sequence[Task]) -> Iterator[Twin]:
+    """Pairs with the same key whose pieces agree to four fifths, the first for each held-out task."""
+    tasks = [*train, *heldout]
+    pieces = [_pieces(task) for task in tasks]
+    often = Counter(piece for each in pieces for piece in each)
+    kept = [frozenset(piece for piece in each if often[piece] <= len(tasks) / 2) for each in pieces]
+    index: dict[tuple[str, ...], list[int]] = {}
+    for at in range(len(train)):
+        for piece in _rarest(kept[at], often):
+            index.setdefault(piece, []).append(at)
+    for at in range(len(train), len(tasks)):
+        others = {other for piece in _rarest(kept[at], often) for other in index.get(piece, ())}
+        for other in sorted(others):
+            if jaccard(kept[at], kept[other]) >= NEAR and tasks[at].key and _json(tasks[at].key) == _json(tasks[other].key):
+                yield Twin(tasks[other], tasks[at])
+                break
+
+
+def _pieces(task: Task) -> frozenset[tuple[str, ...]]:
+    text = f"{task.prompt}\n{_json(task.data).decode(errors='replace') if task.data else ''}"[:LONGEST].casefold()
+    words: list[str] = _WORDS.findall(text)
+    return frozenset(tuple(words[at : at + PIECE]) for at in range(max(1, len(words) - PIECE + 1)))
+
+
+def _rarest(pieces: frozenset[tuple[str, ...]], often: Counter[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """Enough of the rarest pieces: two sets that agree to four fifths share one of them."""
+    ordered = sorted(pieces, key=lambda piece: (often[piece], piece))
+    return ordered[: len(ordered) - math.ceil(NEAR * len(ordered)) + 1] if ordered else []
+
+
+def jaccard(left: frozenset[Any], right: frozenset[Any]) -> float:
+    """What two sets have in common, of what they have together."""
+    return len(left & right) / len(left | right) if left or right else 0.0
+
+
+PROBE = Probe(NAME, Layer.STATIC, ("D12",), look, _applies)

@@ -1,0 +1,328 @@
+"""D07: data of the environment against a sample of the real thing, field by field.
+
+How often a field is missing, how numbers and lengths are distributed (Kolmogorov-Smirnov), which categories and words occur
+(chi-square with Cramer's V, Jensen-Shannon), how often values repeat, which alphabets there are. A difference counts if it is
+both large and not chance: every test has a gate on its size, chances are corrected within each kind of test (Holm) and over all
+of them (Benjamini-Hochberg). Records of one task resemble each other, and such a record says less than an independent one: a
+field whose values cling to their task is compared by as many records as it is worth. Without a sample, what looks too clean is
+mentioned and no more.
+"""
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from random import Random
+from typing import Any
+
+import msgspec
+
+from sandlot.audit.case import Case, Probe
+from sandlot.audit.finding import Finding, Layer, Severity, Standing, Witness
+from sandlot.audit.probes.static.records import Pool, pools_of, read_records, standing_for
+from sandlot.core.stats.tests import Comparison, benjamini_hochberg, chi_square, fisher, holm, jensen_shannon, ks
+from sandlot.core.types import Json
+
+NAME = "real-data"
+LEVEL = 0.01
+FEWEST = 20
+"""Values on each side below which nothing is compared."""
+MOST = 4_000
+"""Values of each side that are compared."""
+CATEGORIES = 20
+GATES = {"missing": 0.1, "numbers": 0.2, "categories": 0.2, "lengths": 0.2, "words": 0.15, "repeats": 0.15, "letters": 0.1}
+"""How large a difference of each kind must be: shares, Kolmogorov-Smirnov's D, Cramer's V, bits."""
+_PLACEHOLDER = re.compile(r"\b(?:lorem ipsum|foo ?bar|john doe|jane doe|asdf|test ?user|example\.(?:com|org))\b", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One field compared in one way."""
+
+    field: str
+    kind: str
+    comparison: Comparison
+    here: str
+    real: str
+
+
+async def look(case: Case) -> list[Finding]:
+    """Fields that are unlike the sample; or, without one, what looks too clean."""
+    pools = pools_of(case.description.tasks)
+    if case.reference is None:
+        return _too_clean(pools)
+    sample = read_records(case.reference)
+    pool = standing_for(pools, sample, case.reference.stem)
+    if pool is None:
+        return [_nothing_to_compare(case, pools, sample)]
+    names = sorted(pool.fields | _fields(sample))
+    differences = [difference for name in names for difference in compared(name, independent(pool, name), sample)]
+    differences += _repeated_rows(pool.rows, sample)
+    return [_finding(pool, len(sample), name, found) for name, found in believed(differences).items()]
+
+
+def _fields(rows: Sequence[Json]) -> set[str]:
+    return {name for row in rows for name in row}
+
+
+# -- comparing one field -----------------------------------------------------------------------------------------------
+
+
+def compared(name: str, here: Sequence[Json], real: Sequence[Json]) -> Iterator[Difference]:
+    """Every comparison that makes sense for a field."""
+    ours, theirs = _drawn(here), _drawn(real)
+    left = [row[name] for row in ours if not _missing(row.get(name))]
+    right = [row[name] for row in theirs if not _missing(row.get(name))]
+    if min(len(ours), len(theirs)) < FEWEST:
+        return
+    gone, lost = len(ours) - len(left), len(theirs) - len(right)
+    shares = (f"{gone / len(ours):.0%} missing", f"{lost / len(theirs):.0%} missing")
+    yield Difference(name, "missing", fisher(gone, len(ours), lost, len(theirs)), *shares)
+    if min(len(left), len(right)) < FEWEST:
+        return
+    numbers, reals = _as_numbers(left), _as_numbers(right)
+    if numbers and reals and any(_is_number(value) for value in (*left, *right)):
+        yield Difference(name, "numbers", ks(numbers, reals), _spread(numbers), _spread(reals))
+        return
+    texts, others = [str(value) for value in left], [str(value) for value in right]
+    if len(set(texts) | set(others)) <= CATEGORIES:
+        yield _categories(name, texts, others)
+    else:
+        yield from _texts(name, texts, others)
+
+
+def independent(pool: Pool, name: str) -> list[Json]:
+    """As many of a pool's records as they are worth for this field, spread over its tasks.
+
+    By the intraclass correlation: where all records of a task agree, a task is worth one record; where they differ as much as
+    records of different tasks do, all of them count.
+    """
+    groups: dict[str, list[Json]] = {}
+    for row, home in zip(pool.rows, pool.homes, strict=True):
+        groups.setdefault(home, []).append(row)
+    if len(groups) < 2:
+        return pool.rows
+    measures = _measured([row.get(name) for row in pool.rows])
+    values: dict[str, list[float]] = {}
+    for home, value in zip(pool.homes, measures, strict=True):
+        values.setdefault(home, []).append(value)
+    size = len(pool.rows) / len(groups)
+    worth = len(pool.rows) / (1 + (size - 1) * intraclass(list(values.values())))
+    for rows in groups.values():
+        Random(0).shuffle(rows)  # noqa: S311 - seeded, not secret
+    return [row for each in zip_longest(*groups.values()) for row in each if row is not None][: math.ceil(worth)]
+
+
+def _measured(values: list[Any]) -> list[float]:
+    """A number for each value: itself, the rank of a category, the length of a text; -1 for what is missing."""
+    if all(_is_number(value) for value in values if not _missing(value)):
+        ordered = sorted({float(value) for value in values if not _missing(value)})
+        ranks = {value: float(rank) for rank, value in enumerate(ordered)}  # one spike shall not outweigh the rest
+        return [-1.0 if _missing(value) else ranks[float(value)] for value in values]
+    common = [word for word, _ in Counter(str(value) for value in values).most_common(CATEGORIES + 1)]
+    if len(common) <= CATEGORIES:
+        return [float(common.index(str(value))) for value in values]
+    return [-1.0 if _missing(value) else float(len(str(value))) for value in values]
+
+
+def intraclass(groups: Sequence[Sequence[float]]) -> float:
+    """How much more alike values of one group are than values of different groups: 0 to 1, by the analysis of variance."""
+    count = sum(len(group) for group in groups)
+    if len(groups) < 2 or count <= len(groups):
+        return 0.0
+    mean = math.fsum(value for group in groups for value in group) / count
+    means = [math.fsum(group) / len(group) for group in groups]
+    between = math.fsum(len(group) * (middle - mean) ** 2 for group, middle in zip(groups, means, strict=True)) / (
+        len(groups) - 1
+    )
+    within = math.fsum((value - middle) ** 2 for group, middle in zip(groups, means, strict=True) for value in group) / (
+        count - len(groups)
+    )
+    size = (count - sum(len(group) ** 2 for group in groups) / count) / (len(groups) - 1)
+    whole = between + (size - 1) * within
+    return min(1.0, max(0.0, (between - within) / whole)) if whole > 0 else 0.0
+
+
+def _drawn(rows: Sequence[Json]) -> list[Json]:
+    """All rows, or as many as are compared, the same ones every time."""
+    return list(rows) if len(rows) <= MOST else Random(0).sample(list(rows), MOST)  # noqa: S311 - seeded, not secret
+
+
+def _missing(value: Any) -> bool:
+    return value is None or value in ("", [], {}) or (isinstance(value, float) and math.isnan(value))
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _as_numbers(values: list[Any]) -> list[float]:
+    """All of them as numbers, texts of a table too; nothing if one is none."""
+    try:
+        numbers = [math.nan if isinstance(value, bool) else float(value) for value in values]
+    except (TypeError, ValueError, OverflowError):
+        return []
+    return [] if any(math.isnan(number) for number in numbers) else numbers
+
+
+def _spread(values: list[float]) -> str:
+    ordered = sorted(values)
+    low, middle, high = (ordered[int(share * (len(ordered) - 1))] for share in (0.05, 0.5, 0.95))
+    return f"median {middle:g}, 5 % to 95 %: {low:g} to {high:g}"
+
+
+def _categories(name: str, left: list[str], right: list[str]) -> Difference:
+    ours, theirs = Counter(left), Counter(right)
+    every = sorted(ours.keys() | theirs.keys())
+    comparison = chi_square([[ours[each] for each in every], [theirs[each] for each in every]])
+    return Difference(name, "categories", comparison, _common(ours), _common(theirs))
+
+
+def _common(counts: Counter[str]) -> str:
+    total = counts.total()
+    return ", ".join(f"{word[:30]!r} {count / total:.0%}" for word, count in counts.most_common(4))
+
+
+def _texts(name: str, left: list[str], right: list[str]) -> Iterator[Difference]:
+    long, longer = [float(len(text)) for text in left], [float(len(text)) for text in right]
+    yield Difference(name, "lengths", ks(long, longer), f"characters: {_spread(long)}", f"characters: {_spread(longer)}")
+    odd, others = (sum(not text.isascii() for text in texts) for texts in (left, right))
+    shares = (f"{odd / len(left):.0%} beyond ASCII", f"{others / len(right):.0%} beyond ASCII")
+    yield Difference(name, "letters", fisher(odd, len(left), others, len(right)), *shares)
+    words = _words(name, left, right)
+    if words is not None:
+        yield words
+    size = min(len(left), len(right))
+    twice, again = (size - len(set(Random(0).sample(texts, size))) for texts in (left, right))  # noqa: S311 - seeded, not secret
+    shares = (f"{twice / size:.0%} repeated", f"{again / size:.0%} repeated")
+    yield Difference(name, "repeats", fisher(twice, size, again, size), *shares)
+
+
+def _words(name: str, left: list[str], right: list[str]) -> Difference | None:
+    """The words most used on either side; what is said once each has no distribution. Numbers count as one word."""
+    ours, theirs = _word_counts(left), _word_counts(right)
+    together = ours + theirs
+    if not ours or not theirs:
+        return None
+    kept = [word for word, _ in together.most_common(50)]
+    if sum(together[word] for word in kept) * 2 < together.total():
+        return None
+    rows = [[counts[word] for word in kept] + [counts.total() - sum(counts[word] for word in kept)] for counts in (ours, theirs)]
+    named = [dict(zip([*kept, " rest"], row, strict=True)) for row in rows]
+    return Difference(name, "words", Comparison(jensen_shannon(*named), chi_square(rows).p), _common(ours), _common(theirs))
+
+
+def _word_counts(texts: Sequence[str]) -> Counter[str]:
+    return Counter(re.sub(r"\d+", "0", word) for text in texts for word in re.findall(r"\w+|[^\w\s]", text.casefold()[:2_000]))
+
+
+def _repeated_rows(here: Sequence[Json], real: Sequence[Json]) -> Iterator[Difference]:
+    size = min(len(here), len(real), MOST)
+    if size < FEWEST:
+        return
+    twice, again = (size - len({_whole(row) for row in Random(0).sample(list(rows), size)}) for rows in (here, real))  # noqa: S311 - seeded, not secret
+    shares = (f"{twice / size:.0%} of rows repeated", f"{again / size:.0%} of rows repeated")
+    yield Difference("(whole rows)", "repeats", fisher(twice, size, again, size), *shares)
+
+
+def _whole(row: Json) -> bytes:
+    return msgspec.json.encode(row, order="deterministic", enc_hook=repr)
+
+
+# -- deciding ----------------------------------------------------------------------------------------------------------
+
+
+def believed(differences: Sequence[Difference]) -> dict[str, list[Difference]]:
+    """Differences that are large and not chance, by field: Holm within each kind, Benjamini-Hochberg over all."""
+    kinds: dict[str, list[int]] = {}
+    for at, difference in enumerate(differences):
+        kinds.setdefault(difference.kind, []).append(at)
+    within = [0.0] * len(differences)
+    for places in kinds.values():
+        for at, p in zip(places, holm([differences[at].comparison.p for at in places]), strict=True):
+            within[at] = p
+    found: dict[str, list[Difference]] = {}
+    for difference, p in zip(differences, benjamini_hochberg(within), strict=True):
+        if p < LEVEL and difference.comparison.effect > GATES[difference.kind]:
+            found.setdefault(difference.field, []).append(difference)
+    return found
+
+
+def _finding(pool: Pool, real: int, field: str, found: list[Difference]) -> Finding:
+    worst = max(found, key=lambda each: each.comparison.effect / GATES[each.kind])
+    kinds = ", ".join(each.kind for each in found)
+    return Finding(
+        code=f"D07.{worst.kind}",
+        title=f"`{field}` of `{pool.place}` is unlike the real data: {worst.here}; real: {worst.real}",
+        layer=Layer.STATIC,
+        probe=NAME,
+        severity=Severity.HIGH,
+        standing=Standing.CONFIRMED,
+        where=f"{pool.place}.{field}",
+        witness=Witness(
+            inputs={
+                "field": field,
+                "records": {"here": len(pool.rows), "tasks": pool.tasks, "real": real},
+                "differs_in": {
+                    each.kind: {"effect": round(each.comparison.effect, 3), "gate": GATES[each.kind], "p": each.comparison.p}
+                    for each in found
+                },
+                "compared": f"`{pool.place}` in the tasks' data with the sample, each test's size against its gate",
+            },
+            expected=f"real data: {worst.real}",
+            observed=f"{worst.here} (differs in {kinds})",
+        ),
+        count=len(found),
+        fix="draw this field from the sample, or from a distribution fitted to it",
+    )
+
+
+def _nothing_to_compare(case: Case, pools: Sequence[Pool], sample: Sequence[Json]) -> Finding:
+    there = ", ".join(f"`{pool.place}`" for pool in pools[:5]) or "none"
+    wanted = ", ".join(sorted(_fields(sample))[:8])
+    return Finding(
+        code="D07.unmatched",
+        title=f"no records in the tasks' data have the sample's fields ({wanted}); records there: {there}",
+        layer=Layer.STATIC,
+        probe=NAME,
+        severity=Severity.INFO,
+        where=case.reference.name if case.reference else None,
+        fix="give a sample whose fields are named as in the tasks' data",
+    )
+
+
+# -- without a sample --------------------------------------------------------------------------------------------------
+
+
+def _too_clean(pools: Sequence[Pool]) -> list[Finding]:
+    """What makes made-up data look made up: mentioned, never more."""
+    found: list[Finding] = []
+    for pool in pools:
+        if len(pool.rows) < 2 * FEWEST:
+            continue
+        texts = [value for row in pool.rows[:MOST] for value in row.values() if isinstance(value, str)]
+        signs = [
+            ("nothing is ever missing", all(not _missing(value) for row in pool.rows for value in row.values())),
+            ("all text is plain ASCII", bool(texts) and all(text.isascii() for text in texts)),
+            ("some text is a placeholder", any(_PLACEHOLDER.search(text) for text in texts)),
+        ]
+        seen = [sign for sign, there in signs if there]
+        if len(seen) > 1:
+            found.append(
+                Finding(
+                    code="D07.clean",
+                    title=f"records at `{pool.place}` look made up: {', '.join(seen)}",
+                    layer=Layer.STATIC,
+                    probe=NAME,
+                    severity=Severity.INFO,
+                    where=pool.place,
+                    count=len(pool.rows),
+                    fix="compare them with a sample of the real thing: `--reference FILE`",
+                )
+            )
+    return found
+
+
+PROBE = Probe(NAME, Layer.STATIC, ("D07",), look)

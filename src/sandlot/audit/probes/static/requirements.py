@@ -1,0 +1,187 @@
+"""D15: what checks ask for and nobody was told.
+
+Literals that a check holds against the agent's words or files: parts of texts, names of files, names in JSON it reads from them,
+arguments of a rubric. One that is in no prompt, system prompt, tool, file or datum of most tasks is a lead: the agent would have
+to guess it. What tools and setup write counts as told, and so does what the author declares to be discoverable.
+"""
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import msgspec
+
+from sandlot.audit.case import Case, Probe
+from sandlot.audit.finding import Finding, Layer, Severity, Standing, Witness
+from sandlot.audit.probes.static.code import Code, Function, Part
+from sandlot.audit.probes.static.flow import Flow, Holds
+from sandlot.audit.subject import Description
+from sandlot.core.rubric import PythonCheck
+
+NAME = "hidden-literals"
+SHOWN = 60
+"""Tasks whose words are looked through for each literal."""
+SHORTEST = 4
+_PLAIN = frozenset({"none", "true", "false", "null", "utf-8", "utf8", "replace", "ignore", "strict", "nan", "inf"})
+_FILES = frozenset({"read", "read_text", "exists"})
+_ARGUMENTS = frozenset({"path", "text", "at", "field", "columns", "tool", "format"})
+"""Arguments of rubric checks that name something an agent has to get right."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A literal that a check insists on."""
+
+    literal: str
+    what: str
+    where: str
+    check: str | None
+    whole: bool = False
+    """The check returns whether the answer equals words with the literal in them."""
+
+
+async def look(case: Case) -> list[Finding]:
+    """Literals nobody was told, one lead each."""
+    said = case.description
+    code = Code(said)
+    told, tasks = _told(said, code), [_task_words(task.prompt, task.data) for task in said.tasks[:SHOWN]]
+    found: dict[str, Finding] = {}
+    for asked in [*_in_code(code), *_in_rubrics(said)]:
+        words = asked.literal.strip().casefold()
+        if words in found or not _matters(words) or words in told or _declared(words, said):
+            continue
+        blind = sum(words not in text for text in tasks)
+        if blind * 2 <= len(tasks) and tasks:
+            continue
+        sure = asked.whole and blind == len(said.tasks) and not (said.tools or said.image or said.has_user)
+        found[words] = _finding(asked, max(1, blind), sure=sure)
+    return list(found.values())
+
+
+def _finding(asked: Asked, blind: int, *, sure: bool) -> Finding:
+    """Sure only where the answer must equal words with the literal, and there is nothing but the prompt to learn it from."""
+    literal = asked.literal.strip()[:60]
+    return Finding(
+        code="D15.literal",
+        title=f"a check asks for {asked.what} `{literal}`, which neither prompt, tools nor data mention",
+        layer=Layer.STATIC,
+        probe=NAME,
+        severity=Severity.HIGH,
+        standing=Standing.CONFIRMED if sure else Standing.LEAD,
+        check=asked.check,
+        where=asked.where,
+        witness=Witness(
+            inputs={
+                "literal": literal,
+                "where": asked.where,
+                "compared": "literals of the check with system prompt, prompts, data, tools and shipped files",
+            },
+            expected="the agent is told what its answer is held against",
+            observed=f"`{literal}` is in none of them for {blind} tasks",
+        ),
+        count=blind,
+        fix="say it in the prompt, or declare it under `discoverable` and say by which tool it is found",
+    )
+
+
+def _matters(words: str) -> bool:
+    return len(words) >= SHORTEST and words not in _PLAIN and any(letter.isalnum() for letter in words)
+
+
+def _declared(words: str, said: Description) -> bool:
+    return any(each.casefold() in words or words in each.casefold() for each in said.declared.discoverable)
+
+
+def _told(said: Description, code: Code) -> str:
+    """Everything any agent here can come to read, whatever its task."""
+    tools = msgspec.json.encode([[tool.name, tool.description, tool.parameters] for tool in said.tools]).decode()
+    shown = [said.system, tools]
+    working = {function.module.path for function in code.functions if function.parts}
+    shown += [text for path, text in said.sources.items() if path not in working and not path.startswith(("rubrics/", "tasks/"))]
+    for function in code.working_in(Part.TOOL, Part.SETUP, Part.USER):
+        if function.marked == frozenset({Part.CHECK}) or _is_script(function):
+            continue
+        shown += [node.value for node in function.nodes() if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+    return "\n".join(shown).casefold()
+
+
+def _is_script(function: Function) -> bool:
+    """A one-function environment: its literals are in its prompts, or they are not told."""
+    return {Part.TASKS, Part.CHECK} <= function.marked
+
+
+def _task_words(prompt: str, data: object) -> str:
+    return f"{prompt}\n{data}".casefold()[:200_000]
+
+
+# -- code --------------------------------------------------------------------------------------------------------------
+
+
+def _in_code(code: Code) -> Iterator[Asked]:
+    flow = Flow(code)
+    for function in code.working_in(Part.CHECK):
+        name = function.name if Part.CHECK in function.marked else None
+        returned = [node.value for node in function.nodes() if isinstance(node, ast.Return)]
+        for node in function.nodes():
+            equals = isinstance(node, ast.Compare) and [type(operator) for operator in node.ops] == [ast.Eq]
+            whole = name is not None and equals and returned == [node]
+            for literal, what in _literals(function, node, flow):
+                yield Asked(literal, what, f"{function.module.path}:{getattr(node, 'lineno', 1)}", name, whole)
+
+
+def _literals(function: Function, node: ast.AST, flow: Flow) -> Iterator[tuple[str, str]]:
+    if isinstance(node, ast.Compare):
+        sides = [node.left, *node.comparators]
+        said = [bool(Holds.TEXT in flow.of(function, side)) for side in sides]
+        if any(said):
+            for side, is_text in zip(sides, said, strict=True):
+                if not is_text:
+                    yield from ((text, "the words") for text in _texts(side))
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or not node.args:
+        return
+    first = node.args[0]
+    literal = first.value if isinstance(first, ast.Constant) and isinstance(first.value, str) else None
+    held = flow.of(function, node.func.value)
+    if node.func.attr in _FILES and Holds.EVIDENCE in held and literal:
+        yield literal, "the file"
+    elif node.func.attr in {"startswith", "endswith", "removeprefix"} and Holds.TEXT in held and literal:
+        yield literal, "the words"
+
+
+def _texts(node: ast.AST) -> Iterator[str]:
+    """Texts an expression is made of: constants, and the fixed parts of formatted ones; not names of methods' arguments."""
+    match node:
+        case ast.Constant(value=str() as text):
+            yield text
+        case ast.JoinedStr():
+            yield from (part.value for part in node.values if isinstance(part, ast.Constant) and isinstance(part.value, str))
+        case ast.Call(func=ast.Attribute()) if isinstance(node.func, ast.Attribute):
+            yield from _texts(node.func.value)
+        case ast.BinOp(op=ast.Add()):
+            yield from _texts(node.left)
+            yield from _texts(node.right)
+        case ast.Tuple() | ast.List() | ast.Set():
+            if len(node.elts) == 1:  # one of several is a choice, not a demand
+                yield from _texts(node.elts[0])
+        case _:
+            return
+
+
+# -- rubrics -----------------------------------------------------------------------------------------------------------
+
+
+def _in_rubrics(said: Description) -> Iterator[Asked]:
+    for name, rubric in said.rubrics.items():
+        for check in rubric.checks:
+            if not isinstance(check, PythonCheck):
+                continue
+            for argument, value in check.args.items():
+                if argument in _ARGUMENTS and isinstance(value, str) and not value.startswith("$"):
+                    pieces = [value] if "/" in value else re.split(r"[.\s]+", value)
+                    for piece in pieces:
+                        if not piece.isdecimal():
+                            yield Asked(piece, f"the {argument}", f"rubric {name}", check.id)
+
+
+PROBE = Probe(NAME, Layer.STATIC, ("D15",), look)

@@ -1,0 +1,85 @@
+"""D06 in code and rubrics: scores that lose what was measured before anybody sees them.
+
+`int(answer == key)` makes a number of a verdict and is fine; `round(hits / total)` makes a verdict of a share. Keeping a value
+within 0 and 1 is what a check has to do; a rubric that clips below full marks, or above nothing, throws differences away.
+"""
+
+import ast
+from collections.abc import Iterator
+
+from sandlot.audit.case import Case, Probe
+from sandlot.audit.finding import Finding, Layer, Severity
+from sandlot.audit.probes.static.code import Code, Function, Part
+from sandlot.audit.probes.static.sighting import Sighting, leads, seen
+from sandlot.audit.probes.static.trust import verdicts_of
+from sandlot.audit.subject import Description
+
+NAME = "rounded-scores"
+_FINE = 3
+"""Digits from which rounding is cosmetics."""
+
+
+async def look(case: Case) -> list[Finding]:
+    """Rounding in what checks return, and clips of rubrics."""
+    sightings = [*_rounded(Code(case.description)), *_clipped(case.description)]
+    return leads(NAME, sightings)
+
+
+def _rounded(code: Code) -> Iterator[Sighting]:
+    for function in code.working_in(Part.CHECK):
+        if not function.marked & {Part.CHECK}:
+            continue  # what helpers count is theirs; only what is returned as a score counts
+        for value in verdicts_of(function):
+            for node in ast.walk(value):
+                yield from _coarse(function, node)
+
+
+def _coarse(function: Function, node: ast.AST) -> Iterator[Sighting]:
+    fix = "return the share as it is"
+    match node:
+        case ast.Call(func=ast.Name(id="round"), args=[inner, *digits]) if _is_share(function, inner):
+            places = digits[0].value if digits and isinstance(digits[0], ast.Constant) else 0
+            if isinstance(places, int) and places < _FINE:
+                severity = Severity.LOW if places else Severity.HIGH
+                title = f"rounds its score to {places} digits" if places else "rounds its score to all or nothing"
+                yield seen(function, node, "D06.rounded", title, severity, fix)
+        case ast.Call(func=ast.Name(id="int"), args=[inner]) if _is_share(function, inner):
+            yield seen(function, node, "D06.rounded", "truncates its score to a whole number", Severity.HIGH, fix)
+        case ast.Call(func=ast.Attribute(attr="floor" | "ceil" | "trunc"), args=[inner]) if _is_share(function, inner):
+            yield seen(function, node, "D06.rounded", "turns its score into whole steps", Severity.HIGH, fix)
+        case ast.BinOp(op=ast.FloorDiv()):
+            yield seen(function, node, "D06.rounded", "uses integer division for its score", Severity.LOW, fix)
+        case _:
+            return
+
+
+def _is_share(function: Function, node: ast.expr) -> bool:
+    """It divides, or holds a name that was given a division."""
+    if _divides(node):
+        return True
+    names = {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)}
+    given = [
+        other.value
+        for other in function.nodes()
+        if isinstance(other, ast.Assign) and any(isinstance(target, ast.Name) and target.id in names for target in other.targets)
+    ]
+    return any(_divides(value) for value in given)
+
+
+def _divides(node: ast.expr) -> bool:
+    return any(isinstance(inner, ast.BinOp) and isinstance(inner.op, ast.Div) for inner in ast.walk(node))
+
+
+def _clipped(description: Description) -> Iterator[Sighting]:
+    for name, rubric in description.rubrics.items():
+        low, high = rubric.clip
+        where = f"rubrics/{name}.json" if f"rubrics/{name}.json" in description.sources else f"rubric {name}"
+        if high < 1:
+            title = f"rubric `{name}` clips scores at {high:g}: everything above scores the same"
+            yield Sighting("D06.clip", title, where, Severity.HIGH, "clip at 1")
+        if low > 0:
+            title = f"rubric `{name}` raises every score to at least {low:g}: everything below scores the same"
+            yield Sighting("D06.clip", title, where, Severity.HIGH, "clip at 0")
+
+
+PROBE = Probe(NAME, Layer.STATIC, ("D06",), look)

@@ -1,0 +1,103 @@
+"""D21: rubrics that cannot tell one answer from another, by reading them.
+
+`grade/lint.py` knows what makes a rubric unusable or easy to game; here its words become findings. Beside that: rubrics that no
+task uses, tasks whose rubric is missing, check functions nobody asks.
+"""
+
+from collections.abc import Iterator
+
+from sandlot.audit.case import Case, Probe
+from sandlot.audit.finding import Finding, Layer, Severity, Standing, Witness
+from sandlot.audit.probes.static.code import Code
+from sandlot.audit.subject import Description
+from sandlot.core.rubric import PythonCheck
+from sandlot.grade import lint
+
+NAME = "rubric-lint"
+_PLACES = {
+    "worthless": ("D21.worthless", Severity.LOW),
+    "near-duplicate": ("D21.duplicate", Severity.LOW),
+    "presence": ("D02.presence", Severity.INFO),
+    "compound": ("D21.compound", Severity.INFO),
+    "negation": ("D21.negation", Severity.INFO),
+    "no-examples": ("D16.no_examples", Severity.INFO),
+    "heavy": ("D21.heavy", Severity.INFO),
+    "judge-share": ("D16.judge_share", Severity.INFO),
+    "idle-cap": ("D21.idle_cap", Severity.INFO),
+    "negative-gate": ("D21.negative_gate", Severity.LOW),
+    "odd-variable": ("D21.variable", Severity.LOW),
+}
+
+
+async def look(case: Case) -> list[Finding]:
+    """What the linter says of all rubrics, each thing once, and what nothing refers to."""
+    said = case.description
+    together: dict[tuple[str, Severity], list[tuple[str, lint.Finding]]] = {}
+    for name, rubric in said.rubrics.items():
+        tasks = [task for task in said.tasks if task.rubric == name] or said.tasks
+        for finding in lint.lint(rubric, tasks=tasks):
+            together.setdefault(_place(finding), []).append((name, finding))
+    return [*(_finding(code, severity, found) for (code, severity), found in together.items()), *_unused(said)]
+
+
+def _place(finding: lint.Finding) -> tuple[str, Severity]:
+    if finding.severity is lint.Severity.ERROR:
+        return f"D21.{finding.code.replace('-', '_')}", Severity.BLOCKER
+    return _PLACES.get(finding.code, (f"D21.{finding.code.replace('-', '_')}", Severity.LOW))
+
+
+def _finding(code: str, severity: Severity, found: list[tuple[str, lint.Finding]]) -> Finding:
+    """Only what makes a rubric unusable is sure: it is refused before the first rollout."""
+    name, first = found[0]
+    sure = severity is Severity.BLOCKER
+    return Finding(
+        code=code,
+        title=f"rubric `{name}`: {first.message}" + (f" (and {len(found) - 1} more)" if len(found) > 1 else ""),
+        layer=Layer.STATIC,
+        probe=NAME,
+        severity=severity,
+        standing=Standing.CONFIRMED if sure else Standing.LEAD,
+        check=first.check,
+        where=name,
+        witness=Witness(inputs={"rubric": name, "check": first.check}, expected=first.fix, observed=first.message)
+        if sure
+        else None,
+        count=len(found),
+        fix=first.fix,
+    )
+
+
+def _unused(said: Description) -> Iterator[Finding]:
+    """Check functions of `checks.py` that no rubric names, and nothing calls."""
+    if "environment.toml" not in said.sources:
+        return
+    refs = {check.ref for rubric in said.rubrics.values() for check in rubric.checks if isinstance(check, PythonCheck)}
+    idle = [
+        function
+        for function in Code(said).functions
+        if function.module.dotted == "checks"
+        and function.owner is None
+        and not function.parts
+        and not function.name.startswith("_")
+        and "evidence" in {parameter.arg for parameter in function.parameters}
+        and f"checks:{function.name}" not in refs
+    ]
+    for function in idle:
+        yield Finding(
+            code="D21.unused",
+            title=f"check `{function.name}` is used by no rubric",
+            layer=Layer.STATIC,
+            probe=NAME,
+            severity=Severity.LOW,
+            where=function.where,
+            fix="name it in a rubric, or take it out",
+        )
+
+
+PROBE = Probe(
+    NAME,
+    Layer.STATIC,
+    ("D02", "D16", "D21"),
+    look,
+    lambda case: None if case.description.rubrics else "it grades itself, without a rubric",
+)

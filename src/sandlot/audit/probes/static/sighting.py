@@ -1,0 +1,72 @@
+"""A pattern seen in code, and the probe that is made of a way to see it."""
+
+import ast
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from sandlot.audit.case import Case, Probe
+from sandlot.audit.finding import GRAVE, Finding, Layer, Severity, Standing, Witness
+from sandlot.audit.probes.static.code import Code, Function, Module
+
+
+@dataclass(frozen=True, slots=True)
+class Sighting:
+    """One place in the code that looks like a defect. What it does there only a trial can show: it becomes a lead."""
+
+    code: str
+    title: str
+    where: str
+    severity: Severity
+    fix: str
+    shown: str = ""
+    """The code itself, where it says by itself what happens: then no trial is needed."""
+
+
+def seen(function: Function | Module, node: ast.AST, code: str, title: str, severity: Severity, fix: str) -> Sighting:
+    """A sighting at a node; the title is told which function it is in."""
+    path = function.path if isinstance(function, Module) else function.module.path
+    told = title if isinstance(function, Module) else f"`{function.name}` {title}"
+    return Sighting(code, told, f"{path}:{getattr(node, 'lineno', 1)}", severity, fix)
+
+
+def reading(name: str, codes: tuple[str, ...], look: Callable[[Code], Iterable[Sighting]]) -> Probe:
+    """A probe over the sources."""
+
+    async def probe(case: Case) -> list[Finding]:
+        return leads(name, look(Code(case.description)))
+
+    return Probe(name, Layer.STATIC, codes, probe, _has_sources)
+
+
+def _has_sources(case: Case) -> str | None:
+    return None if any(path.endswith(".py") for path in case.description.sources) else "no Python sources were given"
+
+
+def _witness(sighting: Sighting) -> Witness | None:
+    if not sighting.shown:
+        return None
+    inputs = {"where": sighting.where, "code": sighting.shown}
+    return Witness(inputs=inputs, expected=sighting.fix, observed=sighting.title)
+
+
+def leads(probe: str, sightings: Iterable[Sighting]) -> list[Finding]:
+    """One finding for each code and sentence, however often it stands there; the gravest first."""
+    kept: dict[tuple[str, str], list[Sighting]] = {}
+    for sighting in sightings:
+        kept.setdefault((sighting.code, sighting.title), []).append(sighting)
+    found = [
+        Finding(
+            code=places[0].code,
+            title=places[0].title,
+            layer=Layer.STATIC,
+            probe=probe,
+            severity=places[0].severity,
+            standing=Standing.CONFIRMED if places[0].shown else Standing.LEAD,
+            witness=_witness(places[0]),
+            where=places[0].where,
+            count=len(places),
+            fix=places[0].fix,
+        )
+        for places in kept.values()
+    ]
+    return sorted(found, key=lambda finding: (finding.severity not in GRAVE, finding.code, finding.where or ""))

@@ -1,0 +1,204 @@
+"""D02 and D03 in code: checks that believe what the agent wrote.
+
+Running it, finding the key somewhere in it, taking an exit status or a report for the thing itself, pasting it into a judge's
+prompt. How words get from the agent to the verdict is followed by `flow.py`.
+"""
+
+import ast
+import re
+from collections.abc import Iterator
+
+from sandlot.audit.finding import Severity
+from sandlot.audit.probes.static.code import Code, Function, Part
+from sandlot.audit.probes.static.flow import AGENT, Flow, Holds
+from sandlot.audit.probes.static.sighting import Sighting, reading, seen
+
+_EVALUATES = re.compile(
+    r"eval|exec|compile|builtins\.(eval|exec)|os\.(system|popen)|pickle\.loads?|marshal\.loads|dill\.loads?|jsonpickle\.decode"
+    r"|sympy(\.\w+)*\.(sympify|parse_expr|S)|(sympify|parse_expr)|numexpr\.evaluate|importlib\.import_module|__import__"
+)
+_SHELLS = re.compile(r"subprocess\.(run|call|check_call|check_output|Popen|getoutput|getstatusoutput)")
+_PROGRAMS = re.compile(r"/(bin|sbin|lib\w*)/|site-packages|dist-packages|\.pth$|customize\.py$|ld\.so|\.(bashrc|profile)$")
+_STATUS = frozenset({"code", "returncode", "exit_code", "exitcode"})
+
+
+def look(code: Code) -> Iterator[Sighting]:
+    """Trust in agents' words, in checks and on the host."""
+    flow = Flow(code)
+    checks = code.working_in(Part.CHECK)
+    for function in {*checks, *code.working_in(Part.TOOL)}:
+        for node in function.nodes():
+            if isinstance(node, ast.Call):
+                yield from _evaluated(function, node, flow)
+    for function in checks:
+        verdicts = list(verdicts_of(function))
+        for node in (inner for verdict in verdicts for inner in ast.walk(verdict)):
+            if isinstance(node, ast.Compare):
+                yield from _substring(function, node, flow)
+            yield from _status(function, node)
+        for node in function.nodes():
+            if isinstance(node, ast.Call):
+                yield from _pasted(function, node, flow)
+                yield from _own_interpreter(function, node)
+    yield from _reports(code)
+
+
+def _evaluated(function: Function, node: ast.Call, flow: Flow) -> Iterator[Sighting]:
+    name = function.module.full_name(node.func)
+    given = Holds.NOTHING
+    for argument in node.args:
+        given |= flow.of(function, argument)
+    if not given & AGENT:
+        return
+    unsafe = bool(_EVALUATES.fullmatch(name)) or (name in {"yaml.load", "yaml.unsafe_load"} and "Safe" not in ast.unparse(node))
+    shell = _SHELLS.fullmatch(name) and any(each.arg == "shell" and ast.unparse(each.value) == "True" for each in node.keywords)
+    if unsafe or shell:
+        title = f"gives what the agent wrote to `{name}`, on the host"
+        fix = "parse it as data (`ast.literal_eval`, `json`, `float`), or run it in `evidence.grading_sandbox()`"
+        yield seen(function, node, "D02.eval_on_output", title, Severity.HIGH, fix)
+
+
+# -- verdicts ----------------------------------------------------------------------------------------------------------
+
+
+def verdicts_of(function: Function) -> Iterator[ast.expr]:
+    """What a check says: values it returns or scores, and what names in those were given."""
+    wanted = [node.value for node in function.nodes() if isinstance(node, ast.Return) and node.value is not None]
+    for node in function.nodes():
+        if isinstance(node, ast.Call) and function.module.full_name(node.func).endswith("Score"):
+            wanted += [*node.args[:1], *(keyword.value for keyword in node.keywords if keyword.arg == "value")]
+    given: dict[str, list[ast.expr]] = {}
+    for node in function.nodes():
+        if isinstance(node, ast.Assign):
+            for target in node.targets:
+                if isinstance(target, ast.Name):
+                    given.setdefault(target.id, []).append(node.value)
+        elif isinstance(node, ast.If) and any(isinstance(inner, ast.Return) for inner in node.body):
+            wanted.append(node.test)
+    known: set[str] = set()
+    while wanted:
+        value = wanted.pop()
+        value = value.elts[0] if isinstance(value, ast.Tuple) and value.elts else value  # (value, why)
+        yield value
+        for node in ast.walk(value):
+            if isinstance(node, ast.Name) and node.id not in known:
+                known.add(node.id)
+                wanted += given.get(node.id, [])
+
+
+def _substring(function: Function, node: ast.Compare, flow: Flow) -> Iterator[Sighting]:
+    """`key in answer`: everything that holds the key somewhere is right."""
+    for operator, right in zip(node.ops, node.comparators, strict=True):
+        if not isinstance(operator, ast.In) or Holds.TEXT not in flow.of(function, right):
+            continue
+        constant = isinstance(node.left, ast.Constant) and isinstance(node.left.value, str) and len(node.left.value) > 1
+        padded = isinstance(node.left, ast.JoinedStr) and ast.unparse(node.left).strip("f'\"").startswith(" ")
+        if Holds.KEY in flow.of(function, node.left) and not padded:
+            title = "is met wherever the key stands in what the agent wrote: naming every answer is always right"
+            yield seen(function, node, "D02.substring", title, Severity.HIGH, "compare the whole answer, or the one value in it")
+        elif constant:
+            title = f"is met by the words {ast.unparse(node.left)} anywhere in what the agent wrote"
+            yield seen(
+                function, node, "D02.fake_output", title, Severity.LOW, "look at the thing itself, not at what is said of it"
+            )
+
+
+def _status(function: Function, node: ast.AST) -> Iterator[Sighting]:
+    """An exit status as the verdict."""
+    compares = isinstance(node, ast.Compare) and isinstance(node.left, ast.Attribute) and node.left.attr in _STATUS
+    denies = isinstance(node, ast.UnaryOp) and isinstance(node.operand, ast.Attribute) and node.operand.attr in _STATUS
+    if compares or denies:
+        fix = "count what it reported as well: code under test can end with any status it likes"
+        yield seen(function, node, "D02.exit", "treats an exit status as success", Severity.LOW, fix)
+
+
+def _own_interpreter(function: Function, node: ast.Call) -> Iterator[Sighting]:
+    """A grading sandbox in which the agent's files may replace programs of the image."""
+    if not isinstance(node.func, ast.Attribute) or node.func.attr != "grading_sandbox":
+        return
+    for keyword in node.keywords:
+        named = [inner.value for inner in ast.walk(keyword.value) if isinstance(inner, ast.Constant)]
+        programs = [path for path in named if isinstance(path, str) and _PROGRAMS.search(path)]
+        listed = any(isinstance(inner, ast.Call | ast.Name) for inner in ast.walk(keyword.value))
+        if keyword.arg == "replace" and (programs or listed):
+            what = f"`{programs[0]}`" if programs else "files that only a run can name"
+            title = f"grades with the agent's own {what}: it can print any result"
+            yield seen(function, node, "D02.own_interpreter", title, Severity.HIGH, "leave programs out of `replace`")
+
+
+# -- reports -----------------------------------------------------------------------------------------------------------
+
+
+def _reports(code: Code) -> Iterator[Sighting]:
+    """A check reads a file that a tool of the environment writes by itself: whoever may write there may forge it."""
+    written: dict[str, Function] = {}
+    writes_anywhere = False
+    for tool in code.working_in(Part.TOOL):
+        own = {parameter.arg for parameter in tool.parameters}
+        for node in tool.nodes():
+            if (
+                isinstance(node, ast.Call)
+                and isinstance(node.func, ast.Attribute)
+                and node.func.attr == "write"
+                and len(node.args) > 1
+            ):
+                path, content = node.args[0], node.args[1]
+                if isinstance(path, ast.Constant) and isinstance(path.value, str) and not _names(content) & own:
+                    written[path.value] = tool
+                writes_anywhere = writes_anywhere or bool(_names(path) & own)
+    if not writes_anywhere:
+        return
+    for check in code.working_in(Part.CHECK):
+        for node in check.nodes():
+            reads = (
+                isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in {"read", "read_text"}
+            )
+            path = node.args[0] if reads and isinstance(node, ast.Call) and node.args else None
+            if isinstance(path, ast.Constant) and path.value in written:
+                title = f"believes `{path.value}`, which `{written[path.value].name}` writes and the agent may write as well"
+                yield seen(check, node, "D02.report", title, Severity.LOW, "look at what the report is about")
+
+
+def _names(node: ast.AST) -> set[str]:
+    return {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)}
+
+
+# -- judges ------------------------------------------------------------------------------------------------------------
+
+
+def _pasted(function: Function, node: ast.Call, flow: Flow) -> Iterator[Sighting]:
+    """Agents' words put between the words of a prompt, and handed to something that is awaited or sent."""
+    if not isinstance(node.func, ast.Attribute) or node.func.attr not in {
+        "ask",
+        "chat",
+        "complete",
+        "create",
+        "generate",
+        "post",
+    }:
+        return
+    texts = [
+        inner for argument in (*node.args, *(each.value for each in node.keywords)) for inner in _resolved(function, argument)
+    ]
+    for text in texts:
+        mixed = isinstance(text, ast.JoinedStr) or (isinstance(text, ast.BinOp) and isinstance(text.op, ast.Add | ast.Mod))
+        formatted = isinstance(text, ast.Call) and isinstance(text.func, ast.Attribute) and text.func.attr == "format"
+        if (mixed or formatted) and flow.of(function, text) & AGENT:
+            title = "pastes what the agent wrote into a prompt: it can give the judge instructions"
+            fix = "use a judge check of the rubric, or hand the words over as a view, apart from the question"
+            yield seen(function, node, "D03.pasted", title, Severity.HIGH, fix)
+            return
+
+
+def _resolved(function: Function, node: ast.expr) -> Iterator[ast.expr]:
+    """An argument, and what a name in it was given in this function."""
+    for inner in ast.walk(node):
+        if isinstance(inner, ast.expr):
+            yield inner
+        if isinstance(inner, ast.Name):
+            for other in function.nodes():
+                if isinstance(other, ast.Assign) and any(isinstance(t, ast.Name) and t.id == inner.id for t in other.targets):
+                    yield other.value
+
+
+PROBE = reading("trusted-words", ("D02", "D03"), look)

@@ -1,0 +1,49 @@
+"""A short tour of an environment's tools, for probes that compare two worlds."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from sandlot.audit.case import Case, script_of
+from sandlot.audit.subject import Act, Call, Script, Trial
+
+
+def tour(case: Case, golden: Trial) -> Script:
+    """Every tool once, with values golden used under the same names; what cannot be filled in is left out."""
+    known: dict[str, Any] = {}
+    own: dict[str, Call] = {}
+    for act in _acts(golden):
+        if isinstance(act, Call):
+            own.setdefault(act.tool, act)
+            known |= act.arguments
+    calls: list[Call] = []
+    for spec in case.description.tools:
+        required: list[str] = list(spec.parameters.get("required") or [])
+        properties: dict[str, Any] = spec.parameters.get("properties") or {}
+        arguments = {name: known.get(name, _plain(properties.get(name, {}))) for name in required}
+        calls.append(own.get(spec.name) or Call(spec.name, arguments))
+    return Script(name="tour", turns=tuple((call,) for call in calls[:12]))
+
+
+def _plain(schema: dict[str, Any]) -> Any:
+    """A harmless value of a type."""
+    if schema.get("enum"):
+        return schema["enum"][0]
+    plain: dict[str, Any] = {"integer": 1, "number": 1.0, "boolean": False, "array": [], "object": {}}
+    return plain.get(schema.get("type", ""), "a")
+
+
+def _acts(golden: Trial) -> Iterator[Act]:
+    for turn in script_of(golden, "golden").turns:
+        yield from turn
+
+
+def free_texts(schema: dict[str, Any]) -> set[str]:
+    """Arguments that take any text."""
+    properties: dict[str, dict[str, Any]] = schema.get("properties") or {}
+    return {name for name, inner in properties.items() if inner.get("type") == "string" and "enum" not in inner}
+
+
+def _required(schema: dict[str, Any]) -> list[str]:
+    properties: dict[str, dict[str, Any]] = schema.get("properties") or {}
+    names: list[str] = list(schema.get("required") or [])
+    return [name for name in names if properties.get(name, {}).get("type") == "string"]

@@ -1,0 +1,1 @@
+"""An audit as HTML, Markdown, SARIF, JUnit and JSON."""

@@ -1,0 +1,108 @@
+"""An audit as one HTML file: what a team reads. It needs no network, and nothing a subject says becomes markup."""
+
+from html import escape
+
+from sandlot.audit.finding import Finding, Severity, Standing
+from sandlot.audit.reports.markdown import LONGEST
+from sandlot.audit.reports.wording import WHAT_LAYERS_DO, defect_name, fix_of, layer_line, meaning, reproduce
+from sandlot.audit.verdict import Audit, LayerReport, State, Verdict
+from sandlot.observe.page import page
+
+COLOURS = {Verdict.SHIP: "--green", Verdict.FIX: "--red", Verdict.INCOMPLETE: "--amber"}
+SEVERITIES = {Severity.BLOCKER: "--red", Severity.HIGH: "--red", Severity.LOW: "--amber", Severity.INFO: "--dim"}
+
+
+def as_page(audit: Audit) -> str:
+    """The whole report."""
+    confirmed = [finding for finding in audit.findings if finding.standing is Standing.CONFIRMED]
+    leads = [finding for finding in audit.findings if finding.standing is Standing.LEAD]
+    body = [
+        _headline(audit, confirmed, leads),
+        "<h2>What was looked at</h2>",
+        _layers(audit),
+        *_section("Confirmed", "A trial has shown each of these.", confirmed, audit),
+        *_section("Leads", "Unconfirmed: worth a look, but no trial has shown them yet.", leads, audit),
+        _waived(audit),
+    ]
+    return page(f"Audit of {audit.name}: {audit.verdict.value}", "".join(body))
+
+
+def _headline(audit: Audit, confirmed: list[Finding], leads: list[Finding]) -> str:
+    tiles = {
+        "confirmed": str(len(confirmed)),
+        "leads": str(len(leads)),
+        "waived": str(len(audit.waived)),
+        "tasks played": f"{audit.tasks} of {audit.of_tasks}",
+        "trials": f"{audit.trials:,}",
+        "time": f"{audit.seconds:.0f} s",
+        "fingerprint": audit.fingerprint.removeprefix("sha256:")[:12],
+    }
+    shown = "".join(f"<div><b>{escape(value)}</b><span>{escape(name)}</span></div>" for name, value in tiles.items())
+    return (
+        f'<h1>{escape(audit.name)}</h1><p class="dim">{escape(audit.subject)}, audited with seed {audit.seed} '
+        f"by Sandlot {escape(audit.sandlot)}</p>"
+        f'<section class="change"><div class="score"><b style="color:var({COLOURS[audit.verdict]})">{audit.verdict.value}'
+        "</b></div>"
+        f'<div class="verdict">{escape(meaning(audit))}.</div></section><section class="tiles">{shown}</section>'
+    )
+
+
+def _layers(audit: Audit) -> str:
+    rows = "".join(_layer(report) for report in audit.layers)
+    head = "<tr><th>layer</th><th>what it does</th><th>how it went</th><th>time</th></tr>"
+    return f'<div class="wide"><table>{head}{rows}</table></div>'
+
+
+def _layer(report: LayerReport) -> str:
+    colour = {State.RAN: "--green", State.COULD_NOT_RUN: "--red"}.get(report.state, "--dim")
+    seconds = sum(probe.seconds for probe in report.probes)
+    names = ", ".join(f"{probe.name} ({probe.findings})" if probe.findings else probe.name for probe in report.probes)
+    return (
+        f'<tr><td title="{escape(names)}">{report.layer}</td><td>{WHAT_LAYERS_DO[report.layer]}</td>'
+        f'<td style="color:var({colour});white-space:normal">{escape(layer_line(report))}</td>'
+        f"<td>{f'{seconds:.1f} s' if seconds else ''}</td></tr>"
+    )
+
+
+def _section(title: str, what: str, findings: list[Finding], audit: Audit) -> list[str]:
+    if not findings:
+        return []
+    return [f'<h2>{title}</h2><p class="dim">{what}</p>', *(_finding(finding, audit) for finding in findings)]
+
+
+def _finding(finding: Finding, audit: Audit) -> str:
+    place = [f"task {finding.task}"] if finding.task else []
+    place += [f"check {finding.check}"] if finding.check else []
+    place += [finding.where] if finding.where else []
+    place += [f"{finding.count} times"] if finding.count > 1 else []
+    witness = finding.witness
+    shown = ""
+    if witness is not None:
+        said = [f"{name}: {value}"[:LONGEST] for name, value in witness.inputs.items()]
+        said += [f"expected: {witness.expected}"[:LONGEST], f"observed: {witness.observed}"[:LONGEST]]
+        shown = f"<pre>{escape(chr(10).join(said))}</pre>"
+    return (
+        f'<figure style="margin-top:12px"><h3><span style="color:var({SEVERITIES[finding.severity]})">'
+        f"{escape(finding.code)}</span> {escape(finding.title)}</h3>"
+        f"<p>{escape(defect_name(finding))}, {finding.severity}{escape(': ' + ', '.join(place) if place else '')}</p>{shown}"
+        f"<p>Fix: {escape(fix_of(finding))}</p><p>Reproduce: <code>{escape(reproduce(audit, finding))}</code></p>"
+        f"<p><small>{escape(finding.id)}</small></p></figure>"
+    )
+
+
+def _waived(audit: Audit) -> str:
+    rows = [
+        f"<tr><td>{escape(each.finding.id)}</td><td style='white-space:normal'>{escape(each.finding.title)}</td>"
+        f"<td style='white-space:normal'>{escape(each.waiver.reason)}</td><td>{escape(each.waiver.owner)}</td>"
+        f"<td>{escape(each.waiver.expires)}</td></tr>"
+        for each in audit.waived
+    ]
+    rows += [
+        f"<tr><td>{escape(waiver.finding)}</td><td class='down'>expired: waives nothing</td><td>{escape(waiver.reason)}</td>"
+        f"<td>{escape(waiver.owner)}</td><td>{escape(waiver.expires)}</td></tr>"
+        for waiver in audit.expired
+    ]
+    if not rows:
+        return ""
+    head = "<tr><th>finding</th><th>what</th><th>why it may stay</th><th>owner</th><th>until</th></tr>"
+    return f'<h2>Waived</h2><div class="wide"><table>{head}{"".join(rows)}</table></div>'

@@ -1,0 +1,73 @@
+"""An audit as Markdown: what a pull request shows."""
+
+from sandlot.audit.finding import Finding, Witness
+from sandlot.audit.reports.wording import WHAT_LAYERS_DO, defect_name, fix_of, layer_line, meaning, place_of, plain, reproduce
+from sandlot.audit.verdict import Audit
+
+LONGEST = 1200
+"""Characters of one part of a witness."""
+
+
+def as_markdown(audit: Audit) -> str:
+    """The whole report."""
+    played = f"{audit.tasks} of {audit.of_tasks} tasks, {audit.trials:,} trials, {audit.seconds:.0f} s, seed {audit.seed}"
+    lines = [
+        f"# Audit of {audit.name}: {audit.verdict.value}",
+        "",
+        f"{meaning(audit)[:1].upper()}{meaning(audit)[1:]}.",
+        "",
+        f"`{audit.subject}`, fingerprint `{audit.fingerprint}`; {played}, Sandlot {audit.sandlot}.",
+        "",
+        "| layer | what it does | how it went |",
+        "|---|---|---|",
+        *(f"| {report.layer} | {WHAT_LAYERS_DO[report.layer]} | {_cell(layer_line(report))} |" for report in audit.layers),
+    ]
+    for title, found in (
+        ("Confirmed", [finding for finding in audit.findings if finding.standing == "confirmed"]),
+        ("Leads", [finding for finding in audit.findings if finding.standing == "lead"]),
+    ):
+        if found:
+            lines += ["", f"## {title}"]
+        for finding in found:
+            lines += ["", *_finding(audit, finding)]
+    if audit.waived:
+        lines += ["", "## Waived", ""]
+        for each in audit.waived:
+            said = f"{each.waiver.reason} ({each.waiver.owner}, until {each.waiver.expires})"
+            lines.append(f"- `{each.finding.id}` {plain(each.finding.title)}: {plain(said)}")
+    for waiver in audit.expired:
+        lines += ["", f"Waiver of `{waiver.finding}` expired on {waiver.expires}: it waives nothing ({plain(waiver.owner)})."]
+    return "\n".join(lines) + "\n"
+
+
+def _finding(audit: Audit, finding: Finding) -> list[str]:
+    place = place_of(finding)
+    lines = [
+        f"### {finding.code} {defect_name(finding)} ({finding.severity})",
+        "",
+        f"{plain(finding.title)}" + (f" ({plain(place)})" if place else ""),
+        "",
+    ]
+    if finding.witness is not None:
+        lines += [*_witness(finding.witness), ""]
+    return [
+        *lines,
+        f"- fix: {plain(fix_of(finding))}",
+        f"- reproduce: `{reproduce(audit, finding)}`",
+        f"- id: `{finding.id}`",
+    ]
+
+
+def _witness(witness: Witness) -> list[str]:
+    lines = [f"    {name}: {value}" for name, value in witness.inputs.items()]
+    lines += [f"    expected: {witness.expected}", f"    observed: {witness.observed}"]
+    return [_indented(line[:LONGEST]) for line in lines]
+
+
+def _indented(text: str) -> str:
+    """One line of a code block: what a subject says cannot end the block."""
+    return "    " + plain(text)
+
+
+def _cell(text: str) -> str:
+    return plain(text).replace("|", "\\|")

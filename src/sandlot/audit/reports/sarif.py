@@ -1,0 +1,170 @@
+"""An audit as SARIF 2.1.0: findings as code-scanning services show them, at the line they are in.
+
+A waived finding is there, suppressed with its justification. What could not be looked at is a notification of an execution that
+did not succeed: results alone would look clean.
+"""
+
+import datetime as dt
+import re
+import shlex
+from collections.abc import Sequence
+from pathlib import PurePosixPath
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+
+from sandlot.audit.defects import DEFECTS
+from sandlot.audit.finding import MANDATORY, Finding, Severity, Standing
+from sandlot.audit.reports.wording import fix_of, place_of, plain, reproduce
+from sandlot.audit.verdict import Audit, State, Verdict
+from sandlot.audit.waivers import Waiver
+from sandlot.core.types import Json
+
+SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+LONGEST = 600
+"""Characters of one part of a witness in a message."""
+LEVELS = {
+    Standing.CONFIRMED: {Severity.BLOCKER: "error", Severity.HIGH: "error", Severity.LOW: "warning", Severity.INFO: "note"},
+    Standing.LEAD: {Severity.BLOCKER: "warning", Severity.HIGH: "warning", Severity.LOW: "note", Severity.INFO: "note"},
+}
+
+
+def as_sarif(audit: Audit) -> str:
+    """The whole report."""
+    found = [*((finding, None) for finding in audit.findings), *((each.finding, each.waiver) for each in audit.waived)]
+    codes = sorted({finding.code for finding, _ in found})
+    run = {
+        "tool": {"driver": {"name": "sandlot audit", "version": audit.sandlot, "rules": [_rule(code) for code in codes]}},
+        "automationDetails": {"id": f"sandlot-audit/{plain(audit.name)}/"},
+        "invocations": [_invocation(audit)],
+        "columnKind": "unicodeCodePoints",
+        "results": [_result(audit, finding, waiver, codes) for finding, waiver in found],
+        "properties": {
+            "verdict": audit.verdict.value,
+            "fingerprint": audit.fingerprint,
+            "seed": audit.seed,
+            "tasks": audit.tasks,
+            "ofTasks": audit.of_tasks,
+            "trials": audit.trials,
+        },
+    }
+    log = {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
+    return msgspec.json.format(msgspec.json.encode(log), indent=2).decode() + "\n"
+
+
+def _rule(code: str) -> Json:
+    defect = DEFECTS.get(code.partition(".")[0])
+    if defect is None:
+        return {"id": code}
+    return {
+        "id": code,
+        "shortDescription": {"text": defect.name},
+        "fullDescription": {"text": f"A model learns {defect.harm}."},
+        "help": {"text": defect.fix},
+    }
+
+
+def _result(audit: Audit, finding: Finding, waiver: Waiver | None, codes: Sequence[str]) -> Json:
+    result: Json = {
+        "ruleId": finding.code,
+        "ruleIndex": codes.index(finding.code),
+        "level": LEVELS[finding.standing][finding.severity],
+        "message": {"text": _message(audit, finding)},
+        "locations": [_location(audit, finding)],
+        "occurrenceCount": max(1, finding.count),
+        "partialFingerprints": {"sandlotFinding/v1": finding.id},
+        "suppressions": [],  # for all of a run or for none
+        "properties": {
+            "severity": finding.severity.value,
+            "standing": finding.standing.value,
+            "layer": finding.layer.value,
+            "probe": finding.probe,
+        },
+    }
+    if waiver is not None:
+        why = plain(f"{waiver.reason} ({waiver.owner}, until {waiver.expires})")
+        result["suppressions"] = [{"kind": "external", "status": "accepted", "justification": why}]
+    return result
+
+
+def _message(audit: Audit, finding: Finding) -> str:
+    place = place_of(finding)
+    lines = [plain(finding.title) + (f" ({plain(place)})" if place else "")]
+    if finding.witness is not None:
+        lines += [f"{plain(f'{name}: {value}')[:LONGEST]}" for name, value in finding.witness.inputs.items()]
+        lines.append(f"expected: {plain(finding.witness.expected)[:LONGEST]}")
+        lines.append(f"observed: {plain(finding.witness.observed)[:LONGEST]}")
+    lines += [f"fix: {plain(fix_of(finding))}", f"reproduce: {plain(reproduce(audit, finding))}"]
+    return "\n".join(lines)
+
+
+# -- where ---------------------------------------------------------------------------------------------------------------------
+
+
+def _location(audit: Audit, finding: Finding) -> Json:
+    """Services ask for a file: the line it was seen in, else the file or folder of what was audited."""
+    folder, whole = _place(audit)
+    found = re.fullmatch(r"(?P<path>[^:]+):(?P<line>[1-9]\d{0,8})", plain(finding.where or ""))
+    path = str(folder / found["path"]) if found else whole
+    physical: Json = {"artifactLocation": {"uri": _uri(path)}}
+    if path.endswith(".py"):
+        physical["region"] = {"startLine": int(found["line"]) if found else 1}
+    named = {"task": finding.task, "check": finding.check, "object": None if found else finding.where}
+    logical: list[Any] = [{"name": plain(name), "kind": kind} for kind, name in named.items() if name]
+    return {"physicalLocation": physical, **({"logicalLocations": logical} if logical else {})}
+
+
+def _place(audit: Audit) -> tuple[PurePosixPath, str]:
+    """The folder that a finding's places begin in, and what stands for the whole."""
+    if audit.kind != "environment":
+        module = audit.name.partition(":")[0]
+        return PurePosixPath(), plain(module).replace(".", "/") + ".py" if ":" in audit.name else plain(module)
+    named = PurePosixPath(plain(shlex.split(audit.subject)[0]))
+    return (named.parent if named.suffix == ".py" else named), str(named)
+
+
+def _uri(path: str) -> str:
+    return f"file://{quote(path)}" if path.startswith("/") else quote(path)
+
+
+# -- how it went ---------------------------------------------------------------------------------------------------------------
+
+
+def _invocation(audit: Audit) -> Json:
+    broken = any(report.state is State.COULD_NOT_RUN for report in audit.layers)
+    return {
+        "executionSuccessful": audit.verdict is not Verdict.INCOMPLETE and not broken,
+        "exitCode": audit.verdict.exit_code,
+        "exitCodeDescription": audit.verdict.value,
+        "commandLine": plain(f"sandlot audit {audit.subject}"),
+        "startTimeUtc": _time(audit.started),
+        "endTimeUtc": _time(audit.started + audit.seconds),
+        "toolExecutionNotifications": [*_layers(audit), *_expired(audit)],
+    }
+
+
+def _time(seconds: float) -> str:
+    return dt.datetime.fromtimestamp(seconds, dt.UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
+
+
+def _layers(audit: Audit) -> list[Json]:
+    levels = {State.COULD_NOT_RUN: "error", State.NOT_ASKED: "warning", State.DOES_NOT_APPLY: "note"}
+    return [
+        {
+            "level": levels[report.state],
+            "message": {"text": plain(f"{report.layer}: {report.state}" + (f": {report.why}" if report.why else ""))},
+        }
+        for report in audit.layers
+        if report.state in levels and (report.layer in MANDATORY or report.state is State.COULD_NOT_RUN)
+    ]
+
+
+def _expired(audit: Audit) -> list[Json]:
+    return [
+        {
+            "level": "warning",
+            "message": {"text": plain(f"the waiver of {waiver.finding} expired on {waiver.expires}: it waives nothing")},
+        }
+        for waiver in audit.expired
+    ]

@@ -1,0 +1,89 @@
+"""Words that every face of an audit shares: terminal, Markdown and HTML say the same things the same way."""
+
+import shlex
+
+from sandlot.audit.defects import DEFECTS
+from sandlot.audit.finding import Finding, Layer
+from sandlot.audit.verdict import Audit, LayerReport, State, Verdict
+from sandlot.core.text import one_line
+
+WHAT_LAYERS_DO = {
+    Layer.STATIC: "reads code, tasks, data and schemas",
+    Layer.GRADER: "grades synthetic answers and evidence",
+    Layer.SCRIPTED: "plays adversaries, controls and mutants",
+    Layer.DIFFERENTIAL: "repeats rollouts under other conditions",
+    Layer.MODEL: "lets a model play",
+    Layer.PEOPLE: "reads what people labelled",
+}
+
+
+def defect_name(finding: Finding) -> str:
+    """The class of a finding in words."""
+    defect = DEFECTS.get(finding.code.partition(".")[0])
+    return defect.name if defect else finding.code
+
+
+def fix_of(finding: Finding) -> str:
+    """How to fix it: the probe's own advice, else the defect's."""
+    defect = DEFECTS.get(finding.code.partition(".")[0])
+    return finding.fix or (defect.fix if defect else "")
+
+
+def place_of(finding: Finding) -> str:
+    """Where it was seen, and how often: a few words, empty if there are none."""
+    place = [f"task `{finding.task}`"] if finding.task else []
+    place += [f"check `{finding.check}`"] if finding.check else []
+    place += [f"`{finding.where}`"] if finding.where else []
+    place += [f"{finding.count} times"] if finding.count > 1 else []
+    return ", ".join(place)
+
+
+def plain(text: str) -> str:
+    """One line without anything that a terminal, a page or a parser might obey."""
+    return one_line(text)
+
+
+def reproduce(audit: Audit, finding: Finding) -> str:
+    """The command that shows it again."""
+    task = ["--task", finding.task] if finding.task is not None else []
+    return shlex.join(
+        ["sandlot", "audit", *shlex.split(audit.subject), "--probe", finding.probe, *task, "--seed", str(audit.seed)]
+    )
+
+
+def meaning(audit: Audit) -> str:
+    """The verdict in a sentence."""
+    grave = sum(finding.grave for finding in audit.findings)
+    if audit.verdict is Verdict.FIX:
+        return f"{grave} confirmed {'flaw' if grave == 1 else 'flaws'} that a model would learn from"
+    if audit.verdict is Verdict.INCOMPLETE:
+        reasons: dict[str, list[str]] = {}
+        for report in _missed(audit):
+            reasons.setdefault(_missing(report), []).append(report.layer)
+        return "not everything could be checked: " + "; ".join(f"{', '.join(names)}: {why}" for why, names in reasons.items())
+    missing = [report.layer for report in audit.layers if report.state is State.DOES_NOT_APPLY]
+    aside = f" that applies (not: {', '.join(missing)})" if missing else ""
+    return f"every mandatory layer{aside} ran, and no serious flaw was confirmed"
+
+
+def layer_line(report: LayerReport) -> str:
+    """How a layer went, in a few words."""
+    ran = [probe for probe in report.probes if probe.state is State.RAN]
+    skipped = [probe for probe in report.probes if probe.state is State.DOES_NOT_APPLY]
+    if report.state is State.RAN or report.probes:
+        aside = f", {len(skipped)} not applicable" if skipped else ""
+        return f"{len(ran)} of {len(report.probes) - len(skipped)} probes{aside}" + (f"; {report.why}" if report.why else "")
+    return report.why or report.state.value
+
+
+def _missed(audit: Audit) -> list[LayerReport]:
+    return [
+        report
+        for report in audit.layers
+        if report.state is State.COULD_NOT_RUN
+        or (report.state is State.NOT_ASKED and report.layer not in (Layer.MODEL, Layer.PEOPLE))
+    ]
+
+
+def _missing(report: LayerReport) -> str:
+    return report.why or report.state.value

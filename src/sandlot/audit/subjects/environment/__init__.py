@@ -1,0 +1,1 @@
+"""Audits of Sandlot environments, in worker processes."""

@@ -1,0 +1,201 @@
+"""Sandlot environments as subjects: every `take` is one worker process, and a process that hangs or dies costs one trial.
+
+Trials of one `take` share a process on purpose: what leaks from one to the next must be able to leak. A new `take` is a new
+process.
+"""
+
+import os
+from collections import deque
+from collections.abc import Sequence
+from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Self
+
+import anyio
+import msgspec
+
+from sandlot.audit.starved import Silence
+from sandlot.audit.subject import PLAIN, Conditions, Description, Lost, Request, Trial
+from sandlot.audit.subjects.environment.worker import HEADER, Begun, Described, Done, Job, Note, Refused
+from sandlot.audit.subjects.environment.workers import Nursery, Worker, new_worker, open_nursery
+from sandlot.core.concurrency.clock import SYSTEM_CLOCK
+from sandlot.core.errors import ConfigError
+
+PATIENCE_S = 60.0
+"""A trial that shows no sign of life for this long is lost. Time in which it waited for a busy processor does not count."""
+LOADING_S = 120.0
+"""An environment may take this long to load, make its image included."""
+MAX_LOST = 5
+"""After so many lost trials of one `take` the rest is not tried: the finding is there, and time is not."""
+MANY_HUNG = 6
+"""After so many trials of an audit have hung it waits for each only a little, and tries no second of one `take`."""
+IMPATIENCE_S = 5.0
+MAX_NOTE_BYTES = 256 * 2**20
+STDERR_CHARS = 400
+
+
+@dataclass
+class EnvironmentSubject:
+    """`Subject` for what `sandlot.load` loads, by its path or name.
+
+    Within `async with`, workers of plain surroundings are forked, which is cheaper; without, each is a new interpreter.
+    """
+
+    env: str
+    judge: str | None = None
+    user: str | None = None
+    """The model that plays the user; None for the author's replies."""
+    sandbox: str = "native"
+    patience_s: float = PATIENCE_S
+    processes: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(os.cpu_count() or 2))
+    _open: AsyncExitStack = field(default_factory=AsyncExitStack)
+    _nursery: Nursery | None = None
+    _num_hung: int = 0
+
+    async def __aenter__(self) -> Self:
+        self._nursery = await self._open.enter_async_context(open_nursery(settings_of(PLAIN)))
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._nursery = None
+        await self._open.aclose()
+
+    async def describe(self) -> Description:
+        """Load it in a worker, and be told what it is."""
+        async with self.processes:
+            working = _Working(Job(env=self.env, judge=self.judge, user=self.user, sandbox=self.sandbox), self.patience_s)
+            await working.run(self._nursery)
+        if working.description is None:
+            raise ConfigError(f"environment `{self.env}` could not be loaded: {working.why()}")
+        # A hostile module can say anything of itself; what kind it is and which layers it can have is not its to say.
+        return msgspec.structs.replace(working.description, kind="environment", inapplicable={})
+
+    async def take(self, requests: Sequence[Request], conditions: Conditions = PLAIN) -> list[Trial]:
+        """One trial for each request, in the order asked."""
+        if conditions.alone:
+            return await self._alone(requests, conditions)
+        trials: dict[int, Trial] = {}
+        num_lost = 0
+        while len(trials) < len(requests):
+            left = [place for place in range(len(requests)) if place not in trials]
+            if num_lost >= (MAX_LOST if self._num_hung < MANY_HUNG else 1):
+                skipped = Lost(kind="skipped", message=f"not tried, after {num_lost} others were lost")
+                trials |= dict.fromkeys(left, Trial(lost=skipped))
+                break
+            job = Job(
+                env=self.env,
+                requests=tuple(requests[place] for place in left),
+                conditions=conditions,
+                judge=self.judge,
+                user=self.user,
+                sandbox=self.sandbox,
+            )
+            async with self.processes:
+                working = _Working(job, self._patience)
+                await working.run(self._nursery)
+            self._num_hung += working.fate == "hung"
+            trials |= {left[place]: trial for place, trial in working.trials.items()}
+            lost = [place for place in working.open if place not in working.trials] or ([] if working.trials else [0])
+            if len(trials) < len(requests):
+                trials |= {left[place]: Trial(lost=Lost(kind=working.fate, message=working.why())) for place in lost}
+                num_lost += len(lost)
+        return [trials[place] for place in range(len(requests))]
+
+    @property
+    def _patience(self) -> float:
+        return self.patience_s if self._num_hung < MANY_HUNG else min(self.patience_s, IMPATIENCE_S)
+
+    async def _alone(self, requests: Sequence[Request], conditions: Conditions) -> list[Trial]:
+        trials: list[Trial] = [Trial()] * len(requests)
+        together = msgspec.structs.replace(conditions, alone=False)
+
+        async def take(place: int) -> None:
+            (trials[place],) = await self.take([requests[place]], together)
+
+        async with anyio.create_task_group() as group:
+            for place in range(len(requests)):
+                group.start_soon(take, place)
+        return trials
+
+
+def settings_of(conditions: Conditions) -> dict[str, str]:
+    """Variables that must be there when an interpreter starts."""
+    return {"PYTHONHASHSEED": str(conditions.hash_seed), "TZ": conditions.timezone, "LC_ALL": conditions.locale}
+
+
+class _Working:
+    """One worker, from start to end: what it said, and how it ended."""
+
+    def __init__(self, job: Job, patience_s: float) -> None:
+        self._job = job
+        self._patience_s = patience_s
+        self._stderr: deque[str] = deque(maxlen=20)
+        self._refused: Refused | None = None
+        self.description: Description | None = None
+        self.trials: dict[int, Trial] = {}
+        self.open: dict[int, float] = {}
+        self.fate = "died"
+
+    async def run(self, nursery: Nursery | None = None) -> None:
+        """Start it, hear it, and see it gone."""
+        settings = settings_of(self._job.conditions)
+        async with AsyncExitStack() as stack:
+            worker: Worker | None = None
+            if nursery is not None and nursery.lives and settings == settings_of(PLAIN):
+                worker = await stack.enter_async_context(nursery.worker())
+            worker = worker or await stack.enter_async_context(new_worker(settings))
+            async with anyio.create_task_group() as group:
+                group.start_soon(self._read_errors, worker)
+                await self._converse(worker)
+                group.cancel_scope.cancel()
+        if self._refused is not None:
+            raise ConfigError(self._refused.message)
+
+    async def _converse(self, worker: Worker) -> None:
+        try:
+            with anyio.fail_after(LOADING_S):
+                await worker.tell(msgspec.msgpack.encode(self._job))
+            await self._hear(worker)
+        except TimeoutError:
+            self.fate = "hung"
+        except (anyio.BrokenResourceError, anyio.EndOfStream, anyio.ClosedResourceError):
+            with anyio.move_on_after(5):
+                self._stderr.append(f"its process ended with {await worker.ended()}")
+
+    async def _hear(self, worker: Worker) -> None:
+        data = bytearray()
+        silence = Silence(worker.pid, LOADING_S)
+        while True:
+            data += await silence.receive(worker.notes, 2**20)
+            silence.broken(self._patience_s)
+            while len(data) >= HEADER.size:
+                (size,) = HEADER.unpack_from(data)
+                if size > MAX_NOTE_BYTES or len(data) < HEADER.size + size:
+                    break
+                self._noted(msgspec.msgpack.decode(data[HEADER.size : HEADER.size + size], type=Note))
+                del data[: HEADER.size + size]
+
+    def _noted(self, note: Note) -> None:
+        match note:
+            case Begun():
+                self.open[note.place] = SYSTEM_CLOCK.monotonic()
+            case Done():
+                self.trials[note.place] = note.trial
+                self.open.pop(note.place, None)
+            case Described():
+                self.description = note.description
+            case Refused():
+                self._refused = note
+
+    async def _read_errors(self, worker: Worker) -> None:
+        with suppress(anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError):
+            while True:
+                self._stderr.append((await worker.errors.receive(2**16)).decode(errors="replace")[-STDERR_CHARS:])
+
+    def why(self) -> str:
+        """What is known of how it ended."""
+        said = " ".join("".join(self._stderr).split())[-STDERR_CHARS:]
+        if self.fate == "hung":
+            return f"nothing came back for {self._patience_s:g} s" + (f"; it said: {said}" if said else "")
+        return said or "its process ended"

@@ -1,0 +1,296 @@
+"""The process trials are taken in: it loads the environment, plays what it is told, and says what came of each.
+
+Run as `python -m sandlot.audit.subjects.environment.worker`. One job comes in on standard input; notes go out on a descriptor of their own, so that
+nothing author code prints can be taken for a result. If it hangs or dies, the notes tell at which trial.
+"""
+
+import ctypes
+import os
+import random
+import resource
+import signal
+import struct
+import sys
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from dataclasses import dataclass
+from functools import partial
+from typing import BinaryIO
+
+import anyio
+import msgspec
+
+from sandlot.audit.starved import take_measured
+from sandlot.audit.subject import Conditions, Description, Play, Regrade, Request, Say, Script, Take, Trial
+from sandlot.audit.subjects.environment.conditions import ATTEMPTED, break_environment, broken_judge, reseed, surround
+from sandlot.audit.subjects.environment.describe import describe
+from sandlot.core.errors import ConfigError, SandlotError, unwrapped
+from sandlot.core.persona import Persona
+from sandlot.core.ports.session import Policy, User, Users
+from sandlot.core.task import Task
+from sandlot.core.trace import Failed, Scored, Text, ToolCall, Trace
+from sandlot.core.types import Side, derive_seed
+from sandlot.env.environment import Environment
+from sandlot.env.load import load
+from sandlot.env.taskset import tasks_of
+from sandlot.harness.tool_loop import ToolLoop
+from sandlot.model.policy.player import Moment, Move, Player
+from sandlot.model.policy.scripted import PLAYS, ScriptedPolicies
+from sandlot.model.policy.solution import Solution
+from sandlot.rollout import grade_trace, recorded, run_rollout
+from sandlot.run.manifest import tools_as_served
+from sandlot.store.blobs import MemoryBlobs
+from sandlot.wiring.config import ModelConfig, judge_config, user_config
+from sandlot.wiring.models import open_users
+from sandlot.wiring.parts import Grading, Parts, open_grading
+
+MEMORY_BYTES = 8 * 2**30
+"""Address space of a worker: a grader that allocates without end meets this, not the machine's last page."""
+FILES_BYTES = 8 * 2**20
+"""Bytes of evidence that come back with a trial."""
+SANDBOXES = 4
+"""Kept ready."""
+
+HEADER = struct.Struct("<I")
+PR_SET_PDEATHSIG = 1
+
+
+class Job(msgspec.Struct, frozen=True, kw_only=True):
+    """What a worker is started for."""
+
+    env: str
+    requests: tuple[Request, ...] = ()
+    """None: only describe it."""
+    conditions: Conditions = Conditions()
+    judge: str | None = None
+    user: str | None = None
+    sandbox: str = "native"
+
+
+class Begun(msgspec.Struct, frozen=True, tag="begun"):
+    """A trial has been started."""
+
+    place: int
+
+
+class Done(msgspec.Struct, frozen=True, tag="done"):
+    """A trial has come back."""
+
+    place: int
+    trial: Trial
+
+
+class Described(msgspec.Struct, frozen=True, tag="described"):
+    """What the environment is."""
+
+    description: Description
+
+
+class Refused(msgspec.Struct, frozen=True, tag="refused"):
+    """The environment cannot be loaded, or its parts not opened."""
+
+    message: str
+
+
+Note = Begun | Done | Described | Refused
+
+
+def main() -> None:
+    """One job, from start to end."""
+    out = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what author code prints is not ours
+    sys.stdout = sys.stderr
+    job = msgspec.msgpack.decode(sys.stdin.buffer.read(), type=Job)
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+
+    def note(what: Note) -> None:
+        _write(out, what)
+
+    try:
+        surround(job.conditions, [spec for spec in (job.judge, job.user) if spec])
+        env = load(job.env)
+        if not job.requests:
+            note(Described(_described(env, job.sandbox)))
+        else:
+            anyio.run(_take_all, env, job, note)
+    except (SandlotError, ExceptionGroup) as error:
+        cause = unwrapped(error)
+        if not isinstance(cause, SandlotError):
+            raise
+        note(Refused(str(cause)))
+    out.flush()
+    os._exit(0)  # no thread that author code left behind may keep it alive
+
+
+def _described(env: Environment, sandbox: str) -> Description:
+    """What it is, with the tools of its MCP servers. If they cannot be listed, the description says why."""
+    about = describe(env)
+    if not env.parts.sources:
+        return about
+    try:
+        return msgspec.structs.replace(about, tools=tuple(anyio.run(tools_as_served, env, tasks_of(env)[0], sandbox)))
+    except (SandlotError, ExceptionGroup) as error:
+        cause = unwrapped(error)
+        if not isinstance(cause, SandlotError):
+            raise
+        return msgspec.structs.replace(about, unlisted=f"the tools of its MCP servers cannot be listed: {cause}")
+
+
+def _write(out: BinaryIO, what: Note) -> None:
+    data = msgspec.msgpack.encode(what)
+    out.write(HEADER.pack(len(data)) + data)
+    out.flush()
+
+
+async def _take_all(env: Environment, job: Job, note: Callable[[Note], None]) -> None:
+    conditions = job.conditions
+    break_environment(env, conditions.fault)
+    tasks = {task.id: _limited(task, conditions) for task in tasks_of(env)}
+    order = list(range(len(job.requests)))
+    if conditions.shuffled is not None:
+        random.Random(conditions.shuffled).shuffle(order)  # noqa: S311 - seeded, not secret
+    places = anyio.CapacityLimiter(conditions.at_once)
+    async with (
+        open_grading(env, judge=judge_config(job.judge), sandbox=job.sandbox, pool=min(conditions.at_once, SANDBOXES)) as opened,
+        AsyncExitStack() as stack,
+        anyio.create_task_group() as group,
+    ):
+        grading = Grading(env=env, judge=broken_judge(opened.judge, conditions.fault), backend=opened.backend)
+        user = conditions.user or job.user
+        users = await stack.enter_async_context(open_users(_calm(user), env)) if user else None
+
+        async def take(place: int) -> None:
+            async with places:
+                reseed(conditions, place)
+                note(Begun(place))
+                trial = partial(taken, grading, tasks, job.requests[place], place, users)
+                note(Done(place, await take_measured(trial, may_run_out=conditions.fault is not None)))
+
+        for place in order:
+            if conditions.at_once == 1:
+                await take(place)
+            else:
+                group.start_soon(take, place)
+
+
+def _limited(task: Task, conditions: Conditions) -> Task:
+    return msgspec.structs.replace(task, limits={**task.limits, **conditions.limits})
+
+
+def _calm(spec: str) -> ModelConfig:
+    """The user's model at temperature 0: probes compare trials, and the same conversation must get the same replies."""
+    config = user_config(spec)
+    assert config is not None
+    return msgspec.structs.replace(config, sampling=msgspec.structs.replace(config.sampling, temperature=0.0))
+
+
+@dataclass(frozen=True, slots=True)
+class _SteadyUsers:
+    """`ports.Users` with one seed per task and trial seed: a trial's place in its batch must not change what the user says."""
+
+    users: Users
+    trial_seed: int
+
+    @property
+    def name(self) -> str:
+        return self.users.name
+
+    def user(self, persona: Persona, task: Task, seed: int, rollout: int = 0) -> AbstractAsyncContextManager[User]:  # noqa: ARG002 - both depend on the place
+        return self.users.user(persona, task, derive_seed("user", "audit", task.id, self.trial_seed))
+
+
+async def taken(grading: Grading, tasks: dict[str, Task], request: Request, place: int, users: Users | None = None) -> Trial:
+    """One trial, whatever comes of it."""
+    name = request.task if isinstance(request, Take) else request.trace.task
+    if name not in tasks:
+        raise ConfigError(f"environment `{grading.env.name}` has no task `{name}`")
+    ATTEMPTED.clear()
+    if isinstance(request, Regrade):
+        scores = [await _regraded(grading, tasks[name], request) for _ in range(request.times)]
+        return Trial(
+            trace=request.trace,
+            files=request.files,
+            scores=tuple(scores),
+            reached=tuple(dict.fromkeys(ATTEMPTED)),
+        )
+    blobs = MemoryBlobs()
+    policies = ScriptedPolicies(request.play.name, lambda _task, _seed: policy_for(grading.env, request.play, request.seed))
+    steady = _SteadyUsers(users, request.seed) if users is not None else None
+    parts = Parts(grading=grading, policies=policies, harness=ToolLoop(), users=steady)
+    trace = await run_rollout(parts, tasks[name], run="audit", rollout=place, blobs=blobs)
+    return Trial(
+        trace=trace,
+        files=await _files(trace, blobs),
+        scores=(trace.outcome,) if isinstance(trace.outcome, Scored | Failed) else (),
+        reached=tuple(dict.fromkeys(ATTEMPTED)),
+        peak_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+    )
+
+
+async def _regraded(grading: Grading, task: Task, request: Regrade) -> Scored | Failed:
+    blobs = MemoryBlobs()
+    for data in request.files.values():
+        await blobs.put(data)
+    trace = msgspec.structs.replace(request.trace, outcome=None)
+    with recorded(trace):
+        trace.outcome = Scored(await grade_trace(grading, task, trace, blobs))
+    return _graded(trace)
+
+
+def _graded(trace: Trace) -> Scored | Failed:
+    outcome = trace.outcome
+    return outcome if isinstance(outcome, Scored | Failed) else Failed(Side.GRADER, "no_score", "grading was cancelled")
+
+
+async def _files(trace: Trace, blobs: MemoryBlobs) -> dict[str, bytes]:
+    left, kept = FILES_BYTES, dict[str, bytes]()
+    for file in sorted(trace.evidence.files.values(), key=lambda file: file.size) if trace.evidence else ():
+        if file.blob is not None and file.blob not in kept and file.size <= left:
+            kept[file.blob] = await blobs.get(file.blob)
+            left -= file.size
+    return kept
+
+
+# -- who plays ---------------------------------------------------------------------------------------------------------
+
+
+def policy_for(env: Environment, play: Play, seed: int) -> Solution | Policy:
+    """Who plays a trial: a script, a scripted player, the golden solution, an adversary of ours, or one of the author's."""
+    if isinstance(play, Script):
+        return Player(play.name, _scripted(play), seed)
+    if play.name in PLAYS:
+        return Player(play.name, PLAYS[play.name], seed)
+    from sandlot.audit.subjects.environment.adversaries import ADVERSARIES  # noqa: PLC0415 - workers that only grade need none
+
+    solutions = {**ADVERSARIES, **env.parts.adversaries, **env.parts.controls}
+    if env.parts.solution is not None:
+        solutions["golden"] = env.parts.solution
+    if play.name not in solutions:
+        raise ConfigError(f"unknown agent `{play.name}` in `{env.name}`; known: {', '.join(solutions)}")
+    return solutions[play.name]
+
+
+def _scripted(script: Script) -> Callable[[Moment], Move]:
+    def play(moment: Moment) -> Move:
+        turn = moment.turn
+        if turn >= len(script.turns):
+            return Move()
+        acts = script.turns[turn]
+        return Move(
+            tuple(
+                Text(act.text) if isinstance(act, Say) else ToolCall(f"call_{turn}_{at}", act.tool, act.arguments)
+                for at, act in enumerate(acts)
+            )
+        )
+
+    return play
+
+
+def _end_with_the_auditor() -> None:
+    """Be killed when the auditor is: a worker that hangs must not outlive it. The nursery ends its own forks."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+
+
+if __name__ == "__main__":
+    _end_with_the_auditor()
+    main()

@@ -1,0 +1,150 @@
+"""Starting workers: a new interpreter, or, where one is at hand, a fork of the nursery, which costs a twentieth.
+
+Only workers of plain surroundings come from the nursery. Another hash seed, time zone or locale must hold when the interpreter
+starts, and a layout of memory that is really another one shows what depends on addresses.
+"""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass
+
+import anyio
+from anyio.abc import ByteReceiveStream, SocketStream
+
+from sandlot.audit.subjects.environment.fork_server import CALL, DESCRIPTORS, NUMBER
+
+START_S = 20.0
+"""A nursery that has not forked by then is asked no more."""
+CLOSE_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """A process that takes one job, and says what comes of it."""
+
+    pid: int
+    notes: ByteReceiveStream
+    errors: ByteReceiveStream
+    tell: Callable[[bytes], Awaitable[None]]
+    """The whole job; nothing can be said after it."""
+    ended: Callable[[], Awaitable[int | None]]
+    """How it ended: its exit status, or minus the signal; None if nobody knows."""
+
+
+@asynccontextmanager
+async def new_worker(settings: Mapping[str, str]) -> AsyncGenerator[Worker]:
+    """A new interpreter with these variables; it and all it started are gone afterwards."""
+    command = [sys.executable, "-m", "sandlot.audit.subjects.environment.worker"]
+    async with await anyio.open_process(
+        command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, **settings}, start_new_session=True
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        stdin = process.stdin
+
+        async def tell(job: bytes) -> None:
+            await stdin.send(job)
+            await stdin.aclose()
+
+        try:
+            yield Worker(process.pid, process.stdout, process.stderr, tell, process.wait)
+        finally:
+            _end(process.pid)
+
+
+class Nursery:
+    """Where workers are forked, as long as it lives."""
+
+    def __init__(self, control: socket.socket) -> None:
+        self._control = control
+        self.lives = True
+        """False once it did not do as it was told: a subject may have ended it."""
+
+    @asynccontextmanager
+    async def worker(self) -> AsyncGenerator[Worker | None]:
+        """A fork; it and all it started are gone afterwards. None if the nursery is no more."""
+        lines = [socket.socketpair() for _ in range(DESCRIPTORS)]
+        async with AsyncExitStack() as stack:
+            talk, errors, life = [await _stream(stack, ours) for ours, _ in lines]
+            pid = await self._called([theirs for _, theirs in lines], life)
+            if pid is None:
+                yield None
+                return
+            try:
+                yield _forked(pid, talk, errors, life)
+            finally:
+                _end(pid)
+
+    async def _called(self, theirs: Sequence[socket.socket], life: SocketStream) -> int | None:
+        """The number of a new worker that has these."""
+        try:
+            with anyio.fail_after(START_S):
+                socket.send_fds(self._control, [CALL], [each.fileno() for each in theirs])
+                return _number(await life.receive(NUMBER.size))
+        except (OSError, TimeoutError, anyio.EndOfStream, anyio.BrokenResourceError):
+            self.lives = False
+            return None
+        finally:
+            for each in theirs:
+                each.close()
+
+
+@asynccontextmanager
+async def open_nursery(settings: Mapping[str, str]) -> AsyncGenerator[Nursery]:
+    """A nursery with these variables; it ends when nobody can ask it any more."""
+    control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    command = [sys.executable, "-m", "sandlot.audit.subjects.environment.fork_server"]
+    with control:
+        with theirs:
+            process = await anyio.open_process(
+                command,
+                stdin=theirs.fileno(),
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                env={**os.environ, **settings},
+                start_new_session=True,
+            )
+        control.settimeout(0)
+        async with process:
+            try:
+                yield Nursery(control)
+            finally:
+                control.close()
+                with anyio.move_on_after(CLOSE_S, shield=True):
+                    await process.wait()
+                _end(process.pid)
+
+
+async def _stream(stack: AsyncExitStack, ours: socket.socket) -> SocketStream:
+    ours.settimeout(0)
+    return await stack.enter_async_context(await SocketStream.from_socket(ours))
+
+
+def _forked(pid: int, talk: SocketStream, errors: SocketStream, life: SocketStream) -> Worker:
+    async def tell(job: bytes) -> None:
+        await talk.send(job)
+        await talk.send_eof()
+
+    async def ended() -> int | None:
+        try:
+            return _number(await life.receive(NUMBER.size))
+        except (anyio.EndOfStream, anyio.BrokenResourceError):
+            return None
+
+    return Worker(pid, talk, errors, tell, ended)
+
+
+def _number(data: bytes) -> int:
+    (number,) = NUMBER.unpack(data)
+    return int(number)
+
+
+def _end(pid: int) -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(pid, signal.SIGKILL)

@@ -1,0 +1,240 @@
+"""A plain Python grader as a subject: called with a task's fields and an answer, it returns a number or a bool.
+
+Its tasks are lines of a file: the prompt, the golden answer, and whatever else it needs. An agent that answers is an answer: the
+last thing a script says is graded, in a worker in the sandbox. What a grader returns outside its range is kept in the score's
+points, its value is clipped; what is no number, or not a finite one, is no score.
+"""
+
+import math
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import msgspec
+
+from sandlot.audit.subject import PLAIN, Conditions, Declared, Description, Named, Regrade, Request, Say, Take, Trial
+from sandlot.audit.subjects.foreign.mapping import DEFAULT, read_mapping
+from sandlot.audit.subjects.foreign.place import open_place
+from sandlot.audit.subjects.foreign.python import Interpreter, interpreter
+from sandlot.audit.subjects.foreign.sources import sources_of
+from sandlot.audit.subjects.foreign.worker import Answer, Budget, Workshop, open_workshop
+from sandlot.core.errors import ConfigError
+from sandlot.core.rubric import Score
+from sandlot.core.task import Task
+from sandlot.core.trace import EvidenceRecord, Failed, Node, Outcome, Scored, Trace, said
+from sandlot.core.types import End, Json, Role, Side, digest
+
+PROMPTS = ("prompt", "question", "problem", "input")
+GOLDENS = ("golden", "answer", "expected", "solution", "target")
+RUN = "audit"
+
+
+class GraderConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which grader, on which tasks, and how it is called; `grader.toml` has the same fields."""
+
+    grader: str
+    """`module:function`."""
+    tasks: str
+    """A file of JSON lines."""
+    map: str = DEFAULT
+    """How a task and an answer become arguments; see `mapping.py`."""
+    prompt: str | None = None
+    """The field that holds the prompt; by default the first there is of `prompt`, `question`, `problem`, `input`."""
+    golden: str | None = None
+    """The field that holds the golden answer; by default the first of `golden`, `answer`, `expected`, `solution`, `target`."""
+    range: tuple[float, float] = (0.0, 1.0)
+    """The least and the most the grader is meant to return."""
+    python: str = "python3"
+    """The Python to run it with: one that has what the grader imports."""
+    path: tuple[str, ...] = (".",)
+    """Folders modules are looked for in; the sandbox sees these, the Python, and nothing else of the machine."""
+    budget: Budget = Budget()
+    declared: Declared = Declared()
+
+
+def read_config(path: Path) -> GraderConfig:
+    """A `grader.toml`; its paths begin where it lies."""
+    try:
+        config = msgspec.toml.decode(path.read_bytes(), type=GraderConfig)
+    except (OSError, msgspec.MsgspecError) as error:
+        raise ConfigError(f"{path}: {error}") from error
+    base = path.parent
+    python = str(base / config.python) if "/" in config.python else config.python
+    where = {"tasks": str(base / config.tasks), "path": tuple(str(base / each) for each in config.path), "python": python}
+    return msgspec.structs.replace(config, **where)
+
+
+class GraderSubject:
+    """A grader and its tasks (port `Subject`). Get one from `open_grader`."""
+
+    def __init__(self, config: GraderConfig, tasks: "Tasks", python: Interpreter, workshop: Workshop) -> None:
+        self._config = config
+        self._tasks = tasks
+        self._python = python
+        self._mapping = read_mapping(config.map)
+        self._workshop = workshop
+
+    async def describe(self) -> Description:
+        """Its tasks with their golden answers, and its text; `ConfigError` if it cannot be loaded."""
+        await self._workshop.facts(PLAIN)
+        folders = (*map(Path, self._config.path), *self._python.libraries)
+        sources = sources_of([self._config.grader.partition(":")[0]], folders)
+        bound = [self._config.grader, self._config.map, self._tasks.digest, sources]
+        return Description(
+            name=self._config.grader,
+            kind="grader",
+            fingerprint=digest(msgspec.json.encode(bound)),
+            tasks=tuple(self._tasks.tasks.values()),
+            has_golden=any("golden" in task.key for task in self._tasks.tasks.values()),
+            sources=sources,
+            declared=self._config.declared,
+        )
+
+    async def take(self, requests: Sequence[Request], conditions: Conditions = PLAIN) -> list[Trial]:
+        """Grade the answer of each request; a golden solution nobody wrote down is a trial without a score."""
+        order = list(range(len(requests)))
+        if conditions.shuffled is not None:
+            Random(conditions.shuffled).shuffle(order)  # noqa: S311 - an order, no secret
+        asked = [(index, self._answer(requests[index])) for index in order]
+        calls = [(index, text) for index, text in asked if text is not None]
+        times = [_times(requests[index]) for index, _ in calls]
+        wanted = [self._call(requests[index], text) for index, text in calls]
+        answers = await self._workshop.call(wanted, conditions, times)
+        trials = {index: Trial(trace=self._trace(requests[index], "", None)) for index in order}
+        for (index, text), answer in zip(calls, answers, strict=True):
+            trials[index] = self._trial(requests[index], text, answer)
+        return [trials[index] for index in range(len(requests))]
+
+    def _answer(self, request: Request) -> str | None:
+        if isinstance(request, Regrade):
+            return request.trace.evidence.answer if request.trace.evidence else request.trace.answer
+        if isinstance(request.play, Named):
+            if request.play.name != "golden":
+                raise ConfigError(f"unknown agent `{request.play.name}` for a plain grader; known: `golden`")
+            return self._tasks.answer(request.task)
+        spoken = [act.text for turn in request.play.turns for act in turn if isinstance(act, Say)]
+        return spoken[-1] if spoken else ""
+
+    def _call(self, request: Request, answer: str) -> Json:
+        task = request.task if isinstance(request, Take) else request.trace.task
+        line, golden, prompt = self._tasks.line(task)
+        args, kwargs = self._mapping.filled(line, golden, prompt, answer)
+        return {"args": args, "kwargs": kwargs, "times": _times(request)}
+
+    def _trial(self, request: Request, text: str, answer: Answer) -> Trial:
+        if answer.lost is not None:
+            return Trial(lost=answer.lost, seconds=answer.seconds)
+        scores = tuple(self._score(result) for result in answer.results)
+        trace = self._trace(request, text, scores[0])
+        return Trial(trace=trace, scores=scores, seconds=answer.seconds, peak_bytes=answer.peak_bytes)
+
+    def _trace(self, request: Request, text: str, outcome: Outcome | None) -> Trace:
+        if isinstance(request, Regrade):
+            return msgspec.structs.replace(request.trace, outcome=outcome)
+        prompt = self._tasks.tasks[request.task].prompt
+        nodes = [
+            Node(message=said(Role.USER, prompt)),
+            Node(message=said(Role.ASSISTANT, text), parent=0, sampled=True),
+        ]
+        evidence = EvidenceRecord(answer=text)
+        return Trace(
+            run=RUN,
+            task=request.task,
+            rollout=0,
+            seed=request.seed,
+            nodes=nodes,
+            end=End.DONE,
+            outcome=outcome,
+            evidence=evidence,
+        )
+
+    def _score(self, result: dict[str, str]) -> Scored | Failed:
+        if "error" in result:
+            return Failed(side=Side.GRADER, kind="crash", message=result["error"])
+        if "bad" in result:
+            return Failed(side=Side.GRADER, kind="bad_value", message=f"returned a {result['bad']}, which is no number")
+        value = float(result["value"])
+        if not math.isfinite(value):
+            return Failed(side=Side.GRADER, kind="bad_value", message=f"returned {value}, which is no reward")
+        low, high = self._config.range
+        points = (value - low) / (high - low)
+        return Scored(Score(points=points, possible=1.0, value=min(1.0, max(0.0, points))))
+
+
+class Tasks:
+    """The lines of a task file, each with its prompt and golden answer found."""
+
+    def __init__(self, lines: list[Json], prompt: str | None, golden: str | None, stamp: str) -> None:
+        self.digest = stamp
+        self._lines: dict[str, tuple[Json, Any, str]] = {}
+        self.tasks: dict[str, Task] = {}
+        for number, line in enumerate(lines, 1):
+            asked = _named(line, prompt, PROMPTS, f"line {number}: the prompt")
+            wanted = _named(line, golden, GOLDENS, f"line {number}: the golden answer")
+            name = str(line.get("id", f"line-{number}"))
+            if name in self.tasks:
+                raise ConfigError(f"line {number}: a task `{name}` was there before; ids are unique")
+            rest = {field: value for field, value in line.items() if field not in {asked, wanted, "id"}}
+            right = line[wanted] if wanted else None
+            key = {} if right is None else {"golden": right}
+            self._lines[name] = line, right, _text(line[asked]) if asked else ""
+            self.tasks[name] = Task(name, prompt=self._lines[name][2], data=rest, key=key)
+        if not self.tasks:
+            raise ConfigError("the task file has no line")
+
+    def line(self, task: str) -> tuple[Json, Any, str]:
+        """The line, its golden answer as it stands there, its prompt."""
+        if task not in self._lines:
+            raise ConfigError(f"no task `{task}` in the file")
+        return self._lines[task]
+
+    def answer(self, task: str) -> str | None:
+        """The golden answer as an agent would say it; None if there is none."""
+        golden = self.line(task)[1]
+        return None if golden is None else _text(golden)
+
+
+def read_tasks(config: GraderConfig) -> Tasks:
+    """The task file of a grader."""
+    try:
+        data = Path(config.tasks).read_bytes()
+        lines = msgspec.json.Decoder(Json).decode_lines(data)
+        return Tasks(lines, config.prompt, config.golden, digest(data))
+    except (OSError, msgspec.MsgspecError, ConfigError) as error:
+        raise ConfigError(f"tasks `{config.tasks}`: {error}") from error
+
+
+@asynccontextmanager
+async def open_grader(config: GraderConfig, *, without_sandbox: bool = False) -> AsyncGenerator[GraderSubject]:
+    """A grader, ready to be audited for as long as the context lasts."""
+    module, mark, function = config.grader.partition(":")
+    if not mark or not module or not function:
+        raise ConfigError(f"grader `{config.grader}`: write `module:function`")
+    if not config.range[0] < config.range[1]:
+        raise ConfigError(f"range {config.range}: the least comes first, and is less than the most")
+    tasks, python = read_tasks(config), interpreter(config.python)
+    folders = tuple(Path(folder).resolve() for folder in config.path)  # noqa: ASYNC240 - a handful of names
+    spec: Json = {"grader": config.grader, "path": [str(folder) for folder in folders]}
+    async with (
+        open_place(python, folders, unconfined=without_sandbox) as place,
+        open_workshop(place, "sandlot_grading", spec, config.budget) as workshop,
+    ):
+        yield GraderSubject(config, tasks, python, workshop)
+
+
+def _times(request: Request) -> int:
+    return request.times if isinstance(request, Regrade) else 1
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
+def _named(line: Json, named: str | None, usual: tuple[str, ...], what: str) -> str | None:
+    if named is None:
+        return next((name for name in usual if name in line), None)
+    if named not in line:
+        raise ConfigError(f"{what} should be field `{named}`; there are: {', '.join(f'`{name}`' for name in line)}")
+    return named

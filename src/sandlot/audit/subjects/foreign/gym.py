@@ -1,0 +1,177 @@
+"""A Gymnasium environment as a subject: tasks are seeds, and what it showed is data.
+
+Gymnasium is no dependency of ours: the environment is made and played by the user's own Python, in the sandbox. It pays in its
+steps, so there is no grader to ask and no score; a golden solution is a policy, if somebody names one. `promises.py` and
+`solved.py` hold what can be asked of every one.
+"""
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import msgspec
+
+from sandlot.audit.finding import Layer
+from sandlot.audit.subject import (
+    PLAIN,
+    Call,
+    Conditions,
+    Declared,
+    Description,
+    Lost,
+    Named,
+    Regrade,
+    Request,
+    Take,
+    Trial,
+)
+from sandlot.audit.subjects.foreign.noted import Facts, Noted
+from sandlot.audit.subjects.foreign.place import open_place
+from sandlot.audit.subjects.foreign.python import Interpreter, interpreter
+from sandlot.audit.subjects.foreign.sources import sources_of
+from sandlot.audit.subjects.foreign.worker import Answer, Budget, Workshop, open_workshop
+from sandlot.core.errors import ConfigError
+from sandlot.core.ports.world import ToolSpec
+from sandlot.core.task import Task
+from sandlot.core.trace import EvidenceRecord, Trace
+from sandlot.core.types import End, Json, digest
+
+PLAYS = ("random", "outside", "dirty", "beside", "golden")
+"""Actions out of the space; one that is not in it; random ones, and one more reset when they are over; random ones while a second
+environment is played in the same process; the solution. `constant-N` takes the same action again and again."""
+NO_GRADER = "a Gymnasium environment pays in its steps: it has no grader that could grade an answer"
+
+
+class GymConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which environment, and how far it is played; `gym.toml` has the same fields."""
+
+    env: str
+    """`module:make`, or the id it is registered with."""
+    arguments: Json = {}
+    """For making it."""
+    solution: str | None = None
+    """`module:function`: given a fresh environment, it returns what chooses an action for an observation, and solves it."""
+    seeds: int = 8
+    """Each is a task."""
+    steps: int = 200
+    """Most steps of one rollout."""
+    python: str = "python3"
+    path: tuple[str, ...] = (".",)
+    """Folders modules are looked for in; the sandbox sees these, the Python, and nothing else of the machine."""
+    budget: Budget = Budget()
+    declared: Declared = Declared()
+
+    def __post_init__(self) -> None:
+        for name in ("seeds", "steps"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"`{name}` is {getattr(self, name)}; give 1 or more")
+
+
+def read_gym(path: Path) -> GymConfig:
+    """A `gym.toml`; its paths begin where it lies."""
+    try:
+        config = msgspec.toml.decode(path.read_bytes(), type=GymConfig)
+    except (OSError, msgspec.MsgspecError) as error:
+        raise ConfigError(f"{path}: {error}") from error
+    base = path.parent
+    python = str(base / config.python) if "/" in config.python else config.python
+    return msgspec.structs.replace(config, path=tuple(str(base / each) for each in config.path), python=python)
+
+
+class GymSubject:
+    """An environment and its seeds (port `Subject`). Get one from `open_gym`."""
+
+    def __init__(self, config: GymConfig, python: Interpreter, workshop: Workshop) -> None:
+        self._config = config
+        self._python = python
+        self._workshop = workshop
+
+    async def describe(self) -> Description:
+        """What its spaces are, and its text; `ConfigError` if it cannot be made."""
+        said = await self._workshop.facts(PLAIN)
+        try:
+            facts = msgspec.convert(said, Facts)
+        except msgspec.ValidationError as error:
+            raise ConfigError(f"`{self._config.env}` answered garbage when it was made: {error}") from error
+        sources = self._sources(facts)
+        shown = msgspec.to_builtins(facts, str_keys=True)
+        tasks = tuple(Task(f"seed-{seed}", data={"seed": seed, **shown}) for seed in range(self._config.seeds))
+        act = ToolSpec(
+            name="act",
+            description=f"One step with an action of {facts.actions}.",
+            parameters={"type": "object", "properties": {"action": {}}},
+        )
+        bound = [self._config.env, self._config.arguments, self._config.solution, facts, sources]
+        return Description(
+            name=self._config.env,
+            kind="gymnasium",
+            fingerprint=digest(msgspec.json.encode(bound)),
+            tasks=tasks,
+            tools=(act,),
+            has_golden=self._config.solution is not None,
+            sources=sources,
+            declared=self._config.declared,
+            inapplicable={Layer.GRADER: NO_GRADER},
+        )
+
+    def _sources(self, facts: Facts) -> dict[str, str]:
+        """Everything its author wrote, as far as it is loaded; of an installed package the module of its class."""
+        own = tuple(Path(folder) for folder in self._config.path)
+        named = self._config.env.partition(":")[0]
+        return {
+            **sources_of((named, facts.made_in), self._python.libraries),
+            **sources_of((named, facts.made_in, *facts.modules), own),
+        }
+
+    async def take(self, requests: Sequence[Request], conditions: Conditions = PLAIN) -> list[Trial]:
+        """Play each; what was shown is the final state of its evidence. There is no score."""
+        answers = await self._workshop.call([self._call(request) for request in requests], conditions)
+        return [_trial(request, answer) for request, answer in zip(requests, answers, strict=True)]
+
+    def _call(self, request: Request) -> Json:
+        if isinstance(request, Regrade):
+            raise ConfigError("a Gymnasium environment has no grader to ask again")
+        named = request.play.name if isinstance(request.play, Named) else ""
+        if isinstance(request.play, Named) and named not in PLAYS and not named.startswith("constant-"):
+            raise ConfigError(f"unknown agent `{named}` for a Gymnasium environment; known: {', '.join(PLAYS)}, constant-N")
+        turns = () if isinstance(request.play, Named) else request.play.turns
+        actions = [act.arguments.get("action") for turn in turns for act in turn if isinstance(act, Call)]
+        return {
+            "seed": int(request.task.removeprefix("seed-")),
+            "play": named,
+            "actions": actions,
+            "draws": request.seed,
+            "steps": self._config.steps,
+            "again": named == "dirty",
+        }
+
+
+def _trial(request: Request, answer: Answer) -> Trial:
+    assert isinstance(request, Take)
+    if answer.lost is not None:
+        return Trial(lost=answer.lost)
+    try:
+        msgspec.convert(answer.results, Noted)
+    except msgspec.ValidationError as error:
+        return Trial(lost=Lost(kind="died", message=f"its process wrote garbage ({error})"))
+    evidence = EvidenceRecord(state=answer.results)
+    trace = Trace(run="audit", task=request.task, rollout=0, seed=request.seed, end=End.DONE, evidence=evidence)
+    return Trial(trace=trace, seconds=answer.seconds, peak_bytes=answer.peak_bytes)
+
+
+@asynccontextmanager
+async def open_gym(config: GymConfig, *, without_sandbox: bool = False) -> AsyncGenerator[GymSubject]:
+    """An environment, ready to be audited for as long as the context lasts."""
+    python = interpreter(config.python)
+    folders = tuple(Path(folder).resolve() for folder in config.path)  # noqa: ASYNC240 - a handful of names
+    spec: Json = {
+        "env": config.env,
+        "arguments": config.arguments,
+        "solution": config.solution,
+        "path": [str(folder) for folder in folders],
+    }
+    async with (
+        open_place(python, folders, unconfined=without_sandbox) as place,
+        open_workshop(place, "sandlot_gym", spec, config.budget) as workshop,
+    ):
+        yield GymSubject(config, python, workshop)

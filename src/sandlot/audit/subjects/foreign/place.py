@@ -1,0 +1,153 @@
+"""Where foreign code runs: each worker in a fresh native sandbox without network, or in a plain child process.
+
+The plain child is for machines that can make no sandbox, and only on a person's word: it can read and write whatever that person
+can. Both are started with a handful of variables and nothing else of ours.
+"""
+
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import anyio
+from anyio.abc import Process as AnyioProcess
+
+from sandlot.audit.subjects.foreign.python import Interpreter
+from sandlot.core.errors import ConfigError, SandboxError
+from sandlot.core.limits import Limits
+from sandlot.core.ports.sandbox import Backend, Command, Process, Sandbox
+from sandlot.wiring.parts import open_backend
+
+INSIDE = Path(__file__).parent / "inside"
+PROGRAMS = "/run/audit"
+"""Where the programs of `inside/` lie in a sandbox."""
+
+
+class Place(Protocol):
+    """Somewhere to start `sandlot_serve.py`."""
+
+    @property
+    def confined(self) -> bool:
+        """True if nobody else's process can be reached from there."""
+        ...
+
+    def process(self, variables: dict[str, str]) -> AbstractAsyncContextManager[Process]:
+        """It, running; ended with all it started when the context ends."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Sandboxed:
+    """In a sandbox of its own."""
+
+    backend: Backend
+    python: Interpreter
+    folders: tuple[Path, ...]
+
+    @property
+    def confined(self) -> bool:
+        """It is."""
+        return True
+
+    @property
+    def image(self) -> str:
+        """The machine's `/usr` and these folders."""
+        return ":".join(("host", *(str(folder) for folder in self.folders)))
+
+    @asynccontextmanager
+    async def process(self, variables: dict[str, str]) -> AsyncGenerator[Process]:
+        """Start it in a fresh sandbox."""
+        async with self.backend.open(self.image, "none", Limits()) as sandbox:
+            assert isinstance(sandbox, Sandbox)
+            for path in INSIDE.glob("*.py"):
+                await sandbox.write(f"{PROGRAMS}/{path.name}", path.read_bytes())
+            argv = (self.python.command, "-u", f"{PROGRAMS}/sandlot_serve.py")
+            yield await sandbox.spawn(Command(argv=argv, env=variables, cwd="/tmp"))  # noqa: S108 - the sandbox's own
+
+
+class _PlainProcess:
+    """A child of ours behind the port `Process`, as far as workers use it."""
+
+    def __init__(self, process: AnyioProcess) -> None:
+        self._process = process
+        self.dropped = 0
+
+    async def output(self) -> AsyncIterator[tuple[str, bytes]]:
+        assert self._process.stdout is not None
+        async for piece in self._process.stdout:
+            yield "stdout", piece
+
+    async def send(self, data: bytes) -> None:
+        assert self._process.stdin is not None
+        await self._process.stdin.send(data)
+
+    async def wait(self) -> int:
+        return await self._process.wait()
+
+    async def kill(self) -> None:
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        await self._process.wait()
+
+
+@dataclass(frozen=True, slots=True)
+class Unconfined:
+    """In a plain child process, in a folder of its own."""
+
+    python: Interpreter
+
+    @property
+    def confined(self) -> bool:
+        """It is not."""
+        return False
+
+    @asynccontextmanager
+    async def process(self, variables: dict[str, str]) -> AsyncGenerator[Process]:
+        """Start it beside us."""
+        folder = tempfile.mkdtemp(prefix="sandlot-audit-")
+        keep = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+        try:
+            process = await anyio.open_process(
+                [self.python.command, "-u", str(INSIDE / "sandlot_serve.py")],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                env=keep | variables,
+                cwd=folder,
+                start_new_session=True,
+            )
+            plain = _PlainProcess(process)
+            try:
+                yield plain
+            finally:
+                with anyio.move_on_after(10, shield=True):
+                    await plain.kill()
+                    await process.aclose()
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+@asynccontextmanager
+async def open_place(python: Interpreter, folders: tuple[Path, ...], *, unconfined: bool = False) -> AsyncGenerator[Place]:
+    """Sandboxes in which these folders of the machine are seen; where there can be none, say so rather than go without."""
+    if unconfined:
+        yield Unconfined(python)
+        return
+    seen = tuple(dict.fromkeys(folder.absolute() for folder in (*python.folders, *folders)))
+    async with AsyncExitStack() as stack:
+        try:
+            place = Sandboxed(await stack.enter_async_context(open_backend("native")), python, seen)
+            async with place.backend.open(place.image, "none", Limits()):
+                pass  # what cannot be opened is heard of here, not in the middle of an audit
+        except SandboxError as error:
+            raise ConfigError(
+                f"foreign code runs in a sandbox, and none can be opened here: {error}. `sandlot doctor` says what is missing; "
+                "to run it with your own rights all the same, give `--without-sandbox`"
+            ) from error
+        yield place

@@ -1,0 +1,350 @@
+"""The other end of `inside/sandlot_serve.py`: foreign code in a process that may hang, die or lie.
+
+A `Workshop` knows what is to be loaded and where: in native sandboxes without network, or, only where a person said so, in a
+plain child process. It keeps a worker for each of the last few conditions; whatever one does that is not in the protocol ends
+it, and the next one goes on with what is left.
+"""
+
+import logging
+import struct
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import anyio
+import msgspec
+
+from sandlot.audit.starved import BACKSTOP
+from sandlot.audit.subject import Conditions, Lost
+from sandlot.audit.subjects.foreign.place import Place
+from sandlot.core.errors import ConfigError, SandlotError
+from sandlot.core.types import Json
+
+log = logging.getLogger(__name__)
+
+MAX_WORKERS = 3
+"""Kept open, each under conditions of its own; the one that was not used for longest goes."""
+MAX_FRAME = 2 << 20
+GRACE_S = 15.0
+"""What a worker may take longer than a trial, to end one that hangs and say so."""
+CALLS = 20
+"""Calls of one request that have no more time than one."""
+CHANCES = 3
+PATIENCE = 4
+"""Timeout multiplier for the retry of a hung request."""
+MANY_HUNG = 6
+"""So many that hang end a batch, and the first few are given more time at once. If one hangs again the flaw is known and time is
+not: the rest of the call has only a little, and so has every later one when so many have hung for sure."""
+MAX_HUNG = 60
+"""After so many, the first of a batch that hangs ends it."""
+QUICK_S = 1.0
+MAX_DEATHS = 40
+"""Workers one call may use up before what is left of it is given up."""
+
+
+class Budget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What foreign code may use."""
+
+    trial_s: float = 10.0
+    """One call; a request for several calls has as much for all of them."""
+    load_s: float = 120.0
+    """Importing it."""
+    memory_bytes: int = 1 << 30
+    """On top of what it takes when it has been imported."""
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of one request."""
+
+    results: Any = None
+    lost: Lost | None = None
+    seconds: float = 0.0
+    peak_bytes: int = 0
+
+
+class _Said(msgspec.Struct, frozen=True, kw_only=True):
+    """One frame of a worker, read strictly."""
+
+    ready: Json | None = None
+    failed: str | None = None
+    done: bool = False
+    index: int | None = None
+    results: Any = None
+    lost: str | None = None
+    message: str = ""
+    seconds: float = 0.0
+    peak: int = 0
+
+
+class _Enough(Exception):  # noqa: N818 - as below
+    """Too many hang: the rest of a batch has less time, or is not tried."""
+
+
+class _Gone(Exception):  # noqa: N818 - what happened
+    """The worker will say nothing more."""
+
+
+@dataclass(slots=True)
+class _Worker:
+    """One loaded process."""
+
+    process: Any
+    pieces: AsyncIterator[tuple[str, bytes]]
+    stack: AsyncExitStack
+    data: bytearray = field(default_factory=bytearray)
+    complaints: bytearray = field(default_factory=bytearray)
+    facts: Json = field(default_factory=dict[str, Any])
+    """What was loaded says of itself."""
+
+    async def send(self, record: Json) -> None:
+        body = msgspec.json.encode(record)
+        await self.process.send(struct.pack("<I", len(body)) + body)
+
+    async def hear(self, seconds: float) -> _Said:
+        """The next frame; `_Gone` if none comes in time, or something that is none."""
+        try:
+            with anyio.fail_after(seconds):
+                while True:
+                    size = struct.unpack_from("<I", self.data)[0] if len(self.data) >= 4 else None
+                    if size is not None and size > MAX_FRAME:
+                        raise _Gone("it wrote garbage")
+                    if size is not None and len(self.data) >= 4 + size:
+                        body = bytes(self.data[4 : 4 + size])
+                        del self.data[: 4 + size]
+                        return msgspec.json.decode(body, type=_Said)
+                    await self._more()
+        except TimeoutError:
+            raise _Gone(f"it said nothing for {seconds:g} s") from None
+        except msgspec.MsgspecError as error:
+            raise _Gone(f"it wrote garbage ({error})") from error
+        except (OSError, SandlotError, anyio.BrokenResourceError) as error:
+            raise _Gone(f"it cannot be reached ({error})") from error
+
+    async def _more(self) -> None:
+        try:
+            name, piece = await anext(self.pieces)
+        except StopAsyncIteration:
+            raise _Gone("its process ended") from None
+        if name == "stdout":
+            self.data += piece
+        else:
+            self.complaints += piece[: max(0, 4000 - len(self.complaints))]
+
+    async def close(self) -> None:
+        with anyio.move_on_after(10, shield=True):
+            await self.stack.aclose()
+
+
+@dataclass(slots=True)
+class _Call:
+    """Requests under way."""
+
+    requests: Sequence[Json]
+    conditions: Conditions
+    most: int
+    """Calls that any of them stands for."""
+    answers: dict[int, Answer] = field(default_factory=dict[int, Answer])
+    num_hung: int = 0
+    """At the first try."""
+    asked_again: bool = False
+    hangs: bool = False
+    """One of them did so when it was given more time, too."""
+
+    @property
+    def left(self) -> list[int]:
+        """Those without an answer."""
+        return [index for index in range(len(self.requests)) if index not in self.answers]
+
+    @property
+    def hung(self) -> list[int]:
+        """Those whose answer is that they hung."""
+        return [index for index, answer in self.answers.items() if answer.lost is not None and answer.lost.kind == "hung"]
+
+    def give_up(self, lost: Lost) -> None:
+        """Answer everything that is left with this."""
+        self.answers |= dict.fromkeys(self.left, Answer(lost=lost))
+
+
+class Workshop:
+    """Takes requests to foreign code; get one from `open_workshop`."""
+
+    def __init__(self, place: Place, program: str, spec: Json, budget: Budget) -> None:
+        self._place = place
+        self._program = program
+        self._spec = spec
+        self._budget = budget
+        self._workers: dict[str, _Worker] = {}
+        self._calling = anyio.Lock()
+        self._num_hung = 0  # in calls where one hung for sure
+
+    async def call(self, requests: Sequence[Json], conditions: Conditions, calls: Sequence[int] = ()) -> list[Answer]:
+        """One answer for each request, in order. `calls` says how many calls each stands for, one if it is not given."""
+        async with self._calling:  # a worker hears one batch at a time
+            return await self._called(_Call(requests, conditions, max(calls, default=1)))
+
+    async def _called(self, call: _Call) -> list[Answer]:
+        deaths, careful = 0, False
+        while left := call.left:
+            places = left[:1] if careful else left
+            try:
+                await self._batch(call, places, call.answers)
+            except _Enough:
+                await self._drop(call.conditions)
+                if not call.asked_again:
+                    await self._given_more_time(call)
+                if self._num_hung + call.num_hung >= MAX_HUNG:
+                    call.give_up(Lost(kind="skipped", message=f"not tried, after {call.num_hung} others hung"))
+            except _Gone as gone:
+                await self._drop(call.conditions)
+                deaths += 1
+                if careful or len(places) == 1:  # now it is known which of them it was
+                    call.answers[places[0]] = Answer(lost=Lost(kind="died", message=str(gone)))
+                careful = not careful
+                if deaths == MAX_DEATHS:
+                    message = f"given up after {deaths} dead workers, the last because {gone}"
+                    call.give_up(Lost(kind="died", message=message))
+        if not call.hangs:
+            await self._given_more_time(call)
+        self._num_hung += len(call.hung)
+        return [call.answers[index] for index in range(len(call.requests))]
+
+    async def _given_more_time(self, call: _Call) -> None:
+        """Ask what hung once more, each alone and with more time: on a busy machine, a slow answer is no flaw.
+
+        The first that hangs again ends it: there is no need to wait for all of them. After a few that were only slow, the
+        others are counted as not tried.
+        """
+        call.asked_again = True
+        slow = Lost(kind="skipped", message="as slow as others that came back when they were given more time")
+        for place, index in enumerate(call.hung):
+            if place == CHANCES:
+                call.answers |= dict.fromkeys(call.hung, Answer(lost=slow))
+                return
+            second: dict[int, Answer] = {}
+            try:
+                await self._batch(call, [index], second, again=True)
+            except _Gone:
+                await self._drop(call.conditions)
+            if index not in second or second[index].lost is not None:
+                call.hangs = True
+                return
+            call.answers[index] = second[index]
+
+    async def facts(self, conditions: Conditions) -> Json:
+        """Load it once; `ConfigError` with what it said if it cannot be loaded."""
+        async with self._calling:
+            return (await self._worker(conditions)).facts
+
+    async def close(self) -> None:
+        """End every worker."""
+        while self._workers:
+            await self._workers.pop(next(iter(self._workers))).close()
+
+    async def _batch(self, call: _Call, places: list[int], answers: dict[int, Answer], *, again: bool = False) -> None:
+        worker = await self._worker(call.conditions)
+        trial_s = self._trial_s(call, again=again)
+        await worker.send(
+            {
+                "requests": [call.requests[index] for index in places],
+                "alone": call.conditions.alone,
+                "at_once": call.conditions.at_once,
+                "random_seed": call.conditions.random_seed,
+                "trial_s": trial_s,
+                "memory_bytes": self._budget.memory_bytes,
+            }
+        )
+        while True:
+            said = await worker.hear(trial_s * BACKSTOP + GRACE_S)
+            if said.done:
+                return
+            if said.index is None or not 0 <= said.index < len(places) or places[said.index] in answers:
+                raise _Gone("unexpected reply index")
+            lost = Lost(kind=said.lost if said.lost == "hung" else "died", message=said.message) if said.lost else None
+            answers[places[said.index]] = Answer(results=said.results, lost=lost, seconds=said.seconds, peak_bytes=said.peak)
+            if said.lost == "hung" and not again:
+                call.num_hung += 1
+                if self._has_enough(call):
+                    raise _Enough
+
+    def _trial_s(self, call: _Call, *, again: bool) -> float:
+        """What one request may take."""
+        known, whole = self._num_hung >= MANY_HUNG, self._budget.trial_s
+        if again:
+            whole *= 1 if known else PATIENCE
+        elif known or call.hangs:
+            whole = min(QUICK_S, whole)
+        return whole * max(1.0, call.most / CALLS)
+
+    def _has_enough(self, call: _Call) -> bool:
+        unsure = not call.asked_again and self._num_hung < MANY_HUNG
+        return self._num_hung + call.num_hung >= MAX_HUNG or (unsure and call.num_hung >= MANY_HUNG)
+
+    async def _worker(self, conditions: Conditions) -> _Worker:
+        key = _key(conditions)
+        if key in self._workers:
+            self._workers[key] = self._workers.pop(key)  # used last
+            return self._workers[key]
+        while len(self._workers) >= MAX_WORKERS:
+            await self._workers.pop(next(iter(self._workers))).close()
+        worker = await self._start(conditions)
+        self._workers[key] = worker
+        return worker
+
+    async def _drop(self, conditions: Conditions) -> None:
+        worker = self._workers.pop(_key(conditions), None)
+        if worker is not None:
+            await worker.close()
+
+    async def _start(self, conditions: Conditions) -> _Worker:
+        stack = AsyncExitStack()
+        try:
+            process = await stack.enter_async_context(self._place.process(_variables(conditions)))
+            worker = _Worker(process, aiter(process.output()), stack)
+            said = {"clock_shift_s": conditions.clock_shift_s, "network": conditions.network}
+            await worker.send(self._spec | {"program": self._program, "conditions": said, "confined": self._place.confined})
+            await self._loaded(worker)
+        except BaseException:
+            with anyio.CancelScope(shield=True):
+                await stack.aclose()
+            raise
+        return worker
+
+    async def _loaded(self, worker: _Worker) -> None:
+        try:
+            said = await worker.hear(self._budget.load_s)
+        except _Gone as gone:
+            told = worker.complaints.decode("utf-8", "replace").strip()[-600:]
+            raise ConfigError(f"what is to be audited cannot be loaded: {gone}{': ' if told else ''}{told}") from gone
+        if said.failed is not None or said.ready is None:
+            raise ConfigError(f"what is to be audited cannot be loaded: {(said.failed or 'no reason given').strip()}")
+        worker.facts = said.ready
+
+
+@asynccontextmanager
+async def open_workshop(place: Place, program: str, spec: Json, budget: Budget) -> AsyncGenerator[Workshop]:
+    """A workshop for as long as the context lasts."""
+    workshop = Workshop(place, program, spec, budget)
+    try:
+        yield workshop
+    finally:
+        with anyio.move_on_after(20, shield=True):
+            await workshop.close()
+
+
+def _key(conditions: Conditions) -> str:
+    """What a process must have been started with; the rest is told with every batch."""
+    started = (conditions.hash_seed, conditions.timezone, conditions.locale, conditions.clock_shift_s, conditions.network)
+    return repr(started)
+
+
+def _variables(conditions: Conditions) -> dict[str, str]:
+    return {
+        "PYTHONHASHSEED": str(conditions.hash_seed),
+        "TZ": conditions.timezone,
+        "LC_ALL": conditions.locale,
+        "LANG": conditions.locale,
+        "OMP_NUM_THREADS": "1",
+        "OPENBLAS_NUM_THREADS": "1",
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
