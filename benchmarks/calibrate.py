@@ -15,10 +15,10 @@ from random import Random
 
 from report import Report, Row, publish, say
 
-from sandlot.calibrate.calibration import Errors, errors_of, families_of
-from sandlot.calibrate.placement import Label, Placement, placements
-from sandlot.calibrate.rule import Belief, Region, Rule
-from sandlot.calibrate.standing import Standing
+from sandlot.calibrate.tasks.calibration import Errors, errors_of, families_of
+from sandlot.calibrate.tasks.placement import Label, Placement, placements
+from sandlot.calibrate.tasks.rule import Belief, Region, Rule
+from sandlot.calibrate.tasks.state import Standing
 from sandlot.core.task import Task
 from sandlot.core.trace import TraceRow
 

@@ -10,7 +10,7 @@ from sandlot.core.trace import Message, ToolCall, said
 from sandlot.core.types import End, Role
 from sandlot.env.environment import Environment
 from sandlot.env.session import open_session
-from sandlot.serve.graded import GradedTask
+from sandlot.serve.environment.graded import GradedTask
 from sandlot.wiring.parts import Grading
 
 TASK = Task("one", prompt="Count to two.")

@@ -16,8 +16,8 @@ from sandlot.model.endpoint.tokens import RemoteConfig, open_remote
 from sandlot.model.engine.local import LocalConfig, open_local
 from sandlot.model.nn.decoder import Decoder
 from sandlot.model.wire.listening import listening
-from sandlot.serve.model import ModelServer
-from sandlot.serve.routes import model_app
+from sandlot.serve.model.routes import model_app
+from sandlot.serve.model.server import ModelServer
 from tiny_models import VOCABULARY, tiny_shape
 from toy_tokens import ScriptedTokens, ToyRenderer, ToyWords
 

@@ -8,7 +8,7 @@ import pytest
 
 from command_line import refused, started
 from fake_endpoint import FakeEndpoint, says
-from sandlot.calibrate.judge import MORE_CANARIES
+from sandlot.calibrate.judges.judge import MORE_CANARIES
 from sandlot.grade.judge import CANARIES
 
 pytestmark = pytest.mark.timeout(120)

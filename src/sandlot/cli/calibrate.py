@@ -91,8 +91,8 @@ def calibrate(
     same command continues; another band goes on with the rollouts that are there. Exit code 1 if the run was stopped as bad, a
     task could never be scored or there is nothing to learn from, 3 if it is incomplete.
     """
-    from sandlot.calibrate.calibrate import CalibrationConfig  # noqa: PLC0415 - help does not need it
-    from sandlot.calibrate.rule import Rule  # noqa: PLC0415 - as above
+    from sandlot.calibrate.tasks.calibrate import CalibrationConfig  # noqa: PLC0415 - help does not need it
+    from sandlot.calibrate.tasks.rule import Rule  # noqa: PLC0415 - as above
     from sandlot.cli.calibrating import calibrate_watched, show_forecast  # noqa: PLC0415 - as above
     from sandlot.core.ports.model import Sampling  # noqa: PLC0415 - as above
     from sandlot.run.config import RunConfig, Selection  # noqa: PLC0415 - as above

@@ -12,11 +12,11 @@ import msgspec
 from rich.console import Console
 from rich.progress import BarColumn, TaskID, TextColumn, TimeElapsedColumn
 
-from sandlot.calibrate.calibrate import CalibrationConfig, Watch, calibrate_async, expected_rollouts, opening_plan
-from sandlot.calibrate.calibration import Calibration, Known, errors_of
-from sandlot.calibrate.placement import Label
-from sandlot.calibrate.rule import UNKNOWN
-from sandlot.calibrate.standing import Standing
+from sandlot.calibrate.tasks.calibrate import CalibrationConfig, Watch, calibrate_async, expected_rollouts, opening_plan
+from sandlot.calibrate.tasks.calibration import Calibration, Known, errors_of
+from sandlot.calibrate.tasks.placement import Label
+from sandlot.calibrate.tasks.rule import UNKNOWN
+from sandlot.calibrate.tasks.state import Standing
 from sandlot.cli.bars import Bars
 from sandlot.cli.options import authors_on_stderr, print_json
 from sandlot.cli.placing import print_calibration, print_errors

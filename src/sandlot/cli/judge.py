@@ -49,8 +49,8 @@ def judge(
     It is asked the same questions again, with the choices in another order, with padded answers, several in one call, with
     canaries whose answer is known, and about items that people labelled. Exit code 1 if a gate fails, 3 if too few are labelled.
     """
-    from sandlot.calibrate.gates import Gates  # noqa: PLC0415 - help does not need it
-    from sandlot.calibrate.judge import Probing  # noqa: PLC0415 - as above
+    from sandlot.calibrate.judges.gates import Gates  # noqa: PLC0415 - help does not need it
+    from sandlot.calibrate.judges.judge import Probing  # noqa: PLC0415 - as above
     from sandlot.cli.measuring import Judging, judge_watched  # noqa: PLC0415 - as above
     from sandlot.core.ports.model import Sampling  # noqa: PLC0415 - as above
     from sandlot.wiring.config import ModelConfig  # noqa: PLC0415 - as above

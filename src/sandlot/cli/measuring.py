@@ -12,10 +12,10 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from sandlot.calibrate.gates import Gate, Gates, Standing, gated, standing_of
-from sandlot.calibrate.items import Item, checks_of, example_items, labelled_items, run_items
-from sandlot.calibrate.judge import Probing, Quality, measure
-from sandlot.calibrate.labels import Agreement
+from sandlot.calibrate.judges.gates import Gate, Gates, Standing, gated, standing_of
+from sandlot.calibrate.judges.items import Item, checks_of, example_items, labelled_items, run_items
+from sandlot.calibrate.judges.judge import Probing, Quality, measure
+from sandlot.calibrate.judges.labels import Agreement
 from sandlot.cli.options import authors_on_stderr, run_path
 from sandlot.core.errors import ConfigError
 from sandlot.core.rubric import JudgeCheck

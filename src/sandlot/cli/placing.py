@@ -7,10 +7,10 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from sandlot.calibrate.calibration import BINS, Calibration, Errors
-from sandlot.calibrate.placement import WORDS, Label, Placement
-from sandlot.calibrate.rates import Rates
-from sandlot.calibrate.rule import Region, Rule
+from sandlot.calibrate.tasks.calibration import BINS, Calibration, Errors
+from sandlot.calibrate.tasks.placement import WORDS, Label, Placement
+from sandlot.calibrate.tasks.rates import Rates
+from sandlot.calibrate.tasks.rule import Region, Rule
 from sandlot.cli.summary import plain
 
 COLOURS = {

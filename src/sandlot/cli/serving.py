@@ -7,8 +7,8 @@ from sandlot.core.errors import ConfigError
 from sandlot.env.grading import needs_judge, require_gradable
 from sandlot.env.load import load
 from sandlot.env.taskset import task_named, tasks_of
-from sandlot.serve.graded import GradedTask
-from sandlot.serve.mcp import serve_mcp
+from sandlot.serve.environment.graded import GradedTask
+from sandlot.serve.environment.mcp import serve_mcp
 from sandlot.wiring.config import judge_config
 from sandlot.wiring.parts import open_grading
 

@@ -18,8 +18,8 @@ from sandlot.model.render.open import open_renderer
 from sandlot.model.render.tokenizer import Tokenizer
 from sandlot.model.wire.listening import listening
 from sandlot.serve.guard import Guard
-from sandlot.serve.model import ModelServer
-from sandlot.serve.routes import model_app
+from sandlot.serve.model.routes import model_app
+from sandlot.serve.model.server import ModelServer
 
 AT_ONCE = 8192
 """Completions running or waiting; the engine itself runs `--max-batch` of them."""

@@ -8,10 +8,10 @@ import anyio
 from rich.console import Console
 from rich.markup import escape
 
-from sandlot.calibrate.conversations import conversations_of, labelled_conversations
-from sandlot.calibrate.gates import Gate, Standing, standing_of
-from sandlot.calibrate.simulator import SimulatorQuality, Subject, measure_user
-from sandlot.calibrate.simulator_gates import SimulatorGates, simulator_gates
+from sandlot.calibrate.judges.gates import Gate, Standing, standing_of
+from sandlot.calibrate.users.conversations import conversations_of, labelled_conversations
+from sandlot.calibrate.users.gates import SimulatorGates, simulator_gates
+from sandlot.calibrate.users.simulator import SimulatorQuality, Subject, measure_user
 from sandlot.cli.measuring import STYLES, Finished, people_lines, percent, print_gates
 from sandlot.cli.options import authors_on_stderr
 from sandlot.cli.summary import plain

@@ -45,7 +45,7 @@ def simulator(
     It holds short conversations whose right course is known from the environment's personas, and those that people labelled. Exit
     code 1 if a gate fails, 3 if too little is known.
     """
-    from sandlot.calibrate.simulator_gates import SimulatorGates  # noqa: PLC0415 - help does not need it
+    from sandlot.calibrate.users.gates import SimulatorGates  # noqa: PLC0415 - help does not need it
     from sandlot.cli.simulating import Simulating, simulate_watched  # noqa: PLC0415 - as above
     from sandlot.core.ports.model import Sampling  # noqa: PLC0415 - as above
     from sandlot.wiring.config import ModelConfig  # noqa: PLC0415 - as above

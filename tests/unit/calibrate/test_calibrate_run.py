@@ -9,10 +9,10 @@ import msgspec
 import pytest
 
 import sandlot
-from sandlot.calibrate.calibrate import CalibrationConfig, Watch, calibrate, calibrate_async, expected_rollouts
-from sandlot.calibrate.calibration import Calibration
-from sandlot.calibrate.placement import Label
-from sandlot.calibrate.rule import Region, Rule
+from sandlot.calibrate.tasks.calibrate import CalibrationConfig, Watch, calibrate, calibrate_async, expected_rollouts
+from sandlot.calibrate.tasks.calibration import Calibration
+from sandlot.calibrate.tasks.placement import Label
+from sandlot.calibrate.tasks.rule import Region, Rule
 from sandlot.core.errors import ConfigError
 from sandlot.core.types import Split
 from sandlot.run.config import RunConfig, Selection

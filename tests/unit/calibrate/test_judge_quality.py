@@ -6,9 +6,9 @@ from random import Random
 
 import pytest
 
-from sandlot.calibrate.gates import Gates, Standing, gated, standing_of
-from sandlot.calibrate.items import Item, checks_of, example_items, labelled_items, run_items
-from sandlot.calibrate.judge import MORE_CANARIES, PADDING, Probing, measure
+from sandlot.calibrate.judges.gates import Gates, Standing, gated, standing_of
+from sandlot.calibrate.judges.items import Item, checks_of, example_items, labelled_items, run_items
+from sandlot.calibrate.judges.judge import MORE_CANARIES, PADDING, Probing, measure
 from sandlot.core.errors import ConfigError, GradeError
 from sandlot.core.ports.grading import Judgement
 from sandlot.core.rubric import JudgeCheck

@@ -62,7 +62,7 @@ async def score(session: Session) -> str:
 
 
 async def main() -> None:
-    from sandlot.serve.mcp import serve_mcp
+    from sandlot.serve.environment.mcp import serve_mcp
 
     closed = Path(sys.argv[1])
 

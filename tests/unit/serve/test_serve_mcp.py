@@ -15,9 +15,9 @@ from mcp import Client, MCPError, StdioServerParameters
 
 from sandlot.core.errors import SandboxError, unwrapped
 from sandlot.core.ports.session import Session
-from sandlot.serve.connection import Connection, open_connection
-from sandlot.serve.http import Door
-from sandlot.serve.mcp import serve_mcp
+from sandlot.serve.environment.connection import Connection, open_connection
+from sandlot.serve.environment.http import Door
+from sandlot.serve.environment.mcp import serve_mcp
 from unit.serve.counting_session import ADD, CountingSession, score
 
 SCRIPT = Path(__file__).parent / "counting_session.py"

@@ -11,8 +11,8 @@ from yarl import URL
 
 from sandlot.core.errors import ModelError
 from sandlot.model.wire.listening import listening
-from sandlot.serve.model import ModelServer
-from sandlot.serve.routes import model_app
+from sandlot.serve.model.routes import model_app
+from sandlot.serve.model.server import ModelServer
 from toy_tokens import END, ScriptedTokens, ToyRenderer, ToyWords, never, sampled
 
 TOOL = {"type": "function", "function": {"name": "add", "description": "Adds.", "parameters": {"type": "object"}}}

@@ -16,8 +16,8 @@ from typing import TypeVar
 
 import msgspec
 
-from sandlot.calibrate.items import Item
-from sandlot.calibrate.labels import Agreement, Labelled, agreements, corrected_mean
+from sandlot.calibrate.judges.items import Item
+from sandlot.calibrate.judges.labels import Agreement, Labelled, agreements, corrected_mean
 from sandlot.core.concurrency.limited import together
 from sandlot.core.errors import ConfigError, GradeError
 from sandlot.core.ports.grading import Judge

@@ -19,7 +19,7 @@ from sandlot.core.types import Json
 from sandlot.model.wire.http import LAST_EVENT, EventStream, body_of, event, json_response, while_connected
 from sandlot.model.wire.openai_server import ChatRequest, chat_choice, choice_events, head, read_chat, usage_body
 from sandlot.model.wire.turn import Answered, Asked, refused
-from sandlot.serve.model import ModelServer, error_body, ids_of, logprobs_of, sampling_of, server_of, session_of
+from sandlot.serve.model.server import ModelServer, error_body, ids_of, logprobs_of, sampling_of, server_of, session_of
 
 
 async def chat_completions(request: Request) -> Response:

@@ -10,10 +10,10 @@ from pathlib import Path
 import anyio
 import msgspec
 
-from sandlot.calibrate.calibration import CURRICULUM_FILE, FILE, Calibration, summed_up
-from sandlot.calibrate.rates import rates_over
-from sandlot.calibrate.rule import UNKNOWN, Rule
-from sandlot.calibrate.standing import Family, Standing, by_tags
+from sandlot.calibrate.tasks.calibration import CURRICULUM_FILE, FILE, Calibration, summed_up
+from sandlot.calibrate.tasks.rates import rates_over
+from sandlot.calibrate.tasks.rule import UNKNOWN, Rule
+from sandlot.calibrate.tasks.state import Family, Standing, by_tags
 from sandlot.core.disk import DISK, put_file
 from sandlot.core.errors import ConfigError
 from sandlot.core.trace import TraceRow

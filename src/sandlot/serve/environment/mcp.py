@@ -11,7 +11,7 @@ from typing import Literal
 
 import anyio
 
-from sandlot.serve.connection import FinishText, OpenSession, open_connection
+from sandlot.serve.environment.connection import FinishText, OpenSession, open_connection
 
 MAX_BODY_BYTES = 4 * 2**20
 LOCAL = ("127.0.0.1", "localhost", "::1")
@@ -61,8 +61,8 @@ async def _serve_http(
     import uvicorn  # noqa: PLC0415 - stdio does not need it
     from mcp.server.transport_security import RequestBodyLimitMiddleware  # noqa: PLC0415 - as above
 
+    from sandlot.serve.environment.http import PATH, Door  # noqa: PLC0415 - as above
     from sandlot.serve.guard import Guard  # noqa: PLC0415 - as above
-    from sandlot.serve.http import PATH, Door  # noqa: PLC0415 - as above
 
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.create_server((host, port), family=family) as listening:

@@ -13,9 +13,9 @@ from functools import partial
 
 import msgspec
 
-from sandlot.calibrate.conversations import DONE, GOES_ON, Conversation, Kind
-from sandlot.calibrate.items import Item
-from sandlot.calibrate.labels import Agreement, Labelled, agreements
+from sandlot.calibrate.judges.items import Item
+from sandlot.calibrate.judges.labels import Agreement, Labelled, agreements
+from sandlot.calibrate.users.conversations import DONE, GOES_ON, Conversation, Kind
 from sandlot.core.concurrency.limited import together
 from sandlot.core.errors import ConfigError, ModelError, boundary
 from sandlot.core.persona import NO_REPLY, Persona

@@ -8,7 +8,7 @@ most to gain go first, and a task whose label hangs on a hair is not given every
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from sandlot.calibrate.rule import Belief, Rule, least_more, masses
+from sandlot.calibrate.tasks.rule import Belief, Rule, least_more, masses
 
 SHARE_OF_BUDGET = 0.25
 """Of what is left, the share that is given out before beliefs are looked at again."""

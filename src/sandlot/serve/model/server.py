@@ -19,7 +19,7 @@ from sandlot.core.errors import ModelError, unwrapped
 from sandlot.core.ports.model import Renderer, Sampled, Sampling, TokenModel
 from sandlot.model.wire.http import MAX_BODY_BYTES
 from sandlot.model.wire.openai_server import Wanted, require_plain
-from sandlot.serve.metrics import Metrics
+from sandlot.serve.model.metrics import Metrics
 
 AT_ONCE = 1024
 """Completions sampled or waiting at the same time; further requests get 429."""

@@ -10,7 +10,7 @@ from itertools import count
 
 import msgspec
 
-from sandlot.calibrate.rule import Belief, Region, Rule, masses, placed
+from sandlot.calibrate.tasks.rule import Belief, Region, Rule, masses, placed
 
 GRID = (0.0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.55, 0.6, 0.7, 0.8, 0.9, 1.0)
 """Pass rates that the command prints its error rates for."""

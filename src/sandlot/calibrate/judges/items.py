@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from sandlot.calibrate.label_file import read_labelled
+from sandlot.calibrate.judges.label_file import read_labelled
 from sandlot.core.errors import ConfigError, GradeError, NotInEvidence
 from sandlot.core.rubric import JudgeCheck, Rubric
 from sandlot.env.environment import Environment

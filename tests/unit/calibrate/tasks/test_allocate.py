@@ -2,8 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandlot.calibrate.allocate import Count, gain, next_rollouts, wanted
-from sandlot.calibrate.rule import UNKNOWN, Rule, masses, placed
+from sandlot.calibrate.tasks.allocate import Count, gain, next_rollouts, wanted
+from sandlot.calibrate.tasks.rule import UNKNOWN, Rule, masses, placed
 
 RULE = Rule()
 

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandlot.calibrate.prior import FEWEST, PRIOR, TRUTH, family_of_all, fitted, priors
-from sandlot.calibrate.rule import UNKNOWN, Belief, Rule, placed
+from sandlot.calibrate.tasks.prior import FEWEST, PRIOR, TRUTH, family_of_all, fitted, priors
+from sandlot.calibrate.tasks.rule import UNKNOWN, Belief, Rule, placed
 
 counts = st.integers(0, 32).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n)))
 

@@ -6,9 +6,9 @@ from statistics import fmean, pstdev
 
 import msgspec
 
-from sandlot.calibrate.allocate import Count
-from sandlot.calibrate.rule import Belief, Masses, Region, Rule, masses, placed
-from sandlot.calibrate.standing import Standing, Taken
+from sandlot.calibrate.tasks.allocate import Count
+from sandlot.calibrate.tasks.rule import Belief, Masses, Region, Rule, masses, placed
+from sandlot.calibrate.tasks.state import Standing, Taken
 from sandlot.core.stats.intervals import beta_quantile
 
 

@@ -5,8 +5,8 @@ from enum import StrEnum
 
 import msgspec
 
-from sandlot.calibrate.judge import Probe, Quality
-from sandlot.calibrate.labels import Agreement
+from sandlot.calibrate.judges.judge import Probe, Quality
+from sandlot.calibrate.judges.labels import Agreement
 
 
 class Standing(StrEnum):

@@ -5,10 +5,10 @@ import re
 
 import pytest
 
-from sandlot.calibrate.conversations import DONE, GOES_ON, Conversation, Kind, conversations_of, labelled_conversations
-from sandlot.calibrate.gates import Standing, standing_of
-from sandlot.calibrate.simulator import Subject, measure_user
-from sandlot.calibrate.simulator_gates import SimulatorGates, simulator_gates
+from sandlot.calibrate.judges.gates import Standing, standing_of
+from sandlot.calibrate.users.conversations import DONE, GOES_ON, Conversation, Kind, conversations_of, labelled_conversations
+from sandlot.calibrate.users.gates import SimulatorGates, simulator_gates
+from sandlot.calibrate.users.simulator import Subject, measure_user
 from sandlot.core.errors import ConfigError, ModelError
 from sandlot.core.persona import Persona
 from sandlot.core.task import Task

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from sandlot.calibrate.label_file import read_labelled
+from sandlot.calibrate.judges.label_file import read_labelled
 from sandlot.core.errors import ConfigError
 from sandlot.core.persona import Persona
 from sandlot.core.task import Task

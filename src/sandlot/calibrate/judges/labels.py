@@ -11,7 +11,7 @@ from itertools import combinations
 
 import msgspec
 
-from sandlot.calibrate.items import Item
+from sandlot.calibrate.judges.items import Item
 from sandlot.core.stats.agreement import Confusion, bootstrap, cohen_kappa, prediction_powered
 from sandlot.core.stats.intervals import Interval
 

@@ -24,7 +24,7 @@ from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from sandlot.core.errors import HarnessError, SandlotError, boundary
-from sandlot.serve.connection import Connection
+from sandlot.serve.environment.connection import Connection
 
 PATH = "/mcp"
 AT_ONCE = 64

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandlot.calibrate.rule import UNKNOWN, Belief, Region, Rule, least_more, masses, placed
+from sandlot.calibrate.tasks.rule import UNKNOWN, Belief, Region, Rule, least_more, masses, placed
 from sandlot.core.errors import ConfigError
 
 RULE = Rule()

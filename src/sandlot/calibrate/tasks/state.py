@@ -7,9 +7,9 @@ by the same command, and why another band may be asked of the same rollouts.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from sandlot.calibrate.allocate import Count, next_rollouts, wanted
-from sandlot.calibrate.prior import priors
-from sandlot.calibrate.rule import Belief, Rule
+from sandlot.calibrate.tasks.allocate import Count, next_rollouts, wanted
+from sandlot.calibrate.tasks.prior import priors
+from sandlot.calibrate.tasks.rule import Belief, Rule
 from sandlot.core.task import Task
 from sandlot.core.trace import TraceRow
 from sandlot.run.config import Plan

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sandlot.calibrate.rates import error_of_fixed, fixed_with_same_error, rates_at, rates_over
-from sandlot.calibrate.rule import UNKNOWN, Belief, Rule, masses, placed
+from sandlot.calibrate.tasks.rates import error_of_fixed, fixed_with_same_error, rates_at, rates_over
+from sandlot.calibrate.tasks.rule import UNKNOWN, Belief, Rule, masses, placed
 
 SHORT = Rule(cap=9, confidence=0.8)
 FAMILY = Belief(0.35 * 14.8, 0.65 * 14.8)

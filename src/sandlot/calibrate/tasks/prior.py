@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
-from sandlot.calibrate.rule import UNKNOWN, Belief
+from sandlot.calibrate.tasks.rule import UNKNOWN, Belief
 
 FEWEST = 5
 """Tasks seen, besides the one it is for, from which a family says something."""

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import msgspec
 
-from sandlot.calibrate.gates import Gate, Gates, at_least, at_most, people_gates
-from sandlot.calibrate.simulator import SimulatorQuality
+from sandlot.calibrate.judges.gates import Gate, Gates, at_least, at_most, people_gates
+from sandlot.calibrate.users.simulator import SimulatorQuality
 
 
 class SimulatorGates(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

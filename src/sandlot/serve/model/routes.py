@@ -8,9 +8,9 @@ from starlette.routing import Route
 
 from sandlot.core.errors import ModelError
 from sandlot.model.wire.http import json_response
-from sandlot.serve.chat import chat_completions
-from sandlot.serve.completions import completions
-from sandlot.serve.model import ModelServer, error_body, server_of
+from sandlot.serve.model.chat import chat_completions
+from sandlot.serve.model.completions import completions
+from sandlot.serve.model.server import ModelServer, error_body, server_of
 
 
 def model_app(server: ModelServer) -> Starlette:

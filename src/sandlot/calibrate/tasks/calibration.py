@@ -10,11 +10,11 @@ from statistics import fmean
 
 import msgspec
 
-from sandlot.calibrate.placement import Label, Placement, placements
-from sandlot.calibrate.prior import PRIOR, family_of_all
-from sandlot.calibrate.rates import GRID, Fixed, Rates, error_of_fixed, fixed_with_same_error, rates_at, rates_over
-from sandlot.calibrate.rule import Belief, Rule
-from sandlot.calibrate.standing import Standing
+from sandlot.calibrate.tasks.placement import Label, Placement, placements
+from sandlot.calibrate.tasks.prior import PRIOR, family_of_all
+from sandlot.calibrate.tasks.rates import GRID, Fixed, Rates, error_of_fixed, fixed_with_same_error, rates_at, rates_over
+from sandlot.calibrate.tasks.rule import Belief, Rule
+from sandlot.calibrate.tasks.state import Standing
 from sandlot.core.ports.model import Sampling
 from sandlot.core.stats.intervals import Interval, wilson
 from sandlot.core.trace import TraceRow

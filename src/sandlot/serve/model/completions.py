@@ -20,7 +20,7 @@ from sandlot.core.types import Json
 from sandlot.model.wire.http import LAST_EVENT, EventStream, body_of, decoded, event, json_response, while_connected
 from sandlot.model.wire.openai_server import FINISH, Count, Wanted, head, usage_body
 from sandlot.model.wire.turn import refused
-from sandlot.serve.model import ModelServer, error_body, ids_of, logprobs_of, sampling_of, server_of, session_of
+from sandlot.serve.model.server import ModelServer, error_body, ids_of, logprobs_of, sampling_of, server_of, session_of
 
 DEFAULT_TOKENS = 16
 """What OpenAI samples where a request does not say."""

@@ -1,0 +1,1 @@
+"""Measures how reliable a judge model is."""

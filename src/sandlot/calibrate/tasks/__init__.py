@@ -1,0 +1,1 @@
+"""Places tasks by difficulty."""

@@ -1,0 +1,1 @@
+"""Measures how well a model plays the user."""

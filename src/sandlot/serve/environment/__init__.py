@@ -1,0 +1,1 @@
+"""Offers an environment over MCP and HTTP."""

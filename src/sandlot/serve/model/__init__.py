@@ -1,0 +1,1 @@
+"""Offers a model over an OpenAI-compatible API."""
