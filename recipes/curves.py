@@ -17,7 +17,7 @@ from pathlib import Path
 
 import msgspec
 
-from sandlot.cli.training import train_watched
+from sandlot.cli.views.train import train_watched
 from sandlot.core.ports.model import Sampling
 from sandlot.core.trace import Trace
 from sandlot.core.types import derive_seed

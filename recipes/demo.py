@@ -11,7 +11,7 @@ from pathlib import Path
 import anyio
 import msgspec
 
-from sandlot.cli.training import train_watched
+from sandlot.cli.views.train import train_watched
 from sandlot.core.errors import SandlotError
 from sandlot.core.ports.model import Sampling
 from sandlot.train.algorithms.algorithms import PolicyGradient

@@ -7,7 +7,7 @@ graded and stored like any other.
 from pathlib import Path
 
 import sandlot
-from sandlot.cli.summary import print_summary
+from sandlot.cli.views.summary import print_summary
 
 ENVIRONMENTS = {"arithmetic": 8, "helpdesk": 4, "ledger": 4}
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from sandlot.cli.showing import environment_facts
+from sandlot.cli.views.show import environment_facts
 from sandlot.core.types import Split
 from sandlot.env.load import load
 

@@ -15,7 +15,7 @@ import torch
 from command_line import ENVIRONMENTS, environ, refused, started
 from sandlot import Ask, Environment, Limits, Score, environment
 from sandlot.analysis.tokens.audit import audit_run
-from sandlot.cli.training import Finished, step_line
+from sandlot.cli.views.train import Finished, step_line
 from sandlot.core.errors import ConfigError
 from sandlot.core.ports.model import Sampling
 from sandlot.core.trace import Scored

@@ -10,7 +10,8 @@ from typing import Annotated
 
 import typer
 
-from sandlot.cli import (
+from sandlot.cli import logs
+from sandlot.cli.commands import (
     audit,
     calibrate,
     compare,
@@ -20,7 +21,6 @@ from sandlot.cli import (
     health,
     images,
     judge,
-    logs,
     new,
     play,
     regrade,

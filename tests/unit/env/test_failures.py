@@ -5,8 +5,8 @@ import msgspec
 import pytest
 
 import sandlot
-from sandlot.cli.playing import show_result
-from sandlot.cli.showing import show_trace
+from sandlot.cli.views.play import show_result
+from sandlot.cli.views.show import show_trace
 from sandlot.core.errors import AuthorError, HarnessError
 from sandlot.core.trace import Failed, said
 from sandlot.core.types import Role, Side

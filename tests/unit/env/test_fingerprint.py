@@ -7,7 +7,7 @@ from importlib.metadata import EntryPoint
 import pytest
 
 import sandlot
-from sandlot.cli.showing import show_environment
+from sandlot.cli.views.show import show_environment
 from sandlot.env import load as loading
 from sandlot.env.fingerprint import environment_fingerprint, files_of
 from sandlot.env.module import forget_modules

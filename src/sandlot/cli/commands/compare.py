@@ -1,0 +1,34 @@
+"""`sandlot compare`: two runs, paired by task."""
+
+from typing import Annotated
+
+import typer
+
+from sandlot.cli.options import RUNS, Json, RunPath, Runs, print_json, run_path
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("compare")(compare)
+
+
+def compare(
+    before: RunPath,
+    after: RunPath,
+    runs: Runs = RUNS,
+    despite: Annotated[bool, typer.Option("--despite-setting", help="Compare although the settings differ.")] = False,
+    json: Json = False,
+) -> None:
+    """Compare two runs of the same tasks.
+
+    Prints the difference in score with its interval, and the tasks that got better or worse. Refuses to compare runs with
+    different settings (tools, limits or harness), unless `--despite-setting`.
+    """
+    from sandlot.cli.views.compare import print_comparison  # noqa: PLC0415 - help does not need it
+    from sandlot.run.results import Run  # noqa: PLC0415 - as above
+
+    comparison = Run(run_path(before, runs)).compare(Run(run_path(after, runs)), despite_setting=despite)
+    if json:
+        print_json(comparison)
+    else:
+        print_comparison(comparison)

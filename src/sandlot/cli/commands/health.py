@@ -1,0 +1,56 @@
+"""`sandlot health`: whether the environment of a run is sound, as far as the run shows it."""
+
+from typing import Annotated
+
+import typer
+
+from sandlot.cli.options import RUNS, Json, Judge, RunPath, Runs, authors_on_stderr, print_json, run_path
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("health")(health)
+
+
+def health(
+    run: RunPath,
+    against: Annotated[
+        str | None,
+        typer.Option("--against", metavar="RUN", help="Look for drift against this run instead of between the two halves."),
+    ] = None,
+    regrades: Annotated[int, typer.Option("--regrades", min=0, help="Rollouts to grade again from their evidence.")] = 32,
+    replays: Annotated[int, typer.Option("--replays", min=0, help="Rollouts to replay in fresh worlds.")] = 8,
+    traces: Annotated[int, typer.Option("--traces", min=0, help="Traces to read when looking for drift.")] = 600,
+    env: Annotated[str | None, typer.Option("--env", help="The environment. [default: where the run found it]")] = None,
+    judge: Judge = None,
+    seed: Annotated[int, typer.Option("--seed", help="Seed for the random choices.")] = 0,
+    runs: Runs = RUNS,
+    json: Json = False,
+) -> None:
+    """Check a run for signs of a broken environment.
+
+    Looks at failures by side, latency, time-outs scored as 0, survivor bias, ties between rewards, drift, and rewards that rise
+    without the outcome. Grades and replays a few rollouts again, which must give the same result. Exit code 1 if a check fails,
+    3 if rollouts are missing or too few.
+    """
+    import anyio  # noqa: PLC0415 - help does not need it
+
+    from sandlot.analysis.health.health import health_of  # noqa: PLC0415 - as above
+    from sandlot.analysis.health.item import Health  # noqa: PLC0415 - as above
+    from sandlot.cli.views.health import as_json, print_health  # noqa: PLC0415 - as above
+    from sandlot.run.results import Run  # noqa: PLC0415 - as above
+
+    looked_at, other = Run(run_path(run, runs)), Run(run_path(against, runs)) if against else None
+
+    async def ask() -> Health:
+        return await health_of(
+            looked_at, against=other, traces=traces, regrades=regrades, replays=replays, env=env, judge=judge, seed=seed
+        )
+
+    with authors_on_stderr():
+        found = anyio.run(ask)
+    if json:
+        print_json(as_json(found))
+    else:
+        print_health(found)
+    raise typer.Exit(found.exit_code)

@@ -1,0 +1,73 @@
+"""`sandlot judge`: validate a judge."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sandlot.cli.options import RUNS, Json, Runs, print_json
+
+Option = typer.Option
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("judge")(judge)
+
+
+def judge(
+    what: Annotated[
+        str,
+        typer.Argument(
+            metavar="WHAT", help="What it judges: a rubric (`.json`), an environment, a run, or labels alone (`.jsonl`)."
+        ),
+    ],
+    judge: Annotated[
+        str, Option("--judge", metavar="MODEL", help="The judge: `openai:NAME@URL`, `smollm2`, `rookie`, `hf:FOLDER`.")
+    ],
+    labels: Annotated[
+        Path | None,
+        Option("--labels", metavar="FILE", help="What people said, JSONL: `check` or `question`, `view`, `labels`."),
+    ] = None,
+    repeats: Annotated[int, Option("--repeats", help="How often each item is asked unchanged.")] = 5,
+    items: Annotated[int, Option("--items", help="Maximum number of items to probe; every labelled item is asked once.")] = 50,
+    batch: Annotated[
+        int, Option("--batch", help="Criteria in one call, where that is compared with one at a time; 1 leaves it out.")
+    ] = 5,
+    temperature: Annotated[float, Option("--temperature", help="As in the runs it judges.")] = 0.0,
+    max_tokens: Annotated[int | None, Option("--max-tokens", help="Maximum tokens per reply.")] = None,
+    at_once: Annotated[int, Option("--at-once", help="Questions in flight.")] = 16,
+    max_flips: Annotated[
+        float, Option("--max-flips", help="Maximum share of verdicts that may change when the same item is asked again.")
+    ] = 0.05,
+    kappa: Annotated[float, Option("--kappa", help="Minimum agreement with people (Cohen's kappa).")] = 0.6,
+    runs: Runs = RUNS,
+    json: Json = False,
+) -> None:
+    """Validate a judge: whether it repeats itself, what biases it, and whether it agrees with people.
+
+    It is asked the same questions again, with the choices in another order, with padded answers, several in one call, with
+    canaries whose answer is known, and about items that people labelled. Exit code 1 if a gate fails, 3 if too few are labelled.
+    """
+    from sandlot.calibrate.judges.gates import Gates  # noqa: PLC0415 - help does not need it
+    from sandlot.calibrate.judges.judge import Probing  # noqa: PLC0415 - as above
+    from sandlot.cli.views.judge import Judging, judge_watched  # noqa: PLC0415 - as above
+    from sandlot.core.ports.model import Sampling  # noqa: PLC0415 - as above
+    from sandlot.wiring.config import ModelConfig  # noqa: PLC0415 - as above
+
+    finished = judge_watched(
+        Judging(
+            what=what,
+            labels=labels,
+            model=ModelConfig(spec=judge, sampling=Sampling(temperature=temperature, max_tokens=max_tokens)),
+            probing=Probing(repeats=repeats, most=items, at_once=at_once, batch=batch),
+            gates=Gates(flips=max_flips, kappa=kappa),
+        ),
+        runs=runs,
+        quiet=json,
+    )
+    if json:
+        print_json(finished.machine)
+    else:
+        finished.show()
+    raise typer.Exit(finished.exit_code)

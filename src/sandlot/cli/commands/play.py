@@ -1,0 +1,31 @@
+"""`sandlot play`: a person plays the agent."""
+
+from typing import Annotated
+
+import typer
+
+from sandlot.cli.options import Env, Judge, User
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("play")(play)
+
+
+def play(
+    env: Env,
+    task: Annotated[str | None, typer.Option("--task", help="Which task. [default: the first]")] = None,
+    user: User = None,
+    judge: Judge = None,
+) -> None:
+    """Play the agent yourself, and be graded.
+
+    Type a message to speak, `/TOOL {"argument": "value"}` to call a tool, `/help` for the tools, Ctrl-D to leave.
+    """
+    import anyio  # noqa: PLC0415 - help does not need it
+
+    from sandlot.cli.views.play import play_in_terminal  # noqa: PLC0415 - as above
+    from sandlot.core.trace import Failed  # noqa: PLC0415 - as above
+
+    trace = anyio.run(play_in_terminal, env, task, user, judge)
+    raise typer.Exit(1 if isinstance(trace.outcome, Failed) else 0)

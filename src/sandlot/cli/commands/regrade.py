@@ -1,0 +1,38 @@
+"""`sandlot regrade`: grade stored evidence again."""
+
+from typing import Annotated
+
+import typer
+
+from sandlot.cli.options import RUNS, Json, Judge, Rubric, RunPath, Runs, authors_on_stderr, print_json, run_path
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("regrade")(regrade)
+
+
+def regrade(
+    run: RunPath,
+    env: Annotated[str | None, typer.Option("--env", help="The environment. [default: where the run found it]")] = None,
+    judge: Judge = None,
+    rubric: Rubric = None,
+    runs: Runs = RUNS,
+    json: Json = False,
+) -> None:
+    """Grade a run again from its stored evidence.
+
+    Shows what changed, and writes nothing. Exit code 1 if any outcome differs.
+    """
+    import anyio  # noqa: PLC0415 - help does not need it
+
+    from sandlot.cli.views.regrade import print_report  # noqa: PLC0415 - as above
+    from sandlot.run.regrade import regrade_run  # noqa: PLC0415 - as above
+
+    with authors_on_stderr():
+        report = anyio.run(regrade_run, run_path(run, runs), env, judge, rubric)
+    if json:
+        print_json(report)
+    else:
+        print_report(report)
+    raise typer.Exit(1 if report.changed else 0)

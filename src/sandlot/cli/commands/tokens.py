@@ -1,0 +1,44 @@
+"""`sandlot tokens`: whether the tokens of a run are the tokens a trainer would condition on."""
+
+from typing import Annotated
+
+import typer
+
+from sandlot.cli.options import RUNS, Json, RunPath, Runs, print_json, run_path
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("tokens")(tokens)
+
+
+def tokens(
+    run: RunPath,
+    model: Annotated[
+        str | None,
+        typer.Option("--model", help="The model it was sampled from, on this machine: `hf:FOLDER`, `smollm2`, `rookie`."),
+    ] = None,
+    gate: Annotated[
+        str | None,
+        typer.Option(
+            "--gate", help="`fp32`: sampled by the same code in fp32. `bf16`: by other kernels, or in bf16. [default: what fits]"
+        ),
+    ] = None,
+    runs: Runs = RUNS,
+    json: Json = False,
+) -> None:
+    """Check the stored tokens of a run.
+
+    Always checks lengths, masks, versions and branches. With `--model`, the prompts are rendered again and the
+    log-probabilities computed again, to find token boundaries and numbers that are wrong. Exit code 1 if anything is wrong.
+    """
+    from sandlot.analysis.tokens.audit import audit_run  # noqa: PLC0415 - as above
+    from sandlot.cli.views.tokens import as_json, print_audit  # noqa: PLC0415 - help does not need it
+    from sandlot.run.results import Run  # noqa: PLC0415 - as above
+
+    audit = audit_run(Run(run_path(run, runs)), model, gate=gate)
+    if json:
+        print_json(as_json(audit))
+    else:
+        print_audit(audit)
+    raise typer.Exit(0 if audit.verdict == "sound" else 1)

@@ -1,0 +1,80 @@
+"""`sandlot train`: learn from graded rollouts, by a recipe."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from sandlot.cli.options import RUNS, Json, Runs
+from sandlot.core.errors import HarnessError, StoreError
+
+Option = typer.Option
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("train")(train)
+
+
+def train(
+    recipe: Annotated[
+        str,
+        typer.Argument(
+            metavar="RECIPE", help="`path.py` or `path.py:function`: a function, by default `recipe`, that returns one."
+        ),
+    ],
+    place: Annotated[Path | None, Option("--run", metavar="DIR", help="The run directory. [default: runs/NAME]")] = None,
+    steps: Annotated[int | None, Option("--steps", help="Learn this many steps instead of the recipe's.")] = None,
+    seed: Annotated[int | None, Option("--seed", help="Another seed than the recipe's.")] = None,
+    curriculum: Annotated[
+        Path | None, Option("--curriculum", metavar="FILE", help="Train on the tasks that `sandlot calibrate` wrote here.")
+    ] = None,
+    tracker: Annotated[
+        str | None,
+        Option("--track", metavar="TRACKER", help="Also tell `tensorboard`, `mlflow` or `wandb` (offline), or an installed one."),
+    ] = None,
+    require_audit: Annotated[
+        bool, Option("--require-audit", help="Refuse an environment that `sandlot audit` has not called SHIP, as it is now.")
+    ] = False,
+    runs: Runs = RUNS,
+    dry_run: Annotated[bool, Option("--dry-run", help="Show the resolved recipe; train nothing.")] = False,
+    json: Json = False,
+) -> None:
+    """Train a model on an environment; measure held-out tasks before, between and after; write a report.
+
+    The same command continues a run that was interrupted. Exit code 1 if the run was stopped as bad or raised an alarm, 3 if it
+    is incomplete.
+    """
+    from sandlot.cli.views.train import show_recipe, train_watched  # noqa: PLC0415 - help does not need torch
+    from sandlot.train.parallel.ranks import leads  # noqa: PLC0415 - as above
+    from sandlot.train.recipe import load_recipe  # noqa: PLC0415 - as above
+    from sandlot.train.train import train as follow  # noqa: PLC0415 - as above
+
+    changed = {"steps": steps, "seed": seed, "curriculum": curriculum, "tracker": tracker}
+    made = load_recipe(recipe).but(**{name: value for name, value in changed.items() if value is not None})
+    if require_audit:
+        _require_audit(made.env, runs)
+    if dry_run:
+        if leads():
+            show_recipe(made, place, json=json)
+        return
+    try:
+        if not leads():
+            follow(made, run=place)  # one of the further processes of `torchrun`: the first one shows how it goes
+            return
+        finished = train_watched(made, place=place, quiet=json)
+    except (StoreError, HarnessError) as error:
+        typer.echo(f"sandlot: {error}; what was finished is kept, and the same command continues", err=True)
+        raise typer.Exit(3) from error
+    finished.show(json=json)
+    raise typer.Exit(finished.exit_code)
+
+
+def _require_audit(env: Any, runs: Path) -> None:
+    from sandlot.audit.reports.folder import place_of, require_audit  # noqa: PLC0415 - only who asks for it pays for it
+    from sandlot.env.fingerprint import environment_fingerprint  # noqa: PLC0415 - as above
+    from sandlot.env.load import load  # noqa: PLC0415 - as above
+
+    environment = load(env)
+    named = env if isinstance(env, str | Path) else environment.source or "not in a file"
+    require_audit(environment.name, place_of(named), environment_fingerprint(environment), runs)

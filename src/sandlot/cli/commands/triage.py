@@ -1,0 +1,65 @@
+"""`sandlot triage`: what went wrong in a run, what to read of it, and what people said."""
+
+import getpass
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from sandlot.cli.options import RUNS, Json, RunPath, Runs, print_json, run_path
+
+
+class Export(StrEnum):
+    """What can be written out."""
+
+    LABELS = "labels"
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("triage")(triage)
+
+
+def triage(
+    run: RunPath,
+    label: Annotated[
+        list[str] | None,
+        typer.Option("--label", metavar="TASK/ROLLOUT=LABEL", help="Store your label of a rollout; may be repeated."),
+    ] = None,
+    by: Annotated[str | None, typer.Option("--by", help="Who labels. [default: your user name]")] = None,
+    note: Annotated[str, typer.Option("--note", help="Why, in your words.")] = "",
+    review: Annotated[bool, typer.Option("--review", help="Show proposed rollouts one by one and ask for labels.")] = False,
+    export: Annotated[Export | None, typer.Option("--export", help="Print every label as JSON Lines.")] = None,
+    traces: Annotated[int, typer.Option("--traces", min=1, help="Maximum traces to read.")] = 3000,
+    seed: Annotated[int, typer.Option("--seed", help="Seed for the random choices.")] = 0,
+    runs: Runs = RUNS,
+    json: Json = False,
+) -> None:
+    """Group the failures of a run by cause, and label them.
+
+    Prints clusters of failures and suspicious successes, how passing rollouts of the same tasks differ, and which rollouts a
+    person should read. Labels are stored with the run. Exit code 1 if the environment caused failures, 3 if there are no
+    rollouts.
+    """
+    from sandlot.analysis.triage.triage import triage_of  # noqa: PLC0415 - as above
+    from sandlot.cli.views import review as reviewing  # noqa: PLC0415 - help does not need it
+    from sandlot.cli.views import triage as triaging
+    from sandlot.run.results import Run  # noqa: PLC0415 - as above
+
+    looked_at = Run(run_path(run, runs))
+    if export is not None:
+        raise typer.Exit(triaging.export_labels(looked_at))
+    if label:
+        kept = reviewing.keep(looked_at, label, by=by or getpass.getuser(), note=note)
+        if json:
+            print_json(kept)
+        return
+    found = triage_of(looked_at, traces=traces, seed=seed)
+    if review:
+        reviewing.review(looked_at, found.proposed, by=by or getpass.getuser())
+        return
+    if json:
+        print_json(found)
+    else:
+        triaging.print_triage(found)
+    raise typer.Exit(found.exit_code)

@@ -1,0 +1,140 @@
+"""Calibrating with a person watching: a line of progress on stderr, then where every task lies and how far to believe it."""
+
+import functools
+import signal
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import anyio
+import msgspec
+from rich.console import Console
+from rich.progress import BarColumn, TaskID, TextColumn, TimeElapsedColumn
+
+from sandlot.calibrate.tasks.calibrate import CalibrationConfig, Watch, calibrate_async, expected_rollouts, opening_plan
+from sandlot.calibrate.tasks.calibration import Calibration, Known, errors_of
+from sandlot.calibrate.tasks.placement import Label
+from sandlot.calibrate.tasks.rule import UNKNOWN
+from sandlot.calibrate.tasks.state import Standing
+from sandlot.cli.options import authors_on_stderr, print_json
+from sandlot.cli.views.bars import Bars
+from sandlot.cli.views.placement import print_calibration, print_errors
+from sandlot.cli.views.run import make_room, pilot_of
+from sandlot.core.text import printable_json
+from sandlot.core.trace import TraceRow
+from sandlot.env.load import load
+from sandlot.run.forecast import forecast
+from sandlot.run.manifest import public
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """A calibration that has ended, one way or another."""
+
+    path: Path
+    calibration: Calibration
+    curriculum: Path
+
+    @property
+    def machine(self) -> Any:
+        """The object `--json` prints."""
+        counts = {label.value: len(self.calibration.labelled(label)) for label in Label}
+        whole = msgspec.to_builtins(self.calibration)
+        return {**whole, "labels": counts, "histogram": self.calibration.histogram, "curriculum": str(self.curriculum)}
+
+    @property
+    def exit_code(self) -> int:
+        """0 fine, 1 stopped, never scored or nothing to learn from, 3 incomplete."""
+        if self.calibration.verdict == "incomplete":
+            return 3
+        bad = self.calibration.verdict == "stopped" or self.calibration.labelled(Label.UNSCORABLE)
+        return 1 if bad or not self.calibration.curriculum.tasks else 0
+
+    def show(self) -> None:
+        """The result for a person."""
+        print_calibration(self.calibration, self.path, self.curriculum)
+
+
+def calibrate_watched(
+    config: CalibrationConfig, *, runs: Path, place: Path | None, curriculum: Path | None, quiet: bool
+) -> Finished:
+    """Calibrate, showing progress on stderr unless nobody looks."""
+    make_room()
+    console = Console(stderr=True, quiet=quiet, highlight=False, soft_wrap=True)
+    with Bars(
+        TextColumn("{task.description}"), BarColumn(bar_width=24), TextColumn("{task.completed}/{task.total} rollouts"),
+        TextColumn("{task.fields[said]}"), TimeElapsedColumn(),
+        console=console,
+    ) as bars, authors_on_stderr():  # fmt: skip
+        bar = Bar(bars, console)
+        found = anyio.run(functools.partial(calibrate_async, config, runs=runs, place=place, watch=bar))
+        if found.stopped:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is kept; a second Ctrl-C must not eat the word on how to continue
+    path = bar.path
+    made = path / "curriculum.json"
+    if curriculum is not None:
+        curriculum.write_bytes(made.read_bytes())
+    return Finished(path, found, curriculum or made)
+
+
+class Bar(Watch):
+    """Draws one line."""
+
+    def __init__(self, bars: Bars, console: Console) -> None:
+        self._bars = bars
+        self._console = console
+        self._line: TaskID | None = None
+        self._settled = 0
+        self._failed = 0
+        self.path = Path()
+
+    def begin(self, path: Path, standing: Standing) -> None:
+        """Say where it goes, and whether it continues something."""
+        self.path = path
+        taken, tasks = standing.num_taken, len(standing.tasks)
+        continued = f", continuing after {taken} rollouts" if taken else ""
+        self._console.print(f"placing {tasks} tasks -> [bold]{path}[/]{continued}")
+        first = max(taken, tasks * standing.rule.start)
+        self._line = self._bars.add_task("calibrating", total=first, completed=taken, said="")
+
+    def note(self, row: TraceRow, standing: Standing) -> None:
+        """One more."""
+        self._failed += row.score is None
+        self._update(standing)
+
+    def planned(self, standing: Standing, num_more: int) -> None:
+        """What comes next is known."""
+        self._settled = standing.settled()
+        assert self._line is not None
+        self._bars.update(self._line, total=standing.num_taken + num_more)
+        self._update(standing)
+
+    def _update(self, standing: Standing) -> None:
+        assert self._line is not None
+        failed = f"  [red]{self._failed} failed[/]" if self._failed else ""
+        said = f"{self._settled}/{len(standing.tasks)} tasks placed{failed}"
+        self._bars.update(self._line, completed=standing.num_taken, said=said)
+
+
+def show_forecast(config: CalibrationConfig, *, runs: Path, json: bool) -> None:
+    """What would be taken, what is known of its cost, and how often the rule errs; runs nothing."""
+    with authors_on_stderr():
+        env = load(config.run.env).in_image(config.run.image)
+        plan = opening_plan(config, env)
+    fewest, likely, most = expected_rollouts(config, len(plan.tasks))
+    pilot = pilot_of(env, config.run, runs)
+    rows = pilot.rows if pilot else ()
+    expected = forecast(likely, rows, at_once=config.run.at_once, limits=env.limits, sandboxed=env.image is not None)
+    errors = errors_of(config.rule, [Known(UNKNOWN, UNKNOWN, 1)])
+    shown = msgspec.structs.replace(config, run=public(config.opening))
+    if json:
+        counts = {"fewest": fewest, "likely": likely, "most": most}
+        print_json({"config": shown, "tasks": len(plan.tasks), "rollouts": counts, "forecast": expected, "errors": errors})
+        return
+    sys.stdout.buffer.write(printable_json(msgspec.json.format(msgspec.json.encode(shown), indent=2)) + b"\n")
+    sys.stdout.flush()
+    console = Console(highlight=False, soft_wrap=True)
+    console.print(f"{len(plan.tasks)} tasks; [bold]{likely:,}[/] rollouts are likely, {fewest:,} the fewest, {most:,} the most")
+    console.print(expected.describe())
+    print_errors(console, config.rule, errors, "before anything is known of the tasks")

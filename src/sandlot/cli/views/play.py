@@ -1,0 +1,109 @@
+"""A person at the keyboard as the policy of one rollout: the same world, limits and checks a model has."""
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+
+import anyio.to_thread
+import msgspec
+from rich.console import Console
+
+from sandlot.cli.views.show import print_outcome
+from sandlot.core.errors import StoppedByHook
+from sandlot.core.ports.world import ToolSpec
+from sandlot.core.task import Task
+from sandlot.core.trace import Message, Node, Part, Text, ToolCall, Trace
+from sandlot.core.types import Role
+from sandlot.env.load import load
+from sandlot.env.taskset import task_named, tasks_of
+from sandlot.env.transcript import rendered_message
+from sandlot.env.user import require_user
+from sandlot.harness.tool_loop import ToolLoop
+from sandlot.rollout import run_rollout
+from sandlot.store.blobs import MemoryBlobs
+from sandlot.wiring.config import judge_config, user_config
+from sandlot.wiring.models import open_users
+from sandlot.wiring.parts import Parts, open_grading
+
+
+async def play_in_terminal(env: str, task: str | None, user: str | None, judge: str | None) -> Trace:
+    """One rollout by hand, graded at the end."""
+    environment = load(env)
+    chosen = task_named(environment, task) if task else tasks_of(environment)[0]
+    player = user_config(user)
+    require_user(environment, named=player is not None)
+    print(f"{environment.name}: {chosen.id}. Speak, call `/tool {{json}}`, or `/help`. Ctrl-D leaves.\n")
+    async with open_grading(environment, judge=judge_config(judge)) as grading, AsyncExitStack() as stack:
+        users = await stack.enter_async_context(open_users(player, environment)) if player else None
+        parts = Parts(grading=grading, policies=Person(), harness=ToolLoop(), users=users)
+        trace = await run_rollout(parts, chosen, run="play", rollout=0, blobs=MemoryBlobs())
+    show_result(trace)
+    return trace
+
+
+class Person:
+    """Policies of one: whoever sits at the keyboard."""
+
+    name = "person"
+
+    def __init__(self) -> None:
+        self._num_shown = 0
+
+    @asynccontextmanager
+    async def policy(self, task: Task, seed: int, rollout: int = 0) -> AsyncGenerator["Person"]:  # noqa: ARG002 - a person needs neither
+        """The same person each time."""
+        yield self
+
+    async def turn(self, trace: Trace, leaf: int, tools: Sequence[ToolSpec]) -> Node:
+        """Show what is new, then wait for a line."""
+        for node in trace.nodes[self._num_shown :]:
+            if not node.is_turn:
+                print("\n".join(rendered_message(node.message)))
+        self._num_shown = len(trace.nodes)
+        while True:
+            line = await anyio.to_thread.run_sync(_line, abandon_on_cancel=True)
+            if line == "/help":
+                print("\n".join(_help(tools)))
+                continue
+            part = _part(line, len(trace.nodes))
+            if isinstance(part, str):
+                print(part)
+                continue
+            return Node(
+                message=Message(role=Role.ASSISTANT, parts=(part,)), parent=leaf, sampled=True, stop="stop", model="person"
+            )
+
+
+def show_result(trace: Trace) -> None:
+    """How it ended, check by check."""
+    console = Console(highlight=False, soft_wrap=True)
+    console.print(f"\nend: [bold]{trace.end}[/]")
+    print_outcome(console, trace.outcome)
+
+
+def _line() -> str:
+    try:
+        return input("> ").strip()
+    except EOFError:
+        raise StoppedByHook("you left") from None
+
+
+def _part(line: str, number: int) -> Part | str:
+    """A spoken text or a tool call; a string is what to tell the person instead."""
+    if not line.startswith("/"):
+        return Text(line)
+    name, _, arguments = line[1:].partition(" ")
+    try:
+        decoded = msgspec.json.decode(arguments or "{}", type=dict[str, object])
+    except msgspec.DecodeError as error:
+        return f'arguments are a JSON object, `/{name} {{"argument": "value"}}`: {error}'
+    return ToolCall(id=f"call-{number}", name=name, arguments=decoded)
+
+
+def _help(tools: Sequence[ToolSpec]) -> list[str]:
+    return [f"/{tool.name}{_example(tool)}  {tool.description}".rstrip() for tool in tools] or ["no tools here: speak"]
+
+
+def _example(tool: ToolSpec) -> str:
+    """Its arguments as one would type them, with each one's type in the place of its value."""
+    arguments = {name: f"<{schema.get('type', 'any')}>" for name, schema in tool.parameters.get("properties", {}).items()}
+    return f" {msgspec.json.encode(arguments).decode()}" if arguments else ""

@@ -1,0 +1,18 @@
+"""What regrading found, for a person."""
+
+from sandlot.cli.views.summary import plain
+from sandlot.run.regrade import Report, word_for
+
+SHOWN = 20
+
+
+def print_report(report: Report) -> None:
+    """Counts, and the rollouts whose outcome changed."""
+    print(f"{report.run}: {report.regraded} rollouts graded again, {report.same} the same, {len(report.changed)} changed")
+    if not report.same_environment:
+        print("the environment has changed since the run was made")
+    for item in report.changed[:SHOWN]:
+        checks = ", ".join(item.changed_checks[:6])
+        print(f"  {plain(item.task)}/{item.rollout}: {word_for(item.before)} -> {word_for(item.now)}  ({checks})")
+    if len(report.changed) > SHOWN:
+        print(f"  and {len(report.changed) - SHOWN} more; `--json` has all")

@@ -1,0 +1,226 @@
+"""What `show` prints of an environment and of a trace. Agent output is printed without terminal escapes."""
+
+import shlex
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import anyio
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from sandlot.cli.options import authors_on_stderr, print_json
+from sandlot.cli.views.columns import print_columns
+from sandlot.cli.views.summary import end_shown, plain
+from sandlot.core.errors import SandlotError
+from sandlot.core.limits import OnBreach
+from sandlot.core.ports.world import ToolSource, ToolSpec
+from sandlot.core.rubric import JudgeCheck, Rubric, Score
+from sandlot.core.task import split_of
+from sandlot.core.text import one_line, printable
+from sandlot.core.trace import Failed, Outcome, Scored
+from sandlot.env.environment import Environment
+from sandlot.env.fingerprint import environment_fingerprint, files_of
+from sandlot.env.load import load
+from sandlot.env.taskset import tasks_of
+from sandlot.env.transcript import rendered_message
+from sandlot.grade.rules import possible_points
+from sandlot.run.manifest import tools_as_served
+from sandlot.run.results import Run
+from sandlot.tools.mcp import McpServer
+
+BREACH = {
+    OnBreach.REFUSE: "a call that breaks it is refused",
+    OnBreach.PENALTY: "breaking it costs points",
+    OnBreach.END: "breaking it ends the rollout",
+}
+MAX_FILES = 12
+"""Files of the fingerprint shown; `--json` has them all."""
+MAX_REASON = 400
+"""Characters shown of why an MCP server's tools cannot be listed."""
+NEWLINE = "\n"
+UNDER = "\n       "
+"""Lines of one message stand under each other, right of its number."""
+
+
+MANY = 30
+"""More tasks than this are cut to the first `FEW`, unless all are wanted."""
+FEW = 20
+
+
+def show_environment(what: str, *, json: bool, every: bool = False) -> None:
+    """Tools with schemas, tasks, limits, constraints, rubric, fingerprint. An MCP server is started, to list its tools."""
+    with authors_on_stderr():
+        env = load(what)
+        facts = environment_facts(env)
+        if env.parts.sources:
+            facts |= _served_facts(env)
+    if json:
+        print_json(facts)
+        return
+    console = Console(highlight=False, soft_wrap=True)
+    console.print(f"[bold]{env.name}[/]  {escape(env.description.splitlines()[0]) if env.description else ''}".rstrip())
+    for name, value in _environment_lines(env, facts):
+        console.print(f"[dim]{name:>9}[/]  {value}")
+    _print_tasks(console, what, facts["tasks"], every=every)
+
+
+def _served_facts(env: Environment) -> dict[str, Any]:
+    """The tools of its MCP servers, or why they cannot be listed."""
+    own = {tool.spec.name for tool in env.tools}
+    try:
+        served = anyio.run(tools_as_served, env, tasks_of(env)[0])
+    except SandlotError as error:
+        return {"mcp_tools": [], "mcp_error": str(error)}
+    return {"mcp_tools": [spec for spec in served if spec.name not in own]}
+
+
+def _reason(error: str) -> str:
+    """An error on one line. Of a long one the middle is left out: a server's traceback ends with the cause."""
+    text = one_line(error, len(error))
+    return text if len(text) <= MAX_REASON else f"{text[:80]} ... {text[-(MAX_REASON - 85) :]}"
+
+
+def _print_tasks(console: Console, what: str, tasks: list[dict[str, Any]], *, every: bool) -> None:
+    shown = tasks if every or len(tasks) <= MANY else tasks[:FEW]
+    rows = [(task["id"], task["split"].value, escape(one_line(task["prompt"], 80))) for task in shown]
+    console.print()
+    print_columns(console, ("task", "split", "prompt"), rows)
+    if len(shown) < len(tasks):
+        console.print(f"[dim]... and {len(tasks) - len(shown):,} more: sandlot show {escape(shlex.quote(what))} --all[/]")
+
+
+def _tool_line(tool: ToolSpec) -> str:
+    arguments = ", ".join(tool.parameters.get("properties", {}))
+    if not tool.description:
+        return f"[bold]{escape(tool.name)}[/]({escape(arguments)})  [yellow]no description: add a docstring[/]"
+    return f"[bold]{escape(tool.name)}[/]({escape(arguments)})  {escape(one_line(tool.description.splitlines()[0], 200))}"
+
+
+def _environment_lines(env: Environment, facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    yield "source", f"{escape(facts['source'])}  [dim]fingerprint {facts['fingerprint'][:12]}[/]"
+    yield (
+        "files",
+        f"{len(facts['files'])} in the fingerprint: {escape(', '.join(facts['files'][:MAX_FILES]))}"
+        + (", ..." if len(facts["files"]) > MAX_FILES else ""),
+    )
+    splits = ", ".join(f"{count} {name}" for name, count in facts["splits"].items())
+    yield "tasks", f"{len(facts['tasks'])} ({splits})"
+    yield "limits", f"{env.limits.turns} turns, {env.limits.time_s:g} s"
+    if env.image is not None:
+        yield "sandbox", f"image {escape(env.image)}, network {escape(env.network)}"
+    for tool in facts["tools"]:
+        yield "tool", _tool_line(tool)
+    for source in env.parts.sources:
+        yield "mcp", _source(source)
+    for tool in facts.get("mcp_tools", ()):
+        yield "mcp tool", _tool_line(tool)
+    if "mcp_error" in facts:
+        yield "mcp", f"[red]its tools cannot be listed[/]: {escape(_reason(facts['mcp_error']))}"
+    if facts["user"]:
+        yield "user", escape(facts["user"])
+    for constraint in env.constraints:
+        yield "rule", f"[bold]{escape(constraint.id)}[/]  {escape(constraint.describe())}; {BREACH[constraint.on_breach]}"
+    for name, checks in facts["rubrics"].items():
+        judged = sum(isinstance(check, JudgeCheck) for check in checks)
+        points = facts["points"][name]
+        by_judge = f", {judged} by a judge" if judged else ""
+        count = f"{len(checks)} check{'s' if len(checks) != 1 else ''}{by_judge}"
+        yield "rubric", f"[bold]{escape(name)}[/]  {count}, {points:g} point{'s' if points != 1 else ''}"
+    if not facts["solution"]:
+        yield "solution", "[yellow]none: `--model scripted:golden` cannot run, and an audit is INCOMPLETE[/]"
+
+
+def _source(source: ToolSource) -> str:
+    if not isinstance(source, McpServer):
+        return escape(repr(source))
+    where = shlex.join(source.command) if source.command else source.url or ""
+    return f"[bold]{escape(source.name)}[/]  {escape(where)}{', inside the sandbox' if source.inside else ''}"
+
+
+def environment_facts(env: Environment) -> dict[str, Any]:
+    """Everything there is to know without running it; keys are never shown."""
+    tasks = tasks_of(env)
+    rubrics = dict(env.parts.rubrics)
+    if env.parts.checks:
+        rubrics["default"] = Rubric(checks=tuple(env.parts.checks))
+    return {
+        "name": env.name,
+        "description": env.description,
+        "source": str(env.source or ""),
+        "fingerprint": environment_fingerprint(env, build=False),
+        "files": [name for name, _ in files_of(env)],
+        "system": env.system,
+        "image": env.image,
+        "network": env.network,
+        "seed": env.seed,
+        "limits": env.limits,
+        "constraints": list(env.constraints),
+        "tools": [tool.spec for tool in env.tools],
+        "mcp_servers": [repr(source) for source in env.parts.sources],
+        "splits": dict(Counter(split_of(task).value for task in tasks)),
+        "tasks": [
+            {"id": task.id, "split": split_of(task), "prompt": task.prompt, "tags": task.tags, "rubric": task.rubric}
+            for task in tasks
+        ],
+        "rubrics": {name: list(rubric.checks) for name, rubric in rubrics.items()},
+        "points": {name: possible_points(rubric) for name, rubric in rubrics.items()},
+        "solution": env.parts.solution is not None,
+        "user": _user(env),
+    }
+
+
+def _user(env: Environment) -> str | None:
+    """Who answers the agent's plain messages; an environment of one function asks for itself."""
+    if env.parts.persona is not None:
+        without = "without it, the scripted replies" if env.parts.user is not None else "it must be named"
+        return f"played by a model, `--user MODEL`; {without}"
+    return "scripted replies" if env.parts.user is not None and env.parts.grade is None else None
+
+
+def show_trace(path: Path, task: str, rollout: int, *, json: bool, most: int | None = None) -> None:
+    """The conversation, events, and every check; `most` is the maximum number of characters per message."""
+    trace = Run(path).trace(task, rollout)
+    if json:
+        print_json(trace)
+        return
+    console = Console(highlight=False, soft_wrap=True)
+    for number, node in enumerate(trace.nodes):
+        mark = "[green]*[/]" if node.is_turn else "[cyan]~[/]" if node.sampled else " "
+        for line in rendered_message(node.message):
+            cut = f" ... and {len(line) - most:,} more characters" if most is not None and len(line) > most else ""
+            console.print(f"{mark} {number:>3}  {escape(line[:most].rstrip().replace(NEWLINE, UNDER))}{cut}")
+    for event in trace.events:
+        if event.kind == "user_told":
+            console.print(f"[cyan]~[/]    the user was played by {escape(plain(event.detail['model']))}")
+            continue
+        console.print(f"[yellow]!    turn {event.turn}: {event.kind} {escape(str(event.detail))}[/]")
+    console.print(f"\nend: [bold]{end_shown(trace.end or '')}[/]")
+    print_outcome(console, trace.outcome, most)
+
+
+def print_outcome(console: Console, outcome: Outcome | None, most: int | None = None) -> None:
+    """The score with its checks, or why there is none."""
+    if isinstance(outcome, Scored):
+        print_score(console, outcome.score)
+    elif isinstance(outcome, Failed):
+        console.print(f"failed: [red]{outcome.side}/{escape(outcome.kind)}[/]  {escape(plain(outcome.message[:most]))}")
+        for frame in outcome.frames:
+            console.print(f"  [dim]at[/] {escape(printable(frame, most))}")
+    elif outcome is not None:
+        console.print(f"cancelled: {escape(plain(outcome.reason[:most]))}")
+
+
+def print_score(console: Console, score: Score) -> None:
+    """`120/183`, and a line for every check with its evidence."""
+    console.print(f"score: [bold]{score}[/]" + (f"  (gate `{score.gate}` not met)" if score.gate else ""))
+    table = Table("check", "verdict", "points", "evidence", box=None, pad_edge=False)
+    colours = {"met": "green", "partly": "yellow", "not_met": "red", "suppressed": "dim"}
+    for check in score.checks:
+        verdict = f"[{colours[check.verdict]}]{check.verdict}[/]"
+        table.add_row(escape(check.id), verdict, f"{check.points:g}/{check.worth:g}", escape(printable(check.evidence))[:100])
+    console.print(table)
+    for tag, (points, possible) in sorted(score.by_tag().items()):
+        console.print(f"  {escape(tag)}: {points:g}/{possible:g}")

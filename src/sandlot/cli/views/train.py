@@ -1,0 +1,261 @@
+"""Training with a person watching: a line a step on stderr, a bar while held-out tasks are measured, and how it ended."""
+
+import signal
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, TaskID, TextColumn, TimeRemainingColumn
+
+from sandlot.analysis.alarm import Alarm
+from sandlot.cli.options import authors_on_stderr, print_json
+from sandlot.cli.views.bars import Bars
+from sandlot.cli.views.summary import plain
+from sandlot.core.text import printable_json
+from sandlot.core.trace import TraceRow
+from sandlot.train.loop import Watcher
+from sandlot.train.recipe import FILE as RECIPE
+from sandlot.train.recipe import Recipe, described
+from sandlot.train.report.html import FILE as REPORT
+from sandlot.train.report.progress import Learned, Measured
+from sandlot.train.report.progress import Progress as Learning
+from sandlot.train.report.summary import FILE, Heldout, Outcome
+from sandlot.train.train import place_of, train
+from sandlot.train.training import Training
+
+CURVE = 40
+"""Characters of a bar for a score of 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """A training run that has ended, one way or another."""
+
+    path: Path
+    outcome: Outcome
+
+    @property
+    def exit_code(self) -> int:
+        """0 fine, 1 stopped as bad or an alarm, 3 incomplete."""
+        if self.outcome.verdict == "incomplete":
+            return 3
+        return 1 if self.outcome.verdict == "stopped" or self.outcome.alarms else 0
+
+    def show(self, *, json: bool) -> None:
+        """The result on stdout."""
+        if json:
+            print_json(self.outcome)
+        else:
+            print_outcome(self.path, self.outcome)
+
+
+def train_watched(recipe: Recipe, *, place: Path | None, quiet: bool) -> Finished:
+    """Train, showing how it goes on stderr unless nobody looks."""
+    path = place_of(recipe, place)
+    console = Console(stderr=True, quiet=quiet, highlight=False, soft_wrap=True)
+    with Bars(
+        TextColumn("{task.description}"), BarColumn(bar_width=24), TextColumn("{task.completed}/{task.total}"),
+        TimeRemainingColumn(compact=True),
+        console=console,
+    ) as bars, authors_on_stderr():  # fmt: skip
+        progress = train(recipe, run=path, watch=Lines(bars, console))
+        if progress.stopped:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is kept; a second Ctrl-C must not eat the word on how to continue
+    return Finished(path, msgspec.json.decode((path / FILE).read_bytes(), type=Outcome))
+
+
+class Lines(Watcher):
+    """Writes one line a step."""
+
+    def __init__(self, bars: Bars, console: Console) -> None:
+        self._bars = bars
+        self._console = console
+        self._bar: TaskID | None = None
+        self._heldout = ""
+        self._alarmed = False
+
+    def begin(self, run: Training, progress: Learning) -> None:
+        """Say what is about to happen."""
+        recipe = run.recipe
+        sandboxed = "in sandboxes" if run.env.image is not None else "without sandboxes: it needs none"
+        continued = f", continuing after step {run.standing.version}" if run.standing.version else ""
+        self._console.print(
+            f"[bold]{escape(recipe.model)}[/] learns [bold]{escape(run.env.name)}[/] {sandboxed}: {recipe.steps} steps of "
+            f"{recipe.tasks} tasks x {recipe.group} rollouts -> [bold]{escape(str(run.path))}[/]{continued}"
+        )
+        if run.elsewhere:
+            before = escape("; ".join(run.elsewhere))
+            self._console.print(f"[yellow]trained in another setting before: {before}; it goes on learning in this one[/]")
+        self._alarmed = bool(progress.alarms)
+        if progress.evaluations:
+            self._heldout = f"{progress.evaluations[-1].mean:.3f}"
+
+    def measuring(self, version: int, num_rollouts: int) -> None:
+        """Draw a bar."""
+        self._bar = self._bars.add_task(f"measuring version {version}", total=num_rollouts)
+
+    def rollout(self, row: TraceRow) -> None:  # noqa: ARG002 - it only counts
+        """One more of a measurement."""
+        if self._bar is not None:
+            self._bars.update(self._bar, advance=1)
+
+    def measured(self, evaluation: Measured) -> None:
+        """Say how it did on held-out tasks."""
+        if self._bar is not None:
+            self._bars.remove_task(self._bar)
+            self._bar = None
+        self._heldout = f"{evaluation.mean:.3f}"
+        failed = f", [red]{evaluation.failed} failed[/]" if evaluation.failed else ""
+        self._console.print(
+            f"[bold green]held-out {evaluation.mean:.3f}[/]  {evaluation.low:.3f} to {evaluation.high:.3f} at 95%, "
+            f"full marks {evaluation.passed:.1%}  [dim]version {evaluation.version}, {evaluation.rollouts} rollouts{failed}[/]"
+        )
+
+    def learned(self, step: Learned, alarm: Alarm | None = None) -> None:
+        """Say how the step went."""
+        self._alarmed = self._alarmed or alarm is not None
+        self._console.print(step_line(step, self._heldout, alarmed=self._alarmed))
+        if alarm is not None:
+            self._console.print(f"[bold red]alarm:[/] {escape(alarm.sentence)}")
+
+    def went_back(self, version: int, best: int) -> None:
+        """Say that earlier weights are in place."""
+        self._console.print(f"[yellow]the score fell: version {version} goes on from the weights of version {best}[/]")
+
+    def warned(self, sentence: str) -> None:
+        """Say what is wrong."""
+        self._console.print(f"[bold yellow]warning:[/] {escape(sentence)}")
+
+    def untracked(self, tracker: str, reason: str) -> None:
+        """Say that figures go to the run's folder only."""
+        self._console.print(
+            f"[yellow]tracker `{escape(tracker)}` is left out from here on: {escape(reason)}; progress.jsonl has everything[/]"
+        )
+
+
+def step_line(step: Learned, heldout: str, *, alarmed: bool = False) -> str:
+    """One step in one line."""
+    shares = " ".join(f"{name} {share:.0%}" for name, share in step.shares.items())
+    pieces = [
+        f"[bold]v{step.version:<3}[/] reward [bold]{step.reward:.3f}[/]",
+        f"passed {step.passed:4.0%}",
+        f"[dim]held-out[/] {heldout or '-'}",
+        f"groups {step.informative}/{step.groups}",
+        f"[red]failed {step.failed}[/]" if step.failed else "failed 0",
+        _of_learning(step),
+        f"[dim]distinct {step.diversity.distinct:.0%}[/]" if step.diversity else "",
+        f"{step.tokens_per_s:.0f} tok/s",
+        f"[dim]{step.seconds:.1f} s: {shares}[/]",
+        "[bold red]ALARM[/]" if alarmed else "",
+    ]
+    return "  ".join(piece for piece in pieces if piece)
+
+
+def _of_learning(step: Learned) -> str:
+    """The loss of imitation; else how far the policy moved and how sure it is."""
+    if step.kl is None:
+        return f"loss [bold]{step.loss:.3f}[/]"
+    return f"[dim]kl {step.kl:.0e} ent {step.entropy:.2f} clip {step.clipped:.0%} stale {step.staleness}[/]"
+
+
+def show_training(path: Path) -> None:
+    """A training run as it stands: what it came to, or how far it has got; the curve; and its last step."""
+    progress = Learning.of(path)
+    ended = path / FILE
+    outcome = msgspec.json.decode(ended.read_bytes(), type=Outcome) if ended.is_file() else None
+    steps = progress.steps[-1].version if progress.steps else 0
+    if outcome is not None and outcome.steps == steps:
+        print_outcome(path, outcome)
+    else:
+        _print_unfinished(path, progress, steps)
+    console = Console(highlight=False, soft_wrap=True)
+    for line in progress.evaluations:
+        bar = "█" * round(line.mean * CURVE)
+        console.print(
+            f"[dim]{f'version {line.version}':>12}[/]  {line.mean:.3f}  [dim]{line.low:.3f} to {line.high:.3f}[/]  {bar}"
+        )
+    if progress.steps:
+        heldout = f"{progress.evaluations[-1].mean:.3f}" if progress.evaluations else ""
+        console.print(f"[dim]   last step[/]  {step_line(progress.steps[-1], heldout, alarmed=bool(progress.alarms))}")
+
+
+def _print_unfinished(path: Path, progress: Learning, steps: int) -> None:
+    """One that runs at this moment, or was killed before it could say anything."""
+    recipe = msgspec.json.decode((path / RECIPE).read_bytes(), type=dict[str, Any])
+    best = f"; best: version {progress.best.version} with {progress.best.mean:.3f}" if progress.best else ""
+    Console(highlight=False, soft_wrap=True).print(
+        f"[bold]{escape(str(recipe['name']))}[/]: {escape(str(recipe['model']))} on {escape(str(recipe['env']))}: "
+        f"[yellow]training or interrupted[/], {steps} of {recipe['steps']} steps{best}; `sandlot train` with its recipe goes on"
+    )
+
+
+def print_outcome(path: Path, outcome: Outcome) -> None:
+    """The end of a training run, for a person."""
+    console = Console(highlight=False, soft_wrap=True)
+    colour = {"complete": "green", "incomplete": "yellow"}.get(outcome.verdict, "red")
+    console.print(
+        f"[bold]{escape(outcome.name)}[/]: {escape(outcome.model)} on {escape(outcome.environment)}: "
+        f"[{colour}]{outcome.verdict}[/]" + (f": {escape(plain(outcome.stopped))}" if outcome.stopped else "")
+    )
+    for name, value in _lines(path, outcome):
+        console.print(f"[dim]{name:>10}[/]  {value}")
+    for sentence in outcome.alarms:
+        console.print(f"[bold red]alarm:[/] {escape(sentence)}")
+    console.print(f"look closer: {escape(str(path / REPORT))}")
+
+
+def _lines(path: Path, outcome: Outcome) -> list[tuple[str, str]]:
+    failed = f", [red]{outcome.failed} without a score[/]" if outcome.failed else ", all scored"
+    lines = [
+        ("steps", f"{outcome.steps} of {outcome.of_steps}"),
+        ("rollouts", f"{outcome.rollouts:,}{failed}; sandbox: {outcome.sandbox}"),
+    ]
+    lines += [
+        (name, _level(each)) for name, each in (("before", outcome.heldout_before), ("after", outcome.heldout_after)) if each
+    ]
+    if outcome.paired is not None:
+        paired, apart = outcome.paired, "intervals apart" if outcome.separate else "intervals overlap"
+        chance = "p < 0.001" if paired.p_value < 0.001 else f"p = {paired.p_value:.3f}"
+        moved = f"[bold]{paired.difference.mean:+.3f}[/]  [dim]{paired.difference.low:+.3f} to {paired.difference.high:+.3f}[/]"
+        counts = f"{paired.improved} tasks better, {paired.regressed} worse"
+        lines.append(("change", f"{moved} paired by task, {chance}; {apart}; {counts}"))
+    for name, each in outcome.robustness.items():
+        if each.after and each.change:
+            lines.append(
+                (f"{name}", f"{each.after.mean:.3f} held-out, put otherwise: {each.change.mean:+.3f} against the plain tasks")
+            )
+    if outcome.diversity_before and outcome.diversity_after:
+        first, last = outcome.diversity_before, outcome.diversity_after
+        lines.append(
+            (
+                "diversity",
+                f"{first.distinct:.0%} of a group's rollouts differed in the first step, {last.distinct:.0%} in the last",
+            )
+        )
+    whole = sum(outcome.time.values()) or 1.0
+    shares = ", ".join(f"{name} {spent / whole:.0%}" for name, spent in outcome.time.items())
+    lines.append(("time", f"{outcome.seconds:.0f} s, {outcome.cpu_s:.0f} s of CPU; steps: {shares}"))
+    if outcome.best_weights:
+        lines.append(("best", f"version {outcome.best_version}: --model hf:{escape(str(path / outcome.best_weights))}"))
+    if outcome.best_adapter:
+        lines.append(("adapter", f"{escape(str(path / outcome.best_adapter))}  [dim]as PEFT and vLLM read it[/]"))
+    return lines
+
+
+def _level(heldout: Heldout) -> str:
+    tries = "   ".join(f"pass@{k} {share:.1%}" for k, share in heldout.pass_at.items())
+    return f"[bold]{heldout.mean:.3f}[/]  [dim]{heldout.low:.3f} to {heldout.high:.3f} at 95%, held-out[/]   {tries}"
+
+
+def show_recipe(recipe: Recipe, place: Path | None, *, json: bool) -> None:
+    """What would be trained; trains nothing."""
+    told = {"run": str(place_of(recipe, place)), "recipe": described(recipe)}
+    if json:
+        print_json(told)
+        return
+    sys.stdout.buffer.write(printable_json(msgspec.json.format(msgspec.json.encode(told), indent=2)) + b"\n")
+    sys.stdout.flush()

@@ -1,0 +1,113 @@
+"""Triage for a person: clusters with their size, what is different about them, and the command that shows one."""
+
+import sys
+from collections import Counter
+
+import msgspec
+from rich.console import Console
+from rich.markup import escape
+
+from sandlot.analysis.triage.clusters import Cluster, Odd
+from sandlot.analysis.triage.labels import ENOUGH, Review, read_labels
+from sandlot.analysis.triage.signature import NONE
+from sandlot.analysis.triage.triage import Triage
+from sandlot.cli.views.summary import plain
+from sandlot.core.text import printable_json
+from sandlot.run.results import Run
+
+SHOWN = 12
+"""Clusters; `--json` has them all."""
+INDENT = " " * 13
+
+
+def export_labels(run: Run) -> int:
+    """Print every label as JSON Lines; 1 if a line of the file could not be read, which stderr names."""
+    labels = read_labels(run.path)
+    for each in labels.given:
+        sys.stdout.buffer.write(printable_json(msgspec.json.encode(each)) + b"\n")
+    sys.stdout.flush()
+    if labels.damaged:
+        print(f"sandlot: labels.jsonl: {_damaged(labels.damaged)}", file=sys.stderr)
+    return 1 if labels.damaged else 0
+
+
+def print_triage(triage: Triage) -> None:
+    """To stdout."""
+    console = Console(highlight=False, soft_wrap=True)
+    wrong = sum(count for label, count in triage.labels.items() if label not in {"ok", "cancelled"})
+    drawn = f", {triage.opened:,} traces read (a random part, seed {triage.seed})" if triage.opened < triage.rollouts else ""
+    console.print(
+        f"[bold]{escape(triage.environment)}[/] with [bold]{escape(triage.model)}[/]: "
+        f"{triage.rollouts:,} rollouts, {wrong:,} without full marks[dim]{drawn}[/]"
+    )
+    console.print("[dim]    labels[/]  " + ", ".join(f"{name} {count:,}" for name, count in triage.labels.items()))
+    for cluster in triage.clusters[:SHOWN]:
+        _print_cluster(console, triage.run, cluster)
+    if len(triage.clusters) > SHOWN:
+        rest = triage.clusters[SHOWN:]
+        console.print(f"[dim]{INDENT}and {len(rest)} more clusters with {sum(each.size for each in rest):,} rollouts: --json[/]")
+    if triage.odd:
+        console.print("\n[bold]odd successes[/]  [dim]leads, not findings: each may have a good reason[/]")
+    for odd in triage.odd[:SHOWN]:
+        _print_odd(console, triage.run, odd)
+    _print_reading(console, triage)
+
+
+def _print_cluster(console: Console, run: str, cluster: Cluster) -> None:
+    signature = cluster.signature
+    style = "red" if cluster.blames_environment else "yellow"
+    console.print(
+        f"\n{cluster.size:>5,} {cluster.share:>5.0%}  [{style}]{signature.label}[/]  [dim]{escape(signature.kind)}[/]  "
+        f"{escape(plain(signature.cause))}"
+    )
+    last = f", last tool `{signature.last_tool}`" if signature.last_tool != NONE else ""
+    tasks = f"{cluster.tasks} task{'s' if cluster.tasks != 1 else ''}"
+    console.print(f"{INDENT}[dim]{tasks}{escape(plain(last))}[/]   sandlot show {escape(plain(f'{run}/{cluster.examples[0]}'))}")
+    if cluster.concentration is not None:
+        at = cluster.concentration
+        console.print(
+            f"{INDENT}[cyan]concentrated in tag `{escape(plain(at.tag))}`: {at.these_with} of its {at.these} tasks, "
+            f"and {at.passing_with} of {at.passing} tasks that pass[/]"
+        )
+    if cluster.contrast is not None:
+        console.print(f"{INDENT}[cyan]{escape(plain(cluster.contrast.said))}[/]")
+        console.print(f"{INDENT}[dim]compare with:[/] sandlot show {escape(plain(f'{run}/{cluster.contrast.pair[0]}'))}")
+
+
+def _print_odd(console: Console, run: str, odd: Odd) -> None:
+    text = f'  [dim]"{escape(plain(odd.text))}"[/]' if odd.text else ""
+    elsewhere = f", and {odd.elsewhere:.0%} of the others" if odd.text else ""
+    console.print(f"{odd.size:>5,} {odd.share:>5.0%}  [yellow]{odd.why}[/]  {odd.said}[dim]{elsewhere}[/]{text}")
+    console.print(f"{INDENT}[dim]sandlot show {escape(plain(f'{run}/{odd.examples[0]}'))}[/]")
+
+
+def _print_reading(console: Console, triage: Triage) -> None:
+    review = triage.review
+    strata = Counter(each.why for each in triage.proposed)
+    listed = "; ".join(f"{count} {why}" for why, count in strata.items())
+    console.print()
+    if triage.proposed:
+        console.print(f"[bold]to read[/]  {len(triage.proposed)} rollouts: {listed}")
+        console.print(f"{INDENT}[dim]sandlot triage {escape(triage.run)} --review[/]")
+    if review.rollouts or review.damaged:
+        console.print(f"[bold]read[/]     {_said(review)}")
+
+
+def _said(review: Review) -> str:
+    people = f"{review.people} {'person' if review.people == 1 else 'people'}"
+    labels = ", ".join(f"{name} {count}" for name, count in review.labels.items())
+    said = f"{review.rollouts} rollouts by {people}: {escape(labels)}"
+    if review.enough:
+        said += f"; [green]the last {review.since_new} brought no new class: more reading will hardly find one[/]"
+    else:
+        said += f"; the last {review.since_new} brought no new class, {ENOUGH} in a row would be enough"
+    if review.twice:
+        said += f"; on {review.agreed} of {review.twice} that several people read they agree"
+    if review.damaged:
+        said += f"; [red]labels.jsonl: {_damaged(review.damaged)}[/]"
+    return said
+
+
+def _damaged(lines: tuple[int, ...]) -> str:
+    shown = ", ".join(map(str, lines[:5])) + (", ..." if len(lines) > 5 else "")
+    return f"{len(lines)} line{'s' if len(lines) != 1 else ''} cannot be read ({shown}); nothing was removed"
