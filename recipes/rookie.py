@@ -1,6 +1,6 @@
 """Makes `rookie`, the small model that comes with Sandlot, whole: demonstrations, tokenizer, training, when to stop, card.
 
-    python recipes/rookie.py                                  everything, on the CPU, into src/sandlot/engine/rookie
+    python recipes/rookie.py                                  everything, on the CPU, into src/sandlot/model/engine/rookie
     python recipes/rookie.py --prepare FOLDER                 demonstrations and tokenizer only, as FOLDER/tokens.npz
     python recipes/rookie.py --tokens FOLDER/tokens.npz --device cuda    training only, every checkpoint kept beside the tokens
     python recipes/rookie.py --choose FOLDER                  the stopping rule over kept checkpoints, and the card
@@ -40,7 +40,7 @@ from sandlot.model.nn.shape import Shape  # noqa: E402
 
 ENVIRONMENTS = {"arithmetic": 40, "helpdesk": 6, "drill": 1}
 """How many seeds of each are played: a small model learns to copy from many numbers, and drill has enough of its own."""
-HOME = ROOT / "src" / "sandlot" / "engine" / "rookie"
+HOME = ROOT / "src" / "sandlot" / "model" / "engine" / "rookie"
 SEED = 2026
 VOCABULARY = 1536
 CONTEXT = 2048

@@ -91,19 +91,9 @@ def refused(outcome: Outcome) -> str:
 
 
 def fork_commands() -> None:
-    printing = (
-        "running",
-        "showing",
-        "showing_runs",
-        "listing",
-        "regrading",
-        "nursing",
-        "triaging",
-        "reviewing",
-        "judging",
-        "main",
-    )
-    for module in (*(f"sandlot.cli.{name}" for name in printing), "sandlot.analysis.triage.triage", "pyarrow.parquet"):
+    views = ("run", "show", "regrade", "health", "triage", "review", "audit")
+    more = ("sandlot.cli.main", "sandlot.analysis.triage.triage", "pyarrow.parquet")
+    for module in (*(f"sandlot.cli.views.{name}" for name in views), *more):
         __import__(module)
     for line in sys.stdin:
         request = json.loads(line)

@@ -9,9 +9,8 @@ ROOT = Path(__file__).parent.parent / "src" / "sandlot"
 # parts of the same group do not know each other.
 FLOORS = [
     [["core"]],
-    [["nn", "calls"]],
-    [["sandbox", "tools", "grade", "model", "render", "engine", "store", "observe"]],
-    [["apps", "harness", "capture"]],
+    [["sandbox", "tools", "grade", "model", "store", "observe"]],
+    [["apps", "harness"]],
     [["env"]],
     [["wiring"], ["rollout"]],
     [["run"], ["analysis"]],
@@ -19,7 +18,7 @@ FLOORS = [
     [["web"], ["cli"]],
 ]
 PLACE = {part: (floor, order) for floor, groups in enumerate(FLOORS) for order, parts in enumerate(groups) for part in parts}
-TORCH_ALLOWED = ("nn", "engine", "model/nn", "model/engine", "train")
+TORCH_ALLOWED = ("model/nn/", "model/engine/", "train/")
 
 
 def part_of(path: Path) -> str:

@@ -10,7 +10,7 @@ from transformers import AutoTokenizer
 from trl import DPOConfig, DPOTrainer, SFTConfig, SFTTrainer
 
 EXPORTS = Path(os.environ["SANDLOT_EXPORTS"])
-ROOKIE = str(Path(__file__).parents[2] / "src" / "sandlot" / "engine" / "rookie")
+ROOKIE = str(Path(__file__).parents[2] / "src" / "sandlot" / "model" / "engine" / "rookie")
 FILES = ["helpdesk-sft", "helpdesk-pairs", "drill-sft", "drill-rollouts", "arithmetic-sft"]
 ENDINGS = {"parquet": "parquet", "jsonl": "json"}
 

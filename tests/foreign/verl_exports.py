@@ -11,7 +11,7 @@ from verl.utils.dataset.rl_dataset import RLHFDataset
 from verl.utils.import_utils import load_extern_object
 
 EXPORTS = Path(os.environ["SANDLOT_EXPORTS"])
-TOKENIZER = AutoTokenizer.from_pretrained(Path(__file__).parents[2] / "src" / "sandlot" / "engine" / "rookie")
+TOKENIZER = AutoTokenizer.from_pretrained(Path(__file__).parents[2] / "src" / "sandlot" / "model" / "engine" / "rookie")
 CONFIG = OmegaConf.create({"max_length": 4096, "pad_mode": "no_padding", "truncation": "error"})
 
 

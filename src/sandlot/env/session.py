@@ -329,7 +329,8 @@ def _require_action(action: Any) -> None:
     given = f"a message from `{action.role}`" if isinstance(action, Message) else f"{type(action).__name__} {action!r:.80}"
     raise HarnessError(
         f"`step` was given {given}; an action is a message from the assistant: `Message(role=Role.ASSISTANT, parts=(...,))` with"
-        " `Text(text)` to speak and `ToolCall(id, name, arguments)` to call a tool, all from `sandlot.core.trace` and `sandlot.core.types`",
+        " `Text(text)` to speak and `ToolCall(id, name, arguments)` to call a tool, from `sandlot.core.trace` and"
+        " `sandlot.core.types`",
     )
 
 

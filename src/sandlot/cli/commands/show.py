@@ -61,7 +61,7 @@ def show(
     `--json` prints the summary of a run; `--traces` prints its traces, one per line.
     """
     from sandlot.cli.views import show as showing  # noqa: PLC0415 - help does not need it
-    from sandlot.cli.views import show_run as showing_runs
+    from sandlot.cli.views import show_run as showing_runs  # noqa: PLC0415 - as above
 
     path = Path(what)
     if _is_run(what, runs):

@@ -43,7 +43,7 @@ def triage(
     """
     from sandlot.analysis.triage.triage import triage_of  # noqa: PLC0415 - as above
     from sandlot.cli.views import review as reviewing  # noqa: PLC0415 - help does not need it
-    from sandlot.cli.views import triage as triaging
+    from sandlot.cli.views import triage as triaging  # noqa: PLC0415 - as above
     from sandlot.run.results import Run  # noqa: PLC0415 - as above
 
     looked_at = Run(run_path(run, runs))

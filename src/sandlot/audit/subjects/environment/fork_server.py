@@ -1,7 +1,7 @@
 """A process that has imported what workers need, and nothing of the subject: it forks one for every `take`.
 
-Run as `python -m sandlot.audit.subjects.environment.fork_server` with a socket for standard input. Each message on it carries three descriptors: where
-the worker talks, where its errors go, and where its number and how it ended are told. There is one thread, so a fork is whole;
+Run as `python -m sandlot.audit.subjects.environment.fork_server` with a socket for standard input. Each message on it carries
+three descriptors: where the worker talks, where its errors go, and where its number and how it ended are told. There is one thread, so a fork is whole;
 chance is seeded anew in every child, as in a new interpreter. When the auditor is gone, so are the nursery and all it started.
 """
 

@@ -1,7 +1,7 @@
 """The process trials are taken in: it loads the environment, plays what it is told, and says what came of each.
 
-Run as `python -m sandlot.audit.subjects.environment.worker`. One job comes in on standard input; notes go out on a descriptor of their own, so that
-nothing author code prints can be taken for a result. If it hangs or dies, the notes tell at which trial.
+Run as `python -m sandlot.audit.subjects.environment.worker`. One job comes in on standard input; notes go out on a descriptor of
+their own, so that nothing author code prints can be taken for a result. If it hangs or dies, the notes tell at which trial.
 """
 
 import ctypes
