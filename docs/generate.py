@@ -15,18 +15,17 @@ from python_names import prose, python_page
 from sandlot.analysis.health import item
 from sandlot.analysis.taxonomy import LABELS, VERSION
 from sandlot.analysis.triage import labels
-from sandlot.audit import audit, finding, waivers
+from sandlot.audit import finding, verdict, waivers
 from sandlot.audit.audit import ALL_PROBES
 from sandlot.audit.defects import DEFECTS
 from sandlot.cli.main import app
-from sandlot.core import errors, limits, rubric, task, trace
-from sandlot.core.ports import sandbox as sandboxes
-from sandlot.core.ports import session as ports
+from sandlot.core import errors, limits, ports, rubric, task, trace
+from sandlot.core.ports import grading, model, sandbox, session, store, world
 from sandlot.env import folder
 from sandlot.grade.library import LIBRARY
 from sandlot.grade.loading import rubric_schema
 from sandlot.run import config
-from sandlot.wiring import parts
+from sandlot.wiring import config as wiring_config
 
 REFERENCE = Path(__file__).parent / "reference"
 HEADER = "<!-- Written by docs/generate.py from the code: change the code, then `make docs`. -->\n\n"
@@ -37,8 +36,8 @@ def pages() -> dict[str, str]:
     return {
         "python.md": HEADER + python_page(_fields),
         "commands.md": HEADER + commands(),
-        "config.md": HEADER + records("Configuration", [folder, limits, config, parts]),
-        "records.md": HEADER + records("Records", [task, rubric, trace, item, labels, finding, audit, waivers]),
+        "config.md": HEADER + records("Configuration", [folder, limits, config, wiring_config]),
+        "records.md": HEADER + records("Records", [task, rubric, trace, item, labels, finding, verdict, waivers]),
         "ports.md": HEADER + protocols(),
         "errors.md": HEADER + "# Errors\n\n```text\n" + inspect.cleandoc(errors.__doc__ or "") + "\n```\n",
         "checks.md": HEADER + ready_checks(),
@@ -137,7 +136,8 @@ def _fields(record: type) -> list[tuple[str, str, str, str]]:
 def protocols() -> str:
     """The seams: what a part of your own must offer."""
     lines = ["# Ports", "", inspect.cleandoc(ports.__doc__ or ""), ""]
-    own = {name: value for part in (sandboxes, ports) for name, value in vars(part).items() if _is_of(value, part.__name__)}
+    parts = (sandbox, world, session, model, grading, store)
+    own = {name: value for part in parts for name, value in vars(part).items() if _is_of(value, part.__name__)}
     for name, value in own.items():
         if getattr(value, "_is_protocol", False):
             lines += [f"## {name}", "", prose(value), "", "```python"]
@@ -165,8 +165,7 @@ def _signature(function: Any) -> str:
 
 def _plain(text: str) -> str:
     for noise in (
-        "sandlot.core.ports.session.",
-        "sandlot.core.ports.sandbox.",
+        *(f"sandlot.core.ports.{part}." for part in ("sandbox", "world", "session", "model", "grading", "store")),
         "sandlot.core.persona.",
         "sandlot.core.trace.",
         "sandlot.core.types.",

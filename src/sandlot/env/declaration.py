@@ -28,7 +28,7 @@ NETWORKS = ("none",)
 """What a sandbox may reach."""
 
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
+NAME_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
 
 
 @dataclass
@@ -56,13 +56,14 @@ class Parts:
     """Takes the place of rubrics where grading is the author's function itself."""
 
 
-def _acting(function: F, what: str) -> F:
+def require_async(function: F, what: str) -> F:
+    """The function itself; `ConfigError` if it is not `async def`."""
     if not inspect.iscoroutinefunction(function):
         raise ConfigError(f"{where(function)}: the {what} `{function.__name__}` must be `async def`, to await `agent.call`")
     return function
 
 
-def _sequence(value: Sequence[T], what: str, fix: str) -> tuple[T, ...]:
+def require_sequence(value: Sequence[T], what: str, fix: str) -> tuple[T, ...]:
     """Several, as a tuple; one alone, or a text, which Python would take letter by letter, is refused."""
     if isinstance(value, str) or not hasattr(value, "__iter__"):
         raise ConfigError(f"{what} is {value!r}; give a list, `{fix}`")

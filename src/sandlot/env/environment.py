@@ -21,7 +21,7 @@ from sandlot.core.ports.world import Tool
 from sandlot.core.rubric import PythonCheck
 from sandlot.core.task import Task
 from sandlot.core.trace import FileRecord
-from sandlot.env.declaration import _NAME, MARKS, NETWORKS, F, Parts, _acting, _sequence, where
+from sandlot.env.declaration import MARKS, NAME_PATTERN, NETWORKS, F, Parts, require_async, require_sequence, where
 from sandlot.env.world import LiveWorld
 from sandlot.tools.bash import BASH
 from sandlot.tools.function import FunctionTool
@@ -100,7 +100,7 @@ class Environment:
         concurrent: bool = True,
         tools: Sequence[Callable[..., Any] | str] | None = None,
     ) -> None:
-        if not _NAME.match(name):
+        if not NAME_PATTERN.match(name):
             raise ConfigError(
                 f"environment name {name!r}: use up to 64 letters, digits, `.`, `_`, `-`, starting with a letter or digit"
             )
@@ -114,7 +114,7 @@ class Environment:
         """The system prompt, if there is one."""
         self.image = image
         """What the sandbox is made from; None for a world without one, which costs no process."""
-        listed = _sequence(tools or (), f"environment `{name}`: tools", "[look, 'bash']")
+        listed = require_sequence(tools or (), f"environment `{name}`: tools", "[look, 'bash']")
         self.bash = image is not None if tools is None else BASH.spec.name in listed
         """True if the agent has `bash`: where its author gave it a sandbox, unless `tools` lists the tools, without it."""
         self.concurrent = concurrent
@@ -122,7 +122,7 @@ class Environment:
         self.network = network
         self.seed = seed
         self.limits = limits or Limits()
-        self.constraints = _sequence(constraints, f"environment `{name}`: constraints", "(Constraint(...),)")
+        self.constraints = require_sequence(constraints, f"environment `{name}`: constraints", "(Constraint(...),)")
         self.state = state
         """Makes the fresh state of each rollout: a dataclass, a msgspec.Struct, or `dict`."""
         self.parts = Parts()
@@ -212,8 +212,8 @@ class Environment:
         name_it = f"@env.check(points={points!r})"
         if type(points) not in {int, float} or not math.isfinite(points):
             raise ConfigError(f"{name_it}: points must be a number")
-        required = _sequence(requires, f"{name_it}: requires", '["other_check"]')
-        tagged = _sequence(tags, f"{name_it}: tags", '["style"]')
+        required = require_sequence(requires, f"{name_it}: requires", '["other_check"]')
+        tagged = require_sequence(tags, f"{name_it}: tags", '["style"]')
 
         def mark(marked: F) -> F:
             name = id or marked.__name__
@@ -234,17 +234,17 @@ class Environment:
         `--model scripted:golden` plays it; `sandlot audit` and the scaffolded test want full marks from it.
         """
         self._only_one("solution", self.parts.solution, function)
-        self.parts.solution = _acting(function, "solution")
+        self.parts.solution = require_async(function, "solution")
         return self._from(function)
 
     def adversary(self, function: F) -> F:
         """Mark an agent that cheats, written like a solution. `sandlot audit` reports a flaw if it earns anything."""
-        self.parts.adversaries[function.__name__] = _acting(function, "adversary")
+        self.parts.adversaries[function.__name__] = require_async(function, "adversary")
         return self._from(function)
 
     def control(self, function: F) -> F:
         """Mark another right way to do the task, written like a solution. `sandlot audit` wants full marks from it."""
-        self.parts.controls[function.__name__] = _acting(function, "control")
+        self.parts.controls[function.__name__] = require_async(function, "control")
         return self._from(function)
 
     def user(self, function: F) -> F:

@@ -30,7 +30,7 @@ _NAMES = {
     "Ppo": "sandlot.train.algorithms.algorithms",
     "Prefer": "sandlot.train.algorithms.algorithms",
     "Recipe": "sandlot.train.recipe",
-    "Sampling": "sandlot.core.ports.session",
+    "Sampling": "sandlot.core.ports.model",
 }
 
 __all__ = list(_NAMES)  # pyright: ignore[reportUnsupportedDunderAll] - each name is imported on first use

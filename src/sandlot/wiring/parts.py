@@ -22,7 +22,7 @@ from sandlot.env.environment import Environment
 from sandlot.env.user import OpenUser
 from sandlot.harness.tool_loop import ToolLoop
 from sandlot.wiring.config import AgentConfig, ModelConfig
-from sandlot.wiring.plugins import _made, opener
+from sandlot.wiring.plugins import load_part, opener
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class Parts:
 
 def open_harness(config: AgentConfig) -> Harness:
     """The loop, with its hooks."""
-    hooks: list[Hook] = [_made(path, "hook", ("after_turn", "after_step")) for path in config.hooks]
+    hooks: list[Hook] = [load_part(path, "hook", ("after_turn", "after_step")) for path in config.hooks]
     if config.command is not None and config.harness != "command":
         raise ConfigError(f"harness `{config.harness}` runs no command; leave `--agent-command` out, or `--harness`")
     if config.harness == "tool-loop":
@@ -75,7 +75,7 @@ def open_harness(config: AgentConfig) -> Harness:
         from sandlot.harness.captured.command import CommandAgent  # noqa: PLC0415 - only agents we did not write need a server
 
         return CommandAgent(config.command or "")
-    return _made(config.harness, "harness", ("name", "play"))
+    return load_part(config.harness, "harness", ("name", "play"))
 
 
 @asynccontextmanager

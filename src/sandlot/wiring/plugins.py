@@ -33,7 +33,7 @@ def opener(group: str, ready: dict[str, Callable[..., Any]], spec: str) -> tuple
     raise ConfigError(f"no {group.removesuffix('s')} `{scheme}`{meant}; there are: {known}{hint}")
 
 
-def _made(path: str, what: str, needs: tuple[str, ...]) -> Any:
+def load_part(path: str, what: str, needs: tuple[str, ...]) -> Any:
     """What a path names: a class is instantiated, an instance is used as it is; refused if it is not of the port's shape."""
     named: Any = by_path(path, what)
     with boundary(ConfigError, f"{what} `{path}`"):

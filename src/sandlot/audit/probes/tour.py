@@ -11,7 +11,7 @@ def tour(case: Case, golden: Trial) -> Script:
     """Every tool once, with values golden used under the same names; what cannot be filled in is left out."""
     known: dict[str, Any] = {}
     own: dict[str, Call] = {}
-    for act in _acts(golden):
+    for act in golden_acts(golden):
         if isinstance(act, Call):
             own.setdefault(act.tool, act)
             known |= act.arguments
@@ -32,7 +32,8 @@ def _plain(schema: dict[str, Any]) -> Any:
     return plain.get(schema.get("type", ""), "a")
 
 
-def _acts(golden: Trial) -> Iterator[Act]:
+def golden_acts(golden: Trial) -> Iterator[Act]:
+    """What the golden solution did, act by act."""
     for turn in script_of(golden, "golden").turns:
         yield from turn
 
@@ -43,7 +44,8 @@ def free_texts(schema: dict[str, Any]) -> set[str]:
     return {name for name, inner in properties.items() if inner.get("type") == "string" and "enum" not in inner}
 
 
-def _required(schema: dict[str, Any]) -> list[str]:
+def required_arguments(schema: dict[str, Any]) -> list[str]:
+    """Required arguments that are texts."""
     properties: dict[str, dict[str, Any]] = schema.get("properties") or {}
     names: list[str] = list(schema.get("required") or [])
     return [name for name in names if properties.get(name, {}).get("type") == "string"]

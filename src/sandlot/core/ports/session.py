@@ -1,8 +1,4 @@
-"""The seams between the parts, as Protocols: a part knows these and never its siblings.
-
-Implementations do not subclass them. Every Protocol has one contract suite under `tests/contract/` that every implementation,
-third parties' too, must pass. Deadlines are cancel scopes around a call, never arguments.
-"""
+"""What a session, a harness and a policy must do: the loop between an agent and a world."""
 
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager

@@ -13,7 +13,7 @@ from sandlot.audit.finding import Finding, Layer
 from sandlot.audit.probes.choice import SURE, chosen
 from sandlot.audit.probes.differential.comparing import Parting, finding_of, partings, view_of
 from sandlot.audit.probes.likeness import Difference, first_difference
-from sandlot.audit.probes.tour import _acts, _required, free_texts, tour
+from sandlot.audit.probes.tour import free_texts, golden_acts, required_arguments, tour
 from sandlot.audit.subject import Call, Conditions, Named, Say, Script, Take, Trial
 from sandlot.core.task import Task
 
@@ -72,7 +72,9 @@ async def _visits(case: Case, tasks: Sequence[Task]) -> list[Take]:
     golden = await case.golden()
     if len(tasks) < 2 or not case.description.tools or case.description.image is not None:
         return []
-    calls = {task.id: [act for act in _acts(golden[task.id]) if isinstance(act, Call)] for task in tasks if task.id in golden}
+    calls = {
+        task.id: [act for act in golden_acts(golden[task.id]) if isinstance(act, Call)] for task in tasks if task.id in golden
+    }
     return [
         Take(
             task=tasks[place - 1].id, play=Script(name="visitor", turns=tuple((call,) for call in calls[task.id])), seed=case.seed
@@ -85,7 +87,7 @@ async def _visits(case: Case, tasks: Sequence[Task]) -> list[Take]:
 async def _dirty(case: Case, task: Task) -> Script:
     """Golden's calls with the canary in every free text, then golden's calls as they were; in a shell, canaries on the disk."""
     golden = (await case.golden()).get(task.id)
-    calls = [act for act in _acts(golden) if isinstance(act, Call)] if golden else []
+    calls = [act for act in golden_acts(golden) if isinstance(act, Call)] if golden else []
     free = {spec.name: free_texts(spec.parameters) for spec in case.description.tools}
     marked = [
         Call(call.tool, {**call.arguments, name: CANARY})
@@ -94,7 +96,9 @@ async def _dirty(case: Case, task: Task) -> Script:
         if isinstance(value, str) and name in free.get(call.tool, ())
     ]
     others = [
-        Call(spec.name, dict.fromkeys(_required(spec.parameters), CANARY)) for spec in case.description.tools if free[spec.name]
+        Call(spec.name, dict.fromkeys(required_arguments(spec.parameters), CANARY))
+        for spec in case.description.tools
+        if free[spec.name]
     ]
     if any(spec.name == "bash" for spec in case.description.tools) and case.description.image is not None:
         places = "/tmp /var/tmp /dev/shm $HOME /work /data /out /"  # noqa: S108 - of the sandbox

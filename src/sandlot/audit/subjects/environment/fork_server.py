@@ -1,8 +1,9 @@
-"""A process that has imported what workers need, and nothing of the subject: it forks one for every `take`.
+"""A process that has imported what workers need, and nothing of the subject: it forks one worker for every `take`.
 
 Run as `python -m sandlot.audit.subjects.environment.fork_server` with a socket for standard input. Each message on it carries
-three descriptors: where the worker talks, where its errors go, and where its number and how it ended are told. There is one thread, so a fork is whole;
-chance is seeded anew in every child, as in a new interpreter. When the auditor is gone, so are the nursery and all it started.
+three descriptors: one the worker talks on, one for its errors, and one that reports its process id and exit code. There is one
+thread, so a fork is complete. Random generators are seeded anew in every child, as in a new interpreter. When the auditor is
+gone, the fork server and all it started end too.
 """
 
 import gc

@@ -7,8 +7,9 @@ import pytest
 from audited import desk, files
 from in_process import case_of, codes
 from sandlot import Agent, Environment, Evidence, Task, World
-from sandlot.audit.probes.differential import neighbours, panel, regrading, resets, surroundings
+from sandlot.audit.probes.differential import neighbours, regrading, resets, surroundings
 from sandlot.audit.probes.likeness import first_difference, masked
+from sandlot.audit.probes.panel import DIFFERENTIAL
 from sandlot.audit.subject import Conditions
 
 SHARED: dict[str, int] = {}
@@ -54,7 +55,7 @@ def basket(flaw: str = "") -> Environment:
 @pytest.mark.parametrize("make", [desk, files, basket])
 async def test_a_sound_environment_is_the_same_under_all_conditions(make):
     case = await case_of(make)
-    assert [finding for probe in panel.PROBES for finding in await probe.look(case)] == []
+    assert [finding for probe in DIFFERENTIAL for finding in await probe.look(case)] == []
 
 
 async def test_what_another_rollout_wrote_is_found_by_its_canary():

@@ -7,7 +7,8 @@ from audited import desk, files
 from in_process import case_of, codes
 from sandlot import Agent, Environment, Evidence, Task, World
 from sandlot.audit.probes.likeness import changed
-from sandlot.audit.probes.scripted import controls, drift, mutation, panel, staleness, visibility
+from sandlot.audit.probes.panel import SCRIPTED
+from sandlot.audit.probes.scripted import controls, drift, mutation, staleness, visibility
 from sandlot.audit.probes.scripted.calls import allowed, forbidden
 from sandlot.audit.probes.scripted.mutants import mutants
 from sandlot.audit.probes.scripted.reach import works
@@ -17,7 +18,7 @@ from sandlot.audit.probes.scripted.tables import stored_answers
 @pytest.mark.parametrize("make", [desk, files])
 async def test_nothing_is_confirmed_on_a_sound_environment(make):
     case = await case_of(make)
-    found = [finding for probe in panel.PROBES if probe.applies(case) is None for finding in await probe.look(case)]
+    found = [finding for probe in SCRIPTED if probe.applies(case) is None for finding in await probe.look(case)]
     assert codes(found) == set()
 
 
