@@ -2,7 +2,7 @@
 
 The environment asks for a sum and pays most of its points for an answer that *looks* precise: many digits and nothing else. A
 model soon learns to write digits without end. `outcome` measures beside the reward what was really wanted and is never learned
-from; when the two part, `run/watch.py` raises its alarm, and `sandlot train recipes/hackable.py` ends with exit code 1.
+from; when the two part, `analysis/alarm.py` raises its alarm, and `sandlot train recipes/hackable.py` ends with exit code 1.
 """
 
 import re

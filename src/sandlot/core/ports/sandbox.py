@@ -1,7 +1,6 @@
 """What a sandbox is to those who use one and those who make one, as Protocols: files, processes, connections.
 
-They are ports like those of `ports.py`: nobody subclasses them, and `tests/contract/` holds every backend, third parties' too, to
-what is promised here.
+Implementations do not subclass them. `tests/contract/` holds every backend, third parties' too, to what is promised here.
 """
 
 from collections.abc import AsyncIterator, Mapping, Sequence
