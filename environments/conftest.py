@@ -38,7 +38,7 @@ def tasks_in_a_fresh_process() -> Callable[[Path, str], str]:
     code = """
 import sys, msgspec, sandlot
 from sandlot.env.taskset import tasks_of
-from sandlot.types import digest
+from sandlot.core.types import digest
 print(digest(msgspec.json.encode(tasks_of(sandlot.load(sys.argv[1])))))
 """
 

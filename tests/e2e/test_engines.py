@@ -138,7 +138,7 @@ async def test_an_engine_that_does_not_start_says_why(tmp_path):
 
 PARENT = """
 import anyio, sys
-from sandlot.wiring.engines import open_engine
+from sandlot.model.endpoint.child import open_engine
 async def main():
     async with open_engine(sys.argv[1]) as engine:
         print(engine.process.pid, flush=True)

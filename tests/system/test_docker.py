@@ -21,8 +21,8 @@ pytestmark = pytest.mark.system
 MANY = """
 import anyio, sys
 from contextlib import AsyncExitStack
-from sandlot.sandboxes import Command
-from sandlot.sandbox.docker import open_docker
+from sandlot.core.ports.sandbox import Command
+from sandlot.sandbox.docker.backend import open_docker
 
 async def main():
     async with AsyncExitStack() as stack:

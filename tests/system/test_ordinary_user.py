@@ -20,9 +20,9 @@ ENTER = (
 )
 USERS = """
 import anyio
-from sandlot.sandboxes import Command
+from sandlot.core.ports.sandbox import Command
 from sandlot.sandbox.command import run_command
-from sandlot.sandbox.native import open_native
+from sandlot.sandbox.native.backend import open_native
 
 async def main():
     async with open_native() as backend:

@@ -13,9 +13,9 @@ import pytest
 REPOSITORY = Path(__file__).parents[2]
 WORKS = """
 import anyio
-from sandlot.sandboxes import Command
+from sandlot.core.ports.sandbox import Command
 from sandlot.sandbox.command import run_command
-from sandlot.sandbox.native import open_native
+from sandlot.sandbox.native.backend import open_native
 from sandlot.sandbox.program import program
 
 async def main():

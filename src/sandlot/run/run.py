@@ -70,7 +70,7 @@ async def run_config(
     import anyio
     from sandlot import run_async
     from sandlot.run.config import RunConfig, Selection
-    from sandlot.wiring.parts import ModelConfig
+    from sandlot.wiring.config import ModelConfig
 
 
     async def main() -> None:

@@ -123,6 +123,6 @@ async def solve(agent, task):
 
 
 JUDGED = """
-from sandlot.rubric import JudgeCheck, Rubric
+from sandlot.core.rubric import JudgeCheck, Rubric
 env.parts.rubrics["default"] = Rubric(checks=(JudgeCheck(id="nice", prompt="It is polite."),))
 """

@@ -66,7 +66,7 @@ def _own_frames(trace: TracebackType | None) -> Iterator[str]:
 def _foreign() -> tuple[str, ...]:
     """Where code lies that no author wrote: Sandlot, Python and installed packages."""
     paths = sysconfig.get_paths()
-    folders = {str(Path(__file__).parent), *(paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib"))}
+    folders = {str(Path(__file__).parents[2]), *(paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib"))}
     return ("<", *sorted(f"{folder}/" for folder in folders))
 
 

@@ -157,7 +157,7 @@ class Completed(msgspec.Struct, frozen=True, kw_only=True):
     """What `world.exec` returns: a command that has ended.
 
     ```python
-    from sandlot.sandboxes import Completed
+    from sandlot.core.ports.sandbox import Completed
 
     done = Completed(code=0, stdout="42", stderr="")
     assert done.code == 0

@@ -21,9 +21,9 @@ from sandlot.sandbox.quota import Quota
 MANY = """
 import anyio, sys
 from contextlib import AsyncExitStack
-from sandlot.sandboxes import Command
+from sandlot.core.ports.sandbox import Command
 from sandlot.sandbox.command import run_command
-from sandlot.sandbox.native import open_native
+from sandlot.sandbox.native.backend import open_native
 
 async def main():
     async with open_native() as backend, AsyncExitStack() as stack:

@@ -20,7 +20,7 @@ from sandlot.serve.environment.http import Door
 from sandlot.serve.environment.mcp import serve_mcp
 from unit.serve.counting_session import ADD, CountingSession, score
 
-SCRIPT = Path(__file__).parent / "counting_session.py"
+SCRIPT = Path(__file__).parents[1] / "counting_session.py"
 
 
 @dataclass

@@ -228,7 +228,7 @@ async def test_a_module_cannot_say_that_no_layer_applies_to_it(tmp_path):
 
 @pytest.mark.parametrize(("mode", "tools"), [("honest", ["work"]), ("", [])])
 async def test_the_tools_of_an_mcp_server_are_described_or_why_not(tmp_path, mode, tools):
-    server = Path(__file__).parents[1] / "tools" / "raw_server.py"
+    server = Path(__file__).parents[3] / "tools" / "raw_server.py"
     command = (sys.executable, str(server) if mode else str(tmp_path / "gone.py"), mode)
     path = tmp_path / "served.py"
     path.write_text(
