@@ -290,7 +290,7 @@ def test_a_blocking_async_tool_is_named_in_the_summary(sandlot, tmp_path):
 @pytest.mark.timeout(60)
 async def test_five_hundred_rollouts_at_once_leave_nothing_behind(tmp_path):
     before = {task.id for task in anyio.get_running_tasks()}
-    async with FakeEndpoint(then=says("ok"), latency_s=0.5, keep=False) as endpoint:
+    async with FakeEndpoint(then=says("ok"), latency_s=2.0, keep=False) as endpoint:
         config = RunConfig(
             env=str(NOTES),
             model=ModelConfig(spec=f"openai:m@{endpoint.url}", connections=512),
