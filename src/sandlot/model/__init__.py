@@ -1,6 +1,8 @@
-"""Where turns come from: a chat endpoint, a script, a recording.
+"""Where turns come from: a model endpoint, an engine of our own, a script, a recording.
 
-Read `spoken.py` first: it makes a policy of any chat model. `openai.py` is the one chat model over the network (`wire.py` says
-how messages travel, `failure.py` what a refusal means, `retry.py` how long it is tried again, `secret.py` what is never shown);
-`spend.py` caps what it may cost. `scripted.py` plays golden solutions and failures, `replay.py` what was recorded.
+- `policy/`: what takes a turn in a rollout. Read `policy/spoken.py` first: it makes a policy of any chat model.
+- `endpoint/`: models behind HTTP, with retries, secrets and spend caps.
+- `wire/`: the messages of OpenAI, Anthropic, vLLM and SGLang, both sides.
+- `render/`: chat templates and tokenizers; history is appended to and never rendered again.
+- `engine/` and `nn/`: the embedded engine and the decoder it shares with the trainer. Both need the `torch` extra.
 """

@@ -1,7 +1,7 @@
-"""Sandboxes: a machine for one rollout, that the agent cannot leave.
+"""Sandboxes: an isolated machine for one rollout.
 
-Read `native.py` first: what a sandbox is here (layers and one machine), how it is frozen and forked. `zygote.py` is the other
-side of the process that makes machines, `agent/` the C program that is both that process and the agent inside; `wire.py` is what
-the two say to each other. `docker.py` makes the same machines with a Docker engine (`engine.py`). `images/` is what sandboxes
-start from. `memory.py` is for worlds that need no machine.
+- `native/`: sandboxes from Linux namespaces. Read `native/backend.py` first: layers and one machine, frozen and forked.
+- `docker/`: the same sandboxes from a Docker engine.
+- `link/`: the connection to the program inside. `agent/` is that program, in C; it also starts native sandboxes.
+- `images/`: what sandboxes start from. `memory.py` is for worlds that need no machine.
 """
