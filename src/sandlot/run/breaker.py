@@ -13,8 +13,9 @@ The rule, for the environment's side (environment, sandbox, grader and harness t
 Concurrency cannot cause a false stop: more knowledge only ever adds failures to the sequence, and the rule is monotone in them.
 Whatever it decides with rollouts in flight, in whatever order they end, it would also decide of the finished sequence.
 
-By simulation over runs of 20,000 rollouts (`tests/unit/run/test_breaker.py` repeats it): with a failure rate of 1 % fewer than
-1 run in 1,000 is stopped, with 2 % about 1 in 20. With 8 % half of the runs stop within 100 rollouts and 99 in 100 within 300.
+By simulation over runs of 20,000 rollouts (`tests/unit/run/test_breaker.py` repeats a smaller one): with a failure rate of 1 %
+fewer than 1 run in 1,000 is stopped, with 2 % about 1 in 20. With 8 % half of the runs stop within 125 rollouts and 99 in 100
+within 320.
 An environment that fails every time stops after 8 rollouts, one that breaks completely in the middle of a run after 21 (in a run
 with groups, after failures in 8 tasks).
 
