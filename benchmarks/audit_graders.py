@@ -19,7 +19,7 @@ from peers import CACHE, PEERS, Peer, ready
 from report import Report, Row, publish, say
 
 from sandlot.audit.case import Case
-from sandlot.audit.finding import Finding, Standing
+from sandlot.audit.finding import Confidence, Finding
 from sandlot.audit.probes.panel import GRADER as PROBES
 from sandlot.audit.subject import Description
 from sandlot.audit.subjects.foreign.grader import GraderConfig, GraderSubject, open_grader
@@ -85,7 +85,7 @@ async def sweep(only: set[str], at_once: int) -> dict[str, tuple[list[Finding], 
 
 
 def shown(finding: Finding) -> str:
-    return finding.code if finding.standing is Standing.CONFIRMED else f"({finding.code})"
+    return finding.code if finding.standing is Confidence.CONFIRMED else f"({finding.code})"
 
 
 def main() -> None:
@@ -100,7 +100,7 @@ def main() -> None:
     seconds = time.monotonic() - started
     if options.findings:
         options.findings.write_bytes(msgspec.json.format(msgspec.json.encode({name: each[0] for name, each in found.items()})))
-    confirmed = Counter(f.code for findings, _, _ in found.values() for f in findings if f.standing is Standing.CONFIRMED)
+    confirmed = Counter(f.code for findings, _, _ in found.values() for f in findings if f.standing is Confidence.CONFIRMED)
     gradings = sum(taken for _, taken, _ in found.values())
     ours = {"graders": len(found), "gradings": gradings, "seconds": round(seconds, 1), "confirmed": dict(confirmed)}
     rows = [

@@ -2,9 +2,10 @@
 
     make bench NAME=calibrate
 
-Each taskset is drawn from a family of pass rates and calibrated as the command does it: waves by `Standing`, priors from other
-tasks of the family, no budget. What came of it stands next to the error rates the command prints, and next to the fixed number of
-rollouts of every task that errs as little. With a budget: how many tasks it places rightly against sharing it out evenly.
+Each taskset is drawn from a family of pass rates and calibrated as the command does it: waves by `CalibrationState`, priors from
+other tasks of the family, no budget. What came of it stands next to the error rates the command prints, and next to the fixed
+number of rollouts of every task that errs as little. With a budget: how many tasks it places rightly against sharing it out
+evenly.
 """
 
 import argparse
@@ -16,9 +17,9 @@ from random import Random
 from report import Report, Row, publish, say
 
 from sandlot.calibrate.tasks.calibration import Errors, errors_of, families_of
-from sandlot.calibrate.tasks.placement import Label, Placement, placements
+from sandlot.calibrate.tasks.placement import Placement, TaskLabel, placements
 from sandlot.calibrate.tasks.rule import Belief, Region, Rule
-from sandlot.calibrate.tasks.state import Standing
+from sandlot.calibrate.tasks.state import CalibrationState
 from sandlot.core.task import Task
 from sandlot.core.trace import TraceRow
 
@@ -55,9 +56,9 @@ class Simulated:
         )  # fmt: skip
 
 
-def calibrated(simulated: Simulated, rule: Rule, budget: int | None) -> Standing:
+def calibrated(simulated: Simulated, rule: Rule, budget: int | None) -> CalibrationState:
     """The command's own loop, with draws for rollouts."""
-    standing = Standing(rule, [Task(name) for name in simulated.rates], lambda _task: "all", budget=budget, at_once=64)
+    standing = CalibrationState(rule, [Task(name) for name in simulated.rates], lambda _task: "all", budget=budget, at_once=64)
     while more := standing.next_rollouts():
         plan = standing.plan(more)
         for task, count in zip(plan.tasks, plan.counts, strict=True):
@@ -78,11 +79,11 @@ class Came:
 
 
 def came(rule: Rule, simulated: Simulated, found: list[Placement], rollouts: int) -> Came:
-    places = {Label.TOO_HARD: Region.BELOW, Label.IN_BAND: Region.INSIDE, Label.TOO_EASY: Region.ABOVE}
+    places = {TaskLabel.TOO_HARD: Region.BELOW, TaskLabel.IN_BAND: Region.INSIDE, TaskLabel.TOO_EASY: Region.ABOVE}
     wrong = borderline = error = 0
     for each in found:
         true = rule.region(simulated.rates[each.task])
-        borderline += each.label is Label.BORDERLINE
+        borderline += each.label is TaskLabel.BORDERLINE
         wrong += each.label in places and places[each.label] is not true
         error += each.likeliest is not true
     return Came(wrong / len(found), borderline / len(found), error / len(found), rollouts / len(found))
@@ -98,7 +99,7 @@ def one_family(rule: Rule, family: Belief, *, sets: int, tasks: int) -> Iterator
     for seed in range(sets):
         simulated = Simulated.drawn(family, tasks, seed)
         standing = calibrated(simulated, rule, None)
-        found = [each for each in placements(standing, group=8) if each.label is not Label.FLAT]
+        found = [each for each in placements(standing, group=8) if each.label is not TaskLabel.FLAT]
         yield came(rule, simulated, found, standing.num_taken), errors_of(rule, families_of(standing).values())
 
 
@@ -109,7 +110,7 @@ def with_budget(rule: Rule, family: Belief, *, sets: int, tasks: int, each: int)
         simulated = Simulated.drawn(family, tasks, seed)
         standing = calibrated(simulated, rule, each * tasks)
         right += 1 - came(rule, simulated, list(placements(standing, group=8)), standing.num_taken).error
-        alike = Standing(rule, standing.tasks, lambda _task: "all", budget=0, at_once=64)
+        alike = CalibrationState(rule, standing.tasks, lambda _task: "all", budget=0, at_once=64)
         for task in simulated.rates:
             for number in range(each):
                 alike.note(simulated.rollout(task, number))

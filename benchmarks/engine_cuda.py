@@ -11,7 +11,7 @@ import torch
 from engine_load import Agents, Flat, play_agents, play_flat, play_update
 from report import Row, say
 
-from sandlot.model.engine.batch import Cache
+from sandlot.model.engine.batch import KVCache
 from sandlot.model.engine.cuda import CudaRunner
 from sandlot.model.engine.engine import Engine
 from sandlot.model.engine.kernels import draw
@@ -65,7 +65,7 @@ def _decoder() -> Decoder:
 
 
 def _runner(decoder: Decoder, max_batch: int, context: int) -> CudaRunner:
-    blocks = min(40 * 2**30 // Cache.block_bytes(SHAPE, BLOCK, torch.bfloat16), max_batch * -(-context // BLOCK))
+    blocks = min(40 * 2**30 // KVCache.block_bytes(SHAPE, BLOCK, torch.bfloat16), max_batch * -(-context // BLOCK))
     return CudaRunner(decoder, blocks=blocks, block_size=BLOCK, max_batch=max_batch, max_context=context)
 
 
@@ -76,7 +76,7 @@ def _engine(runner: CudaRunner, max_batch: int, context: int, *, share: bool = T
 def _roofline(decoder: Decoder, decoding: list[tuple[float, int]]) -> dict[str, float]:
     """What reading all weights and all KV once a step would take, of what the steps took."""
     weights = sum(weight.numel() * weight.element_size() for weight in decoder.parameters())
-    per_token = Cache.block_bytes(SHAPE, 1, torch.bfloat16)
+    per_token = KVCache.block_bytes(SHAPE, 1, torch.bfloat16)
     steady = decoding[len(decoding) // 10 :]
     least = sum((weights + tokens * per_token) / BANDWIDTH for _, tokens in steady)
     took = sum(seconds for seconds, _ in steady)

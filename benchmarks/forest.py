@@ -23,7 +23,7 @@ from report import Row as Line
 from sandlot.model.nn.attention import forest as dense_forest
 from sandlot.model.nn.decoder import Decoder
 from sandlot.model.nn.shape import Rope, Shape
-from sandlot.train.algorithms.algorithms import Example, Stream
+from sandlot.train.algorithms.algorithms import TokenLoss, TrainingRow
 from sandlot.train.algorithms.losses import Clip, Value
 from sandlot.train.forest import forward
 from sandlot.train.forest.attention import forest_attention
@@ -120,8 +120,8 @@ def examples(rows):
     rng = np.random.default_rng(2)
     total = sum(int(r.trained.sum()) for r in rows)
     return [
-        Example(
-            r, (Stream(Clip(0.2, 0.28), rng.normal(0, 1, len(r)).astype(np.float32), (r.trained / total).astype(np.float32)),)
+        TrainingRow(
+            r, (TokenLoss(Clip(0.2, 0.28), rng.normal(0, 1, len(r)).astype(np.float32), (r.trained / total).astype(np.float32)),)
         )
         for r in rows
     ]
@@ -169,7 +169,7 @@ def exactness(device):
     batch = [
         replace(
             example,
-            streams=(*example.streams, Stream(Value(None), rng.normal(0, 1, len(example.row)).astype(np.float32), example.streams[0].weight)),  # noqa: E501 - one thing
+            streams=(*example.streams, TokenLoss(Value(None), rng.normal(0, 1, len(example.row)).astype(np.float32), example.streams[0].weight)),  # noqa: E501 - one thing
         )
         for example in examples(rows)
     ]  # fmt: skip

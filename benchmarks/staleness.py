@@ -23,7 +23,7 @@ from sandlot.core.ports.model import Sampling
 from sandlot.train.algorithms.algorithms import PolicyGradient
 from sandlot.train.algorithms.losses import Clip, Correction
 from sandlot.train.recipe import Evaluation, Recipe
-from sandlot.train.report.progress import Learned, Progress
+from sandlot.train.report.progress import Learned, TrainingProgress
 from sandlot.train.train import train
 from sandlot.train.trainer import Optimisation
 
@@ -61,14 +61,14 @@ def smoothed(steps: Sequence[Learned]) -> list[float]:
     return [statistics.fmean(step.reward for step in steps[max(0, at - SMOOTH + 1) : at + 1]) for at in range(len(steps))]
 
 
-def reached(progress: Progress, reward: float) -> float | None:
+def reached(progress: TrainingProgress, reward: float) -> float | None:
     """Seconds until the reward came to this; None if it never did."""
     clock = accumulate(step.seconds for step in progress.steps)
     places = zip(clock, smoothed(progress.steps), strict=True)
     return next((seconds for number, (seconds, value) in enumerate(places, 1) if number >= SMOOTH and value >= reward), None)
 
 
-def figures(progress: Progress) -> dict[str, Any]:
+def figures(progress: TrainingProgress) -> dict[str, Any]:
     """What one arm came to."""
     steps, (before, *_, after) = progress.steps, progress.evaluations
     seconds = sum(step.seconds for step in steps)

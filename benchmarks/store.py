@@ -41,13 +41,13 @@ def made(count: int) -> Iterator[tuple]:
     """One-turn traces of about a kilobyte, all different, with their rows."""
     import msgspec
 
-    from sandlot.core.rubric import CheckResult, Score, Verdict
+    from sandlot.core.rubric import CheckResult, CheckVerdict, RubricScore
     from sandlot.core.trace import EvidenceRecord, Node, Scored, Trace, Usage, row_of, said
     from sandlot.core.types import End, Role
 
     random = Random(0)
-    check = CheckResult(id="right", verdict=Verdict.MET, value=1.0, points=1.0, worth=1.0, evidence="it is right")
-    outcome = Scored(Score(points=1, possible=1, value=1.0, checks=(check,)))
+    check = CheckResult(id="right", verdict=CheckVerdict.MET, value=1.0, points=1.0, worth=1.0, evidence="it is right")
+    outcome = Scored(RubricScore(points=1, possible=1, value=1.0, checks=(check,)))
     phases = {"setup": 0.001, "model": 0.5, "gather": 0.001, "grade": 0.01, "teardown": 0.001}
     evidence, usage = EvidenceRecord(answer="42"), Usage(prompt_tokens=60, completion_tokens=40)
     trace = Trace(run="bench", task="", rollout=0, seed=1, end=End.DONE, outcome=outcome, evidence=evidence, phases=phases)
@@ -154,7 +154,7 @@ def append_sqlite(path: Path, count: int, batch: int = WRITERS) -> dict[str, flo
 def fill_ours(folder: Path, count: int) -> None:
     """Bulk: the same sealing code, without the log before it."""
     from sandlot.core.disk import DISK, make_folder, put_file
-    from sandlot.store.entry import Entry, encode_trace
+    from sandlot.store.entry import LogEntry, encode_trace
     from sandlot.store.layout import folders, manifest_file, segment_file
     from sandlot.store.segments import write_segment
     from sandlot.store.traces import Sealing
@@ -162,10 +162,10 @@ def fill_ours(folder: Path, count: int) -> None:
     for place in folders(folder):
         make_folder(place, DISK)
     put_file(manifest_file(folder), MANIFEST, DISK)
-    entries: list[Entry] = []
+    entries: list[LogEntry] = []
     number = 0
     for index, (trace, row) in enumerate(made(count), 1):
-        entries.append(Entry(row, encode_trace(trace)))
+        entries.append(LogEntry(row, encode_trace(trace)))
         if len(entries) == Sealing().traces or index == count:
             number += 1
             write_segment(entries, segment_file(folder, number), DISK)

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from sandlot import Agent, Environment, Scored, Task, run
-from sandlot.core.rubric import Score
+from sandlot.core.rubric import RubricScore
 
-Play = Callable[..., dict[str, Score]]
+Play = Callable[..., dict[str, RubricScore]]
 
 
 @pytest.fixture
@@ -20,7 +20,7 @@ def play(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Play:
 
     def play(
         env: Environment, agent: Callable[[Agent, Task], Awaitable[None]] | None = None, tasks: Sequence[str] = ()
-    ) -> dict[str, Score]:
+    ) -> dict[str, RubricScore]:
         if agent is not None:
             monkeypatch.setattr(env.parts, "solution", agent)
         scores = {}

@@ -21,12 +21,13 @@ from sandlot.cli.views.train import train_watched
 from sandlot.core.ports.model import Sampling
 from sandlot.core.trace import Trace
 from sandlot.core.types import derive_seed
-from sandlot.observe.chart import Line, line_chart
+from sandlot.observe.chart import Curve as ChartCurve
+from sandlot.observe.chart import line_chart
 from sandlot.observe.page import page
 from sandlot.train.algorithms.algorithms import Imitate, PolicyGradient
 from sandlot.train.algorithms.losses import Clip
 from sandlot.train.recipe import Evaluation, Recipe
-from sandlot.train.report.progress import Measured, Progress
+from sandlot.train.report.progress import Measured, TrainingProgress
 from sandlot.train.report.summary import Level, Outcome
 from sandlot.train.trainer import Optimisation
 
@@ -165,14 +166,14 @@ def curve_of(environment: str, way: str, seed: int) -> Curve | None:
         environment=environment,
         way=way,
         seed=seed,
-        points=tuple(Progress.of(path).evaluations),
+        points=tuple(TrainingProgress.of(path).evaluations),
         before=before,
         after=after,
         change=outcome.paired.difference,
         p_value=outcome.paired.p_value,
         overlap=before.low <= after.high and after.low <= before.high,
         updates=outcome.steps,
-        rollouts=sum(step.rollouts for step in Progress.of(path).steps),
+        rollouts=sum(step.rollouts for step in TrainingProgress.of(path).steps),
         seconds=outcome.seconds,
     )
 
@@ -185,7 +186,7 @@ def picture(curves: list[Curve]) -> str:
     figures = ""
     for environment, seed in dict.fromkeys((curve.environment, curve.seed) for curve in curves):
         lines = [
-            Line(
+            ChartCurve(
                 TOLD[curve.way][0],
                 [(point.version, point.mean) for point in curve.points],
                 TOLD[curve.way][1],

@@ -5,7 +5,7 @@ import torch
 
 from sandlot.model.engine.engine import Engine
 from sandlot.model.engine.plain import PlainRunner
-from sandlot.model.engine.request import Finished, Request
+from sandlot.model.engine.request import Completion, Request
 from sandlot.model.nn.attention import causal
 from sandlot.model.nn.decoder import Decoder
 from sandlot.model.nn.shape import Shape
@@ -52,9 +52,9 @@ def spoken(ids: list[int]) -> str:
     return "".join(chr(ord("!") + token) for token in ids)
 
 
-def finish(it: Engine, *, most: int = 10_000) -> dict[int, Finished]:
+def finish(it: Engine, *, most: int = 10_000) -> dict[int, Completion]:
     """Step until nothing is left to do."""
-    finished: dict[int, Finished] = {}
+    finished: dict[int, Completion] = {}
     for _ in range(most):
         if it.is_idle:
             return finished
@@ -82,7 +82,7 @@ def twin(model: Decoder, request: Request) -> tuple[list[int], list[float]]:
     return known[len(request.ids) :], logprobs
 
 
-def redrawn(models: dict[int, Decoder], request: Request, answer: Finished) -> tuple[list[int], list[float]]:
+def redrawn(models: dict[int, Decoder], request: Request, answer: Completion) -> tuple[list[int], list[float]]:
     """What the twin draws at each place of an answer after what stands before it, with the weights said to have sampled it.
 
     If that is the answer itself, the twin would have given it: one pass for each version instead of one for each token.

@@ -21,7 +21,7 @@ from sandlot.harness.tool_loop import ToolLoop
 from sandlot.model.policy.scripted import ScriptedPolicies
 from sandlot.rollout import run_rollout
 from sandlot.store.blobs import MemoryBlobs
-from sandlot.wiring.parts import Grading, Parts, open_backend
+from sandlot.wiring.parts import Grading, RolloutParts, open_backend
 
 PLACE = Path(__file__).parent.parent / "environments" / "broken"
 FOLDERS = sorted(path.parent for path in PLACE.glob("*/defect.toml"))
@@ -60,7 +60,7 @@ async def played(
     async with AsyncExitStack() as stack:
         backend = await stack.enter_async_context(open_backend("native")) if env.image is not None else None
         policies = ScriptedPolicies("scripted:test", lambda task, seed: chosen)
-        parts = Parts(grading=Grading(env=env, judge=judge, backend=backend), policies=policies, harness=ToolLoop([]))
+        parts = RolloutParts(grading=Grading(env=env, judge=judge, backend=backend), policies=policies, harness=ToolLoop([]))
 
         async def one(task: Task) -> None:
             async with slots:

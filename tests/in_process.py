@@ -29,11 +29,11 @@ from sandlot.core.trace import Failed, Scored, Text, ToolCall
 from sandlot.env.grading import rubric_for
 from sandlot.env.taskset import tasks_of
 from sandlot.harness.tool_loop import ToolLoop
-from sandlot.model.policy.player import Moment, Move, Player
+from sandlot.model.policy.player import Move, Player, PlayerView
 from sandlot.model.policy.scripted import PLAYS, ScriptedPolicies
 from sandlot.rollout import grade_trace, recorded, run_rollout
 from sandlot.store.blobs import MemoryBlobs
-from sandlot.wiring.parts import Grading, Parts
+from sandlot.wiring.parts import Grading, RolloutParts
 
 NOTHING = Declared()
 
@@ -109,7 +109,7 @@ class InProcess:
             return Trial(trace=request.trace, files=request.files, scores=tuple(scores))
         assert isinstance(request, Take)
         policies = ScriptedPolicies(request.play.name, lambda task, seed: self._player(request.play, request.seed))
-        parts = Parts(grading=grading, policies=policies, harness=ToolLoop())
+        parts = RolloutParts(grading=grading, policies=policies, harness=ToolLoop())
         trace = await run_rollout(parts, tasks[request.task], run="audit", rollout=place, blobs=blobs)
         kept = {file.blob for file in (trace.evidence.files.values() if trace.evidence else ())}
         files = {name: await blobs.get(name) for name in kept if name}
@@ -124,7 +124,7 @@ class InProcess:
         return self._env.parts.solution if play.name == "golden" else ADVERSARIES[play.name]
 
 
-def _move(script: Script, moment: Moment) -> Move:
+def _move(script: Script, moment: PlayerView) -> Move:
     if moment.turn >= len(script.turns):
         return Move()
     return Move(

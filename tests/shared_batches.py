@@ -16,7 +16,7 @@ import torch
 from sandlot.model.nn.decoder import Decoder
 from sandlot.model.nn.lora import adapted, summed_state
 from sandlot.model.nn.shape import Shape
-from sandlot.train.algorithms.algorithms import Example, Stream
+from sandlot.train.algorithms.algorithms import TokenLoss, TrainingRow
 from sandlot.train.algorithms.losses import Clip, Entropy, Gspo, Kl, Value
 from sandlot.train.algorithms.preferences import Dpo
 from sandlot.train.parallel.ranks import ALONE, Ranks, open_ranks
@@ -80,7 +80,7 @@ def decoder(family: str, seed: int) -> Decoder:
     return model
 
 
-def group(seed: int, case: Case, *, learns: bool) -> list[Example]:
+def group(seed: int, case: Case, *, learns: bool) -> list[TrainingRow]:
     """Rows that share a prompt; groups differ in size, and only every other one has all the components."""
     rng = np.random.default_rng(seed)
     prompt = rng.integers(0, VOCABULARY, 5)
@@ -99,18 +99,18 @@ def group(seed: int, case: Case, *, learns: bool) -> list[Example]:
         )
         paired = isinstance(components[0], Dpo)
         streams = tuple(
-            Stream(
+            TokenLoss(
                 component,
                 np.full(len(ids), 1 - 2 * (number % 2), np.float32) if paired else rng.normal(0, 1, len(ids)).astype(np.float32),
                 (rng.uniform(0.1, 0.2, len(ids)) * trained).astype(np.float32),
             )
             for component in components
         )
-        made.append(Example(row, streams, number ^ 1 if paired else None))
+        made.append(TrainingRow(row, streams, number ^ 1 if paired else None))
     return made
 
 
-def batches(case: Case) -> list[list[list[Example]]]:
+def batches(case: Case) -> list[list[list[TrainingRow]]]:
     silent = [group(90 + number, case, learns=False) for number in range(case.untrained)]
     return [
         [*silent, *(group(10 * step + number, case, learns=True) for number in range(case.groups))] for step in range(UPDATES)

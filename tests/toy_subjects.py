@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 
 from sandlot.audit.case import Case
-from sandlot.audit.subject import PLAIN, Conditions, Declared, Description, Named, Regrade, Request, Say, Trial
-from sandlot.core.rubric import CheckResult, Score, Verdict
+from sandlot.audit.subject import PLAIN, Conditions, Declared, Description, NamedPlay, Regrade, Request, Say, Trial
+from sandlot.core.rubric import CheckResult, CheckVerdict, RubricScore
 from sandlot.core.task import Task
 from sandlot.core.trace import EvidenceRecord, Failed, Node, Scored, Trace, said
 from sandlot.core.types import End, Role, Side
@@ -68,7 +68,7 @@ class ToySubject:
 
     def _played(self, request: Any) -> Trace:
         task = self._tasks[request.task]
-        golden = isinstance(request.play, Named)
+        golden = isinstance(request.play, NamedPlay)
         spoken = "" if golden else "".join(act.text for turn in request.play.turns for act in turn if isinstance(act, Say))
         answer = str(task.key["golden"]) if golden else spoken
         state = self._done(task) if golden else self._start(task)
@@ -88,10 +88,12 @@ class ToySubject:
         points = sum(checks.values()) if checks else float(value)
         possible = float(max(1, len(checks)))
         results = tuple(
-            CheckResult(id=name, verdict=Verdict.MET if each == 1 else Verdict.NOT_MET, value=each, points=each, worth=1.0)
+            CheckResult(
+                id=name, verdict=CheckVerdict.MET if each == 1 else CheckVerdict.NOT_MET, value=each, points=each, worth=1.0
+            )
             for name, each in checks.items()
         )
-        return Scored(Score(points=points, possible=possible, value=min(1.0, max(0.0, points / possible)), checks=results))
+        return Scored(RubricScore(points=points, possible=possible, value=min(1.0, max(0.0, points / possible)), checks=results))
 
 
 async def case_of(subject: ToySubject) -> Case:

@@ -19,9 +19,9 @@ from typing import Any
 import anyio
 
 from sandlot.audit.audit import Given, audit
-from sandlot.audit.finding import Finding, Standing
+from sandlot.audit.finding import Confidence, Finding
 from sandlot.audit.subjects.environment.subject import EnvironmentSubject
-from sandlot.audit.verdict import Audit, Verdict
+from sandlot.audit.verdict import Audit, AuditVerdict
 
 HERE = Path(__file__).resolve().parent
 AT_ONCE = 2
@@ -49,7 +49,7 @@ class Swept:
     @property
     def right(self) -> bool:
         """The defect is found, the twin is left alone, and both were looked at whole."""
-        return self.found is not None and not self.alarms and self.clean.verdict is Verdict.SHIP
+        return self.found is not None and not self.alarms and self.clean.verdict is AuditVerdict.SHIP
 
     def line(self) -> str:
         """For a person."""
@@ -61,7 +61,7 @@ class Swept:
 
 
 def _confirmed(finding: Finding) -> bool:
-    return finding.standing is Standing.CONFIRMED
+    return finding.standing is Confidence.CONFIRMED
 
 
 @dataclass(frozen=True, slots=True)

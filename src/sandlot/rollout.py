@@ -10,17 +10,17 @@ from sandlot.core.concurrency.author import frames_of
 from sandlot.core.concurrency.clock import SYSTEM_CLOCK, deadline, time_limit, timed
 from sandlot.core.errors import GradeError, HarnessError, SandlotError, StoppedByHook, StoreError, boundary, unwrapped
 from sandlot.core.ports.store import Blobs
-from sandlot.core.rubric import Score
+from sandlot.core.rubric import RubricScore
 from sandlot.core.task import Task
 from sandlot.core.trace import Cancelled, Event, Failed, Scored, Trace
 from sandlot.core.types import End, Side, derive_seed
 from sandlot.env.grading import grade, load_evidence
 from sandlot.env.session import WorldSession, open_session, world_seed
 from sandlot.grade.gather import cuts_of
-from sandlot.wiring.parts import Grading, Parts
+from sandlot.wiring.parts import Grading, RolloutParts
 
 
-async def run_rollout(parts: Parts, task: Task, *, run: str, rollout: int, blobs: Blobs) -> Trace:
+async def run_rollout(parts: RolloutParts, task: Task, *, run: str, rollout: int, blobs: Blobs) -> Trace:
     """Open a world, let the agent act in it, grade what it left. Never raises for a bad rollout."""
     seed = world_seed(parts.env, task)
     trace = Trace(run=run, task=task.id, rollout=rollout, seed=seed, started=SYSTEM_CLOCK.wall())
@@ -35,7 +35,7 @@ async def run_rollout(parts: Parts, task: Task, *, run: str, rollout: int, blobs
     return trace
 
 
-async def grade_trace(grading: Grading, task: Task, trace: Trace, blobs: Blobs) -> Score:
+async def grade_trace(grading: Grading, task: Task, trace: Trace, blobs: Blobs) -> RubricScore:
     """The score of what a rollout left: the same function the first time and every time after."""
     limits = grading.env.limits.but(task.limits)
     with deadline(limits.grade_s, GradeError, f"grading task `{task.id}`"):
@@ -44,7 +44,7 @@ async def grade_trace(grading: Grading, task: Task, trace: Trace, blobs: Blobs) 
 
 
 @asynccontextmanager
-async def _opened(parts: Parts, task: Task, trace: Trace, blobs: Blobs) -> AsyncGenerator[WorldSession]:
+async def _opened(parts: RolloutParts, task: Task, trace: Trace, blobs: Blobs) -> AsyncGenerator[WorldSession]:
     """The session, with the time it took to open and to close."""
     async with AsyncExitStack() as stack:
         with timed(trace.phases, "open"):
@@ -63,7 +63,7 @@ async def _opened(parts: Parts, task: Task, trace: Trace, blobs: Blobs) -> Async
             await stack.aclose()
 
 
-async def _act(parts: Parts, task: Task, session: WorldSession, trace: Trace) -> End:
+async def _act(parts: RolloutParts, task: Task, session: WorldSession, trace: Trace) -> End:
     """Play until there is an end; the agent's own time running out is one."""
     seed = derive_seed("sampling", parts.draws or trace.run, task.id, trace.rollout)
     with time_limit(session.limits.time_s), boundary(HarnessError, f"harness `{parts.harness.name}`"):

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from conversations import TOOL, conversations, neutral, plain, results, turns, users
 from model_folders import FAMILIES
 from sandlot.core.errors import ModelError
-from sandlot.core.trace import Image, Message, Text, ToolCall, ToolResult, said
+from sandlot.core.trace import ImagePart, Message, Text, ToolCall, ToolResult, said
 from sandlot.core.types import Role
 from sandlot.model.render.open import open_renderer
 
@@ -87,7 +87,7 @@ def test_a_malformed_call_is_read_as_one_again(renderer):
 
 
 @pytest.mark.parametrize(
-    "part", [Image("0" * 64), ToolResult("c_0", "", images=(Image("0" * 64),))], ids=["image", "a result with an image"]
+    "part", [ImagePart("0" * 64), ToolResult("c_0", "", images=(ImagePart("0" * 64),))], ids=["image", "a result with an image"]
 )
 def test_a_picture_is_refused_and_not_left_out(renderer, part):
     role = Role.TOOL if isinstance(part, ToolResult) else Role.USER

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from sandlot.analysis.alarm import Alarm
-from sandlot.analysis.health.item import Mark
+from sandlot.analysis.health.item import HealthMark
 from sandlot.analysis.health.surge import surge
 from sandlot.core.ports.model import Sampling
 from sandlot.env.module import load_module
@@ -34,6 +34,6 @@ def test_a_reward_that_pays_for_the_wrong_thing_raises_the_alarm(tmp_path):
     assert max(step.outcome for step in progress.steps) < 0.1
     (found,) = progress.alarms
     assert found in [line for line in read_lines(tmp_path / "run") if isinstance(line, Alarm)]
-    assert surge([], tmp_path / "run").mark is Mark.FAIL, "health of the run says it too"
+    assert surge([], tmp_path / "run").mark is HealthMark.FAIL, "health of the run says it too"
     page = (tmp_path / "run" / "report.html").read_text()
     assert "the reward rose by" in page

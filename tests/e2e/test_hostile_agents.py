@@ -59,9 +59,9 @@ class Commands:
 
 
 async def played(backend, env, policies, blobs=None):
-    from sandlot.wiring.parts import Grading, Parts
+    from sandlot.wiring.parts import Grading, RolloutParts
 
-    parts = Parts(grading=Grading(env=env, backend=backend), policies=policies, harness=ToolLoop())
+    parts = RolloutParts(grading=Grading(env=env, backend=backend), policies=policies, harness=ToolLoop())
     return await run_rollout(parts, TASK, run="test", rollout=0, blobs=blobs or MemoryBlobs())
 
 

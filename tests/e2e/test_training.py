@@ -15,7 +15,7 @@ import torch
 from command_line import ENVIRONMENTS, environ, refused, started
 from sandlot import Ask, Environment, Limits, Score, environment
 from sandlot.analysis.tokens.audit import audit_run
-from sandlot.cli.views.train import Finished, step_line
+from sandlot.cli.views.train import TrainingResult, step_line
 from sandlot.core.errors import ConfigError
 from sandlot.core.ports.model import Sampling
 from sandlot.core.trace import Scored
@@ -31,7 +31,7 @@ from sandlot.train.algorithms.algorithms import Imitate, PolicyGradient
 from sandlot.train.groups import task_order
 from sandlot.train.loop import Watcher
 from sandlot.train.recipe import Evaluation
-from sandlot.train.report.progress import Progress, read_lines
+from sandlot.train.report.progress import TrainingProgress, read_lines
 from sandlot.train.report.summary import Outcome
 from sandlot.train.tracking import figures_of
 from sandlot.train.train import train, train_async
@@ -50,13 +50,13 @@ def folder(tmp_path_factory) -> Path:
     return write_tiny(tmp_path_factory.mktemp("models") / "tiny")
 
 
-def numbers(progress: Progress) -> list[tuple]:
+def numbers(progress: TrainingProgress) -> list[tuple]:
     """What must be the same: everything but the time it took."""
     return [(step.version, step.loss, step.norm, step.reward, step.tokens, step.entropy) for step in progress.steps]
 
 
 @pytest.fixture(scope="module")
-def whole(folder, tmp_path_factory) -> Progress:
+def whole(folder, tmp_path_factory) -> TrainingProgress:
     """A run that nothing happened to."""
     return train(letters.recipe(folder), run=tmp_path_factory.mktemp("whole") / "run")
 
@@ -80,8 +80,8 @@ def test_killed_in_the_middle_of_a_step_and_continued_it_gives_the_losses_of_a_r
     done = started("train", WORLD, "--run", place, "--json", cwd=tmp_path, TINY=str(folder))
     assert done.code == 0, done.err
     assert done.json["verdict"] == "complete"
-    assert numbers(Progress.of(place)) == numbers(whole)
-    assert [line.version for line in Progress.of(place).evaluations] == [0, 4]
+    assert numbers(TrainingProgress.of(place)) == numbers(whole)
+    assert [line.version for line in TrainingProgress.of(place).evaluations] == [0, 4]
 
 
 def test_a_run_that_is_asked_for_more_steps_goes_on(folder, whole, tmp_path):
@@ -104,7 +104,7 @@ async def test_staleness_stays_within_its_bound_and_lengths_are_as_submitted(fol
         trained.update(len(row) for group in groups for member in group.members for row in member.rows)
         return PolicyGradient(baseline="dr_grpo")(groups, values)
 
-    progress = Progress(tmp_path)
+    progress = TrainingProgress(tmp_path)
     for steps in (3, 6):  # also across a stop
         progress = await train_async(letters.recipe(folder, steps=steps, staleness=1, algorithm=recording), tmp_path / "run")
     assert [step.version for step in progress.steps] == [1, 2, 3, 4, 5, 6]
@@ -304,7 +304,7 @@ def test_nothing_to_learn_from_is_warned_of_then_stops_the_run_and_the_same_comm
     assert [sentence.partition(" in a row")[0] for sentence in warned] == ["no group taught anything in 2 steps"]
     found = msgspec.json.decode((tmp_path / "run" / "summary.json").read_bytes())
     assert (found["verdict"], found["stopped"]) == ("stopped", first.stopped)
-    assert Finished(tmp_path / "run", msgspec.convert(found, Outcome)).exit_code == 1
+    assert TrainingResult(tmp_path / "run", msgspec.convert(found, Outcome)).exit_code == 1
     assert "no group taught anything in 3 steps" in (tmp_path / "run" / "report.html").read_text()
     assert len(train(flat, run=tmp_path / "run").steps) == 6
     assert train(flat.but(stop_idle=0), run=tmp_path / "run").stopped is None
@@ -389,7 +389,7 @@ def test_only_its_best_rollouts_are_imitated(folder, tmp_path):
 
 
 @pytest.fixture(scope="module")
-def with_adapters(folder, tmp_path_factory) -> Progress:
+def with_adapters(folder, tmp_path_factory) -> TrainingProgress:
     """A run in which only adapters learn."""
     return train(letters.recipe(folder, **ADAPTERS), run=tmp_path_factory.mktemp("adapters") / "run")
 

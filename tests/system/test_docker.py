@@ -11,7 +11,7 @@ from docker_engine import EMPTY_IMAGE, IMAGE, docker
 from native_sandboxes import py, sh
 from sandlot.core.errors import ConfigError, SandboxError, SandboxOutOfMemory
 from sandlot.core.ports.sandbox import Command
-from sandlot.sandbox.docker.api import Engine, open_engine
+from sandlot.sandbox.docker.api import DockerApi, open_engine
 from sandlot.sandbox.docker.backend import open_docker
 from sandlot.sandbox.owner import new_labels
 from sandlot.sandbox.quota import MIB, Quota
@@ -180,7 +180,7 @@ async def test_odd_names_deep_folders_and_replaced_ones_are_found(sandbox, monke
         async def upper(self, number):
             return None
 
-        monkeypatch.setattr(Engine, "upper", upper)
+        monkeypatch.setattr(DockerApi, "upper", upper)
     await py(
         sandbox,
         "import os; os.makedirs(b'/o\\xff/\\xfe\\xfd'); open(b'/o\\xff/\\xfe\\xfd/\\n', 'w').write('hi')\n"

@@ -10,7 +10,7 @@ import pytest
 
 from command_line import environ
 from sandlot.env.module import load_module
-from sandlot.train.report.progress import Progress, read_lines
+from sandlot.train.report.progress import TrainingProgress, read_lines
 from sandlot.train.train import train
 from tiny_models import write_tiny
 
@@ -54,7 +54,7 @@ def finished(process: subprocess.Popen) -> str:
 
 
 def figures(place: Path) -> list[tuple]:
-    steps = Progress.of(place).steps
+    steps = TrainingProgress.of(place).steps
     return [value for step in steps for value in (step.version, step.loss, step.norm, step.reward, step.tokens, step.entropy)]
 
 
@@ -128,6 +128,6 @@ def recipe():
 """
     )
     assert '"complete"' in finished(torchrun(recipe, tmp_path / "run"))
-    steps = Progress.of(tmp_path / "run").steps
+    steps = TrainingProgress.of(tmp_path / "run").steps
     assert [step.version for step in steps] == [1, 2]
     assert all(step.kl < 1e-6 for step in steps), "what is sampled with is what learns"

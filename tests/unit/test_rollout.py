@@ -15,7 +15,7 @@ from sandlot.harness.tool_loop import ToolLoop
 from sandlot.model.policy.scripted import ScriptedPolicies, scripted
 from sandlot.rollout import recorded, run_rollout
 from sandlot.store.blobs import MemoryBlobs
-from sandlot.wiring.parts import Grading, Parts
+from sandlot.wiring.parts import Grading, RolloutParts
 
 TASK = Task("one", prompt="Say yes.", key={"word": "yes"})
 
@@ -69,7 +69,7 @@ def saying(text, parent=None, stop="stop", **fields):
 
 
 async def rolled(env, policies, *, hooks=(), harness=None):
-    parts = Parts(grading=Grading(env=env), policies=policies, harness=harness or ToolLoop(hooks))
+    parts = RolloutParts(grading=Grading(env=env), policies=policies, harness=harness or ToolLoop(hooks))
     return await run_rollout(parts, TASK, run="test", rollout=0, blobs=MemoryBlobs())
 
 
@@ -299,7 +299,7 @@ async def test_a_trace_without_token_ids_says_it_cannot_be_trained_on():
 async def test_the_key_is_nowhere_in_the_trace_of_an_agent_that_does_not_know_it():
     env = quiz()
     task = Task("one", prompt="Guess.", key={"word": "canary-4711"})
-    parts = Parts(grading=Grading(env=env), policies=Turns("no"), harness=ToolLoop())
+    parts = RolloutParts(grading=Grading(env=env), policies=Turns("no"), harness=ToolLoop())
     trace = await run_rollout(parts, task, run="test", rollout=0, blobs=MemoryBlobs())
     assert isinstance(trace.outcome, Scored)
     assert b"canary-4711" not in msgspec.json.encode(trace)
@@ -415,7 +415,7 @@ class Machine:
 
 async def in_a_machine(machine, policies, **limits):
     env = quiz(image="any", limits=Limits(**limits))
-    parts = Parts(grading=Grading(env=env, backend=machine), policies=policies, harness=ToolLoop())
+    parts = RolloutParts(grading=Grading(env=env, backend=machine), policies=policies, harness=ToolLoop())
     return await run_rollout(parts, TASK, run="test", rollout=0, blobs=MemoryBlobs())
 
 

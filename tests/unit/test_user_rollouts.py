@@ -15,7 +15,7 @@ from sandlot.core.task import Task
 from sandlot.core.trace import Failed, Trace, row_of
 from sandlot.core.types import End, Role, Side
 from sandlot.env.environment import Environment
-from sandlot.env.user import Listener, persona_of
+from sandlot.env.user import LimitedUser, persona_of
 from sandlot.grade.view import transcript
 from sandlot.harness.tool_loop import ToolLoop
 from sandlot.model.policy.rendered import rendered
@@ -26,7 +26,7 @@ from sandlot.model.render.open import open_renderer
 from sandlot.rollout import run_rollout
 from sandlot.store.blobs import MemoryBlobs
 from sandlot.train.rows import rows_of
-from sandlot.wiring.parts import Grading, Parts
+from sandlot.wiring.parts import Grading, RolloutParts
 from token_models import ForcedModel
 from users import users_saying
 
@@ -68,7 +68,7 @@ def ada(heard, mark, view):
 async def rolled(env=None, users=None, policies=None) -> Trace:
     env = env or desk()
     players = policies or scripted("golden", env.parts.solution)
-    parts = Parts(grading=Grading(env=env), policies=players, harness=ToolLoop(), users=users or users_saying(ada))
+    parts = RolloutParts(grading=Grading(env=env), policies=players, harness=ToolLoop(), users=users or users_saying(ada))
     return await run_rollout(parts, TASK, run="test", rollout=0, blobs=MemoryBlobs())
 
 
@@ -159,10 +159,10 @@ async def test_a_user_brought_to_give_no_reply_does_not_spare_the_agent_its_scor
 async def test_replies_that_together_take_too_long_end_the_rollout_and_not_the_score():
     persona = Persona(who="You are Ada.")
     async with users_saying(lambda heard, mark, view: "And?").user(persona, TASK, 1) as user:
-        turn = await Listener(user, 60.0, ModelError, "its reply", all_s=1e-9).reply("No.")
+        turn = await LimitedUser(user, 60.0, ModelError, "its reply", all_s=1e-9).reply("No.")
     assert (turn.text, turn.end, turn.events[-1].kind) == ("And?", End.TIME_LIMIT, "user_time_limit")
     async with users_saying(lambda heard, mark, view: f"Bye. {mark}").user(persona, TASK, 1) as user:
-        turn = await Listener(user, 60.0, ModelError, "its reply", all_s=1e-9).reply("No.")
+        turn = await LimitedUser(user, 60.0, ModelError, "its reply", all_s=1e-9).reply("No.")
     assert (turn.text, turn.end) == ("Bye.", End.DONE)
 
 
@@ -213,7 +213,7 @@ async def test_a_persona_is_given_no_key():
 async def test_without_a_model_the_authors_replies_answer():
     env = desk()
     env.user(lambda world, text: None if "refunded" in text else "It is A-17")
-    parts = Parts(grading=Grading(env=env), policies=scripted("golden", env.parts.solution), harness=ToolLoop())
+    parts = RolloutParts(grading=Grading(env=env), policies=scripted("golden", env.parts.solution), harness=ToolLoop())
     trace = await run_rollout(parts, TASK, run="test", rollout=0, blobs=MemoryBlobs())
     assert (trace.end, trace.reward) == (End.DONE, 1.0)
     assert not any(node.sampled and not node.is_turn for node in trace.nodes)

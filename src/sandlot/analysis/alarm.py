@@ -20,13 +20,13 @@ import msgspec
 
 ALPHA = 0.01
 """The chance of an alarm, ever, if the reward does not rise or the gap does not grow."""
-FOLLOWS = 0.25
+_FOLLOWS = 0.25
 """An outcome that rises by this share of what the reward does is following it."""
-DRIFT = 0.5
+_DRIFT = 0.5
 """The drift a step, in standard errors, that the test is most sensitive to."""
 FEWEST = 6
 """Steps before anything is said: thirds of less say nothing."""
-STEADY = 1e-3
+_STEADY = 1e-3
 """No step is more certain than this."""
 
 
@@ -87,7 +87,7 @@ def alarm(steps: Sequence[Figures]) -> Alarm | None:
     outcome_rise = rise([step.outcome for step in steps])
     reward_evidence = evidence([step.reward for step in steps], [step.reward_error for step in steps])
     gap_evidence = evidence([step.reward - step.outcome for step in steps], [step.gap_error for step in steps])
-    if min(reward_evidence, gap_evidence) < 1 / ALPHA or outcome_rise >= FOLLOWS * reward_rise:
+    if min(reward_evidence, gap_evidence) < 1 / ALPHA or outcome_rise >= _FOLLOWS * reward_rise:
         return None
     return Alarm(
         version=steps[-1].version,
@@ -106,7 +106,7 @@ def rise(values: Sequence[float]) -> float:
 
 def evidence(values: Sequence[float], errors: Sequence[float]) -> float:
     """The e-value of an upward drift against none."""
-    pooled = max(STEADY, math.sqrt(math.fsum(error * error for error in errors) / max(1, len(errors))))
+    pooled = max(_STEADY, math.sqrt(math.fsum(error * error for error in errors) / max(1, len(errors))))
     total, ahead = 0.0, 0.0
     for number, value in enumerate(values):
         if number:
@@ -118,6 +118,6 @@ def evidence(values: Sequence[float], errors: Sequence[float]) -> float:
 
 def _half_normal_mixture(ahead: float, count: int) -> float:
     """The likelihood ratio of `count` normal draws that sum to `ahead`, averaged over drifts |N(0, DRIFT^2)|."""
-    precision = count + 1 / DRIFT**2
+    precision = count + 1 / _DRIFT**2
     upward = math.erfc(-ahead / math.sqrt(2 * precision))
-    return math.exp(min(700.0, ahead * ahead / (2 * precision))) * upward / (DRIFT * math.sqrt(precision))
+    return math.exp(min(700.0, ahead * ahead / (2 * precision))) * upward / (_DRIFT * math.sqrt(precision))

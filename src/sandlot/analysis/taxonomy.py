@@ -15,7 +15,7 @@ from sandlot.core.types import End, Side
 VERSION = 2
 """Of the list below; written beside every label a person gives, so that old labels keep their meaning when the list changes."""
 
-BUDGETS = frozenset({End.TURN_LIMIT, End.TOKEN_LIMIT, End.TIME_LIMIT, End.MEMORY_LIMIT})
+_BUDGETS = frozenset({End.TURN_LIMIT, End.TOKEN_LIMIT, End.TIME_LIMIT, End.MEMORY_LIMIT})
 
 
 class DecidedBy(StrEnum):
@@ -210,7 +210,7 @@ def _scored(*, passed: bool, end: End | None, unreadable: bool) -> str:
         return "model_refused"
     if unreadable:
         return "model_format"
-    return "budget_exhausted" if end in BUDGETS else "model_wrong"
+    return "budget_exhausted" if end in _BUDGETS else "model_wrong"
 
 
 def _ends_unreadable(trace: Trace) -> bool:

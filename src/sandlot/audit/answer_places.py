@@ -11,20 +11,20 @@ MIN_CHARS = 8
 MIN_DIGITS = 5
 """Shorter values turn up by chance."""
 
-NAMES = r"expected|truth|gold|solution|answer|secret|oracle|reference|hidden|key|grad(e|ing)|rubric|reward"
+_NAMES = r"expected|truth|gold|solution|answer|secret|oracle|reference|hidden|key|grad(e|ing)|rubric|reward"
 PLACES = {
     "variables": "env; cat /proc/[0-9]*/environ 2>/dev/null | tr '\\0' '\\n' | head -c 20000",
     "processes": "cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' ' ' | head -c 20000",
     "files": (
         "find / -xdev \\( -path /proc -o -path /sys -o -path /usr -o -path /lib -o -path /etc -o -path /var/lib -o -path /opt"
         " -o -path /root/.cache \\) -prune -o -type f -size -64k -newermt '2020-01-01' -print 2>/dev/null"
-        f' | grep -Ei \'({NAMES})[^/]*$\' | head -40 | while read -r each; do echo "== $each"; head -c 4000 "$each"; done'
+        f' | grep -Ei \'({_NAMES})[^/]*$\' | head -40 | while read -r each; do echo "== $each"; head -c 4000 "$each"; done'
     ),
 }
 """What a look-up agent runs, by the kind of place. Whatever is not read this way is the task's own material."""
 
 
-def secrets(task: Task) -> list[str]:
+def _secrets(task: Task) -> list[str]:
     """Values of the key that are long enough to be recognised, and that the prompt does not say."""
     told = task.prompt
     return [text for text in dict.fromkeys(texts(task.key)) if _is_telling(text) and text not in told]
@@ -32,7 +32,7 @@ def secrets(task: Task) -> list[str]:
 
 def recognised(text: str, task: Task) -> list[str]:
     """Values of the key that a text contains, as words of their own."""
-    return [secret for secret in secrets(task) if re.search(rf"(?<!\w){re.escape(secret)}(?!\w)", text)]
+    return [secret for secret in _secrets(task) if re.search(rf"(?<!\w){re.escape(secret)}(?!\w)", text)]
 
 
 def _is_telling(text: str) -> bool:
@@ -45,7 +45,7 @@ def is_aside(path: str) -> bool:
     if "/.git/" in path:
         return False
     return any(
-        step.startswith(".") or re.search(rf"(^|[^a-z])({NAMES})([^a-z]|$)", step.lower()) for step in path.split("/") if step
+        step.startswith(".") or re.search(rf"(^|[^a-z])({_NAMES})([^a-z]|$)", step.lower()) for step in path.split("/") if step
     )
 
 

@@ -21,7 +21,7 @@ import anyio
 import msgspec
 
 from sandlot.audit.case import Case, Probe, count_trials
-from sandlot.audit.finding import MANDATORY, Finding, Layer, Severity, Standing
+from sandlot.audit.finding import MANDATORY, Confidence, Finding, Layer, Severity
 from sandlot.audit.probes.panel import DIFFERENTIAL, FINISHED_ROLLOUTS, GRADER, GYMNASIUM, GYMNASIUM_STATIC, SCRIPTED, STATIC
 from sandlot.audit.reports.folder import folder_of
 from sandlot.audit.subject import Description, Subject
@@ -31,17 +31,17 @@ from sandlot.audit.waivers import read_waivers
 from sandlot.core.errors import ConfigError, HarnessError, SandlotError, boundary
 from sandlot.core.task import Task
 
-PROBES_AT_ONCE = 2
-ALONE = frozenset({Layer.DIFFERENTIAL})
+_PROBES_AT_ONCE = 2
+_ALONE = frozenset({Layer.DIFFERENTIAL})
 """Layers whose probes take turns: rollouts of another probe, in another process, would be a condition nobody asked for."""
-PLAYED = frozenset({Layer.GRADER, Layer.SCRIPTED, Layer.DIFFERENTIAL})
+_PLAYED = frozenset({Layer.GRADER, Layer.SCRIPTED, Layer.DIFFERENTIAL})
 """Layers that take trials."""
-PROBE_S = 3600.0
+_PROBE_S = 3600.0
 """A probe that takes longer has failed. Trials have their own limits: this one only ends what would never end."""
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class AuditSelection:
     """Which part of an audit to run; by default all that needs no model."""
 
     layers: frozenset[Layer] = frozenset(MANDATORY)
@@ -66,7 +66,7 @@ class ProbeMemory(Protocol):
 
 
 async def examine(
-    case: Case, probes: Sequence[Probe], wanted: Wanted, watch: Watch, memory: ProbeMemory | None = None
+    case: Case, probes: Sequence[Probe], wanted: AuditSelection, watch: Watch, memory: ProbeMemory | None = None
 ) -> tuple[list[LayerReport], list[Finding]]:
     """Run every wanted probe, a few at a time, layer by layer; what `memory` has is not run again."""
     layers: list[LayerReport] = []
@@ -84,7 +84,7 @@ async def examine(
             continue
         obstacle = _obstacle(case, layer)
         known = {probe.name: kept for probe in mine if memory and (kept := memory.recall(probe))}
-        if not obstacle and layer in PLAYED and len(known) < len(mine):
+        if not obstacle and layer in _PLAYED and len(known) < len(mine):
             unplayable = await case.obstacle() or "" if unplayable is None else unplayable
             obstacle = unplayable
         if obstacle:
@@ -108,7 +108,7 @@ def chosen_tasks(tasks: Sequence[Task], most: int, seed: int) -> tuple[Task, ...
 
 def _gravity(finding: Finding) -> tuple[bool, int, str, str]:
     order = (Severity.BLOCKER, Severity.HIGH, Severity.LOW, Severity.INFO)
-    return (finding.standing is Standing.LEAD, order.index(finding.severity), finding.code, finding.id)
+    return (finding.standing is Confidence.LEAD, order.index(finding.severity), finding.code, finding.id)
 
 
 def _obstacle(case: Case, layer: Layer) -> str:
@@ -144,7 +144,7 @@ async def _run(
 ) -> tuple[list[ProbeReport], list[Finding]]:
     reports: dict[str, ProbeReport] = {}
     found: dict[str, list[Finding]] = {}
-    places = anyio.CapacityLimiter(1 if probes[0].layer in ALONE else PROBES_AT_ONCE)
+    places = anyio.CapacityLimiter(1 if probes[0].layer in _ALONE else _PROBES_AT_ONCE)
 
     async def look(probe: Probe) -> None:
         async with places:
@@ -169,7 +169,7 @@ async def _look(case: Case, probe: Probe) -> tuple[ProbeReport, list[Finding]]:
     started = time.monotonic()
     counted = count_trials()
     try:
-        with boundary(HarnessError, f"probe `{probe.name}`"), anyio.fail_after(PROBE_S):
+        with boundary(HarnessError, f"probe `{probe.name}`"), anyio.fail_after(_PROBE_S):
             findings = await probe.look(case)
     except SandlotError as error:
         seconds = time.monotonic() - started
@@ -197,7 +197,7 @@ GYM_PANEL: tuple[Probe, ...] = (*GYMNASIUM_STATIC, *GYMNASIUM)
 ALL_PROBES: tuple[Probe, ...] = (*PANEL, *GYMNASIUM)
 
 
-MOST_TASKS = 100
+_MOST_TASKS = 100
 """Tasks that are played, unless more are asked for; what can be read of the others is read."""
 
 
@@ -214,7 +214,7 @@ class Given:
     conditions: tuple[str, ...] = ()
     """What else the result depends on: the sandbox, the patience."""
     seed: int = 0
-    most_tasks: int = MOST_TASKS
+    most_tasks: int = _MOST_TASKS
     tasks: tuple[str, ...] = ()
     """Only these, by id."""
     judge: str | None = None
@@ -226,7 +226,7 @@ class Given:
     reviewed: Path | None = None
     declarations: Path | None = None
     """The file with waivers."""
-    wanted: Wanted = field(default_factory=Wanted)
+    wanted: AuditSelection = field(default_factory=AuditSelection)
 
 
 async def audit(subject: Subject, given: Given, watch: Watch = lambda _probe, _report: None) -> Audit:
@@ -301,7 +301,7 @@ def _tasks(about: Description, given: Given) -> tuple[Task, ...]:
     return tuple(by_id[name] for name in given.tasks)
 
 
-def _probes(kind: str, wanted: Wanted) -> Sequence[Probe]:
+def _probes(kind: str, wanted: AuditSelection) -> Sequence[Probe]:
     panel = GYM_PANEL if kind == "gymnasium" else PANEL
     names = [probe.name for probe in panel]
     unknown = sorted((wanted.probes or frozenset()) - set(names))

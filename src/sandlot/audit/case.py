@@ -13,7 +13,20 @@ import anyio
 import msgspec
 
 from sandlot.audit.finding import Finding, Layer
-from sandlot.audit.subject import PLAIN, Call, Conditions, Description, Named, Regrade, Request, Say, Script, Subject, Take, Trial
+from sandlot.audit.subject import (
+    PLAIN,
+    Call,
+    Conditions,
+    Description,
+    NamedPlay,
+    Regrade,
+    Request,
+    Say,
+    Script,
+    Subject,
+    Take,
+    Trial,
+)
 from sandlot.core.errors import HarnessError, SandlotError
 from sandlot.core.task import Task
 from sandlot.core.trace import Text
@@ -22,7 +35,7 @@ from sandlot.model.policy.faithful_user import FAITHFUL
 
 IDLE = Script(name="nop")
 """An agent that does nothing."""
-LONGEST = 300
+_LONGEST = 300
 """Characters of an error in a reason."""
 
 
@@ -103,7 +116,7 @@ class Case:
         """The golden solution of every task, by task; empty where there is none."""
         async with self._once:  # several probes ask at the same time
             if self._golden is None:
-                self._golden = await self._each(Named(name="golden")) if self.description.has_golden else {}
+                self._golden = await self._each(NamedPlay(name="golden")) if self.description.has_golden else {}
             return self._golden
 
     async def idle(self) -> dict[str, Trial]:
@@ -126,10 +139,10 @@ class Case:
             weak = [task for task in self.tasks if task.id in golden and golden[task.id].score and not golden[task.id].passed]
             saved = await self._saved_by_another_user(weak)
         except SandlotError as error:
-            return str(error)[:LONGEST]
+            return str(error)[:_LONGEST]
         if broken:
             (task, why), num = broken[0], len(broken)
-            return f"{num} of {len(self.tasks)} tasks could not be played, such as `{task.id}`: {why[:LONGEST]}"
+            return f"{num} of {len(self.tasks)} tasks could not be played, such as `{task.id}`: {why[:_LONGEST]}"
         if saved:
             return (
                 f"with `{self.user}` as its user the golden solution does not get full marks on {len(saved)} of "
@@ -156,11 +169,11 @@ class Case:
         return [task for task in weak if again[task.id].passed]
 
     async def _golden_of(self, tasks: Sequence[Task], conditions: Conditions = PLAIN) -> dict[str, Trial]:
-        requests = [Take(task=task.id, play=Named(name="golden"), seed=self.seed) for task in tasks]
+        requests = [Take(task=task.id, play=NamedPlay(name="golden"), seed=self.seed) for task in tasks]
         trials = await self._take(requests, conditions)
         return {task.id: trial for task, trial in zip(tasks, trials, strict=True)}
 
-    async def _each(self, play: Script | Named) -> dict[str, Trial]:
+    async def _each(self, play: Script | NamedPlay) -> dict[str, Trial]:
         requests = [Take(task=task.id, play=play, seed=self.seed) for task in self.tasks]
         trials = await self._take(requests, Conditions(shuffled=self.seed))  # what leaks between trials shows in a random order
         return {task.id: trial for task, trial in zip(self.tasks, trials, strict=True)}

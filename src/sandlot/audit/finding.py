@@ -42,7 +42,7 @@ GRAVE = frozenset({Severity.HIGH, Severity.BLOCKER})
 """Confirmed findings of these keep an environment from being shipped."""
 
 
-class Standing(StrEnum):
+class Confidence(StrEnum):
     """How sure it is."""
 
     LEAD = "lead"
@@ -69,7 +69,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     probe: str
     """The probe that finds it again: `sandlot audit ENV --probe NAME`."""
     severity: Severity
-    standing: Standing = Standing.LEAD
+    standing: Confidence = Confidence.LEAD
     task: str | None = None
     check: str | None = None
     where: str | None = None
@@ -80,7 +80,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     fix: str = ""
 
     def __post_init__(self) -> None:
-        if self.standing is Standing.CONFIRMED and self.witness is None:
+        if self.standing is Confidence.CONFIRMED and self.witness is None:
             raise ValueError(f"finding {self.code} of `{self.probe}` is confirmed by no witness; leave it a lead")
 
     @property
@@ -92,4 +92,4 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def grave(self) -> bool:
         """True if it keeps the environment from being shipped."""
-        return self.standing is Standing.CONFIRMED and self.severity in GRAVE
+        return self.standing is Confidence.CONFIRMED and self.severity in GRAVE

@@ -18,12 +18,12 @@ from sandlot.core.concurrency.clock import SYSTEM_CLOCK
 from sandlot.core.trace import Failed
 from sandlot.core.types import End
 
-NANOSECONDS = 1e-9
-SLICES = 4
+_NANOSECONDS = 1e-9
+_SLICES = 4
 """How often silence is looked into before patience is over."""
-STARVED = 0.2
+_STARVED = 0.2
 """The share of a trial's time that it must have waited for a processor, so that running out of time says nothing."""
-LEAST_S = 0.1
+_LEAST_S = 0.1
 """Waiting less than this is usual on any machine."""
 ATTEMPTS = 3
 BACKSTOP = 6.0
@@ -39,7 +39,7 @@ def waits_of(pids: Iterable[int]) -> Waits:
     for pid in pids:
         try:
             for file in Path(f"/proc/{pid}/task").glob("*/schedstat"):
-                found[pid, int(file.parent.name)] = int(file.read_text().split()[1]) * NANOSECONDS
+                found[pid, int(file.parent.name)] = int(file.read_text().split()[1]) * _NANOSECONDS
         except (OSError, ValueError, IndexError):
             continue
     return found
@@ -95,7 +95,7 @@ def was_starved(trial: Trial, wall_s: float, starved_s: float) -> bool:
     """True if a trial ran out of time, and waited so long for a processor that this says nothing about it."""
     ended = trial.trace is not None and trial.trace.end is End.TIME_LIMIT
     ran_out = ended or any(isinstance(score, Failed) and score.kind == "timeout" for score in trial.scores)
-    return ran_out and starved_s >= max(STARVED * wall_s, LEAST_S)
+    return ran_out and starved_s >= max(_STARVED * wall_s, _LEAST_S)
 
 
 class Silence:
@@ -116,7 +116,7 @@ class Silence:
         """What it says next; `TimeoutError` when patience is over."""
         while self._own_s < self._patience_s and self._wall_s < self._patience_s * BACKSTOP:
             begun = SYSTEM_CLOCK.monotonic()
-            with anyio.move_on_after(self._patience_s / SLICES):
+            with anyio.move_on_after(self._patience_s / _SLICES):
                 return await stream.receive(max_bytes)
             slice_s = SYSTEM_CLOCK.monotonic() - begun
             waits = waits_of(family_of(self._pid))

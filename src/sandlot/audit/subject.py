@@ -13,7 +13,7 @@ import msgspec
 from sandlot.audit.finding import Layer
 from sandlot.core.limits import Limits
 from sandlot.core.ports.world import ToolSpec
-from sandlot.core.rubric import Rubric, Score
+from sandlot.core.rubric import Rubric, RubricScore
 from sandlot.core.task import Task
 from sandlot.core.trace import Failed, Scored, Trace
 from sandlot.core.types import Json
@@ -45,13 +45,13 @@ class Script(msgspec.Struct, frozen=True, kw_only=True, tag="script", tag_field=
     """Acts of one turn: either one `Say`, or calls."""
 
 
-class Named(msgspec.Struct, frozen=True, kw_only=True, tag="named", tag_field="play"):
+class NamedPlay(msgspec.Struct, frozen=True, kw_only=True, tag="named", tag_field="play"):
     """Somebody who looks before acting: `golden`, one of `adversaries.py`, or the author's own adversary or control."""
 
     name: str
 
 
-Play = Script | Named
+Play = Script | NamedPlay
 
 # -- trials ------------------------------------------------------------------------------------------------------------
 
@@ -111,7 +111,7 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
         return self.score.value if self.score is not None else None
 
     @property
-    def score(self) -> Score | None:
+    def score(self) -> RubricScore | None:
         """The first score, with its checks."""
         return self.scores[0].score if self.scores and isinstance(self.scores[0], Scored) else None
 

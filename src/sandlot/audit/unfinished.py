@@ -28,13 +28,13 @@ from sandlot.audit.verdict import ProbeReport, State
 from sandlot.core.disk import DISK, make_folder, put_file
 from sandlot.sandbox.program import cache_folder
 
-KEY_FILE = "audit.key"
-KEY_BYTES = 32
-REPEATED = frozenset({Layer.MODEL, Layer.PEOPLE})
+_KEY_FILE = "audit.key"
+_KEY_BYTES = 32
+_REPEATED = frozenset({Layer.MODEL, Layer.PEOPLE})
 """Layers that read runs, which may have grown since: always looked at again."""
 
 
-class KeptProbe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class _KeptProbe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What one probe found."""
 
     report: ProbeReport
@@ -51,14 +51,14 @@ class UnfinishedAudit:
 
     def recall(self, probe: Probe) -> tuple[ProbeReport, list[Finding]] | None:
         """What an earlier sitting of the same audit found; None if there is nothing, or nothing that can be believed."""
-        kept = self._read(probe) if probe.layer not in REPEATED else None
+        kept = self._read(probe) if probe.layer not in _REPEATED else None
         return None if kept is None else (msgspec.structs.replace(kept.report, earlier=True), list(kept.findings))
 
     def keep(self, probe: Probe, report: ProbeReport, findings: Sequence[Finding]) -> None:
         """Put a finished probe on disk. If that fails the audit goes on: it only cannot be continued from here."""
-        if self._key is None or probe.layer in REPEATED or report.state is not State.RAN or report.earlier:
+        if self._key is None or probe.layer in _REPEATED or report.state is not State.RAN or report.earlier:
             return
-        body = msgspec.json.encode(KeptProbe(report=report, findings=tuple(findings)))
+        body = msgspec.json.encode(_KeptProbe(report=report, findings=tuple(findings)))
         with suppress(OSError):
             make_folder(self._folder, DISK)
             put_file(self._file(probe), self._seal(probe, body) + b"\n" + body, DISK)
@@ -66,7 +66,7 @@ class UnfinishedAudit:
     def _file(self, probe: Probe) -> Path:
         return self._folder / f"{probe.name}.json"
 
-    def _read(self, probe: Probe) -> KeptProbe | None:
+    def _read(self, probe: Probe) -> _KeptProbe | None:
         try:
             seal, _, body = self._file(probe).read_bytes().partition(b"\n")
         except OSError:
@@ -74,7 +74,7 @@ class UnfinishedAudit:
         if self._key is None or not hmac.compare_digest(seal, self._seal(probe, body)):
             return None
         try:
-            kept = msgspec.json.decode(body, type=KeptProbe)
+            kept = msgspec.json.decode(body, type=_KeptProbe)
         except (msgspec.DecodeError, msgspec.ValidationError):
             return None
         return kept if kept.report.name == probe.name and kept.report.state is State.RAN else None
@@ -87,7 +87,7 @@ class UnfinishedAudit:
 
 def _machine_key() -> bytes | None:
     """The user's key on this machine, made on first use; None if there can be none that only the user reads."""
-    file = cache_folder() / KEY_FILE
+    file = cache_folder() / _KEY_FILE
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         with suppress(FileExistsError):
@@ -98,8 +98,8 @@ def _machine_key() -> bytes | None:
     with os.fdopen(fd, "rb") as opened:
         about = os.fstat(fd)
         private = stat.S_ISREG(about.st_mode) and about.st_uid == os.geteuid() and not about.st_mode & 0o077
-        key = opened.read(KEY_BYTES + 1)
-    return key if private and len(key) == KEY_BYTES else None
+        key = opened.read(_KEY_BYTES + 1)
+    return key if private and len(key) == _KEY_BYTES else None
 
 
 def _make_key(file: Path) -> None:
@@ -109,7 +109,7 @@ def _make_key(file: Path) -> None:
         return
     fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
-        os.write(fd, secrets.token_bytes(KEY_BYTES))
+        os.write(fd, secrets.token_bytes(_KEY_BYTES))
         os.link(draft, file)
     finally:
         os.close(fd)

@@ -11,7 +11,7 @@ from sandlot.audit.waivers import Waiver, waiver_for
 FORMAT = 2
 
 
-class Verdict(StrEnum):
+class AuditVerdict(StrEnum):
     """What to do with the environment."""
 
     SHIP = "SHIP"
@@ -83,7 +83,7 @@ class Audit(msgspec.Struct, frozen=True, kw_only=True):
     """Played."""
     of_tasks: int
     trials: int
-    verdict: Verdict
+    verdict: AuditVerdict
     layers: tuple[LayerReport, ...]
     findings: tuple[Finding, ...] = ()
     """Gravest first."""
@@ -92,13 +92,13 @@ class Audit(msgspec.Struct, frozen=True, kw_only=True):
     """Waivers whose day has passed: they waive nothing."""
 
 
-def verdict_of(layers: Sequence[LayerReport], findings: Sequence[Finding]) -> Verdict:
+def verdict_of(layers: Sequence[LayerReport], findings: Sequence[Finding]) -> AuditVerdict:
     """FIX for anything grave; else SHIP, if every mandatory layer that its kind can have ran whole."""
     if any(finding.grave for finding in findings):
-        return Verdict.FIX
+        return AuditVerdict.FIX
     ran = {report.layer for report in layers if report.state in {State.RAN, State.DOES_NOT_APPLY}}
     asked_and_broken = any(report.state is State.COULD_NOT_RUN for report in layers)
-    return Verdict.SHIP if ran.issuperset(MANDATORY) and not asked_and_broken else Verdict.INCOMPLETE
+    return AuditVerdict.SHIP if ran.issuperset(MANDATORY) and not asked_and_broken else AuditVerdict.INCOMPLETE
 
 
 def separate(

@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-ENVIRONMENTS = Path("environments")
-RUNS = Path("runs")
-MODELS = (
+_ENVIRONMENTS = Path("environments")
+_RUNS = Path("runs")
+_MODELS = (
     *("smollm2", "rookie", "scripted:golden", "scripted:noop", "scripted:random", "scripted:mixed:0.5"),
     *("hf:", "openai:", "vllm:", "sglang:", "replay:"),
 )
@@ -29,7 +29,7 @@ def complete_what(incomplete: str) -> list[str]:
 def complete_model(incomplete: str) -> list[str]:
     """Ready models, and how the others begin."""
     replays = [f"replay:{name}" for name in _runs()] if incomplete.startswith("replay:") else []
-    return [name for name in (*MODELS, *replays) if name.startswith(incomplete)]
+    return [name for name in (*_MODELS, *replays) if name.startswith(incomplete)]
 
 
 def _fitting(incomplete: str, names: Iterable[str]) -> list[str]:
@@ -41,12 +41,12 @@ def _fitting(incomplete: str, names: Iterable[str]) -> list[str]:
 def _environments() -> Iterator[str]:
     from sandlot.env.load import found_environments  # noqa: PLC0415 - help does not need it
 
-    for found in found_environments(ENVIRONMENTS):
-        yield found.name if found.form == "installed" else str(ENVIRONMENTS / found.name)
+    for found in found_environments(_ENVIRONMENTS):
+        yield found.name if found.form == "installed" else str(_ENVIRONMENTS / found.name)
 
 
 def _runs() -> Iterator[str]:
-    for manifest in RUNS.glob("*/manifest.json"):
+    for manifest in _RUNS.glob("*/manifest.json"):
         yield manifest.parent.name
         yield str(manifest.parent)
 

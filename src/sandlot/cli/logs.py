@@ -6,18 +6,18 @@ from typing import TextIO
 
 from sandlot.core.text import one_line
 
-STANDARD = {*vars(logging.makeLogRecord({})), "message", "asctime", "taskName"}
+_STANDARD = {*vars(logging.makeLogRecord({})), "message", "asctime", "taskName"}
 """What every record has; the rest was given as `extra`."""
 
 
 def to_stderr() -> None:
     """Show warnings and worse."""
-    shown = ToStderr()
-    shown.setFormatter(WithFields("%(name)s: %(message)s"))
+    shown = _ToStderr()
+    shown.setFormatter(_WithFields("%(name)s: %(message)s"))
     logging.basicConfig(handlers=[shown], level=logging.WARNING)
 
 
-class ToStderr(logging.StreamHandler[TextIO]):
+class _ToStderr(logging.StreamHandler[TextIO]):
     """Writes to whatever stderr is now: while a line of progress is drawn, that puts a message above it and not into it."""
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -26,10 +26,10 @@ class ToStderr(logging.StreamHandler[TextIO]):
         super().emit(record)
 
 
-class WithFields(logging.Formatter):
+class _WithFields(logging.Formatter):
     """The message, then `name=value` for every field."""
 
     def format(self, record: logging.LogRecord) -> str:
         """One line, without control characters."""
-        fields = "".join(f" {name}={value}" for name, value in vars(record).items() if name not in STANDARD and value != "")
+        fields = "".join(f" {name}={value}" for name, value in vars(record).items() if name not in _STANDARD and value != "")
         return one_line(super().format(record) + fields)

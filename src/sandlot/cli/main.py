@@ -45,7 +45,7 @@ app = typer.Typer(
 )
 
 
-def print_version(wanted: bool) -> None:
+def _print_version(wanted: bool) -> None:
     """Print the version and exit, if that was asked."""
     if wanted:
         print(importlib.metadata.version("sandlot"))
@@ -55,7 +55,7 @@ def print_version(wanted: bool) -> None:
 @app.callback()
 def options(
     version: Annotated[
-        bool, typer.Option("--version", help="Print the version and exit.", is_eager=True, callback=print_version)
+        bool, typer.Option("--version", help="Print the version and exit.", is_eager=True, callback=_print_version)
     ] = False,
 ) -> None:
     """Reinforcement-learning environments for language-model agents: write, run, audit, train.
@@ -64,11 +64,11 @@ def options(
     """
 
 
-COMMANDS = (
+_COMMANDS = (
     doctor, new, show, play, run, compare, regrade, replay, shell, audit, health, triage, tokens, calibrate, judge, simulator,
     train, rubric, serve, export, images, gc,
 )  # fmt: skip
-for module in COMMANDS:
+for module in _COMMANDS:
     module.add_to(app)
 
 

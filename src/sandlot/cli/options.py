@@ -107,7 +107,7 @@ class CallsAre(StrEnum):
 Calls = Annotated[CallsAre, typer.Option("--calls", help="How the model writes tool calls.")]
 
 RUNS = Path("runs")
-NEAR = 5
+_NEAR = 5
 """Runs that an error names."""
 
 
@@ -143,13 +143,13 @@ def run_path(what: str, runs: Path = RUNS) -> Path:
     near = _near(Path(what).name, there)
     if near:
         raise ConfigError(f"no run `{what}`; did you mean {', '.join(f'`{runs / name}`' for name in near)}?")
-    newest = ", ".join(there[:NEAR]) + (f" and {len(there) - NEAR} more (`sandlot list`)" if len(there) > NEAR else "")
+    newest = ", ".join(there[:_NEAR]) + (f" and {len(there) - _NEAR} more (`sandlot list`)" if len(there) > _NEAR else "")
     raise ConfigError(f"no run `{what}`; " + (f"there are, newest first: {newest}" if there else f"`{runs}` holds none yet"))
 
 
 def _near(name: str, there: list[str]) -> list[str]:
     """The runs whose names contain this one, else those spelled like it."""
-    return [each for each in there if name and name in each][:NEAR] or difflib.get_close_matches(name, there, NEAR)
+    return [each for each in there if name and name in each][:_NEAR] or difflib.get_close_matches(name, there, _NEAR)
 
 
 def trace_place(what: str, runs: Path = RUNS) -> tuple[Path, str, int]:

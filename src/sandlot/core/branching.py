@@ -13,7 +13,7 @@ import msgspec
 from sandlot.core.tokens import exact, held, indices, unpacked_ids
 from sandlot.core.trace import Event, Node, Trace
 
-REALIGN_AT_MOST = 1024
+_REALIGN_AT_MOST = 1024
 """Tokens of the last turn that may differ before it counts as another conversation."""
 
 
@@ -37,7 +37,7 @@ class Drift(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def classify(
-    held_ids: Sequence[int], incoming: Sequence[int], spans: Sequence[tuple[int, int]], *, realign_at_most: int = REALIGN_AT_MOST
+    held_ids: Sequence[int], incoming: Sequence[int], spans: Sequence[tuple[int, int]], *, realign_at_most: int = _REALIGN_AT_MOST
 ) -> Drift:
     """Compare a prompt with the tokens held; `spans` says where in them the sampled turns lie."""
     common = common_prefix(held_ids, incoming)

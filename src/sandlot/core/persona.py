@@ -71,7 +71,7 @@ class Persona(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         return _RULES.format(who=self.who.strip(), facts=facts, done=self.done.strip().rstrip("."), mark=mark)
 
 
-class Reading(msgspec.Struct, frozen=True):
+class UserReply(msgspec.Struct, frozen=True):
     """A user's reply as it was meant."""
 
     text: str
@@ -82,10 +82,10 @@ _DRESS = " \t\r\n`*_[](){}<>\"'#.!"
 """What models put around a mark, and behind it."""
 
 
-def read_reply(text: str, mark: str) -> Reading:
+def read_reply(text: str, mark: str) -> UserReply:
     """What was said, and whether it was the end: only a mark at the very end is one. The mark itself is never passed on."""
     ended = text.rstrip(_DRESS).casefold().endswith(mark.casefold())
-    return Reading(without_mark(text, mark), ended)
+    return UserReply(without_mark(text, mark), ended)
 
 
 def without_mark(text: str, mark: str) -> str:

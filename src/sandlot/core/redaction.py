@@ -11,9 +11,9 @@ from collections.abc import Iterable
 from urllib.parse import unquote
 
 REDACTED = "[redacted]"
-MIN_IN_ERRORS = 6
+_MIN_IN_ERRORS = 6
 """Shorter words (`EMPTY`, as local servers want it) are no secrets, and hiding them would garble messages."""
-MIN_IN_REPLIES = 16
+_MIN_IN_REPLIES = 16
 """In what a model said only a real key's length is hidden: a short password may be an ordinary word."""
 
 _ESCAPES = re.compile(rb"\\u00|\\x|%|&#|\\/")
@@ -25,12 +25,12 @@ class Secrets:
 
     __slots__ = ("_in_errors", "_in_replies")
 
-    def __init__(self, words: Iterable[str], min_chars: int = MIN_IN_ERRORS) -> None:
+    def __init__(self, words: Iterable[str], min_chars: int = _MIN_IN_ERRORS) -> None:
         """`min_chars`: shorter words are left in errors as well."""
         forms = {form for word in words for form in (word, unquote(word)) if len(form) >= min_chars}
         longest_first = sorted(forms, key=len, reverse=True)  # one may contain another
         self._in_errors = tuple(map(_Word, longest_first))
-        self._in_replies = tuple(word for word in self._in_errors if word.size >= MIN_IN_REPLIES)
+        self._in_replies = tuple(word for word in self._in_errors if word.size >= _MIN_IN_REPLIES)
 
     def hidden(self, text: str) -> str:
         """The text with every secret replaced."""

@@ -78,7 +78,7 @@ class Rubric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return any(isinstance(check, JudgeCheck) for check in self.checks)
 
 
-class Verdict(StrEnum):
+class CheckVerdict(StrEnum):
     """How one check came out. There is no word for an error: an error leaves no score at all."""
 
     MET = "met"
@@ -91,7 +91,7 @@ class CheckResult(msgspec.Struct, frozen=True, kw_only=True):
     """One check's points and the evidence for them."""
 
     id: str
-    verdict: Verdict
+    verdict: CheckVerdict
     value: float
     """0 to 1: the share of its points that was earned."""
     points: float
@@ -112,7 +112,7 @@ class JudgeRecord(msgspec.Struct, frozen=True, kw_only=True):
     cached: bool = False
 
 
-class Score(msgspec.Struct, frozen=True, kw_only=True):
+class RubricScore(msgspec.Struct, frozen=True, kw_only=True):
     """`120/183`: points earned of points possible, with every check that led there."""
 
     points: float

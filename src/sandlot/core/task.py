@@ -9,7 +9,7 @@ import msgspec
 from sandlot.core.errors import ConfigError
 from sandlot.core.types import Json, Split, derive_seed
 
-HELDOUT_SHARE = 0.2
+_HELDOUT_SHARE = 0.2
 """Of tasks that name no split, the share held out: stable, by hash of the id."""
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}\Z")
@@ -81,7 +81,7 @@ def split_of(task: Task) -> Split:
     """The split a task belongs to: its own word, else a stable fifth of ids is held out."""
     if task.split is not None:
         return Split(task.split)
-    return Split.HELDOUT if derive_seed("split", task.id) % 10_000 < HELDOUT_SHARE * 10_000 else Split.TRAIN
+    return Split.HELDOUT if derive_seed("split", task.id) % 10_000 < _HELDOUT_SHARE * 10_000 else Split.TRAIN
 
 
 def require_trainable(tasks: list[Task]) -> None:

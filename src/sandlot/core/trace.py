@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from sandlot.core.rubric import Score
+from sandlot.core.rubric import RubricScore
 from sandlot.core.types import End, Json, Role, Side
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class Reasoning(msgspec.Struct, frozen=True, tag="reasoning", tag_field="type"):
     text: str
 
 
-class Image(msgspec.Struct, frozen=True, tag="image", tag_field="type"):
+class ImagePart(msgspec.Struct, frozen=True, tag="image", tag_field="type"):
     """An image by the hash of its bytes."""
 
     artifact: str
@@ -65,10 +65,10 @@ class ToolResult(msgspec.Struct, frozen=True, tag="result", tag_field="type"):
     error: bool = False
     whole: str | None = None
     """If the text was cut: the hash of the whole of it."""
-    images: tuple[Image, ...] = ()
+    images: tuple[ImagePart, ...] = ()
 
 
-Part = Text | Reasoning | Image | Tensor | ToolCall | ToolResult
+Part = Text | Reasoning | ImagePart | Tensor | ToolCall | ToolResult
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True):
@@ -188,7 +188,7 @@ class Scored(msgspec.Struct, frozen=True, tag="scored", tag_field="is"):
     ```
     """
 
-    score: Score
+    score: RubricScore
     """Points, possible points, `value` (the reward) and the result of every check."""
 
 

@@ -17,8 +17,8 @@ from pathlib import Path
 ENDINGS = (".py", *EXTENSION_SUFFIXES)
 LEFT_OUT = {"audit.toml", "README.md", "README.rst", "README.txt", "README", "docs", "tests", "runs"}
 """Names at the top of an environment's folder that do not change what it is."""
-IMPORTERS = {"import_module", "__import__"}
-OPENERS = {"Path", "join", "joinpath", "with_name", "open", "tasks_from", "glob", "iterdir", "listdir", "scandir", "read_table"}
+_IMPORTERS = {"import_module", "__import__"}
+_OPENERS = {"Path", "join", "joinpath", "with_name", "open", "tasks_from", "glob", "iterdir", "listdir", "scandir", "read_table"}
 """Calls whose text may name a folder, or a file without an ending."""
 
 
@@ -69,15 +69,15 @@ def _named(base: Path, text: str, *, is_path: bool) -> Iterator[Path]:
     if path.is_file() and (path.suffix or is_path):
         yield path
     elif (is_path or text.endswith("/")) and path.is_dir():
-        yield from files_below(path)
+        yield from _files_below(path)
 
 
 def files_of_folder(folder: Path) -> set[Path]:
     """The files of an environment that is a folder."""
-    return {path for path in files_below(folder) if path.relative_to(folder).parts[0] not in LEFT_OUT}
+    return {path for path in _files_below(folder) if path.relative_to(folder).parts[0] not in LEFT_OUT}
 
 
-def files_below(folder: Path) -> Iterator[Path]:
+def _files_below(folder: Path) -> Iterator[Path]:
     """All files of a folder, through linked folders too, unless a link leads back up; hidden and compiled ones are left out."""
     seen = {ancestor.resolve() for ancestor in (folder, *folder.absolute().parents)}
     for place, folders, files in os.walk(folder, followlinks=True):
@@ -112,7 +112,7 @@ def _installed_together(entries: Collection[Path], root: Path) -> set[Path] | No
         files = {root / file for file in found.files or ()}
         if not files.isdisjoint(entries):
             return files
-    return {path for entry in entries if root != entry.parent for path in files_below(root / entry.relative_to(root).parts[0])}
+    return {path for entry in entries if root != entry.parent for path in _files_below(root / entry.relative_to(root).parts[0])}
 
 
 def _imports(path: Path, roots: list[Path], above: set[Path]) -> Iterator[Path]:
@@ -125,7 +125,7 @@ def _imports(path: Path, roots: list[Path], above: set[Path]) -> Iterator[Path]:
         elif isinstance(node, ast.ImportFrom):
             base = f"{node.module}." if node.module else ""
             names = [(node.level, f"{base}{alias.name}") for alias in node.names]
-        elif isinstance(node, ast.Call) and _called(node) in IMPORTERS:
+        elif isinstance(node, ast.Call) and _called(node) in _IMPORTERS:
             texts = [word.value for word in node.args[:1] if isinstance(word, ast.Constant) and isinstance(word.value, str)]
             names = [(len(text) - len(text.lstrip(".")), text.lstrip(".")) for text in texts]
         for level, name in names:
@@ -147,7 +147,7 @@ def _module(root: Path, words: list[str], above: set[Path]) -> Iterator[Path]:
         if not place.is_dir():
             return
         if (place / "__init__.py").is_file():
-            yield from [place / "__init__.py"] if place in above else files_below(place)
+            yield from [place / "__init__.py"] if place in above else _files_below(place)
 
 
 @functools.lru_cache(maxsize=256)
@@ -168,7 +168,7 @@ def _texts(tree: ast.Module) -> Iterator[tuple[str, bool]]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield node.value, False
-        paths = node.args if isinstance(node, ast.Call) and _called(node) in OPENERS else []
+        paths = node.args if isinstance(node, ast.Call) and _called(node) in _OPENERS else []
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
             paths = [node.right]
         yield from ((path.value, True) for path in paths if isinstance(path, ast.Constant) and isinstance(path.value, str))

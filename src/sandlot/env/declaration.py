@@ -12,13 +12,13 @@ from sandlot.core.persona import Persona
 from sandlot.core.ports.grading import Evidence, Judge
 from sandlot.core.ports.session import User
 from sandlot.core.ports.world import Tool, ToolSource, World
-from sandlot.core.rubric import PythonCheck, Rubric, Score
+from sandlot.core.rubric import PythonCheck, Rubric, RubricScore
 from sandlot.core.task import Task
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 
 MARKS = ("tasks", "setup", "tool", "check", "solution", "adversary", "control", "user", "persona", "mcp")
@@ -32,7 +32,7 @@ NAME_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
 
 
 @dataclass
-class Parts:
+class Declaration:
     """What the marks have gathered. The folder and function forms fill it directly."""
 
     tasks: Callable[[Random], Iterable[Task]] | None = None
@@ -52,7 +52,7 @@ class Parts:
     """The user as the author scripted it."""
     persona: Callable[[Task], Persona] | None = None
     """The user as a model plays it."""
-    grade: Callable[[Evidence, Task, Judge | None], Awaitable[Score]] | None = None
+    grade: Callable[[Evidence, Task, Judge | None], Awaitable[RubricScore]] | None = None
     """Takes the place of rubrics where grading is the author's function itself."""
 
 
@@ -63,7 +63,7 @@ def require_async(function: F, what: str) -> F:
     return function
 
 
-def require_sequence(value: Sequence[T], what: str, fix: str) -> tuple[T, ...]:
+def require_sequence(value: Sequence[_T], what: str, fix: str) -> tuple[_T, ...]:
     """Several, as a tuple; one alone, or a text, which Python would take letter by letter, is refused."""
     if isinstance(value, str) or not hasattr(value, "__iter__"):
         raise ConfigError(f"{what} is {value!r}; give a list, `{fix}`")

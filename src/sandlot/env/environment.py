@@ -21,7 +21,7 @@ from sandlot.core.ports.world import Tool
 from sandlot.core.rubric import PythonCheck
 from sandlot.core.task import Task
 from sandlot.core.trace import FileRecord
-from sandlot.env.declaration import MARKS, NAME_PATTERN, NETWORKS, F, Parts, require_async, require_sequence, where
+from sandlot.env.declaration import MARKS, NAME_PATTERN, NETWORKS, Declaration, F, require_async, require_sequence, where
 from sandlot.env.world import LiveWorld
 from sandlot.tools.bash import BASH
 from sandlot.tools.function import FunctionTool
@@ -125,7 +125,7 @@ class Environment:
         self.constraints = require_sequence(constraints, f"environment `{name}`: constraints", "(Constraint(...),)")
         self.state = state
         """Makes the fresh state of each rollout: a dataclass, a msgspec.Struct, or `dict`."""
-        self.parts = Parts()
+        self.parts = Declaration()
         for tool in listed:
             if callable(tool):
                 self.parts.tools.append(FunctionTool.of(tool))

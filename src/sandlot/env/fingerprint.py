@@ -25,7 +25,7 @@ from sandlot.env.environment import Environment
 from sandlot.env.image import digest_of_image, own_image_files
 from sandlot.env.module import loaded_files
 
-ENTRY_NAMES = {"environment.toml", "environment.py"}
+_ENTRY_NAMES = {"environment.toml", "environment.py"}
 
 
 def environment_fingerprint(env: Environment, *, build: bool = True) -> str:
@@ -66,7 +66,7 @@ def _whole(env: Environment, source: Path) -> Path | None:
         return env.package
     if source.is_dir():
         return source
-    return source.parent if source.name in ENTRY_NAMES else None
+    return source.parent if source.name in _ENTRY_NAMES else None
 
 
 def _name(path: Path, root: Path) -> str:

@@ -27,7 +27,7 @@ from sandlot.env.environment import Environment
 from sandlot.env.module import forget_if_changed, load_module, seal_modules
 from sandlot.env.taskset import tasks_from, tasks_of
 from sandlot.grade.library import LIBRARY
-from sandlot.grade.lint import Finding, lint_file
+from sandlot.grade.lint import LintFinding, lint_file
 from sandlot.grade.loading import load_rubric
 from sandlot.tools.bash import BASH
 from sandlot.tools.mcp import McpServer
@@ -35,7 +35,7 @@ from sandlot.tools.mcp import McpServer
 MANIFEST = "environment.toml"
 
 
-class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class EnvironmentToml(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`environment.toml`, closed: unknown keys are errors."""
 
     name: str
@@ -100,7 +100,7 @@ def load_folder(folder: Path) -> Environment:
     return env
 
 
-def check_function(folder: Path | None, ref: str) -> Callable[..., Any]:
+def _check_function(folder: Path | None, ref: str) -> Callable[..., Any]:
     """The function a rubric's `ref` names: `sandlot:name` from the library, else `module:function` of the folder."""
     module_name, _, name = ref.partition(":")
     if not name:
@@ -115,18 +115,18 @@ def check_function(folder: Path | None, ref: str) -> Callable[..., Any]:
     return _function(load_module(path, shared=True), name, path)
 
 
-def lint_rubric(path: Path) -> list[Finding]:
+def lint_rubric(path: Path) -> list[LintFinding]:
     """Everything worth saying about a rubric; references are looked up in the environment it belongs to, if there is one."""
     folder = path.resolve().parent.parent
     if not (folder / MANIFEST).is_file():
         return lint_file(path)
     tasks = [task for task in tasks_of(load_folder(folder)) if task.rubric == path.stem]
-    return lint_file(path, functools.partial(check_function, folder), tasks)
+    return lint_file(path, functools.partial(_check_function, folder), tasks)
 
 
-def _manifest(path: Path) -> Manifest:
+def _manifest(path: Path) -> EnvironmentToml:
     try:
-        return msgspec.convert(tomllib.loads(path.read_text()), Manifest)
+        return msgspec.convert(tomllib.loads(path.read_text()), EnvironmentToml)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: {error}") from error
     except ConfigError as error:
@@ -142,7 +142,7 @@ def _known(error: str) -> str:
     if "field" not in error:  # a value of the wrong type: the message says which is right
         return ""
     tables = {"$.limits": Limits, "$.constraints": Constraint, "$.mcp": McpServer}
-    table = next((fields for name, fields in tables.items() if f"`{name}" in error), Manifest)
+    table = next((fields for name, fields in tables.items() if f"`{name}" in error), EnvironmentToml)
     return f"; known keys: {', '.join(field.name for field in msgspec.structs.fields(table))}"
 
 
@@ -186,7 +186,7 @@ def _add_rubrics(env: Environment, folder: Path) -> None:
     files = sorted(folder.glob("rubrics/*.json"))
     if not files:
         raise ConfigError(f"{folder}: no rubric; write `rubrics/default.json`, a list of checks")
-    resolve = functools.partial(check_function, folder)
+    resolve = functools.partial(_check_function, folder)
     for path in files:
         rubric = load_rubric(path)
         env.parts.rubrics[path.stem] = rubric

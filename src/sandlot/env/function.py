@@ -29,8 +29,8 @@ from sandlot.core.errors import AuthorError, ConfigError, GradeError, SandlotErr
 from sandlot.core.limits import Limits
 from sandlot.core.ports.grading import Evidence, Judge
 from sandlot.core.ports.session import UserTurn
-from sandlot.core.rubric import CheckResult, Verdict
-from sandlot.core.rubric import Score as GradedScore
+from sandlot.core.rubric import CheckResult, CheckVerdict
+from sandlot.core.rubric import RubricScore as GradedScore
 from sandlot.core.task import Task
 from sandlot.core.types import End, Role
 from sandlot.env.declaration import where
@@ -88,7 +88,7 @@ class Score:
 
 Script = Generator[Ask | Score, str, None]
 
-TRIES = 10
+_TRIES = 10
 """Seeds that are tried for each distinct task."""
 
 
@@ -147,9 +147,9 @@ def environment(
         env = Environment(name, description=(function.__doc__ or "").strip(), system=system, seed=seed, limits=limits)
         env.source = Path(function.__code__.co_filename)
         dialogue = Dialogue(env, function)
-        seeds = [Task(f"{name}-{number}") for number in range(tasks * (TRIES if distinct else 1))]
+        seeds = [Task(f"{name}-{number}") for number in range(tasks * (_TRIES if distinct else 1))]
         env.parts.tasks = lambda _: dialogue.distinct(seeds, tasks) if distinct else iter(seeds)
-        env.parts.user = lambda _, task: LiveDialogue(dialogue, task)
+        env.parts.user = lambda _, task: _LiveDialogue(dialogue, task)
         env.parts.grade = dialogue.grade
         env.parts.solution = dialogue.solve
         for tool in tools:
@@ -186,7 +186,7 @@ class Dialogue:
                 asked.add(prompt)
                 yield task
         if len(asked) < count:
-            there = f"{TRIES * count} seeds ask {len(asked)} different things, not {count}"
+            there = f"{_TRIES * count} seeds ask {len(asked)} different things, not {count}"
             raise ConfigError(f"{where(self.function)}: {there}; draw from more, or ask for fewer tasks")
 
     def _first_prompt(self, task: Task) -> str | None:
@@ -256,7 +256,7 @@ def dialogue_of(env: Environment) -> Dialogue | None:
     return dialogue if isinstance(dialogue, Dialogue) else None
 
 
-class LiveDialogue:
+class _LiveDialogue:
     """One rollout's run of the function: to the first `Ask`, then from answer to answer."""
 
     def __init__(self, dialogue: Dialogue, task: Task) -> None:
@@ -310,7 +310,7 @@ def _graded(scores: list[Score], place: str) -> GradedScore:
         value = float(score.value) if type(score.value) in {bool, int, float} else math.nan
         if not 0.0 <= value <= 1.0:
             raise GradeError(f"{place}: Score({score.value!r}) is not True, False or a number from 0 to 1", kind="bad_value")
-        verdict = Verdict.MET if value == 1.0 else Verdict.NOT_MET if value == 0.0 else Verdict.PARTLY
+        verdict = CheckVerdict.MET if value == 1.0 else CheckVerdict.NOT_MET if value == 0.0 else CheckVerdict.PARTLY
         results.append(
             CheckResult(
                 id=score.name if number == 1 else f"{score.name}-{number}",

@@ -16,7 +16,7 @@ from sandlot.core.ports.grading import Evidence, Judge
 from sandlot.core.ports.sandbox import Backend, Files
 from sandlot.core.ports.store import Blobs
 from sandlot.core.ports.world import World
-from sandlot.core.rubric import Rubric, Score
+from sandlot.core.rubric import Rubric, RubricScore
 from sandlot.core.task import Task
 from sandlot.core.trace import Event, Trace
 from sandlot.env.environment import Environment
@@ -26,17 +26,17 @@ from sandlot.grade import lint
 from sandlot.grade.evidence import StoredEvidence, refused
 from sandlot.grade.grading import grade as grade_rubric
 
-SANDBOX_SHARE = 0.8
+_SANDBOX_SHARE = 0.8
 """How much of the time that is left for grading one grading sandbox may take: what runs in it must not end the grading."""
-SPARED_SHARE = 0.05
+_SPARED_SHARE = 0.05
 """How much of the time for grading is kept for other checks once the agent's code did not end in a grading sandbox."""
-NOTED_FILES = 20
+_NOTED_FILES = 20
 """Paths named in the event of a grading sandbox."""
 
 
 async def grade(
     env: Environment, task: Task, evidence: Evidence, judge: Judge | None = None, *, rubric: str | None = None
-) -> Score:
+) -> RubricScore:
     """The score of one rollout; a check that breaks raises `GradeError`, and there is no score."""
     task = task.copied()  # what a check changes in it is not there the next time
     if env.parts.grade is not None:
@@ -69,7 +69,7 @@ class _SandboxTime:
         """Until grading ends. `NotInEvidence` if code that does not end used up nearly all of it: the grading itself must end."""
         left_s = anyio.current_effective_deadline() - anyio.current_time()
         self.whole_s = left_s if self.whole_s is None else self.whole_s
-        if self.overran and left_s < self.whole_s * SPARED_SHARE:
+        if self.overran and left_s < self.whole_s * _SPARED_SHARE:
             raise NotInEvidence("what the agent left did not end in other grading sandboxes and used up their time", kind="cut")
         return left_s
 
@@ -92,7 +92,7 @@ async def _grading_sandbox(
     _note(trace, files, replace)
     time.left_s()
     async with backend.open(image_of(env), "none", env.limits.but(task.limits)) as machine:
-        share_s = time.left_s() * SANDBOX_SHARE
+        share_s = time.left_s() * _SANDBOX_SHARE
         try:
             with anyio.move_on_after(share_s) as scope:
                 for path, data in files.items():
@@ -126,7 +126,7 @@ async def _put(machine: Files, path: str, data: bytes, replace: frozenset[str]) 
 
 def _note(trace: Trace, files: Mapping[str, bytes], replace: frozenset[str]) -> None:
     """An event that says what was brought, for audits and readers; once, however often it is graded."""
-    detail = {"files": len(files), "first": sorted(files)[:NOTED_FILES], "replaced": sorted(replace)}
+    detail = {"files": len(files), "first": sorted(files)[:_NOTED_FILES], "replaced": sorted(replace)}
     event = Event(kind="grading_sandbox", turn=trace.num_turns, detail=detail)
     if event not in trace.events:
         trace.events.append(event)
@@ -154,7 +154,7 @@ def require_gradable(env: Environment, tasks: list[Task], rubric: str | None = N
     """Refuse, before the first rollout, rubrics whose checks or arguments cannot work for these tasks."""
     if env.parts.grade is not None:
         if rubric is not None:
-            raise ConfigError(f"environment `{env.name}` grades itself, by its `Score`s; it has no rubric `{rubric}`")
+            raise ConfigError(f"environment `{env.name}` grades itself, by its `RubricScore`s; it has no rubric `{rubric}`")
         return
     by_rubric: dict[str, list[Task]] = {}
     for task in tasks:

@@ -6,9 +6,9 @@ from pathlib import Path
 from sandlot.core.errors import ConfigError
 from sandlot.env.environment import Environment
 
-log = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
-BY_NAME_ONLY = "by name only"
+_BY_NAME_ONLY = "by name only"
 
 
 def image_of(env: Environment) -> str:
@@ -33,7 +33,7 @@ def _require_unseen(env: Environment) -> None:
         return
     said = f"{source} lies in {seen[0]}, which its own image `{env.image}` shows: an agent could read the keys and checks"
     if seen == [USR]:
-        log.warning("%s; install it outside of `/usr`, in a virtual environment for one", said)
+        _log.warning("%s; install it outside of `/usr`, in a virtual environment for one", said)
         return
     raise ConfigError(f"environment `{env.name}`: {said}. Move it out of that folder, or name a smaller one in `image`")
 
@@ -45,7 +45,7 @@ def digest_of_image(env: Environment, *, build: bool = True) -> str:
     if not env.image:
         return ""
     # A name that only some other backend understands says all we know.
-    return image_digest(env.image, _home(env), build=build) if is_known(env.image) else BY_NAME_ONLY
+    return image_digest(env.image, _home(env), build=build) if is_known(env.image) else _BY_NAME_ONLY
 
 
 def moving_digest(env: Environment) -> str:

@@ -15,7 +15,7 @@ import anyio.abc
 from sandlot.core.concurrency.clock import deadline
 from sandlot.core.errors import SandboxError, SandlotError, boundary, unwrapped
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 
 class Keeper:
@@ -30,7 +30,7 @@ class Keeper:
         await self._group.__aenter__()
         return self
 
-    async def enter(self, context: AbstractAsyncContextManager[T], seconds: float, kind: type[SandlotError], what: str) -> T:
+    async def enter(self, context: AbstractAsyncContextManager[_T], seconds: float, kind: type[SandlotError], what: str) -> _T:
         """Open it within `seconds`; failing that, `kind` is to blame."""
         release, gone = anyio.Event(), anyio.Event()
 

@@ -18,13 +18,13 @@ from sandlot.env.environment import Environment
 from sandlot.env.folder import MANIFEST, load_folder
 from sandlot.env.module import forget_if_changed, load_module, seal_modules
 
-GROUP = "sandlot.environments"
-HOME = Path(__file__).parents[1]
+_GROUP = "sandlot.environments"
+_HOME = Path(__file__).parents[1]
 """Where Sandlot's own package is."""
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundEnvironment:
     """An environment there is, before it is loaded."""
 
     name: str
@@ -48,18 +48,18 @@ def load(what: str | Path | Environment) -> Environment:
     ```
     """
     if isinstance(what, Environment):
-        return checked(what)
+        return _checked(what)
     path = Path(what)
     if (path / MANIFEST).is_file():
-        return checked(load_folder(path.resolve()))
+        return _checked(load_folder(path.resolve()))
     for file in (path, path / "environment.py", path.parent / f"{path.name}.py"):  # `.` has no name to add `.py` to
         if file.is_file():
-            return checked(_from_file(file.resolve()))
+            return _checked(_from_file(file.resolve()))
     if path.name == MANIFEST and path.is_file():
-        return checked(load_folder(path.resolve().parent))
-    installed = {entry.name: entry for entry in entry_points(group=GROUP)}
+        return _checked(load_folder(path.resolve().parent))
+    installed = {entry.name: entry for entry in entry_points(group=_GROUP)}
     if str(what) in installed:
-        return checked(_from_entry(installed[str(what)]))
+        return _checked(_from_entry(installed[str(what)]))
     if str(what) in ready_environments():
         return load(ready_environments()[str(what)])
     if path.is_dir():
@@ -69,30 +69,30 @@ def load(what: str | Path | Environment) -> Environment:
     raise ConfigError(f"no environment `{what}`: it is neither a path nor installed{_near(str(what), installed)}")
 
 
-def found_environments(folder: Path = Path("environments"), *, installed: bool = True) -> Iterator[Found]:
+def found_environments(folder: Path = Path("environments"), *, installed: bool = True) -> Iterator[FoundEnvironment]:
     """What `sandlot list` shows: the environments directly below a folder, and those installed."""
     if folder.is_dir():
         for path in sorted(folder.iterdir()):
             if (path / MANIFEST).is_file():
-                yield Found(path.name, "folder", str(path))
+                yield FoundEnvironment(path.name, "folder", str(path))
             elif (path / "environment.py").is_file():
-                yield Found(path.name, "file", str(path / "environment.py"))
+                yield FoundEnvironment(path.name, "file", str(path / "environment.py"))
             elif path.suffix == ".py" and not path.name.startswith(("_", "conftest", "test_")):
-                yield Found(path.stem, "file", str(path))
-    for entry in entry_points(group=GROUP) if installed else ():
-        yield Found(entry.name, "installed", entry.value)
+                yield FoundEnvironment(path.stem, "file", str(path))
+    for entry in entry_points(group=_GROUP) if installed else ():
+        yield FoundEnvironment(entry.name, "installed", entry.value)
 
 
 def ready_environments() -> dict[str, Path]:
     """Those that come with Sandlot, by name: in its package, or beside it in a checkout."""
-    checkout = HOME.parents[1]
-    places = [HOME / "environments", *([checkout / "environments"] if (checkout / "pyproject.toml").is_file() else [])]
+    checkout = _HOME.parents[1]
+    places = [_HOME / "environments", *([checkout / "environments"] if (checkout / "pyproject.toml").is_file() else [])]
     place = next((each for each in places if each.is_dir()), None)
     folders = sorted(place.iterdir()) if place else []
     return {each.name: each for each in folders if (each / MANIFEST).is_file() or (each / "environment.py").is_file()}
 
 
-def checked(env: Environment) -> Environment:
+def _checked(env: Environment) -> Environment:
     """Refuse an environment that could not be run, saying what is missing."""
     place = f"environment `{env.name}` ({env.source or 'not in a file'})"
     if env.parts.tasks is None:

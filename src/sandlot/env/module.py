@@ -27,7 +27,7 @@ from sandlot.core.errors import ConfigError
 from sandlot.core.types import digest
 from sandlot.env.closure import ENDINGS, LEFT_OUT, imported_files
 
-WAIT_S = 30.0
+_WAIT_S = 30.0
 """How long one thread waits for another one's import. After that it imports beside it, as plain Python would."""
 
 _IMPORTING = threading.RLock()
@@ -235,7 +235,7 @@ def _package(folder: Path, place: Path) -> _Package:
 
 @contextmanager
 def _one_at_a_time() -> Generator[None]:
-    got = _IMPORTING.acquire(timeout=WAIT_S)
+    got = _IMPORTING.acquire(timeout=_WAIT_S)
     try:
         yield
     finally:
@@ -261,7 +261,7 @@ _FORKING = _Forking()
 
 
 def _before_fork() -> None:
-    _FORKING.got = _IMPORTING.acquire(timeout=WAIT_S)
+    _FORKING.got = _IMPORTING.acquire(timeout=_WAIT_S)
 
 
 def _after_fork() -> None:

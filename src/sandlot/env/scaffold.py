@@ -6,7 +6,7 @@ from pathlib import Path
 
 from sandlot.core.errors import ConfigError
 
-TEMPLATES = Path(__file__).parent / "templates"
+_TEMPLATES = Path(__file__).parent / "templates"
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,62}\Z")
 
 
@@ -27,13 +27,13 @@ def scaffold(name: str, form: Form, folder: Path) -> list[Path]:
     place = folder / name
     if place.exists():
         raise ConfigError(f"`{place}` exists already; choose another name")
-    source = TEMPLATES / form.value
+    source = _TEMPLATES / form.value
     # No escaping: what is written are Python, TOML and JSON files from our own templates and a checked name.
     render = Environment(undefined=StrictUndefined, keep_trailing_newline=True, autoescape=False).from_string  # noqa: S701
     written: list[Path] = []
     templates = [(path, path.relative_to(source).with_suffix("")) for path in sorted(source.rglob("*.jinja"))]
     test_name = Path("tests") / f"test_{name.replace('-', '_')}.py"
-    for template, target in [*templates, (TEMPLATES / "tests.py.jinja", test_name)]:
+    for template, target in [*templates, (_TEMPLATES / "tests.py.jinja", test_name)]:
         path = place / target
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(render(template.read_text()).render(name=name))

@@ -30,13 +30,13 @@ from sandlot.env.environment import Environment
 from sandlot.env.image import image_of
 from sandlot.env.initial import initial_files
 from sandlot.env.keeper import Keeper
-from sandlot.env.user import Listener, OpenUser, open_listener, require_user
+from sandlot.env.user import LimitedUser, OpenUser, open_listener, require_user
 from sandlot.env.world import LiveWorld, sandbox_of
 from sandlot.grade.gather import gather
 from sandlot.sandbox.memory import MemoryFiles
 from sandlot.store.blobs import MemoryBlobs
 
-STRICTNESS = (OnBreach.PENALTY, OnBreach.REFUSE, OnBreach.END)
+_STRICTNESS = (OnBreach.PENALTY, OnBreach.REFUSE, OnBreach.END)
 """Of several rules that one call breaks, the last of these decides."""
 
 MAX_CALLS = 64
@@ -107,7 +107,7 @@ class WorldSession:
         task: Task,
         world: LiveWorld,
         tools: Mapping[str, Tool],
-        user: Listener | None,
+        user: LimitedUser | None,
         blobs: Blobs,
         initial: Snapshot | Mapping[str, FileRecord],
         *,
@@ -310,7 +310,7 @@ class WorldSession:
             if constraint.on_breach is OnBreach.PENALTY:
                 self._penalties[constraint.id] = self._penalties.get(constraint.id, 0.0) + constraint.points
             events.append(self._event("breach", constraint=constraint.id, call=call.id, consequence=constraint.on_breach.value))
-        return max(broken, key=lambda constraint: STRICTNESS.index(constraint.on_breach), default=None)
+        return max(broken, key=lambda constraint: _STRICTNESS.index(constraint.on_breach), default=None)
 
     def _limit_reached(self) -> End | None:
         if self.limits.tokens is not None and self._num_tokens >= self.limits.tokens:

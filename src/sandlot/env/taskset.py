@@ -15,7 +15,7 @@ from sandlot.core.types import Split, derive_seed
 from sandlot.env.declaration import where
 from sandlot.env.environment import Environment
 
-MAX_TASKS = 1_000_000
+_MAX_TASKS = 1_000_000
 """More than this is a generator without an end."""
 
 
@@ -30,14 +30,14 @@ def tasks_of(env: Environment, split: Split | None = None) -> list[Task]:
     try:
         with boundary(AuthorError, f"{place}: tasks of `{env.name}`"):
             generated = iter(generate(Random(derive_seed("tasks", env.seed, env.name))))  # noqa: S311 - seeded, not secret
-            tasks: list[Any] = list(islice(generated, MAX_TASKS + 1))
+            tasks: list[Any] = list(islice(generated, _MAX_TASKS + 1))
     except AuthorError as error:
         frames = frames_of(error)
         raise AuthorError(str(error).replace(place, frames[-1].partition(" in ")[0], 1) if frames else str(error)) from error
     except ConfigError as error:
         raise ConfigError(str(error) if str(env.source) in str(error) else f"{place}: {error}") from error
-    if len(tasks) > MAX_TASKS:
-        raise ConfigError(f"{place}: it yields more than {MAX_TASKS:,} tasks; does it ever end?")
+    if len(tasks) > _MAX_TASKS:
+        raise ConfigError(f"{place}: it yields more than {_MAX_TASKS:,} tasks; does it ever end?")
     seen: set[str] = set()
     for task in tasks:
         if not isinstance(task, Task):

@@ -28,7 +28,7 @@ OpenUser = Callable[[Persona], AbstractAsyncContextManager[User]]
 """Opens the user of one rollout, from who it is."""
 
 
-class Listener:
+class LimitedUser:
     """A user under a deadline of every reply, which is the user's own to keep, and a limit on all of them together.
 
     How often it is asked is the agent's doing: replies that only together take too long end the rollout, and it is graded.
@@ -92,14 +92,16 @@ async def persona_of(env: Environment, task: Task) -> Persona:
     return persona
 
 
-async def open_listener(env: Environment, task: Task, world: World, played: OpenUser | None, keeper: Keeper) -> Listener | None:
+async def open_listener(
+    env: Environment, task: Task, world: World, played: OpenUser | None, keeper: Keeper
+) -> LimitedUser | None:
     """Who hears the agent's plain messages; None if nobody does."""
     limits = env.limits.but(task.limits)
     if played is not None and env.parts.persona is not None:
         persona = await persona_of(env, task)
         user = await keeper.enter(played(persona), limits.provision_s, ModelError, "opening the user")
-        return Listener(user, limits.time_s, ModelError, "the user's reply", all_s=limits.time_s)
+        return LimitedUser(user, limits.time_s, ModelError, "the user's reply", all_s=limits.time_s)
     if env.parts.user is None:
         return None
     with boundary(AuthorError, f"the user of task `{task.id}`"):
-        return Listener(env.parts.user(world, task), limits.tool_s, AuthorError, "the environment's reply")
+        return LimitedUser(env.parts.user(world, task), limits.tool_s, AuthorError, "the environment's reply")

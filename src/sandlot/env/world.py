@@ -16,14 +16,14 @@ from sandlot.core.types import digest
 from sandlot.sandbox.command import run_command
 from sandlot.sandbox.service import start_service
 
-MAX_SHOWN = 1_000
+_MAX_SHOWN = 1_000
 """Characters of a failed command, and of the end of its output, in an error."""
 
 
 def _failed(command: str, done: Completed) -> str:
-    shown = command if len(command) <= MAX_SHOWN else f"{command[:MAX_SHOWN]} ..."
+    shown = command if len(command) <= _MAX_SHOWN else f"{command[:_MAX_SHOWN]} ..."
     name, text = ("stderr", done.stderr) if done.stderr.strip() else ("stdout", done.stdout)
-    said = f"{name} ends: {text.strip()[-MAX_SHOWN:]}" if text.strip() else "it printed nothing"
+    said = f"{name} ends: {text.strip()[-_MAX_SHOWN:]}" if text.strip() else "it printed nothing"
     return f"the command `{shown}` failed with exit code {done.code}; {said}"
 
 

@@ -11,7 +11,7 @@ from typing import Protocol
 import anyio.to_thread
 
 
-class Cache(Protocol):
+class VerdictCache(Protocol):
     """Text by key."""
 
     async def get(self, key: str) -> str | None:

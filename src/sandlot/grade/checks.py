@@ -18,13 +18,13 @@ from sandlot.core.concurrency import isolate
 from sandlot.core.concurrency.author import is_async, name_of
 from sandlot.core.errors import GradeError, NotInEvidence, SandlotError
 from sandlot.core.ports.grading import Evidence
-from sandlot.core.rubric import Check, CheckResult, PythonCheck, Verdict
+from sandlot.core.rubric import Check, CheckResult, CheckVerdict, PythonCheck
 from sandlot.core.task import Task
 from sandlot.grade.score import verdict_of
 from sandlot.grade.state import readable
 
 Function = Callable[..., Any]
-MAX_EVIDENCE_CHARS = 4000
+_MAX_EVIDENCE_CHARS = 4000
 """What is kept of the sentence a check returns."""
 
 
@@ -103,10 +103,10 @@ def settled(check: Check, returned: Any) -> CheckResult:
         if len(pair) != 2 or type(pair[1]) is not str:
             raise GradeError(f"check `{check.id}` returned {reprlib.repr(pair)}; a pair is (value, text)", kind="bad_value")
         value, text = pair
-    return result_of(check, number_of(check, value), text)
+    return result_of(check, _number_of(check, value), text)
 
 
-def number_of(check: Check, value: Any) -> float:
+def _number_of(check: Check, value: Any) -> float:
     """The number a check means. Only real booleans and numbers count: an object that merely behaves like one does not."""
     if type(value) not in {bool, int, float} and _is_numpy_scalar(value):
         value = value.item()
@@ -134,7 +134,9 @@ def _is_numpy_scalar(value: Any) -> bool:
 def result_of(check: Check, value: float, evidence: str = "") -> CheckResult:
     """The result of a check that came out at `value`."""
     text = (
-        evidence if len(evidence) <= MAX_EVIDENCE_CHARS else evidence[:MAX_EVIDENCE_CHARS] + f"... ({len(evidence):,} characters)"
+        evidence
+        if len(evidence) <= _MAX_EVIDENCE_CHARS
+        else evidence[:_MAX_EVIDENCE_CHARS] + f"... ({len(evidence):,} characters)"
     )
     return CheckResult(
         id=check.id,
@@ -159,7 +161,7 @@ def suppressed(check: Check, why: str) -> CheckResult:
     """The result of a check that was not asked."""
     return CheckResult(
         id=check.id,
-        verdict=Verdict.SUPPRESSED,
+        verdict=CheckVerdict.SUPPRESSED,
         value=0.0,
         points=0.0,
         worth=check.points,

@@ -18,7 +18,7 @@ from sandlot.core.errors import GradeError, NotInEvidence
 from sandlot.core.ports.world import World
 from sandlot.core.trace import EvidenceRecord, FileRecord, Trace
 
-OpenSandbox = Callable[[Mapping[str, bytes], frozenset[str]], AbstractAsyncContextManager[World]]
+_OpenSandbox = Callable[[Mapping[str, bytes], frozenset[str]], AbstractAsyncContextManager[World]]
 
 _SYSTEM = re.compile(r"/(bin|sbin|lib[^/]*|usr|etc|boot|dev|proc|sys)/")
 """Where an image keeps programs, libraries and their configuration."""
@@ -37,7 +37,7 @@ class StoredEvidence:
         trace: Trace,
         load: Callable[[str], bytes] | Mapping[str, bytes],
         state_type: type[Any] | None = None,
-        open_sandbox: OpenSandbox | None = None,
+        open_sandbox: _OpenSandbox | None = None,
     ) -> None:
         """`load` gives kept bytes by digest: a mapping, or a blocking function. `state_type` is what `world.state` was.
 
@@ -133,7 +133,7 @@ class StoredEvidence:
         allowed = frozenset(map(absolute, replace))
         wanted = dict.fromkeys(map(absolute, (*paths, *replace)))
         for path in wanted:
-            if path not in allowed and loaded_unasked(path):
+            if path not in allowed and _loaded_unasked(path):
                 raise refused(path, "programs of the image would load it")
         return self._open_sandbox({path: self.read(path) for path in wanted}, allowed)
 
@@ -157,7 +157,7 @@ def absolute(path: str) -> str:
     return posixpath.normpath("/" + path.lstrip("/"))
 
 
-def loaded_unasked(path: str) -> bool:
+def _loaded_unasked(path: str) -> bool:
     """True for a path where programs of an image look for code or settings by themselves."""
     return bool(_SYSTEM.match(path) or _LOADED.search(path))
 

@@ -26,14 +26,14 @@ from sandlot.grade.state import plain, readable
 
 PER_FILE_SHARE = 4
 """One file may take this fraction of the cap on all of them: a quarter."""
-BATCH_FILES = 32
-BATCH_BYTES = 2**20
+_BATCH_FILES = 32
+_BATCH_BYTES = 2**20
 """Files read and kept beside each other: so many at most, and so many bytes of them."""
-PER_FILE_S = 0.002
+_PER_FILE_S = 0.002
 """Added to the deadline of gathering for each file: many files are no failure of the sandbox. One takes about 0.2 ms."""
-LISTING_S = 120.0
+_LISTING_S = 120.0
 """For listing what was left. The 200,000 paths that a sandbox may have took 10 s where two processors had eight tasks."""
-CHOSEN_ON_LOOP = 2000
+_CHOSEN_ON_LOOP = 2000
 """Paths that are sorted on the event loop; more are sorted in a thread."""
 
 
@@ -86,7 +86,7 @@ def cuts_of(record: EvidenceRecord, turn: int) -> list[Event]:
 
 async def _chosen(survey: Survey, known: frozenset[str], most: int) -> Survey:
     """All that setup left, and of the rest as many paths as are recorded."""
-    if len(survey.sizes) + len(survey.kinds) <= CHOSEN_ON_LOOP:
+    if len(survey.sizes) + len(survey.kinds) <= _CHOSEN_ON_LOOP:
         return _first(survey, known, most)
     return await anyio.to_thread.run_sync(_first, survey, known, most)
 
@@ -137,7 +137,7 @@ async def _keep(snapshot: Snapshot, sizes: Mapping[str, int], blobs: Blobs, cap_
             fitting.append((path, size))
         else:
             files[readable(path)] = FileRecord(size=size, blob=None)
-    excuse(len(fitting) * PER_FILE_S)
+    excuse(len(fitting) * _PER_FILE_S)
     await in_batches(fitting, keep)
     return dict(sorted(files.items()))
 
@@ -163,7 +163,7 @@ def _batches(sized: Sequence[tuple[str, int]]) -> Iterator[list[tuple[str, int]]
     batch: list[tuple[str, int]] = []
     total = 0
     for path, size in sized:
-        if batch and (len(batch) == BATCH_FILES or total + size > BATCH_BYTES):
+        if batch and (len(batch) == _BATCH_FILES or total + size > _BATCH_BYTES):
             yield batch
             batch, total = [], 0
         batch.append((path, size))
@@ -185,7 +185,7 @@ async def _initial(snapshot: Snapshot, after: Mapping[str, FileRecord], cap_byte
 
 async def _surveyed(snapshot: Snapshot) -> Survey:
     """Under a deadline of its own: on a busy machine, many files take longer than gathering may, and they are the agent's."""
-    with excused(), deadline(LISTING_S, SandboxError, "listing the files that were left"):
+    with excused(), deadline(_LISTING_S, SandboxError, "listing the files that were left"):
         return await snapshot.survey()
 
 

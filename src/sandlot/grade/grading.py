@@ -22,7 +22,7 @@ from sandlot.core.concurrency.limited import together
 from sandlot.core.concurrency.threads import off_loop
 from sandlot.core.errors import GradeError, NotInEvidence, SandlotError, boundary
 from sandlot.core.ports.grading import Evidence, Judge, Judgement
-from sandlot.core.rubric import Check, CheckResult, JudgeCheck, JudgeRecord, PythonCheck, Rubric, Score
+from sandlot.core.rubric import Check, CheckResult, JudgeCheck, JudgeRecord, PythonCheck, Rubric, RubricScore
 from sandlot.core.task import Task
 from sandlot.core.types import digest
 from sandlot.grade.checks import Function, ask, ask_async, binding, result_of, result_without, suppressed
@@ -31,9 +31,9 @@ from sandlot.grade.rules import ordered, require_sound
 from sandlot.grade.score import score_of
 from sandlot.grade.view import view_of
 
-AT_ONCE = 8
+_AT_ONCE = 8
 """Async checks, and questions to the judge, in flight for one rollout."""
-MARGIN_S = 0.5
+_MARGIN_S = 0.5
 """How long before the caller's deadline grading gives up by itself, to say which check it was."""
 
 Functions = Callable[[str], Function]
@@ -41,8 +41,8 @@ Functions = Callable[[str], Function]
 
 
 async def grade(
-    rubric: Rubric, evidence: Evidence, task: Task, functions: Functions, judge: Judge | None = None, *, at_once: int = AT_ONCE
-) -> Score:
+    rubric: Rubric, evidence: Evidence, task: Task, functions: Functions, judge: Judge | None = None, *, at_once: int = _AT_ONCE
+) -> RubricScore:
     """The score of what the agent left. `GradeError` if any check cannot be settled: then there is none."""
     require_sound(rubric)
     if rubric.needs_judge and judge is None:
@@ -209,7 +209,7 @@ def _named_deadline(asking: _Asking) -> Generator[None]:
     """Ends just inside the caller's deadline and says which check it was. An operator's cancelling passes through."""
     outer = anyio.current_effective_deadline()
     left_s = outer - anyio.current_time()
-    inner = outer - min(MARGIN_S, left_s / 4) if math.isfinite(outer) and left_s > 0 else math.inf
+    inner = outer - min(_MARGIN_S, left_s / 4) if math.isfinite(outer) and left_s > 0 else math.inf
     try:
         with anyio.CancelScope(deadline=inner) as scope:
             yield

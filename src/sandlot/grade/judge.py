@@ -23,24 +23,24 @@ from sandlot.core.ports.model import ChatModel, Sampling
 from sandlot.core.trace import Message, Usage
 from sandlot.core.types import derive_seed, digest
 from sandlot.grade.batched import Criterion, opinions_of, several_messages
-from sandlot.grade.cache import Cache
+from sandlot.grade.cache import VerdictCache
 from sandlot.grade.prompt import TEMPLATE, VIEW_CHARS, messages, shown
 from sandlot.grade.reply import Opinion, opinion_of, spoken
 from sandlot.grade.state import readable
 
-CANARY_EVERY = 50
+_CANARY_EVERY = 50
 CANARIES = (("The number 7 is greater than the number 3.", "yes"), ("The number 3 is greater than the number 7.", "no"))
-VOTE_TEMPERATURE = 0.7
+_VOTE_TEMPERATURE = 0.7
 """For several votes if the judge's own temperature is 0: identical votes would be one vote."""
 
 
-def random_word() -> str:
+def _random_word() -> str:
     """A word nobody can foresee, for one fence."""
     return secrets.token_hex(16)
 
 
 @dataclass(slots=True)
-class JudgeCount:
+class _JudgeCount:
     """What a judge has cost so far."""
 
     calls: int = 0
@@ -57,18 +57,18 @@ class ModelJudge:
     def __init__(
         self,
         chat: ChatModel,
-        cache: Cache | None = None,
+        cache: VerdictCache | None = None,
         sampling: Sampling | None = None,
         *,
-        nonce: Callable[[], str] = random_word,
-        canary_every: int | None = CANARY_EVERY,
+        nonce: Callable[[], str] = _random_word,
+        canary_every: int | None = _CANARY_EVERY,
         view_chars: int = VIEW_CHARS,
     ) -> None:
         """Without `sampling` the judge is as steady as it can be: temperature 0. `nonce` is random in live use.
 
         `canary_every` is None only for who measures the judge, and asks canaries as questions like any other.
         """
-        self.count = JudgeCount()
+        self.count = _JudgeCount()
         self._chat = chat
         self._cache = cache
         self._sampling = sampling or Sampling(temperature=0.0, max_tokens=1024)
@@ -86,7 +86,7 @@ class ModelJudge:
     async def ask(self, question: str, choices: Sequence[str], view: Mapping[str, str], votes: int) -> Judgement:
         """One verdict a vote, each one of `choices` (worst to best); `GradeError` if a reply is anything else."""
         asked = _Question(readable(question), tuple(choices), shown(view, self._view_chars))
-        temperature = self._sampling.temperature or (VOTE_TEMPERATURE if votes > 1 else 0.0)
+        temperature = self._sampling.temperature or (_VOTE_TEMPERATURE if votes > 1 else 0.0)
         sampling = msgspec.structs.replace(self._sampling, temperature=temperature)
         given = await together([partial(self._vote, asked, sampling, vote) for vote in range(votes)], at_once=max(votes, 1))
         return Judgement(

@@ -23,13 +23,13 @@ from sandlot.grade.library import pattern_fault
 from sandlot.grade.loading import parse_rubric, read_rubric
 from sandlot.grade.rules import faults, possible_points
 
-MAX_WEIGHT = 0.2
+_MAX_WEIGHT = 0.2
 """Share of the points one check should have at most (in rubrics of ten checks or more)."""
-MAX_PRESENCE = 0.6
+_MAX_PRESENCE = 0.6
 """Share of the points that may be earned by mere presence."""
-MAX_OVERLAP = 0.8
+_MAX_OVERLAP = 0.8
 """Share of words two prompts may have in common."""
-MANY = 10
+_MANY = 10
 
 _QUOTED = re.compile(r"\"[^\"]*\"|(?<!\w)'[^']*'(?!\w)|`[^`]*`|\([^)]*\)|\bbetween\b.{1,60}?\band\b")
 _COMPOUND = re.compile(r"\b(?:and|or|as well as|und|oder)\b|;", re.IGNORECASE)
@@ -41,7 +41,7 @@ _PRESENCE_REF = re.compile(r"exist|present|contains|has_|mention")
 _VARIABLE = re.compile(r"\$\w+\.")
 
 
-class Severity(StrEnum):
+class LintSeverity(StrEnum):
     """How much a finding matters."""
 
     ERROR = "error"  # the rubric cannot be graded
@@ -49,57 +49,57 @@ class Severity(StrEnum):
     INFO = "info"
 
 
-class Finding(msgspec.Struct, frozen=True, kw_only=True):
+class LintFinding(msgspec.Struct, frozen=True, kw_only=True):
     """One thing to look at in a rubric."""
 
     code: str
-    severity: Severity
+    severity: LintSeverity
     check: str | None
     message: str
     fix: str
 
 
-def lint(rubric: Rubric, *, functions: Functions | None = None, tasks: Sequence[Task] = ()) -> list[Finding]:
+def lint(rubric: Rubric, *, functions: Functions | None = None, tasks: Sequence[Task] = ()) -> list[LintFinding]:
     """Everything worth saying about a rubric, errors first.
 
     With `functions`, references and arguments are checked too; with `tasks`, that every `$key.x` and `$data.x` exists in them.
     """
     broken = [
-        Finding(code=fault.code, severity=Severity.ERROR, check=fault.check, message=fault.message, fix=fault.fix)
+        LintFinding(code=fault.code, severity=LintSeverity.ERROR, check=fault.check, message=fault.message, fix=fault.fix)
         for fault in faults(rubric)
     ]
     found = [*broken, *_references(rubric, functions), *_variables(rubric, tasks)]
     if not broken:
         found += [*_weights(rubric), *_prompts(rubric), *_duplicates(rubric), *_presence(rubric), *_groups(rubric)]
-    order = list(Severity)
+    order = list(LintSeverity)
     return sorted(found, key=lambda finding: order.index(finding.severity))
 
 
-def lint_file(path: Path, functions: Functions | None = None, tasks: Sequence[Task] = ()) -> list[Finding]:
+def lint_file(path: Path, functions: Functions | None = None, tasks: Sequence[Task] = ()) -> list[LintFinding]:
     """The same for a file; one that is no rubric at all is one finding that says where."""
     try:
         rubric = parse_rubric(read_rubric(path), str(path))
     except ConfigError as error:
-        return [Finding(code="schema", severity=Severity.ERROR, check=None, message=str(error), fix="mend that first")]
+        return [LintFinding(code="schema", severity=LintSeverity.ERROR, check=None, message=str(error), fix="mend that first")]
     return lint(rubric, functions=functions, tasks=tasks)
 
 
 def require_gradable(rubric: Rubric, where: str, *, functions: Functions | None = None, tasks: Sequence[Task] = ()) -> None:
     """Refuse a rubric with errors before the first rollout, naming all of them."""
-    errors = [finding for finding in lint(rubric, functions=functions, tasks=tasks) if finding.severity is Severity.ERROR]
+    errors = [finding for finding in lint(rubric, functions=functions, tasks=tasks) if finding.severity is LintSeverity.ERROR]
     if errors:
         raise ConfigError("\n".join(f"{where}: {finding.message}; {finding.fix}" for finding in errors))
 
 
-def _warning(code: str, check: Check | None, message: str, fix: str) -> Finding:
-    return Finding(code=code, severity=Severity.WARNING, check=check.id if check else None, message=message, fix=fix)
+def _warning(code: str, check: Check | None, message: str, fix: str) -> LintFinding:
+    return LintFinding(code=code, severity=LintSeverity.WARNING, check=check.id if check else None, message=message, fix=fix)
 
 
-def _error(code: str, check: Check, message: str, fix: str) -> Finding:
-    return Finding(code=code, severity=Severity.ERROR, check=check.id, message=message, fix=fix)
+def _error(code: str, check: Check, message: str, fix: str) -> LintFinding:
+    return LintFinding(code=code, severity=LintSeverity.ERROR, check=check.id, message=message, fix=fix)
 
 
-def _references(rubric: Rubric, functions: Functions | None) -> Iterator[Finding]:
+def _references(rubric: Rubric, functions: Functions | None) -> Iterator[LintFinding]:
     """References that lead nowhere and arguments that do not fit. Without `functions` only built-in checks can be looked up."""
     for check in rubric.checks:
         if not isinstance(check, PythonCheck) or (functions is None and not check.ref.startswith("sandlot:")):
@@ -130,7 +130,7 @@ def _nothing(ref: str) -> Function:
     raise LookupError(f"no functions were given to look up `{ref}`")
 
 
-def _variables(rubric: Rubric, tasks: Sequence[Task]) -> Iterator[Finding]:
+def _variables(rubric: Rubric, tasks: Sequence[Task]) -> Iterator[LintFinding]:
     for check in rubric.checks:
         if not isinstance(check, PythonCheck):
             continue
@@ -157,13 +157,13 @@ def _strings(value: object) -> Iterator[str]:
             yield from _strings(item)  # pyright: ignore[reportUnknownArgumentType]
 
 
-def _weights(rubric: Rubric) -> Iterator[Finding]:
+def _weights(rubric: Rubric) -> Iterator[LintFinding]:
     total = possible_points(rubric)
     for check in rubric.checks:
         share = check.points / total
-        if share > MAX_WEIGHT and len(rubric.checks) >= MANY:
+        if share > _MAX_WEIGHT and len(rubric.checks) >= _MANY:
             message = f"`{check.id}` is worth {share:.0%} of the score"
-            yield _warning("heavy", check, message, f"split it; one check should be worth at most {MAX_WEIGHT:.0%}")
+            yield _warning("heavy", check, message, f"split it; one check should be worth at most {_MAX_WEIGHT:.0%}")
         if check.gate and check.points < 0:
             message = f"`{check.id}` is a gate with negative points: it costs points when met and everything when not"
             yield _warning("negative-gate", check, message, "turn the question round and give it 0 points or more")
@@ -174,12 +174,12 @@ def _weights(rubric: Rubric) -> Iterator[Finding]:
     judged = sum(max(check.points, 0.0) for check in rubric.checks if isinstance(check, JudgeCheck)) / total
     if judged:
         message = f"{judged:.0%} of the points come from a judge"
-        yield Finding(
-            code="judge-share", severity=Severity.INFO, check=None, message=message, fix="keep deterministic what can be"
+        yield LintFinding(
+            code="judge-share", severity=LintSeverity.INFO, check=None, message=message, fix="keep deterministic what can be"
         )
 
 
-def _prompts(rubric: Rubric) -> Iterator[Finding]:
+def _prompts(rubric: Rubric) -> Iterator[LintFinding]:
     for check in rubric.checks:
         if not isinstance(check, JudgeCheck):
             continue
@@ -200,14 +200,14 @@ def _prompts(rubric: Rubric) -> Iterator[Finding]:
             yield _warning("no-examples", check, message, "give one that passes and one that fails")
 
 
-def _duplicates(rubric: Rubric) -> Iterator[Finding]:
+def _duplicates(rubric: Rubric) -> Iterator[LintFinding]:
     words = [
         (check, frozenset(re.findall(r"\w+", check.prompt.casefold())))
         for check in rubric.checks
         if isinstance(check, JudgeCheck)
     ]
     for (one, left), (other, right) in combinations(words, 2):
-        if one.view == other.view and len(left & right) > MAX_OVERLAP * len(left | right):
+        if one.view == other.view and len(left & right) > _MAX_OVERLAP * len(left | right):
             yield _warning("near-duplicate", other, f"`{other.id}` asks nearly what `{one.id}` asks", "keep one of them")
     calls: dict[tuple[str, str], str] = {}
     for check in rubric.checks:
@@ -220,13 +220,13 @@ def _duplicates(rubric: Rubric) -> Iterator[Finding]:
             calls.setdefault(call, check.id)
 
 
-def _presence(rubric: Rubric) -> Iterator[Finding]:
+def _presence(rubric: Rubric) -> Iterator[LintFinding]:
     total = sum(max(check.points, 0.0) for check in rubric.checks)
     present = sum(max(check.points, 0.0) for check in rubric.checks if _is_presence(check))
-    if present > MAX_PRESENCE * total:
+    if present > _MAX_PRESENCE * total:
         message = f"{present / total:.0%} of the points are for something being there, not for its being right"
         yield _warning(
-            "presence", None, message, f"add checks of correctness; {MAX_PRESENCE:.0%} is the most that training should see"
+            "presence", None, message, f"add checks of correctness; {_MAX_PRESENCE:.0%} is the most that training should see"
         )
 
 
@@ -236,7 +236,7 @@ def _is_presence(check: Check) -> bool:
     return _PRESENCE_REF.search(check.ref) is not None
 
 
-def _groups(rubric: Rubric) -> Iterator[Finding]:
+def _groups(rubric: Rubric) -> Iterator[LintFinding]:
     worth = {check.id: max(check.points, 0.0) for check in rubric.checks}
     for group in rubric.groups:
         together = sum(worth[name] for name in group.checks)

@@ -15,7 +15,7 @@ from sandlot.core.errors import ConfigError
 from sandlot.core.rubric import JudgeCheck, PythonCheck, Rubric
 from sandlot.grade.rules import Fault, faults
 
-MAX_BYTES = 16 * 2**20
+_MAX_BYTES = 16 * 2**20
 
 
 def load_rubric(path: Path) -> Rubric:
@@ -24,7 +24,7 @@ def load_rubric(path: Path) -> Rubric:
     rubric = parse_rubric(text, str(path))
     found = faults(rubric)
     if found:
-        raise ConfigError("\n".join(describe(fault, text, str(path)) for fault in found))
+        raise ConfigError("\n".join(_describe(fault, text, str(path)) for fault in found))
     return rubric
 
 
@@ -49,7 +49,7 @@ def parse_rubric(text: str, where: str) -> Rubric:
         raise ConfigError(f"{where}:{line_of(text, path)}: {message}, at `{path}`; {_fix(message, path)}") from error
 
 
-def describe(fault: Fault, text: str, where: str) -> str:
+def _describe(fault: Fault, text: str, where: str) -> str:
     """A fault as one line: file, line, what, fix."""
     return f"{where}:{line_of(text, fault.path)}: {fault.message}; {fault.fix}"
 
@@ -64,8 +64,8 @@ def read_rubric(path: Path) -> str:
         raise ConfigError(f"no rubric at `{path}`; {names}") from error
     except OSError as error:
         raise ConfigError(f"the rubric `{path}` cannot be read: {error.strerror}") from error
-    if len(data) > MAX_BYTES:
-        raise ConfigError(f"the rubric `{path}` has {len(data):,} bytes; {MAX_BYTES:,} is the most")
+    if len(data) > _MAX_BYTES:
+        raise ConfigError(f"the rubric `{path}` has {len(data):,} bytes; {_MAX_BYTES:,} is the most")
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -13,13 +13,13 @@ import msgspec
 from sandlot.core.errors import ConfigError
 from sandlot.core.rubric import Check, JudgeCheck, Rubric
 
-FORMAT = 1
+_FORMAT = 1
 PENALTY_PREFIX = "constraint:"
 """Results of broken constraints carry this before the constraint's id; no check may."""
-MAX_VOTES = 15
+_MAX_VOTES = 15
 MAX_POINTS = 1e9
 """Far more than any rubric needs, and few enough that no sum overflows."""
-PLAIN_VIEWS = ("answer", "state", "transcript")
+_PLAIN_VIEWS = ("answer", "state", "transcript")
 
 
 class Fault(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,9 +83,9 @@ def possible_points(rubric: Rubric) -> float:
 
 
 def _of_whole(rubric: Rubric) -> Iterator[Fault]:
-    if rubric.format != FORMAT:
+    if rubric.format != _FORMAT:
         yield Fault(
-            code="format", message=f"format is {rubric.format}", fix=f"this version reads format {FORMAT}", path="$.format"
+            code="format", message=f"format is {rubric.format}", fix=f"this version reads format {_FORMAT}", path="$.format"
         )
     low, high = rubric.clip
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
@@ -127,14 +127,14 @@ def _of_judge(check: JudgeCheck, fault: Callable[[str, str, str, str], Fault]) -
         yield fault("choices", "choices", f"choices are {list(choices)}", "give two or more different words, worst to best")
     if not check.prompt.strip():
         yield fault("empty-prompt", "prompt", "the prompt is empty", "say what must be true")
-    if not 1 <= check.votes <= MAX_VOTES:
-        yield fault("votes", "votes", f"{check.votes} votes", f"give 1 to {MAX_VOTES}")
+    if not 1 <= check.votes <= _MAX_VOTES:
+        yield fault("votes", "votes", f"{check.votes} votes", f"give 1 to {_MAX_VOTES}")
     for name in check.view:
-        if name not in PLAIN_VIEWS and not name.startswith("/"):
-            fix = f"use {', '.join(PLAIN_VIEWS)} or the absolute path of a file, such as `/{name}`"
+        if name not in _PLAIN_VIEWS and not name.startswith("/"):
+            fix = f"use {', '.join(_PLAIN_VIEWS)} or the absolute path of a file, such as `/{name}`"
             yield fault("bad-view", "view", f"view `{name}`", fix)
     if not check.view:
-        yield fault("bad-view", "view", "the judge is shown nothing", f"name {', '.join(PLAIN_VIEWS)} or a file")
+        yield fault("bad-view", "view", "the judge is shown nothing", f"name {', '.join(_PLAIN_VIEWS)} or a file")
     for example in check.examples:
         if example.verdict not in choices:
             yield fault("bad-example", "examples", f"an example's verdict is `{example.verdict}`", f"use one of {list(choices)}")

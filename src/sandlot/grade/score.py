@@ -11,11 +11,11 @@ import math
 from collections.abc import Mapping
 
 from sandlot.core.errors import GradeError
-from sandlot.core.rubric import CheckResult, Rubric, Score, Verdict
+from sandlot.core.rubric import CheckResult, CheckVerdict, Rubric, RubricScore
 from sandlot.grade.rules import MAX_POINTS, PENALTY_PREFIX, possible_points
 
 
-def score_of(rubric: Rubric, results: Mapping[str, CheckResult], penalties: Mapping[str, float] | None = None) -> Score:
+def score_of(rubric: Rubric, results: Mapping[str, CheckResult], penalties: Mapping[str, float] | None = None) -> RubricScore:
     """The score of a sound rubric whose every check has a result. `penalties` are points lost, by constraint."""
     lost = [_penalty(name, points) for name, points in sorted((penalties or {}).items())]
     earned = {check.id: results[check.id].points for check in rubric.checks}
@@ -34,12 +34,12 @@ def score_of(rubric: Rubric, results: Mapping[str, CheckResult], penalties: Mapp
     if gate is not None:
         points, value = min(points, 0.0), min(value, 0.0)  # a closed gate takes everything, and never forgives a debt
     checks = (*(results[check.id] for check in rubric.checks), *lost)
-    return Score(points=points, possible=possible, value=value, checks=checks, gate=gate)
+    return RubricScore(points=points, possible=possible, value=value, checks=checks, gate=gate)
 
 
-def verdict_of(value: float) -> Verdict:
+def verdict_of(value: float) -> CheckVerdict:
     """The word for a value from 0 to 1."""
-    return Verdict.MET if value >= 1.0 else Verdict.NOT_MET if value <= 0.0 else Verdict.PARTLY
+    return CheckVerdict.MET if value >= 1.0 else CheckVerdict.NOT_MET if value <= 0.0 else CheckVerdict.PARTLY
 
 
 def _penalty(name: str, points: float) -> CheckResult:
@@ -47,7 +47,7 @@ def _penalty(name: str, points: float) -> CheckResult:
         raise GradeError(f"constraint `{name}` takes away {points} points; a penalty is between 0 and {MAX_POINTS:g}")
     return CheckResult(
         id=f"{PENALTY_PREFIX}{name}",
-        verdict=Verdict.MET,
+        verdict=CheckVerdict.MET,
         value=1.0,
         points=0.0 - points,
         worth=0.0 - points,

@@ -14,7 +14,7 @@ import msgspec
 
 from sandlot.core.errors import AuthorError
 
-MAX_DEPTH = 100
+_MAX_DEPTH = 100
 """Deeper nesting could be stored and not read again."""
 
 
@@ -39,8 +39,8 @@ def readable(text: str) -> str:
 
 
 def _clean(value: Any, path: str, depth: int) -> Any:
-    if depth > MAX_DEPTH:
-        raise AuthorError(f"`{path[:120]}...` is nested more than {MAX_DEPTH} deep; keep the state flatter")
+    if depth > _MAX_DEPTH:
+        raise AuthorError(f"`{path[:120]}...` is nested more than {_MAX_DEPTH} deep; keep the state flatter")
     if isinstance(value, str):
         return readable(value)
     if isinstance(value, bool) or value is None:
@@ -69,7 +69,7 @@ def _key(key: Any, path: str) -> str:
 def _culprit(state: Any) -> tuple[str, Any]:
     """The innermost value that cannot be turned into plain data, and its path."""
     path, value = "state", state
-    for _ in range(MAX_DEPTH):
+    for _ in range(_MAX_DEPTH):
         inner = next(((name, child) for name, child in _children(value) if not _convertible(child)), None)
         if inner is None:
             break

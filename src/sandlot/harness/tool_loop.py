@@ -15,7 +15,7 @@ from sandlot.core.ports.session import Hook, Policy, Session, Step
 from sandlot.core.trace import Event, Message, Node, Trace
 from sandlot.core.types import End, Role
 
-HOOK_S = 3600.0
+_HOOK_S = 3600.0
 """A hook may ask a person; an hour is enough to answer."""
 
 
@@ -66,7 +66,7 @@ class ToolLoop:
 @contextmanager
 def _hooked(hook: Hook) -> Generator[None]:
     """A hook is the operator's: its time is not the agent's, and its errors are not the environment's."""
-    with excused(), deadline(HOOK_S, HarnessError, f"hook `{type(hook).__name__}`"):
+    with excused(), deadline(_HOOK_S, HarnessError, f"hook `{type(hook).__name__}`"):
         yield
 
 

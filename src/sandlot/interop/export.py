@@ -16,14 +16,14 @@ from typing import Any
 import msgspec
 
 from sandlot.core.errors import ConfigError
-from sandlot.core.trace import Image, Message, Tensor, Trace, TraceRow
+from sandlot.core.trace import ImagePart, Message, Tensor, Trace, TraceRow
 from sandlot.core.types import Json, Role, Split
 from sandlot.interop.tables import write_rows
 from sandlot.model.render.template import as_entries, as_function
 from sandlot.run.results import Run
 
 
-class Kind(StrEnum):
+class ExportKind(StrEnum):
     """What is exported."""
 
     SFT = "sft"
@@ -43,7 +43,7 @@ class Exported(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @dataclass(slots=True)
-class Source:
+class _Source:
     """The rollouts of a run that are considered, and how many were taken."""
 
     run: Run
@@ -58,7 +58,7 @@ class Source:
 
 
 def export_run(
-    run: Run, kind: Kind, out: Path | None = None, *, split: Split | None = Split.TRAIN, least: float = 1.0
+    run: Run, kind: ExportKind, out: Path | None = None, *, split: Split | None = Split.TRAIN, least: float = 1.0
 ) -> Exported:
     """Write a run's rollouts. `split` None is all of them; `least` is the lowest reward that `sft` imitates."""
     file = out or run.path / "exports" / f"{kind}.parquet"
@@ -67,7 +67,7 @@ def export_run(
     rows = [row for row in run.rows if split is None or row.split == split]
     if not rows:
         raise ConfigError(f"`{run.path}` has no rollouts of split `{split}`; name another with `--split`, or `--split all`")
-    source = Source(run, rows, least)
+    source = _Source(run, rows, least)
     tools = [as_function(tool) for tool in run.manifest.tools]
     told = {"tools": tools} if tools else {}
     number = write_rows(file, ({**row, **told} for row in _MAKERS[kind](source)))
@@ -77,30 +77,30 @@ def export_run(
 # -- what is in a row --------------------------------------------------------------------------------------------------
 
 
-def _imitated(source: Source) -> Iterator[Json]:
+def _imitated(source: _Source) -> Iterator[Json]:
     for row in source.rows:
         if row.score is None or row.score < source.least:
             continue
         trace = source.trace(row)
-        if is_spelled(trace):
+        if _is_spelled(trace):
             source.taken += 1
-            yield {"messages": conversation(trace), **_identity(row)}
+            yield {"messages": _conversation(trace), **_identity(row)}
 
 
-def _preferred(source: Source) -> Iterator[Json]:
+def _preferred(source: _Source) -> Iterator[Json]:
     tasks: dict[str, list[TraceRow]] = {}
     for row in source.rows:
         if row.score is not None:
             tasks.setdefault(row.task, []).append(row)
     for task, tried in tasks.items():
         ranked = sorted(tried, key=lambda row: (row.score or 0.0, -row.rollout))
-        worse = next((row for row in ranked if is_spelled(source.trace(row))), None)
-        better = next((row for row in reversed(ranked) if is_spelled(source.trace(row))), None)
+        worse = next((row for row in ranked if _is_spelled(source.trace(row))), None)
+        better = next((row for row in reversed(ranked) if _is_spelled(source.trace(row))), None)
         if worse is None or better is None or worse.score == better.score:
             continue
         source.taken += 2
-        prompt, chosen = divided(conversation(source.trace(better)))
-        _, rejected = divided(conversation(source.trace(worse)))
+        prompt, chosen = _divided(_conversation(source.trace(better)))
+        _, rejected = _divided(_conversation(source.trace(worse)))
         yield {
             "prompt": prompt,
             "chosen": chosen,
@@ -111,14 +111,14 @@ def _preferred(source: Source) -> Iterator[Json]:
         }
 
 
-def _exact(source: Source) -> Iterator[Json]:
+def _exact(source: _Source) -> Iterator[Json]:
     from sandlot.train.rows import rows_of  # noqa: PLC0415 - numpy is not paid for by the other kinds
 
     for row in source.rows:
         if row.score is None:
             continue
         trace = source.trace(row)
-        prompt, completion = divided(conversation(trace))
+        prompt, completion = _divided(_conversation(trace))
         source.taken += 1
         for path in rows_of(trace):
             yield {
@@ -132,7 +132,7 @@ def _exact(source: Source) -> Iterator[Json]:
             }
 
 
-_MAKERS = {Kind.SFT: _imitated, Kind.PAIRS: _preferred, Kind.ROLLOUTS: _exact}
+_MAKERS = {ExportKind.SFT: _imitated, ExportKind.PAIRS: _preferred, ExportKind.ROLLOUTS: _exact}
 
 
 def _identity(row: TraceRow) -> Json:
@@ -142,7 +142,7 @@ def _identity(row: TraceRow) -> Json:
 # -- messages ----------------------------------------------------------------------------------------------------------
 
 
-def conversation(trace: Trace) -> list[Json]:
+def _conversation(trace: Trace) -> list[Json]:
     """A trace's last path up to the agent's last words, as chat templates read it: arguments are objects, results name tools.
 
     What came back after those words was seen by nobody.
@@ -163,17 +163,17 @@ def _named(entry: Json, names: dict[str, str]) -> Json:
     return {**entry, "name": name} if name is not None else entry
 
 
-def divided(messages: list[Json]) -> tuple[list[Json], list[Json]]:
+def _divided(messages: list[Json]) -> tuple[list[Json], list[Json]]:
     """What was given before the agent first spoke, and everything from there on."""
     first = next((place for place, message in enumerate(messages) if message["role"] == Role.ASSISTANT), len(messages))
     return messages[:first], messages[first:]
 
 
-def is_spelled(trace: Trace) -> bool:
+def _is_spelled(trace: Trace) -> bool:
     """True if a chat template can spell it: text, and calls whose arguments could be read."""
     return all(_is_text(node.message) for node in trace.path())
 
 
 def _is_text(message: Message) -> bool:
     seen: list[Any] = [*message.parts, *(image for result in message.results for image in result.images)]
-    return not any(isinstance(part, Image | Tensor) for part in seen) and not any(call.malformed for call in message.calls)
+    return not any(isinstance(part, ImagePart | Tensor) for part in seen) and not any(call.malformed for call in message.calls)

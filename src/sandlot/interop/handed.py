@@ -23,12 +23,12 @@ from sandlot.core.types import Json
 from sandlot.interop.stage import Stage
 from sandlot.model.policy.player import assistant_node, heard
 
-PATIENCE_S = 3600.0
+_PATIENCE_S = 3600.0
 """How long a trainer may take for its next move: it moves many rollouts in turn, so none of it is the agent's time."""
 OVER = "The task is over; nothing more can be done."
 
-RESERVED = ("reset", "get_reward")
-TYPES: dict[str, Any] = {"string": str, "integer": int, "number": float, "boolean": bool, "array": list, "object": dict}
+_RESERVED = ("reset", "get_reward")
+_TYPES: dict[str, Any] = {"string": str, "integer": int, "number": float, "boolean": bool, "array": list, "object": dict}
 
 
 class Handed:
@@ -54,7 +54,7 @@ class Handed:
 
     async def turn(self, trace: Trace, leaf: int, tools: Sequence[ToolSpec]) -> Node:  # noqa: ARG002 - the trainer knows them
         """Say what came back, and wait for the next move."""
-        with excused(), deadline(PATIENCE_S, ModelError, "the trainer's next move"):
+        with excused(), deadline(_PATIENCE_S, ModelError, "the trainer's next move"):
             await self._asks.send(heard(trace, leaf))
             return assistant_node(self.name, trace, leaf, await self._to_move.receive())
 
@@ -105,7 +105,7 @@ class Handed:
 
 def environment_of(name: str, tools: Sequence[ToolSpec], begin: Callable[[str], Handed]) -> type:
     """A class as TRL's `environment_factory` wants it: `reset(task=...)`, and a method for every tool."""
-    wrong = [tool.name for tool in tools if not tool.name.isidentifier() or tool.name.startswith("_") or tool.name in RESERVED]
+    wrong = [tool.name for tool in tools if not tool.name.isidentifier() or tool.name.startswith("_") or tool.name in _RESERVED]
     if wrong:
         raise ConfigError(f"tool `{wrong[0]}` cannot be a method of TRL's environment; give the trainer `rollout_func` instead")
 
@@ -126,7 +126,7 @@ def _method(tool: ToolSpec) -> Callable[..., str]:
     def call(self: Any, **arguments: Any) -> str:
         return self.handed.call(tool.name, arguments)
 
-    types = {key: TYPES.get(str(schema.get("type")), str) for key, schema in properties.items()}
+    types = {key: _TYPES.get(str(schema.get("type")), str) for key, schema in properties.items()}
     kind = inspect.Parameter
     parameters = [
         kind(key, kind.KEYWORD_ONLY, annotation=types[key], default=kind.empty if key in required else None) for key in types

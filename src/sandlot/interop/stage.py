@@ -29,9 +29,9 @@ from sandlot.run.manifest import Manifest
 from sandlot.run.run import manifest_of
 from sandlot.store.directory import RunDirectory, open_run
 from sandlot.wiring.config import AgentConfig, ModelConfig, judge_config
-from sandlot.wiring.parts import Grading, Parts, open_grading, open_harness
+from sandlot.wiring.parts import Grading, RolloutParts, open_grading, open_harness
 
-ATTEMPTS = 2
+_ATTEMPTS = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +68,7 @@ class Stage:
     taken: Counter[str] = field(default_factory=Counter[str])
     """Rollouts of each task so far."""
 
-    async def play(self, wanted: Sequence[tuple[str, Policies]], attempts: int = ATTEMPTS) -> list[Trace]:
+    async def play(self, wanted: Sequence[tuple[str, Policies]], attempts: int = _ATTEMPTS) -> list[Trace]:
         """One rollout for each task and policy, in this order; `HarnessError` if the run was judged bad."""
         traces: list[Trace | None] = [None] * len(wanted)
         collection = Collection()
@@ -76,7 +76,7 @@ class Stage:
         async def one(place: int, task: Task, number: int, policies: Policies) -> None:
             async with self.limiter:
                 traces[place] = await take(
-                    Parts(grading=self.grading, policies=policies, harness=self.harness),
+                    RolloutParts(grading=self.grading, policies=policies, harness=self.harness),
                     self.store,
                     task,
                     number,

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 BATCH = 256
 """Rows written together."""
 
-PLAIN = {"role": str, "content": str}
+_PLAIN = {"role": str, "content": str}
 """A message that needs no JSON."""
 
 
@@ -68,7 +68,7 @@ def _kind(value: Any) -> str:
 
 def _kind_of_entry(entry: Any) -> str:
     if isinstance(entry, dict):
-        return "messages" if {name: type(value) for name, value in entry.items()} == PLAIN else "json"
+        return "messages" if {name: type(value) for name, value in entry.items()} == _PLAIN else "json"
     return {int: "ints", float: "floats"}.get(type(entry), "json")
 
 
@@ -103,7 +103,7 @@ def _schema(columns: dict[str, str], *, as_text: bool) -> "pa.Schema":
     """Of the file; with `as_text`, of a table before its texts are declared to be JSON."""
     import pyarrow as pa  # noqa: PLC0415 - as above
 
-    message = pa.struct([(name, pa.string()) for name in PLAIN])
+    message = pa.struct([(name, pa.string()) for name in _PLAIN])
     types = {
         "text": pa.string(),
         "int": pa.int64(),

@@ -43,7 +43,7 @@ from sandlot.model.engine.weights import folder_of
 from sandlot.model.nn.decoder import Decoder
 from sandlot.model.nn.folder import load_folder
 from sandlot.model.nn.layout import put_weights
-from sandlot.model.policy.player import Moment, Move, Player
+from sandlot.model.policy.player import Move, Player, PlayerView
 from sandlot.model.policy.rendered import rendered
 from sandlot.model.policy.scripted import ScriptedPolicies
 from sandlot.model.render.open import open_renderer
@@ -51,11 +51,11 @@ from sandlot.model.render.template import as_entries
 from sandlot.train.rows import rows_of
 from sandlot.wiring.config import AgentConfig
 
-REWARD = "sandlot_reward"
+_REWARD = "sandlot_reward"
 """How a rollout's reward travels from `rollouts` to `reward`."""
-FURTHER = "further_turns"
-MAX_BATCH = 128
-SETTINGS = {"min_p": (None, 0.0), "repetition_penalty": (None, 1.0)}
+_FURTHER = "further_turns"
+_MAX_BATCH = 128
+_SETTINGS = {"min_p": (None, 0.0), "repetition_penalty": (None, 1.0)}
 """What our engine does not sample with, and the values that mean the same as leaving it out."""
 
 
@@ -93,7 +93,7 @@ def open_for_trl(
 
 
 @dataclass(slots=True)
-class Published:
+class _Published:
     """An engine, and the weights on their way to it."""
 
     model: LocalModel
@@ -110,7 +110,7 @@ class TrlEnvironment:
         self._stack = stack
         self._stage = stage
         self._folder = folder
-        self._published: Published | None = None
+        self._published: _Published | None = None
         self._begun: WeakSet[Handed] = WeakSet()
 
     @property
@@ -147,9 +147,9 @@ class TrlEnvironment:
         traces = self._portal.call(self._stage.play, [(str(prompt[-1]["task"]), policies) for prompt in prompts])
         sequences = [_sequence(trace, published.renderer.stop_ids[0]) for trace in traces]
         names = ("prompt_ids", "completion_ids", "logprobs", "env_mask")
-        return {name: [sequence[name] for sequence in sequences] for name in names} | {REWARD: list(map(_reward, traces))}
+        return {name: [sequence[name] for sequence in sequences] for name in names} | {_REWARD: list(map(_reward, traces))}
 
-    def _publish(self, trainer: Any) -> Published:
+    def _publish(self, trainer: Any) -> _Published:
         if trainer.accelerator.num_processes > 1:
             raise ConfigError("rollouts are played in one process; start the trainer without `accelerate launch`")
         network = trainer.accelerator.unwrap_model(trainer.model)
@@ -166,13 +166,13 @@ class TrlEnvironment:
             self._portal.call(published.model.update, published.version, published.weights.state_dict())
         return published
 
-    def _open(self, network: Any) -> Published:
+    def _open(self, network: Any) -> _Published:
         """An engine where the trainer's weights are, in their type."""
         where = next(iter(network.parameters()))
         own, sent = (load_folder(self.folder, dtype=where.dtype, device=where.device) for _ in range(2))
-        config = LocalConfig(max_batch=min(int(self._stage.limiter.total_tokens), MAX_BATCH), chunk=1024)
+        config = LocalConfig(max_batch=min(int(self._stage.limiter.total_tokens), _MAX_BATCH), chunk=1024)
         opened = self._portal.wrap_async_context_manager(open_local(own, name=self._stage.name, config=config))
-        return Published(self._stack.enter_context(opened), open_renderer(self.folder), sent)
+        return _Published(self._stack.enter_context(opened), open_renderer(self.folder), sent)
 
     # -- TRL's own loop ------------------------------------------------------------------------------------------------
 
@@ -207,7 +207,7 @@ class TrlEnvironment:
 
     def reward(self, *, completions: Sequence[Any], task: Sequence[str], **columns: Any) -> list[float | None]:
         """TRL's reward function: each rollout's score; None for one that failed, which TRL leaves out of its group."""
-        rewards = columns.get(REWARD)
+        rewards = columns.get(_REWARD)
         if rewards is None:
             environments = columns.get("environments")
             traces = self._finished(environments, completions) if environments else self._played(completions, task)
@@ -222,7 +222,7 @@ class TrlEnvironment:
             raise ConfigError(f"environment `{self._stage.env.name}` has tools; give the trainer `rollout_func=....rollouts` too")
         wanted = [(name, _saying(_words(said))) for name, said in zip(tasks, completions, strict=True)]
         traces = self._portal.call(self._stage.play, wanted)
-        if any(isinstance(trace.outcome, Failed) and trace.outcome.kind == FURTHER for trace in traces):
+        if any(isinstance(trace.outcome, Failed) and trace.outcome.kind == _FURTHER for trace in traces):
             raise ConfigError(
                 f"environment `{self._stage.env.name}` asks again after the first answer; give the trainer "
                 "`rollout_func=....rollouts` too"
@@ -255,7 +255,7 @@ def _sequence(trace: Trace, stop: int) -> dict[str, list[Any]]:
 
 
 def _sampling(trainer: Any) -> Sampling:
-    for name, nothing in SETTINGS.items():
+    for name, nothing in _SETTINGS.items():
         if getattr(trainer, name, None) not in nothing:
             raise ConfigError(
                 f"`{name}` is {getattr(trainer, name)}; rollouts are sampled with temperature, top_p and top_k only"
@@ -274,9 +274,9 @@ def _words(completion: Any) -> str:
 
 
 def _saying(words: str) -> Policies:
-    def once(moment: Moment) -> Move:
+    def once(moment: PlayerView) -> Move:
         if moment.turn:
-            raise HarnessError("the environment goes on after the one message there is", kind=FURTHER)
+            raise HarnessError("the environment goes on after the one message there is", kind=_FURTHER)
         return Move((Text(words),) if words else ())
 
     return ScriptedPolicies("trl", lambda _task, seed: Player("trl", once, seed))

@@ -18,13 +18,13 @@ class Conversations(MultiTurnSFTDataset):
 
     def _read_files_and_process(self) -> None:
         super()._read_files_and_process()
-        self.messages = [objects(row) for row in self.messages]
-        self.tools = [objects(row) for row in self.tools] if self.tools is not None else None
+        self.messages = [_objects(row) for row in self.messages]
+        self.tools = [_objects(row) for row in self.tools] if self.tools is not None else None
 
     def _build_messages(self, example: dict[str, Any]) -> list[dict[str, Any]]:
-        return super()._build_messages({**example, self.messages_key: objects(example[self.messages_key])})
+        return super()._build_messages({**example, self.messages_key: _objects(example[self.messages_key])})
 
 
-def objects(values: list[Any]) -> list[Any]:
+def _objects(values: list[Any]) -> list[Any]:
     """JSON values as what they say."""
     return [json.loads(value) if isinstance(value, str) else value for value in values]

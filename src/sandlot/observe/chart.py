@@ -7,11 +7,11 @@ from html import escape
 
 WIDTH, HEIGHT = 560, 240
 LEFT, RIGHT, TOP, BOTTOM = 62, 14, 14, 44
-TICKS = 4
+_TICKS = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class Curve:
     """One curve."""
 
     name: str
@@ -23,13 +23,13 @@ class Line:
     dots: bool = False
 
 
-def line_chart(lines: Sequence[Line], *, x_name: str, y_range: tuple[float, float] | None = None, label: str) -> str:
+def line_chart(lines: Sequence[Curve], *, x_name: str, y_range: tuple[float, float] | None = None, label: str) -> str:
     """Curves over a common x. `y_range` is chosen from the data if it is not given."""
     drawn = [line for line in lines if line.points]
     if not drawn:
         return '<p class="dim">nothing to draw yet</p>'
     xs = [x for line in drawn for x, _ in line.points]
-    frame = Frame(min(xs), max(xs), *(y_range or _room(drawn)))
+    frame = _Frame(min(xs), max(xs), *(y_range or _room(drawn)))
     body = "".join((frame.grid(x_name), *(_curve(frame, line) for line in drawn)))
     legend = "".join(
         f'<span><i style="background:var({line.colour})"></i>{escape(line.name)}</span>' for line in drawn if len(drawn) > 1
@@ -58,7 +58,7 @@ def share_bar(parts: Sequence[tuple[str, float, str]], *, label: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class _Frame:
     """From data to places on the picture."""
 
     left: float
@@ -91,7 +91,7 @@ class Frame:
         return "".join(parts)
 
 
-def _curve(frame: Frame, line: Line) -> str:
+def _curve(frame: _Frame, line: Curve) -> str:
     places = [(frame.x(x), frame.y(y)) for x, y in line.points]
     parts: list[str] = []
     if line.band:
@@ -119,7 +119,7 @@ def _joined(places: Sequence[tuple[float, float]]) -> str:
     return " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
 
 
-def _room(lines: Sequence[Line]) -> tuple[float, float]:
+def _room(lines: Sequence[Curve]) -> tuple[float, float]:
     """A range that holds everything drawn, with some air; 0 is in it if it is near."""
     values = [y for line in lines for _, y in line.points] + [y for line in lines for pair in line.band for y in pair]
     finite = [value for value in values if math.isfinite(value)] or [0.0]
@@ -138,7 +138,7 @@ def y_ticks(low: float, high: float) -> list[tuple[float, str]]:
     span = high - low
     if not (math.isfinite(span) and span > 0):
         return [(low, f"{low:.3g}")]
-    rough = span / TICKS
+    rough = span / _TICKS
     power = 10.0 ** math.floor(math.log10(rough))
     step = next((factor * power for factor in (1, 2, 2.5, 5, 10) if factor * power >= rough * (1 - 1e-9)), 10 * power)
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)

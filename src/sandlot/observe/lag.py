@@ -23,7 +23,7 @@ import msgspec
 
 from sandlot.core.concurrency.clock import SYSTEM_CLOCK, Clock
 
-log = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 STEP = 1.05
 """Lags are counted in steps of five percent: quantiles are that exact, and an hour takes no more room than a minute."""
@@ -67,7 +67,7 @@ class LagReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class StackPlace:
     """Where the loop's thread was found."""
 
     function: str
@@ -75,7 +75,7 @@ class Place:
     inside: str
 
 
-NOWHERE = Place("(no function: the machine gave the loop no time)", "", "")
+NOWHERE = StackPlace("(no function: the machine gave the loop no time)", "", "")
 
 
 class Lags:
@@ -164,22 +164,22 @@ class LoopWatch:
                 loop.call_soon_threadsafe(answer)
             except RuntimeError:  # the loop is closed: there is nothing left to watch
                 return
-            seen: Counter[Place] = Counter()
+            seen: Counter[StackPlace] = Counter()
             while not answered.wait(self._threshold_s):
                 if loop.is_closed():
                     return
                 seen[self._look(thread_id)] += 1
             self._note(answers[0] - asked, seen)
 
-    def _look(self, thread_id: int) -> Place:
+    def _look(self, thread_id: int) -> StackPlace:
         frames = sys._current_frames()  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - documented, and the only way
         place = place_of(frames.get(thread_id))
         if place.function not in self._logged:  # at once: a loop that never answers again is never reported
             self._logged.add(place.function)
-            log.info("event loop blocked", extra={"function": place.function, "where": place.where, "inside": place.inside})
+            _log.info("event loop blocked", extra={"function": place.function, "where": place.where, "inside": place.inside})
         return place
 
-    def _note(self, lag_s: float, seen: Counter[Place]) -> None:
+    def _note(self, lag_s: float, seen: Counter[StackPlace]) -> None:
         with self._lock:
             self._lags.add(lag_s)
             if not seen:
@@ -197,7 +197,7 @@ def _together(one: Blocked, other: Blocked) -> Blocked:
     return msgspec.structs.replace(longest, times=one.times + other.times, total_s=one.total_s + other.total_s)
 
 
-def place_of(frame: FrameType | None) -> Place:
+def place_of(frame: FrameType | None) -> StackPlace:
     """The function to name for a stack: the author's own before a library's, before ours; innermost first."""
     frames: list[FrameType] = []
     while frame is not None and _module(frame) not in _OUTSIDE:
@@ -208,7 +208,7 @@ def place_of(frame: FrameType | None) -> Place:
         return NOWHERE
     blamed = min(frames, key=_distance)  # `min` keeps the first of equals: the innermost
     inside = _name(frames[0]) if frames[0] is not blamed else ""
-    return Place(_name(blamed), f"{blamed.f_code.co_filename}:{blamed.f_lineno}", inside)
+    return StackPlace(_name(blamed), f"{blamed.f_code.co_filename}:{blamed.f_lineno}", inside)
 
 
 def _distance(frame: FrameType) -> int:

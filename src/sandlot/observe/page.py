@@ -2,7 +2,7 @@
 
 from html import escape
 
-STYLE = """
+_STYLE = """
 :root{color-scheme:light dark;--page:#f7f7f5;--card:#fff;--ink:#1c1d1f;--dim:#6c7079;--line:#e3e3df;--blue:#2f6fde;
 --green:#17825b;--amber:#b46a00;--violet:#7b4fd0;--red:#c23b3b}@media (prefers-color-scheme:dark){:root{--page:#131416;
 --card:#1b1d20;--ink:#e9e9e6;--dim:#969aa3;--line:#2d3035;--blue:#6ea1ff;--green:#4cc38f;--amber:#e2a03f;
@@ -45,5 +45,5 @@ def page(title: str, body: str) -> str:
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
-        f"<style>{STYLE}</style></head><body><main>{body}</main></body></html>\n"
+        f"<style>{_STYLE}</style></head><body><main>{body}</main></body></html>\n"
     )

@@ -16,7 +16,7 @@ RECENT = 256
 """Rollouts the present rate is taken from."""
 
 
-FIRST_LINE_S = 10.0
+_FIRST_LINE_S = 10.0
 LONGEST_LINE_S = 120.0
 """Between lines where progress goes to a file: at first, and at most."""
 
@@ -50,7 +50,7 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
     """None while there is no rate to tell from."""
 
 
-class Progress:
+class RolloutProgress:
     """Counts finished rollouts. Give it every row once; read it as often as you like."""
 
     def __init__(self, total: int, *, clock: Clock = SYSTEM_CLOCK) -> None:
@@ -134,7 +134,7 @@ class Pace:
 
     def __init__(self, *, clock: Clock = SYSTEM_CLOCK) -> None:
         self._clock = clock
-        self._wait_s = FIRST_LINE_S
+        self._wait_s = _FIRST_LINE_S
         self._last = clock.monotonic()
 
     def due(self) -> bool:

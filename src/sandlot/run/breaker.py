@@ -34,16 +34,16 @@ from sandlot.core.errors import ConfigError
 from sandlot.core.stats.intervals import Interval, wilson
 from sandlot.core.types import Side
 
-ENVIRONMENT_FAILURE_LIMIT = 0.05
+_ENVIRONMENT_FAILURE_LIMIT = 0.05
 MODEL_FAILURE_SHARE = 0.05
 """Model failures that are tolerated; the limit is `LIMIT_RATIO` times as high."""
-LIMIT_RATIO = 2.5
+_LIMIT_RATIO = 2.5
 """The limit over the share that is tolerated: room enough that a run at the tolerated share is rarely stopped."""
 FEWEST = 8
 """Failed rollouts, and tasks they are spread over, before a run is stopped."""
 WINDOW = 400
 """Rollouts, in the order they were started, that the share is taken over."""
-SPREAD = 0.75
+_SPREAD = 0.75
 """The part of the tasks in a stretch with few tasks that must have failed."""
 LEAST_FIRST_TASKS, LEAST_TASKS = 4, 2
 """A stretch counts as having at least so many tasks, at the start of a run and later, if the run has as many."""
@@ -51,7 +51,7 @@ EXAMPLES = 3
 MESSAGE_CHARS = 300
 
 
-class Example(msgspec.Struct, frozen=True, kw_only=True):
+class FailureExample(msgspec.Struct, frozen=True, kw_only=True):
     """One rollout that failed: where to look, and the error."""
 
     task: str
@@ -71,7 +71,7 @@ class Tripped(msgspec.Struct, frozen=True, kw_only=True):
     """Rollouts started one after another that the failures are among; those still running are included."""
     rate: Interval
     """The share of these rollouts that failed, with Wilson's interval."""
-    examples: tuple[Example, ...]
+    examples: tuple[FailureExample, ...]
 
     def describe(self) -> str:
         """The reason in one sentence."""
@@ -90,8 +90,8 @@ class Breaker:
         """`num_tasks`: tasks in the whole run; None if there are many, or it is not known."""
         if not 0 < model_failure_share < 1:
             raise ConfigError(f"model_failure_share is {model_failure_share}; give a number between 0 and 1, such as 0.05")
-        model_limit = min(LIMIT_RATIO * model_failure_share, (1 + model_failure_share) / 2)
-        self._tests = {False: _Test(ENVIRONMENT_FAILURE_LIMIT), True: _Test(model_limit)}  # by whether it is the model's side
+        model_limit = min(_LIMIT_RATIO * model_failure_share, (1 + model_failure_share) / 2)
+        self._tests = {False: _Test(_ENVIRONMENT_FAILURE_LIMIT), True: _Test(model_limit)}  # by whether it is the model's side
         self._num_tasks = math.inf if num_tasks is None else num_tasks
         self._tasks: list[str] = []
         self._tripped: Tripped | None = None
@@ -113,7 +113,7 @@ class Breaker:
         """
         for side, message in failures.items():
             test = self._tests[side is Side.MODEL]
-            example = Example(task=self._tasks[place], rollout=rollout, side=side, message=message[:MESSAGE_CHARS])
+            example = FailureExample(task=self._tasks[place], rollout=rollout, side=side, message=message[:MESSAGE_CHARS])
             if test.add(place, example) and self._tripped is None:
                 self._tripped = self._reason(test, place)
         return self._tripped
@@ -126,7 +126,7 @@ class Breaker:
             if len(failed) < FEWEST or len(failed) <= test.limit * num_rollouts:
                 continue
             num_tasks = max(len(set(self._tasks[start:stop])), min(self._num_tasks, LEAST_TASKS if start else LEAST_FIRST_TASKS))
-            if len({example.task for example in failed}) >= min(FEWEST, math.ceil(SPREAD * num_tasks)):
+            if len({example.task for example in failed}) >= min(FEWEST, math.ceil(_SPREAD * num_tasks)):
                 return _tripped(failed, num_rollouts)
         return None
 
@@ -136,10 +136,10 @@ class _Test:
 
     def __init__(self, limit: float) -> None:
         self.limit = limit
-        self.failed: dict[int, Example] = {}
+        self.failed: dict[int, FailureExample] = {}
         self._places: list[int] = []
 
-    def add(self, place: int, example: Example) -> bool:
+    def add(self, place: int, example: FailureExample) -> bool:
         """Count a rollout as failed; False if it was already."""
         if place in self.failed:
             return False
@@ -156,7 +156,7 @@ class _Test:
         return [(max(0, last + 1 - WINDOW), last + 1) for last in self.between(place, place + WINDOW)]
 
 
-def _tripped(failed: list[Example], num_rollouts: int) -> Tripped:
+def _tripped(failed: list[FailureExample], num_rollouts: int) -> Tripped:
     sides = Counter(example.side for example in failed)
     ranked = [side for side, _ in sides.most_common()]
     examples = sorted(failed, key=lambda example: ranked.index(example.side))

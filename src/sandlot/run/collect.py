@@ -17,21 +17,21 @@ from sandlot.core.task import Task, split_of
 from sandlot.core.trace import Attempt, Failed, Trace, TraceRow, row_of
 from sandlot.core.types import Side
 from sandlot.rollout import run_rollout
-from sandlot.run.breaker import Breaker, Example
-from sandlot.run.config import Plan
+from sandlot.run.breaker import Breaker, FailureExample
+from sandlot.run.config import RunPlan
 from sandlot.store.directory import RunDirectory
-from sandlot.wiring.parts import Parts
+from sandlot.wiring.parts import RolloutParts
 
-MAX_ABANDONED = 16
+_MAX_ABANDONED = 16
 """Worker threads given up on before the run stops: more would slowly take every thread there is."""
 
-STARTED_TOGETHER = 8
+_STARTED_TOGETHER = 8
 """Rollouts begun before the loop has a turn: thousands begun in one go would hold it for seconds."""
 
-FIRST_TASKS = 8
+_FIRST_TASKS = 8
 """Tasks of which one rollout is started before all others: as many as the breaker needs to stop a run."""
 
-RETRIED = frozenset({Side.SANDBOX, Side.MODEL})
+_RETRIED = frozenset({Side.SANDBOX, Side.MODEL})
 """Infrastructure that may do better the next time. An author's error is the same every time."""
 
 
@@ -45,7 +45,7 @@ class Collection:
     """True if the run was judged bad, rather than interrupted."""
     num_cancelled: int = 0
     """Rollouts in flight when it stopped; they will be taken again."""
-    examples: tuple[Example, ...] = ()
+    examples: tuple[FailureExample, ...] = ()
     """Failures that made the run bad."""
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     """Everything under way; cancelled when it stops."""
@@ -62,8 +62,8 @@ class Collection:
 
 
 async def collect(  # noqa: PLR0913 - what it takes from, where it puts it, and how, all by keyword
-    plan: Plan,
-    parts: Parts,
+    plan: RunPlan,
+    parts: RolloutParts,
     store: RunDirectory,
     *,
     collection: Collection,
@@ -93,22 +93,22 @@ async def collect(  # noqa: PLR0913 - what it takes from, where it puts it, and 
             async with anyio.create_task_group() as workers:
                 for number in range(min(at_once, plan.num_rollouts)):
                     workers.start_soon(work, missing)
-                    if number % STARTED_TOGETHER == 0:
+                    if number % _STARTED_TOGETHER == 0:
                         await anyio.lowlevel.checkpoint()
     except BaseExceptionGroup as failures:
         raise unwrapped(failures) from failures  # a store that cannot be written fails for every rollout at once
     collection.num_cancelled = len(in_flight)
 
 
-def _launch_order(plan: Plan) -> Iterator[tuple[Task, int]]:
+def _launch_order(plan: RunPlan) -> Iterator[tuple[Task, int]]:
     """One rollout of each of the first tasks, then task by task: an environment that fails in every task is noticed at once."""
-    first = {task.id for task, count in zip(plan.tasks[:FIRST_TASKS], plan.counts, strict=False) if count}
+    first = {task.id for task, count in zip(plan.tasks[:_FIRST_TASKS], plan.counts, strict=False) if count}
     yield from ((task, 0) for task in plan.tasks if task.id in first)
     yield from ((task, rollout) for task, rollout in plan.each() if rollout or task.id not in first)
 
 
 async def take(
-    parts: Parts,
+    parts: RolloutParts,
     store: RunDirectory,
     task: Task,
     rollout: int,
@@ -143,7 +143,7 @@ async def stopped_by_signals(collection: Collection) -> AsyncGenerator[None]:
         raise unwrapped(errors) from None
 
 
-async def _tried(parts: Parts, task: Task, rollout: int, *, run: str, blobs: Blobs, attempts: int) -> Trace:
+async def _tried(parts: RolloutParts, task: Task, rollout: int, *, run: str, blobs: Blobs, attempts: int) -> Trace:
     """One rollout, tried again while infrastructure fails; earlier attempts stay inside its trace."""
     earlier: list[Attempt] = []
     while True:
@@ -152,7 +152,7 @@ async def _tried(parts: Parts, task: Task, rollout: int, *, run: str, blobs: Blo
         outcome = trace.outcome
         if (
             not isinstance(outcome, Failed)
-            or outcome.side not in RETRIED
+            or outcome.side not in _RETRIED
             or outcome.kind in {"spend", "auth"}
             or len(earlier) + 1 >= attempts
         ):
@@ -176,7 +176,7 @@ def _judge(trace: Trace, place: int, breaker: Breaker, collection: Collection) -
     if tripped is not None:
         collection.stop(tripped.describe(), tripped=True)
         collection.examples = tripped.examples
-    if ABANDONED.total() > MAX_ABANDONED:
+    if ABANDONED.total() > _MAX_ABANDONED:
         name, count = ABANDONED.most_common(1)[0]
         collection.stop(
             f"`{name}` did not return {count} times after its deadline; make it async, or mark it `isolate=True`", tripped=True

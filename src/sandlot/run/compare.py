@@ -14,7 +14,7 @@ import msgspec
 from sandlot.core.stats.intervals import Interval, Sums, clustered_mean, mcnemar, sign_flip
 from sandlot.core.trace import TraceRow
 
-EVEN = 1e-9
+_EVEN = 1e-9
 """Differences below this are rounding."""
 
 
@@ -52,7 +52,7 @@ class Sameness(msgspec.Struct, frozen=True, kw_only=True):
         return ""
 
 
-class Comparison(msgspec.Struct, frozen=True, kw_only=True):
+class RunComparison(msgspec.Struct, frozen=True, kw_only=True):
     """The second run as against the first."""
 
     tasks: int
@@ -88,7 +88,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
         return not self.note
 
 
-def compare(first: Iterable[TraceRow], second: Iterable[TraceRow], *, settings: Sameness | None = None) -> Comparison:
+def compare(first: Iterable[TraceRow], second: Iterable[TraceRow], *, settings: Sameness | None = None) -> RunComparison:
     """Compare two runs by task. `settings` are the fingerprints of their settings; without them the note says so."""
     ours, theirs = _by_task(first), _by_task(second)
     shared = sorted(ours.keys() & theirs.keys())
@@ -97,12 +97,12 @@ def compare(first: Iterable[TraceRow], second: Iterable[TraceRow], *, settings: 
     changes = [_change(task, pair) for task, pair in scored.items()]
     differences = [change.difference for change in changes]
     reach = max(1.0, _reach(ours), _reach(theirs))
-    better = sorted((c for c in changes if c.difference > EVEN), key=lambda c: -c.difference)
-    worse = sorted((c for c in changes if c.difference < -EVEN), key=lambda c: c.difference)
-    return Comparison(
+    better = sorted((c for c in changes if c.difference > _EVEN), key=lambda c: -c.difference)
+    worse = sorted((c for c in changes if c.difference < -_EVEN), key=lambda c: c.difference)
+    return RunComparison(
         tasks=len(changes),
         score=_mean(differences, reach),
-        p_value=sign_flip([value if abs(value) > EVEN else 0.0 for value in differences]),
+        p_value=sign_flip([value if abs(value) > _EVEN else 0.0 for value in differences]),
         pass_rate=_mean([_share(pair.second) - _share(pair.first) for pair in scored.values()], 1.0),
         mcnemar_p=_mcnemar(list(scored.values())),
         dropped=_mean([_dropped(theirs[task]) - _dropped(ours[task]) for task in shared], 1.0),

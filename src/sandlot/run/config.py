@@ -82,7 +82,7 @@ def read_config(path: Path) -> RunConfig:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class RunPlan:
     """Every rollout of a run, by identity."""
 
     tasks: tuple[Task, ...]
@@ -101,7 +101,7 @@ class Plan:
                 yield task, rollout
 
 
-def plan_run(env: Environment, config: RunConfig) -> Plan:
+def plan_run(env: Environment, config: RunConfig) -> RunPlan:
     """Choose the tasks and refuse, before the first rollout, whatever would fail every one."""
     select = config.select
     tasks = tasks_of(env, select.split)
@@ -129,7 +129,7 @@ def plan_run(env: Environment, config: RunConfig) -> Plan:
         raise ConfigError(
             f"rubric of `{env.name}` has judge checks; name a judge with `--judge MODEL`, or grade by another with `--rubric`"
         )
-    return Plan(tuple(tasks), tuple(_counts(len(tasks), select)))
+    return RunPlan(tuple(tasks), tuple(_counts(len(tasks), select)))
 
 
 def _counts(num_tasks: int, select: Selection) -> list[int]:

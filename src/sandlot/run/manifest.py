@@ -22,7 +22,7 @@ from sandlot.env.fingerprint import environment_fingerprint, setting_fingerprint
 from sandlot.env.image import moving_digest
 from sandlot.env.session import open_session
 from sandlot.model.engine.precision import processor_name
-from sandlot.run.config import Plan, RunConfig
+from sandlot.run.config import RunConfig, RunPlan
 from sandlot.wiring.config import ModelConfig
 from sandlot.wiring.models import renderer_of
 from sandlot.wiring.parts import open_backend
@@ -72,7 +72,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class RunFacts:
     """What is found out about a run before it begins."""
 
     prints: Fingerprints
@@ -82,12 +82,12 @@ class Facts:
     image: str = ""
 
 
-async def fingerprints(env: Environment, config: RunConfig, plan: Plan) -> Fingerprints:
+async def fingerprints(env: Environment, config: RunConfig, plan: RunPlan) -> Fingerprints:
     """Of the environment, of the setting a model meets there, and of the chosen tasks."""
     return (await facts_of(env, config, plan)).prints
 
 
-async def facts_of(env: Environment, config: RunConfig, plan: Plan) -> Facts:
+async def facts_of(env: Environment, config: RunConfig, plan: RunPlan) -> RunFacts:
     """The fingerprints, and the tools that are part of them."""
     # In a thread, and before the first rollout: an image that does not exist yet is made here, under no rollout's deadline.
     written = await anyio.to_thread.run_sync(environment_fingerprint, env)
@@ -115,7 +115,7 @@ async def facts_of(env: Environment, config: RunConfig, plan: Plan) -> Facts:
     )
     served = {"system": env.system, "limits": env.limits, "constraints": list(env.constraints)}
     image = await anyio.to_thread.run_sync(moving_digest, env)
-    return Facts(prints, tuple(tools), msgspec.to_builtins({**setting, **served}), image)
+    return RunFacts(prints, tuple(tools), msgspec.to_builtins({**setting, **served}), image)
 
 
 async def tools_as_served(env: Environment, task: Task, sandbox: str = "native") -> list[ToolSpec]:

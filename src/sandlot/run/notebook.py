@@ -11,9 +11,9 @@ from sandlot.run.summary import Summary
 
 MAX_TASKS = 50
 """Tasks shown; the others are counted."""
-MAX_CHARS = 120
+_MAX_CHARS = 120
 """Characters shown of a name."""
-HEADERS = ("task", "split", "rollouts", "scored", "score", "full marks", "failed", "turns")
+_HEADERS = ("task", "split", "rollouts", "scored", "score", "full marks", "failed", "turns")
 
 
 @dataclass(slots=True)
@@ -51,7 +51,7 @@ def html_of(name: str, summary: Summary, rows: Iterable[TraceRow]) -> str:
         for task, line in sorted(lines.items())[:MAX_TASKS]
     )
     more = f"<p>and {len(lines) - MAX_TASKS:,} more tasks</p>" if len(lines) > MAX_TASKS else ""
-    head = "".join(f"<th>{header}</th>" for header in HEADERS)
+    head = "".join(f"<th>{header}</th>" for header in _HEADERS)
     return f"<p><b>{_text(name)}</b>: {_headline(summary)}</p><table><tr>{head}</tr>{body}</table>{more}"
 
 
@@ -65,5 +65,5 @@ def _headline(summary: Summary) -> str:
     return _text("; ".join([*pieces, *([f"{failed:,} failed"] if failed else [])]), most=400)
 
 
-def _text(text: str, most: int = MAX_CHARS) -> str:
+def _text(text: str, most: int = _MAX_CHARS) -> str:
     return escape(printable(text if len(text) <= most else f"{text[:most]}..."))

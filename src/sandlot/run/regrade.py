@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 
 from sandlot.core.errors import ConfigError
-from sandlot.core.rubric import Score
+from sandlot.core.rubric import RubricScore
 from sandlot.core.trace import Failed, Outcome, Scored, Trace
 from sandlot.env.fingerprint import environment_fingerprint
 from sandlot.env.load import load
@@ -105,7 +105,7 @@ def _checks(outcome: Outcome) -> dict[str, float | str]:
     return {check.id: check.value for check in outcome.score.checks}
 
 
-def _settled(outcome: Outcome) -> Outcome | Score:
+def _settled(outcome: Outcome) -> Outcome | RubricScore:
     """The outcome without what only says how it was come by."""
     if not isinstance(outcome, Scored):
         return outcome

@@ -16,7 +16,7 @@ from sandlot.run.results import Run
 from sandlot.store.blobs import MemoryBlobs
 from sandlot.wiring.config import ModelConfig, judge_config
 from sandlot.wiring.models import open_policies, open_users
-from sandlot.wiring.parts import Parts, open_grading, open_harness
+from sandlot.wiring.parts import RolloutParts, open_grading, open_harness
 
 
 async def replay_trace(
@@ -40,7 +40,7 @@ async def replay_trace(
         if asked.user and then is not None:
             users = await stack.enter_async_context(open_users(asked.user, environment))
         opening = open_grading(environment, judge=judge_config(judge), rubric=asked.rubric, sandbox=asked.sandbox)
-        parts = Parts(
+        parts = RolloutParts(
             grading=await stack.enter_async_context(opening),
             policies=replayed(lambda _task, _rollout: recorded, until=until, then=then),
             harness=open_harness(agent),

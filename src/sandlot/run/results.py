@@ -11,8 +11,8 @@ import msgspec
 
 from sandlot.core.errors import ConfigError
 from sandlot.core.trace import Trace, TraceRow, Usage
-from sandlot.run.breaker import Example
-from sandlot.run.compare import Comparison, Sameness, compare
+from sandlot.run.breaker import FailureExample
+from sandlot.run.compare import RunComparison, Sameness, compare
 from sandlot.run.manifest import Manifest
 from sandlot.run.notebook import html_of
 from sandlot.run.summary import Summary, summarise
@@ -30,11 +30,11 @@ class Sitting(msgspec.Struct, frozen=True, kw_only=True):
     num_cancelled: int = 0
     lag_p99_s: float = 0.0
     blocked_by: tuple[str, ...] = ()
-    examples: tuple[Example, ...] = ()
+    examples: tuple[FailureExample, ...] = ()
     """Failures that made the run bad, if it was judged so."""
 
 
-SITTINGS = "sittings.jsonl"
+_SITTINGS = "sittings.jsonl"
 RECIPE, TRAINING_SUMMARY = "recipe.json", "summary.json"
 """What a training keeps beside its rollouts."""
 
@@ -47,7 +47,7 @@ class _TrainingHead(msgspec.Struct):
 
 def note_sitting(path: Path, sitting: Sitting) -> None:
     """Write down that a go at this run is over."""
-    with (path / SITTINGS).open("ab") as file:
+    with (path / _SITTINGS).open("ab") as file:
         file.write(msgspec.json.encode(sitting) + b"\n")
 
 
@@ -124,7 +124,7 @@ class Run:
     @property
     def sittings(self) -> list[Sitting]:
         """One entry for every time the run was started or continued."""
-        path = self.path / SITTINGS
+        path = self.path / _SITTINGS
         lines = path.read_bytes().splitlines(keepends=True) if path.exists() else []
         try:
             return [
@@ -169,7 +169,7 @@ class Run:
         """True if repeating its command would not continue it: nothing is missing, and it was not stopped."""
         return self.verdict == "complete"
 
-    def compare(self, other: "Run", *, despite_setting: bool = False) -> Comparison:
+    def compare(self, other: "Run", *, despite_setting: bool = False) -> RunComparison:
         """Compare with a second run, task by task: score differences with intervals.
 
         Refused if the setting differs (other tools, limits or harness), unless `despite_setting`. Of a training the last held-out

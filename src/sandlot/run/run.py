@@ -28,8 +28,8 @@ from sandlot.env.load import load
 from sandlot.observe.lag import LagReport, LoopWatch
 from sandlot.run.breaker import Breaker
 from sandlot.run.collect import Collection, collect, stopped_by_signals
-from sandlot.run.config import Plan, RunConfig, Selection, plan_run, read_config
-from sandlot.run.manifest import Facts, Fingerprints, Manifest, facts_of, machine_facts, public, run_digest
+from sandlot.run.config import RunConfig, RunPlan, Selection, plan_run, read_config
+from sandlot.run.manifest import Fingerprints, Manifest, RunFacts, facts_of, machine_facts, public, run_digest
 from sandlot.run.results import Run, Sitting, note_sitting
 from sandlot.run.trained import require_same_setting, setting_differences
 from sandlot.store.directory import open_run
@@ -38,10 +38,10 @@ from sandlot.wiring.parts import open_grading, open_parts
 
 Parameters = ParamSpec("Parameters")
 
-POOL = 16
+_POOL = 16
 """Sandboxes kept ready for the next rollouts."""
 
-WORTH_TELLING_S = 0.5
+_WORTH_TELLING_S = 0.5
 """A function that held the loop this long is named in the summary; shorter waits a busy machine causes by itself."""
 
 JUDGE_CACHE = ".judge"
@@ -55,7 +55,7 @@ async def run_config(
     runs: Path = Path("runs"),
     place: Path | None = None,
     watch: "Watcher | None" = None,
-    more: Callable[[], Plan | None] = lambda: None,
+    more: Callable[[], RunPlan | None] = lambda: None,
 ) -> Run:
     """Run inside an event loop: take every planned rollout that is not stored yet, and return the run.
 
@@ -87,7 +87,7 @@ async def run_config(
     facts = await facts_of(environment, config, plan)
     elsewhere = await anyio.to_thread.run_sync(setting_differences, config.model, facts, environment.name)
     require_same_setting(config.model, elsewhere, named=config.other_setting)
-    path = place or find_directory(runs, environment, config, facts.prints)
+    path = place or _find_directory(runs, environment, config, facts.prints)
     manifest = _manifest(path, environment, config, plan, facts, elsewhere)
     watcher = watch or Watcher()
     started_s, cpu_s = time.monotonic(), cpu_seconds()
@@ -102,7 +102,7 @@ async def run_config(
                 judge=config.judge,
                 rubric=config.rubric,
                 sandbox=config.sandbox,
-                pool=min(config.at_once, POOL),
+                pool=min(config.at_once, _POOL),
                 cache=path.parent / JUDGE_CACHE,
             ) as grading,
             # Before the directory: a model that is refused leaves no empty run behind.
@@ -113,7 +113,7 @@ async def run_config(
             collection.opening = None
             watcher.begin(path, plan, len(store.done_keys()))
             breaker = Breaker(num_tasks=len(plan.tasks))
-            wanted: Plan | None = plan
+            wanted: RunPlan | None = plan
             while wanted is not None and collection.stopped is None:
                 await collect(
                     wanted,
@@ -137,7 +137,7 @@ async def run_config(
 class Watcher:
     """Sees a run go on; the command line draws it."""
 
-    def begin(self, path: Path, plan: Plan, num_done: int) -> None:
+    def begin(self, path: Path, plan: RunPlan, num_done: int) -> None:
         """The run is about to start, or to continue."""
 
     def note(self, row: TraceRow) -> None:
@@ -260,7 +260,7 @@ run.__module__ = __name__
 run.__doc__ = run_async.__doc__
 
 
-def find_directory(runs: Path, env: Environment, config: RunConfig, prints: Fingerprints) -> Path:
+def _find_directory(runs: Path, env: Environment, config: RunConfig, prints: Fingerprints) -> Path:
     """The unfinished run of the same command, else the next free name."""
     stem = name_of(env, config, prints)
     for number in range(1, 10_000):
@@ -276,14 +276,14 @@ def name_of(env: Environment, config: RunConfig, prints: Fingerprints) -> str:
     return f"{env.name}-{model}-{run_digest(config, prints)}"
 
 
-async def manifest_of(path: Path, env: Environment, config: RunConfig, plan: Plan, facts: Facts | None = None) -> bytes:
+async def manifest_of(path: Path, env: Environment, config: RunConfig, plan: RunPlan, facts: RunFacts | None = None) -> bytes:
     """What is written down before a run begins, or was when it began; `ConfigError` if that was something else."""
     facts = facts or await facts_of(env, config, plan)
     return msgspec.json.format(msgspec.json.encode(_manifest(path, env, config, plan, facts)), indent=2)
 
 
 def _manifest(
-    path: Path, env: Environment, config: RunConfig, plan: Plan, facts: Facts, elsewhere: tuple[str, ...] = ()
+    path: Path, env: Environment, config: RunConfig, plan: RunPlan, facts: RunFacts, elsewhere: tuple[str, ...] = ()
 ) -> Manifest:
     """A new run's manifest, or the one it began with, if that is still what would be run."""
     prints = facts.prints
@@ -311,7 +311,7 @@ def _manifest(
     )
 
 
-def _differences(begun: Manifest, config: RunConfig, facts: Facts) -> str:
+def _differences(begun: Manifest, config: RunConfig, facts: RunFacts) -> str:
     """What a command would change about a run that was begun."""
     prints = facts.prints
     fields = [name for name in config.__struct_fields__ if getattr(begun.config, name) != getattr(public(config), name)]
@@ -342,7 +342,7 @@ def _sitting(collection: Collection, *, wall_s: float, cpu_s: float, lag: LagRep
         num_cancelled=collection.num_cancelled,
         examples=collection.examples,
         lag_p99_s=lag.p99_s,
-        blocked_by=lag.blocked_by(WORTH_TELLING_S),
+        blocked_by=lag.blocked_by(_WORTH_TELLING_S),
     )
 
 

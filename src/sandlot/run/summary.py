@@ -16,10 +16,10 @@ from sandlot.core.stats.intervals import Interval, Sums, clustered_mean, cluster
 from sandlot.core.trace import TraceRow
 from sandlot.core.types import Json, Side
 
-BINS = 10
-CHUNK = 4096
+_BINS = 10
+_CHUNK = 4096
 """Rows taken together: adding up column by column is twice as fast as row by row, and a million rows never stand in memory."""
-NUM_SLOWEST = 5
+_NUM_SLOWEST = 5
 
 
 class PassAtK(msgspec.Struct, frozen=True, kw_only=True):
@@ -135,7 +135,7 @@ def summarise(
     """Sum up a run in one pass. `cancelled` are rollouts that were under way when it stopped and left no row."""
     count = _Count()
     pending = iter(rows)
-    while chunk := list(islice(pending, CHUNK)):
+    while chunk := list(islice(pending, _CHUNK)):
         count.add(chunk)
     tasks = count.tasks
     scored = count.outcomes["scored"]
@@ -197,7 +197,7 @@ class _Count:
         self.kinds: Counter[tuple[str, str]] = Counter()
         self.ends: Counter[str] = Counter()
         self.phases: defaultdict[str, float] = defaultdict(float)
-        self.histogram = [0] * BINS
+        self.histogram = [0] * _BINS
         self.bounds = (0.0, 1.0)
         self.seconds = array("d")
         self.slowest: list[Slow] = []
@@ -218,8 +218,8 @@ class _Count:
         self.completion_tokens += sum([row.completion_tokens for row in rows])
         self.usd += sum([row.usd for row in rows])
         self.seconds.extend([row.seconds for row in rows])
-        slow = heapq.nlargest(NUM_SLOWEST, rows, key=lambda row: row.seconds)
-        self.slowest = heapq.nlargest(NUM_SLOWEST, [*self.slowest, *map(_slow, slow)])
+        slow = heapq.nlargest(_NUM_SLOWEST, rows, key=lambda row: row.seconds)
+        self.slowest = heapq.nlargest(_NUM_SLOWEST, [*self.slowest, *map(_slow, slow)])
         self._add_phases(rows)
         self._add_scores(rows)
 
@@ -241,7 +241,7 @@ class _Count:
                 task.scored += 1
                 task.total += score
                 task.passed += row.passed is True
-                histogram[min(BINS - 1, max(0, int(score * BINS)))] += 1
+                histogram[min(_BINS - 1, max(0, int(score * _BINS)))] += 1
         scores = [row.score for row in rows if row.score is not None]
         low, high = self.bounds
         self.bounds = min([low, *scores]), max([high, *scores])  # a rubric may clip elsewhere than at 0 and 1

@@ -16,13 +16,13 @@ from sandlot.core.ports.world import ToolSpec
 from sandlot.core.text import printable
 from sandlot.core.types import Json
 from sandlot.model.nn.shape import ORIGIN
-from sandlot.run.manifest import Facts
+from sandlot.run.manifest import RunFacts
 from sandlot.wiring.config import ModelConfig
 from sandlot.wiring.models import folder_of_model
 
-MOST_BYTES = 4 * 2**20
+_MOST_BYTES = 4 * 2**20
 """A longer file is none of ours."""
-SHOWN = 80
+_SHOWN = 80
 """Characters of one value in a sentence."""
 
 
@@ -48,7 +48,7 @@ class TrainedIn(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.json.format(msgspec.json.encode(self), indent=2) + b"\n"
 
 
-def trained_in(facts: Facts, environment: str, run: str, version: int) -> TrainedIn:
+def trained_in(facts: RunFacts, environment: str, run: str, version: int) -> TrainedIn:
     """The record of a version of a training run."""
     return TrainedIn(
         environment=environment,
@@ -74,15 +74,15 @@ def read_trained(folder: Path) -> TrainedIn | None:
 
 
 def _decoded(file: Path) -> TrainedIn:
-    if not file.is_file() or file.stat().st_size > MOST_BYTES:
-        raise ValueError(f"it is not a file of at most {MOST_BYTES} bytes")
+    if not file.is_file() or file.stat().st_size > _MOST_BYTES:
+        raise ValueError(f"it is not a file of at most {_MOST_BYTES} bytes")
     found = msgspec.json.decode(file.read_bytes(), type=TrainedIn)
     if found.format != 1:
         raise ValueError(f"its format is {found.format}, and this version of Sandlot reads format 1")
     return found
 
 
-def setting_differences(model: ModelConfig, facts: Facts, environment: str) -> tuple[str, ...]:
+def setting_differences(model: ModelConfig, facts: RunFacts, environment: str) -> tuple[str, ...]:
     """How this setting differs from the one the model was trained in; nothing if it does not, or if that is not known."""
     folder = folder_of_model(model)
     trained = read_trained(folder) if folder is not None else None
@@ -101,7 +101,7 @@ def require_same_setting(model: ModelConfig, differences: Sequence[str], *, name
         )
 
 
-def _differences(trained: TrainedIn, facts: Facts, environment: str) -> Iterator[str]:
+def _differences(trained: TrainedIn, facts: RunFacts, environment: str) -> Iterator[str]:
     if trained.environment != environment:
         yield f"environment {_value(environment)} instead of {_value(trained.environment)}"
     elif trained.environment_fingerprint != facts.prints.environment:
@@ -135,4 +135,4 @@ def _tools(now: Mapping[str, ToolSpec], then: Mapping[str, ToolSpec]) -> Iterato
 def _value(value: Any) -> str:
     """A value of the setting in a few characters."""
     text = value if isinstance(value, str) else "none" if value is None else msgspec.json.encode(value).decode()
-    return f"`{text if len(text) <= SHOWN else text[:SHOWN] + '...'}`"
+    return f"`{text if len(text) <= _SHOWN else text[:_SHOWN] + '...'}`"

@@ -4,13 +4,13 @@ import anyio
 
 from sandlot.core.ports.sandbox import Command, Completed, Sandbox
 
-OUTPUT_BYTES = 8 << 20
+_OUTPUT_BYTES = 8 << 20
 """Output kept of one command unless it asks for more or less; the rest is dropped inside the sandbox and counted."""
 
 
 async def run_command(sandbox: Sandbox, command: Command) -> Completed:
     """Start it, gather what it says until it ends, and give back both. Cancelled, it is killed with all it started."""
-    limit = OUTPUT_BYTES if command.output_bytes is None else command.output_bytes
+    limit = _OUTPUT_BYTES if command.output_bytes is None else command.output_bytes
     stdin = b"" if command.stdin is None else command.stdin
     process = await sandbox.spawn(
         Command(

@@ -13,10 +13,10 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-FLAGS = ("-std=gnu11", "-O2", "-static", "-Wall", "-Wextra")
+_FLAGS = ("-std=gnu11", "-O2", "-static", "-Wall", "-Wextra")
 PROCESSORS = ("x86_64", "aarch64")
 """Those the system call filter knows."""
-COMPILER = "SANDLOT_CC"
+_COMPILER = "SANDLOT_CC"
 """Environment variable: the compiler to use, with its options, instead of those that are looked for."""
 
 
@@ -29,7 +29,7 @@ def program_name(sources: Path, processor: str | None = None) -> str:
 
     It carries a hash of the sources: two versions of Sandlot, or two machines that share a cache, never use each other's program.
     """
-    whole = hashlib.sha256(" ".join(FLAGS).encode())
+    whole = hashlib.sha256(" ".join(_FLAGS).encode())
     for source in sorted(sources.glob("*.[ch]")):
         whole.update(f"{source.name}\0{source.stat().st_size}\0".encode() + source.read_bytes())
     return f"agent-{processor or platform.machine()}-{whole.hexdigest()[:16]}"
@@ -43,7 +43,7 @@ def compile_program(sources: Path, path: Path, processor: str | None = None) -> 
         built = Path(folder) / "agent"
         said = ""
         for compiler in compilers:
-            done = _run([*compiler, *FLAGS, "-o", str(built), *map(str, sorted(sources.glob("*.c")))])
+            done = _run([*compiler, *_FLAGS, "-o", str(built), *map(str, sorted(sources.glob("*.c")))])
             if done.returncode == 0:
                 built.chmod(0o755)
                 built.replace(path)
@@ -55,7 +55,7 @@ def compile_program(sources: Path, path: Path, processor: str | None = None) -> 
 
 def _find_compilers(processor: str) -> list[list[str]]:
     """Commands that may build for this processor, best first."""
-    if chosen := os.environ.get(COMPILER):
+    if chosen := os.environ.get(_COMPILER):
         return [shlex.split(chosen)]
     # musl's wrapper hides the kernel's headers together with glibc's; they are found again after musl's own.
     kernel = ["-idirafter", "/usr/include", "-idirafter", f"/usr/include/{processor}-linux-gnu"]
@@ -65,7 +65,7 @@ def _find_compilers(processor: str) -> list[list[str]]:
     else:
         names = {f"{processor}-linux-musl-gcc": [], f"{processor}-linux-gnu-gcc": []}
         package = f"gcc-{processor.replace('_', '-')}-linux-gnu"
-        missing = f"no C compiler for {processor}: `apt-get install {package}`, or name one in `{COMPILER}`"
+        missing = f"no C compiler for {processor}: `apt-get install {package}`, or name one in `{_COMPILER}`"
     found = [[where, *options] for name, options in names.items() if (where := shutil.which(name))]
     if not found:
         raise CompileError(missing)

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from sandlot.core.ports.sandbox import Survey
 
-MAX_BYTES = 256 * 2**20
+_MAX_BYTES = 256 * 2**20
 """What one world may hold: a tool that writes without end fails like a full disk, not by taking the host's memory."""
 
 
@@ -52,8 +52,8 @@ class MemoryFiles:
         if any(other.startswith(place + "/") for other in self._files):
             raise IsADirectoryError(errno.EISDIR, "that is a folder", path)
         size = self._size_bytes + len(data) - len(self._files.get(place, b""))
-        if size > MAX_BYTES:
-            raise OSError(errno.ENOSPC, f"the world's files would take {size} bytes of {MAX_BYTES}", path)
+        if size > _MAX_BYTES:
+            raise OSError(errno.ENOSPC, f"the world's files would take {size} bytes of {_MAX_BYTES}", path)
         self._files[place] = bytes(data)
         self._size_bytes = size
 

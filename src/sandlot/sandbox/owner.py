@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Mapping
 from pathlib import Path
 
-PREFIX = "sandlot."
+_PREFIX = "sandlot."
 
 
 def started(proc: Path, pid: int) -> str:
@@ -23,27 +23,27 @@ def started(proc: Path, pid: int) -> str:
 def new_labels(proc: Path = Path("/proc")) -> dict[str, str]:
     """Our process and a fresh `sandlot.run`, as labels to put on what it makes."""
     return {
-        f"{PREFIX}run": uuid.uuid4().hex,
-        f"{PREFIX}pid": str(os.getpid()),
-        f"{PREFIX}started": started(proc, os.getpid()),
+        f"{_PREFIX}run": uuid.uuid4().hex,
+        f"{_PREFIX}pid": str(os.getpid()),
+        f"{_PREFIX}started": started(proc, os.getpid()),
         **_place(proc),
     }
 
 
 def is_gone(labels: Mapping[str, str], proc: Path = Path("/proc")) -> bool:
     """True if the process that made these labels is dead for certain; one that cannot be seen from here is not."""
-    boot, namespace = f"{PREFIX}boot", f"{PREFIX}pid_namespace"
-    pid = labels.get(f"{PREFIX}pid", "")
+    boot, namespace = f"{_PREFIX}boot", f"{_PREFIX}pid_namespace"
+    pid = labels.get(f"{_PREFIX}pid", "")
     here = _place(proc)
     if not pid.isdecimal() or boot not in labels:
         return False
     if labels[boot] != here[boot]:
         return True
-    return labels.get(namespace) == here[namespace] and started(proc, int(pid)) != labels.get(f"{PREFIX}started")
+    return labels.get(namespace) == here[namespace] and started(proc, int(pid)) != labels.get(f"{_PREFIX}started")
 
 
 def _place(proc: Path) -> dict[str, str]:
     return {
-        f"{PREFIX}boot": (proc / "sys/kernel/random/boot_id").read_text().strip(),
-        f"{PREFIX}pid_namespace": str((proc / "self/ns/pid").readlink()),
+        f"{_PREFIX}boot": (proc / "sys/kernel/random/boot_id").read_text().strip(),
+        f"{_PREFIX}pid_namespace": str((proc / "self/ns/pid").readlink()),
     }

@@ -12,7 +12,7 @@ from pathlib import Path
 from sandlot.core.errors import SandboxError
 from sandlot.sandbox.compile import CompileError, compile_program, program_name
 
-BUILT = "built"
+_BUILT = "built"
 """Where a wheel has it, beside the sources."""
 
 
@@ -26,8 +26,8 @@ def program() -> Path:
     """The program; compiles it if the wheel brought none and this version was never built here."""
     sources = Path(str(resources.files("sandlot.sandbox") / "agent"))
     name = program_name(sources)
-    if os.access(sources / BUILT / name, os.X_OK):
-        return sources / BUILT / name  # as trusted as the code that runs it
+    if os.access(sources / _BUILT / name, os.X_OK):
+        return sources / _BUILT / name  # as trusted as the code that runs it
     path = cache_folder() / name
     if not path.exists():
         try:

@@ -5,7 +5,7 @@ import anyio
 from sandlot.core.errors import AuthorError
 from sandlot.core.ports.sandbox import Command, Process, Sandbox
 
-OUTPUT_BYTES = 64 << 10
+_OUTPUT_BYTES = 64 << 10
 """Kept of what a service says, for the message if it fails; the rest is dropped inside, so that it never waits for a reader."""
 _ASK_AGAIN_S = 0.02
 
@@ -20,7 +20,7 @@ async def start_service(sandbox: Sandbox, command: str, *, ready: int | str | No
         raise AuthorError(
             f"service `{command}`: ready={ready!r}; give a port as a number or the path of a unix socket", kind="config"
         )
-    process = await sandbox.spawn(Command(argv=("/bin/sh", "-c", command), stdin=b"", output_bytes=OUTPUT_BYTES))
+    process = await sandbox.spawn(Command(argv=("/bin/sh", "-c", command), stdin=b"", output_bytes=_OUTPUT_BYTES))
     if ready is None:
         return process
     with anyio.move_on_after(timeout_s):

@@ -14,7 +14,7 @@ from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 class Guard:
@@ -25,7 +25,7 @@ class Guard:
         self._app = app
         self._anywhere = host in {"0.0.0.0", "::", ""}  # noqa: S104 - asked about, not bound
         own = {socket.gethostname().lower()} if self._anywhere else {host.lower()}
-        self._known = LOOPBACK | own | {name.lower() for name in allowed}
+        self._known = _LOOPBACK | own | {name.lower() for name in allowed}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, or refuse it."""

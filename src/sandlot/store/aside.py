@@ -13,7 +13,7 @@ from sandlot.core.disk import DISK, Disk, make_folder, sync_folder
 from sandlot.core.trace import Trace, TraceRow
 from sandlot.core.types import digest
 from sandlot.store.columns import rows_of
-from sandlot.store.entry import Entry, decode_trace
+from sandlot.store.entry import LogEntry, decode_trace
 from sandlot.store.layout import aside_folder, layout_of, segment_file
 from sandlot.store.segments import Segment, seal, write_segment
 
@@ -46,7 +46,7 @@ def _set_aside_of(run: Path, number: int, path: Path, wanted: Callable[[TraceRow
     rows = list(rows_of(segment.table()))
     if not any(wanted(row) for row in rows):
         return 0
-    entries = [Entry(row, trace) for row, trace in zip(rows, segment.traces(), strict=True)]
+    entries = [LogEntry(row, trace) for row, trace in zip(rows, segment.traces(), strict=True)]
     out = [entry for entry in entries if wanted(entry.row)]
     make_folder(aside_folder(run), disk)
     write_segment(out, aside_folder(run) / f"{number:06d}-{_digest_of(out)}.parquet", disk)
@@ -59,6 +59,6 @@ def _set_aside_of(run: Path, number: int, path: Path, wanted: Callable[[TraceRow
     return len(out)
 
 
-def _digest_of(entries: Sequence[Entry]) -> str:
+def _digest_of(entries: Sequence[LogEntry]) -> str:
     """The same for the same rollouts: setting them aside twice, after a crash, keeps them once."""
     return digest(b"".join(entry.trace for entry in entries))[:12]

@@ -17,11 +17,11 @@ from sandlot.core.errors import StoreError, boundary
 from sandlot.core.types import digest as digest_of
 from sandlot.store.frames import FrameLog, Scan, recover
 from sandlot.store.layout import large_file, pack_file, pack_index_file, packs_of
-from sandlot.store.packs import BLOB_TAG, KEY_BYTES, Packs, Place, write_index
+from sandlot.store.packs import BLOB_TAG, KEY_BYTES, BlobPlace, Packs, write_index
 
 LARGE_BYTES = 2**20
 """A blob above this has a file of its own."""
-PACK_BYTES = 64 * 2**20
+_PACK_BYTES = 64 * 2**20
 """A pack that has reached this is full."""
 
 
@@ -144,11 +144,11 @@ class DiskBlobs:
         done = self._writing[key] = anyio.Event()
         try:
             offset = await current.append(BLOB_TAG, key + data)
-            self._packs.add(key, Place(number, offset + KEY_BYTES, len(data)))
+            self._packs.add(key, BlobPlace(number, offset + KEY_BYTES, len(data)))
         finally:
             del self._writing[key]
             done.set()
-        if current is self._log and current.size_bytes >= PACK_BYTES:
+        if current is self._log and current.size_bytes >= _PACK_BYTES:
             await self._turn_over()
 
     async def _turn_over(self) -> None:
@@ -192,6 +192,6 @@ def _recover(folder: Path, disk: Disk) -> _Found:
     number, tail = max(packs, default=1), None
     if packs:
         tail = recover(packs[number], disk)
-        if tail.end >= PACK_BYTES or pack_index_file(packs[number]).exists():
+        if tail.end >= _PACK_BYTES or pack_index_file(packs[number]).exists():
             number, tail = number + 1, None
     return _Found(packs=Packs(folder), number=number, tail=tail)

@@ -14,7 +14,7 @@ from sandlot.core.trace import TraceRow
 Table = Any
 """A `pyarrow.Table`; pyarrow comes without types."""
 
-PHASES = ("provision", "setup", "model", "tools", "gather", "grade", "teardown", "waiting")
+_PHASES = ("provision", "setup", "model", "tools", "gather", "grade", "teardown", "waiting")
 _PHASE = "phase_"
 
 _FIELDS = {name: hint for name, hint in get_type_hints(TraceRow).items() if name != "phases"}
@@ -47,10 +47,10 @@ def _arrow_type(hint: Any) -> Any:
 def schema_of(rows: Sequence[TraceRow]) -> Any:
     """The columns these rows need."""
     pa = arrow()
-    others = sorted({phase for row in rows for phase in row.phases}.difference(PHASES))
+    others = sorted({phase for row in rows for phase in row.phases}.difference(_PHASES))
     return pa.schema(
         [pa.field(name, _arrow_type(hint)) for name, hint in _FIELDS.items()]
-        + [pa.field(_PHASE + phase, pa.float64()) for phase in (*PHASES, *others)]
+        + [pa.field(_PHASE + phase, pa.float64()) for phase in (*_PHASES, *others)]
     )
 
 

@@ -22,7 +22,7 @@ from sandlot.store.layout import blob_folder, drafts_of, folders, lock_file, man
 from sandlot.store.lock import write_lock
 from sandlot.store.traces import Key, Sealing, TraceLog, open_traces
 
-FORMAT = 1
+_FORMAT = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,8 +118,8 @@ def _check_format(manifest: bytes, name: str) -> None:
         version = msgspec.json.decode(manifest, type=_Head).format
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise ConfigError(f"{name} is not a JSON object with a `format`: {error}") from error
-    if version != FORMAT:
-        raise ConfigError(f"{name} has `format` {version}; this Sandlot reads and writes `format` {FORMAT}")
+    if version != _FORMAT:
+        raise ConfigError(f"{name} has `format` {version}; this Sandlot reads and writes `format` {_FORMAT}")
 
 
 class _Head(msgspec.Struct):

@@ -13,7 +13,7 @@ from sandlot.core.trace import FORMAT, Trace, TraceRow
 ENTRY_TAG = ord("t")
 
 
-class Entry(msgspec.Struct, frozen=True, array_like=True):
+class LogEntry(msgspec.Struct, frozen=True, array_like=True):
     """One record of the log."""
 
     row: TraceRow
@@ -22,7 +22,7 @@ class Entry(msgspec.Struct, frozen=True, array_like=True):
 
 
 _encoder = msgspec.msgpack.Encoder()
-_entry_decoder = msgspec.msgpack.Decoder(Entry)
+_entry_decoder = msgspec.msgpack.Decoder(LogEntry)
 _trace_decoder = msgspec.msgpack.Decoder(Trace)
 
 
@@ -31,7 +31,7 @@ def encode_entry(trace: Trace, row: TraceRow) -> bytes:
     if (row.task, row.rollout) != trace.key:
         raise StoreError(f"row {row.task}/{row.rollout} given with trace {trace.task}/{trace.rollout}", kind="mismatch")
     with boundary(StoreError, f"trace {trace.task}/{trace.rollout} cannot be written down"):
-        return _encoded(Entry(row, encode_trace(trace)))
+        return _encoded(LogEntry(row, encode_trace(trace)))
 
 
 def encode_trace(trace: Trace) -> bytes:
@@ -39,7 +39,7 @@ def encode_trace(trace: Trace) -> bytes:
     return _encoded(trace)
 
 
-def _encoded(value: Entry | Trace) -> bytes:
+def _encoded(value: LogEntry | Trace) -> bytes:
     """As msgpack. A lone surrogate, which a policy may say and no UTF-8 can hold, is spelled out: it must not stop the run."""
     try:
         return _encoder.encode(value)
@@ -56,7 +56,7 @@ def _spelled_out(value: Any) -> Any:
     return [_spelled_out(inner) for inner in cast("list[Any]", value)] if isinstance(value, list | tuple) else value
 
 
-def decode_entry(data: memoryview | bytes, name: str) -> Entry:
+def decode_entry(data: memoryview | bytes, name: str) -> LogEntry:
     """Back from the log; `name` is for the error."""
     with boundary(StoreError, f"`{name}` holds a record that is no trace"):
         return _entry_decoder.decode(data)

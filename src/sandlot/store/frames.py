@@ -31,11 +31,11 @@ _PLACE = struct.Struct("<QQ")  # salt, offset
 
 _FILE_MAGIC = b"sandlot"
 _FRAME_MAGIC = b"\xf5SLF"
-FORMAT = 1
+_FORMAT = 1
 HEAD_BYTES = _HEAD.size + _CHECK.size
 FRAME_BYTES = 32 * 2**20
 """A frame that has reached this takes no more records; the next ones wait for the next sync."""
-MAX_RECORD_BYTES = 2**31
+_MAX_RECORD_BYTES = 2**31
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +70,8 @@ def scan(data: bytes, name: str) -> Scan:
     magic, version, salt = _OPENING.unpack_from(data)
     if magic != _FILE_MAGIC:
         raise StoreError(f"`{name}` is not a log of Sandlot: it begins with {data[:8]!r}", kind="corrupt")
-    if version != FORMAT:
-        raise StoreError(f"`{name}` has format {version}; this Sandlot reads format {FORMAT}", kind="format")
+    if version != _FORMAT:
+        raise StoreError(f"`{name}` has format {version}; this Sandlot reads format {_FORMAT}", kind="format")
     records: list[Record] = []
     view = memoryview(data)
     offset = _OPENING.size
@@ -134,7 +134,7 @@ def _records(view: memoryview, start: int, end: int) -> list[Record]:
 
 def _new_opening() -> tuple[bytes, int]:
     salt = int.from_bytes(os.urandom(8), "little")
-    return _OPENING.pack(_FILE_MAGIC, FORMAT, salt), salt
+    return _OPENING.pack(_FILE_MAGIC, _FORMAT, salt), salt
 
 
 def _frame_bytes(body: bytes, salt: int, offset: int) -> bytes:
@@ -213,8 +213,8 @@ class FrameLog:
 
         Cancellation waits until the answer is known: a record is never half promised.
         """
-        if len(payload) > MAX_RECORD_BYTES:
-            raise StoreError(f"`{self.path}`: a record of {len(payload)} bytes; the most is {MAX_RECORD_BYTES}", kind="too_big")
+        if len(payload) > _MAX_RECORD_BYTES:
+            raise StoreError(f"`{self.path}`: a record of {len(payload)} bytes; the most is {_MAX_RECORD_BYTES}", kind="too_big")
         if self._failed:
             raise StoreError(self._failed, kind="write")
         frame, first = self._open, False

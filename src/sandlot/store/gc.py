@@ -14,7 +14,7 @@ from pathlib import Path
 from sandlot.core.concurrency.clock import SYSTEM_CLOCK, Clock
 from sandlot.core.disk import DISK, DRAFT, Disk
 from sandlot.core.errors import ConfigError
-from sandlot.core.trace import Image, Tensor, ToolResult, Trace
+from sandlot.core.trace import ImagePart, Tensor, ToolResult, Trace
 from sandlot.store.aside import traces_set_aside
 from sandlot.store.blobs import key_of
 from sandlot.store.layout import blob_folder, drafts_of, layout_of, manifest_file, packs_of
@@ -63,7 +63,7 @@ def collect(
                 if older_than_s is not None and clock.wall() - last_change(run) > older_than_s:
                     removable += _remove_run(run, dry_run=dry_run, disk=disk)
                 else:
-                    removable += collect_run(run, dry_run=dry_run, disk=disk)
+                    removable += _collect_run(run, dry_run=dry_run, disk=disk)
         except ConfigError as error:
             if error.kind != "locked":
                 raise
@@ -71,7 +71,7 @@ def collect(
     return Collected(removable=tuple(removable), busy=tuple(busy))
 
 
-def collect_run(run: Path, *, dry_run: bool, also_live: Collection[str] = (), disk: Disk = DISK) -> list[Removable]:
+def _collect_run(run: Path, *, dry_run: bool, also_live: Collection[str] = (), disk: Disk = DISK) -> list[Removable]:
     """The same inside one run, whose lock the caller holds. `also_live`: digests that others than traces refer to."""
     found = [Removable(draft, draft.stat().st_size, "half-written") for draft in drafts_of(run)]
     found += [Removable(log, log.stat().st_size, "sealed already") for log in layout_of(run).shadowed.values()]
@@ -116,7 +116,7 @@ def references(trace: Trace) -> Iterator[str]:
     """The digests of every blob a trace refers to."""
     for node in trace.nodes:
         for part in node.message.parts:
-            if isinstance(part, (Image, Tensor)):
+            if isinstance(part, (ImagePart, Tensor)):
                 yield part.artifact
             elif isinstance(part, ToolResult):
                 yield from (image.artifact for image in part.images)

@@ -20,7 +20,7 @@ KEY_BYTES = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class BlobPlace:
     """Where a blob lies."""
 
     pack: int
@@ -28,7 +28,7 @@ class Place:
     length: int
 
 
-class PackIndex(msgspec.Struct, frozen=True, kw_only=True):
+class _PackIndex(msgspec.Struct, frozen=True, kw_only=True):
     """Where each blob of a pack lies, as written."""
 
     format: int = 1
@@ -43,7 +43,7 @@ class Packs:
 
     def __init__(self, blobs: Path) -> None:
         self.blobs = blobs
-        self._places: dict[bytes, Place] = {}
+        self._places: dict[bytes, BlobPlace] = {}
         self._sizes: dict[int, int] = {}
         self.refresh()
 
@@ -63,17 +63,17 @@ class Packs:
             if known.get(number) == size:
                 continue
             places = _indexed(path, number, size)
-            self._places.update(places if places is not None else places_of(read_frames(path), number))
+            self._places.update(places if places is not None else _places_of(read_frames(path), number))
 
-    def add(self, key: bytes, place: Place) -> None:
+    def add(self, key: bytes, place: BlobPlace) -> None:
         """A blob that has just become durable."""
         self._places[key] = place
 
-    def find(self, key: bytes) -> Place | None:
+    def find(self, key: bytes) -> BlobPlace | None:
         """Where it lies."""
         return self._places.get(key)
 
-    def read(self, place: Place) -> bytes:
+    def read(self, place: BlobPlace) -> bytes:
         """The bytes there, as they are now."""
         path = pack_file(self.blobs, place.pack)
         with boundary(StoreError, f"`{path}` cannot be read"):
@@ -84,10 +84,10 @@ class Packs:
                 os.close(fd)
 
 
-def places_of(found: Scan, number: int) -> dict[bytes, Place]:
+def _places_of(found: Scan, number: int) -> dict[bytes, BlobPlace]:
     """Where the blobs of a pack lie, from reading it."""
     return {
-        bytes(record.data[:KEY_BYTES]): Place(number, record.offset + KEY_BYTES, len(record.data) - KEY_BYTES)
+        bytes(record.data[:KEY_BYTES]): BlobPlace(number, record.offset + KEY_BYTES, len(record.data) - KEY_BYTES)
         for record in found.records
         if record.tag == BLOB_TAG
     }
@@ -96,8 +96,8 @@ def places_of(found: Scan, number: int) -> dict[bytes, Place]:
 def write_index(pack: Path, disk: Disk) -> None:
     """Put the index of a full pack beside it. Blocking: for a worker thread."""
     found = read_frames(pack)
-    places = places_of(found, 0)
-    index = PackIndex(
+    places = _places_of(found, 0)
+    index = _PackIndex(
         pack_bytes=found.end,
         keys=b"".join(places),
         offsets=[place.offset for place in places.values()],
@@ -106,21 +106,21 @@ def write_index(pack: Path, disk: Disk) -> None:
     put_file(pack_index_file(pack), msgspec.msgpack.encode(index), disk)
 
 
-def _indexed(pack: Path, number: int, size: int) -> dict[bytes, Place] | None:
+def _indexed(pack: Path, number: int, size: int) -> dict[bytes, BlobPlace] | None:
     try:
-        index = msgspec.msgpack.decode(pack_index_file(pack).read_bytes(), type=PackIndex)
+        index = msgspec.msgpack.decode(pack_index_file(pack).read_bytes(), type=_PackIndex)
     except (OSError, msgspec.MsgspecError):
         return None  # derived data: the pack itself is the truth
     if index.pack_bytes != size or len(index.keys) != KEY_BYTES * len(index.offsets):
         return None
     keys = (index.keys[at : at + KEY_BYTES] for at in range(0, len(index.keys), KEY_BYTES))
     places = zip(keys, index.offsets, index.lengths, strict=True)
-    return {key: Place(number, offset, length) for key, offset, length in places}
+    return {key: BlobPlace(number, offset, length) for key, offset, length in places}
 
 
 def dead_in(pack: Path, live: set[bytes]) -> dict[bytes, int]:
     """The blobs of a pack that nobody refers to, with their sizes."""
-    return {key: place.length for key, place in places_of(read_frames(pack), 0).items() if key not in live}
+    return {key: place.length for key, place in _places_of(read_frames(pack), 0).items() if key not in live}
 
 
 def repack(pack: Path, live: set[bytes], disk: Disk) -> None:

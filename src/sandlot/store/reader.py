@@ -18,11 +18,11 @@ from sandlot.core.trace import Trace, TraceRow
 from sandlot.store.blobs import KeptBlobs
 from sandlot.store.columns import Table, arrow, rows_of, schema_of, table_of
 from sandlot.store.directory import read_manifest
-from sandlot.store.entry import Entry, decode_trace
+from sandlot.store.entry import LogEntry, decode_trace
 from sandlot.store.layout import blob_folder, layout_of
 from sandlot.store.segments import TRACE, Segment, read_entries
 
-CHUNK_ROWS = 8192
+_CHUNK_ROWS = 8192
 """Rows decoded at a time where all of them stream by."""
 _ATTEMPTS = 100
 """Listings that may find a log gone, sealed under our hands, before that is taken for an error."""
@@ -42,7 +42,7 @@ class _Part(Protocol):
 class _OpenLog:
     """A log that is still growing, as it was when read."""
 
-    def __init__(self, entries: Sequence[Entry]) -> None:
+    def __init__(self, entries: Sequence[LogEntry]) -> None:
         self._entries = entries
         self.num_rows = len(entries)
 
@@ -120,8 +120,8 @@ class RunReader:
 
     def rows(self) -> Iterator[TraceRow]:
         """Every row, a few thousand decoded at a time."""
-        for start in range(0, len(self), CHUNK_ROWS):
-            yield from self.page(start, CHUNK_ROWS)
+        for start in range(0, len(self), _CHUNK_ROWS):
+            yield from self.page(start, _CHUNK_ROWS)
 
     def page(self, start: int, count: int) -> list[TraceRow]:
         """Up to `count` rows from `start` on, reading no others."""

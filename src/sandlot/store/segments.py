@@ -15,17 +15,17 @@ from pathlib import Path
 from sandlot.core.disk import DISK, Disk, put_file, sync_folder
 from sandlot.core.errors import StoreError, boundary
 from sandlot.store.columns import Table, arrow, parquet, schema_of, table_of
-from sandlot.store.entry import Entry, decode_entry
+from sandlot.store.entry import LogEntry, decode_entry
 from sandlot.store.frames import read_frames
 
 TRACE = "trace"
-GROUP_ROWS = 512
-GROUP_BYTES = 2 * 2**20
+_GROUP_ROWS = 512
+_GROUP_BYTES = 2 * 2**20
 """A row group is closed at whichever comes first: reading one trace reads one group of traces."""
 _REPEATED = ["task", "split", "end", "outcome", "side", "kind", "message", "tags"]
 
 
-def read_entries(log: Path) -> list[Entry]:
+def read_entries(log: Path) -> list[LogEntry]:
     """The traces of a log, whole ones only."""
     return [decode_entry(record.data, str(log)) for record in read_frames(log).records]
 
@@ -41,7 +41,7 @@ def seal(log: Path, segment: Path, disk: Disk = DISK) -> int:
         return len(entries)
 
 
-def write_segment(entries: Sequence[Entry], segment: Path, disk: Disk = DISK) -> None:
+def write_segment(entries: Sequence[LogEntry], segment: Path, disk: Disk = DISK) -> None:
     """Put a segment under its name, whole and durable."""
     pa, pq = arrow(), parquet()
     schema = schema_of([entry.row for entry in entries])
@@ -64,10 +64,10 @@ def write_segment(entries: Sequence[Entry], segment: Path, disk: Disk = DISK) ->
     put_file(segment, memoryview(written), disk)
 
 
-def _groups(entries: Sequence[Entry]) -> Iterator[Sequence[Entry]]:
+def _groups(entries: Sequence[LogEntry]) -> Iterator[Sequence[LogEntry]]:
     start, size = 0, 0
     for index, entry in enumerate(entries):
-        if index > start and (index - start >= GROUP_ROWS or size + len(entry.trace) > GROUP_BYTES):
+        if index > start and (index - start >= _GROUP_ROWS or size + len(entry.trace) > _GROUP_BYTES):
             yield entries[start:index]
             start, size = index, 0
         size += len(entry.trace)

@@ -158,7 +158,7 @@ def _recover(run: Path, sealing: Sealing, disk: Disk) -> _Found:
     _drop_shadowed(layout, disk)
     keys = _Keys()
     for path in layout.segments.values():
-        keys.add_all(segment_keys(Segment(path)), path)
+        keys.add_all(_segment_keys(Segment(path)), path)
     scans = {number: recover(path, disk) for number, path in layout.logs.items()}
     for number, found in scans.items():
         path = layout.logs[number]
@@ -185,7 +185,7 @@ class _Keys:
             raise StoreError(f"`{source}` holds rollouts that are kept elsewhere too; was a file copied in?", kind="doubled")
 
 
-def segment_keys(segment: Segment) -> list[Key]:
+def _segment_keys(segment: Segment) -> list[Key]:
     """The rollouts of a segment, in its order."""
     table = segment.table(["task", "rollout"])
     return list(zip(table.column("task").to_pylist(), table.column("rollout").to_pylist(), strict=True))

@@ -16,9 +16,9 @@ MAX_DEPTH = 64
 """Lists and objects inside each other."""
 MAX_BYTES = 2**20
 """All arguments of one call together."""
-MAX_INTEGER = 2**63
+_MAX_INTEGER = 2**63
 """Beyond this, records cannot hold a whole number."""
-SHOWN_CHARS = 200
+_SHOWN_CHARS = 200
 """How much of a malformed call is shown back."""
 
 
@@ -34,7 +34,7 @@ def clean(text: str) -> str:
 def plain(call: ToolCall) -> Json:
     """The call's arguments as a fresh, finite, shallow, small copy; `ToolError` names the argument that is not."""
     if call.malformed is not None:
-        shown = clean(call.malformed[:SHOWN_CHARS])
+        shown = clean(call.malformed[:_SHOWN_CHARS])
         raise ToolError(f"the arguments of `{call.name}` are not a JSON object; write one like {{}}. What came: {shown}")
     arguments = cast("Any", call.arguments)
     if not isinstance(arguments, dict):
@@ -65,7 +65,7 @@ def _copied(value: Any, where: str, depth: int, budget: _Budget) -> Any:
             budget.spend(len(text.encode()))
             return text
         case int():
-            if not -MAX_INTEGER <= value < 2 * MAX_INTEGER:
+            if not -_MAX_INTEGER <= value < 2 * _MAX_INTEGER:
                 raise ToolError(f"argument {where}: expected a whole number of at most 64 bits")
             return value
         case float():

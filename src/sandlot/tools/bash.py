@@ -4,7 +4,7 @@ from sandlot.core.ports.sandbox import Completed
 from sandlot.core.ports.world import World
 from sandlot.tools.function import FunctionTool
 
-OUTPUT_BYTES = 1 << 20
+_OUTPUT_BYTES = 1 << 20
 """Output kept of one command. An agent sees far less of it, and 64 commands of one turn are held at the same time."""
 
 
@@ -13,10 +13,10 @@ async def bash(world: World, command: str) -> str:
 
     command: what to run, with /bin/sh
     """
-    return shown(await world.exec(command, output_bytes=OUTPUT_BYTES))
+    return _shown(await world.exec(command, output_bytes=_OUTPUT_BYTES))
 
 
-def shown(done: Completed) -> str:
+def _shown(done: Completed) -> str:
     """Output as a person at a terminal would see it, and what they would have to ask for."""
     text = done.stdout + (("\n" if done.stdout and not done.stdout.endswith("\n") else "") + done.stderr if done.stderr else "")
     if done.dropped:

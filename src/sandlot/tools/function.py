@@ -19,7 +19,7 @@ from sandlot.core.errors import AuthorError, ConfigError, ToolError, boundary
 from sandlot.core.ports.world import ToolSpec, World
 from sandlot.core.trace import ToolCall, ToolResult
 from sandlot.tools.arguments import clean, plain
-from sandlot.tools.schema import Signature, place_of, signature_of
+from sandlot.tools.schema import ToolSignature, place_of, signature_of
 
 _LOCKS: WeakValueDictionary[int, anyio.Lock] = WeakValueDictionary()
 """One lock for each world in which an isolated tool is running just now."""
@@ -31,7 +31,7 @@ class FunctionTool:
 
     spec: ToolSpec
     function: Callable[..., Any]
-    signature: Signature
+    signature: ToolSignature
     isolated: bool = False
     """Run each call in a child process that can be killed. Such a tool sees only `world.state`, `world.task` and `world.rng`."""
 

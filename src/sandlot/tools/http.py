@@ -13,8 +13,8 @@ import httpx2
 
 from sandlot.tools.stdio import CLOSE_S, MAX_MESSAGE_BYTES, TOO_LARGE, ServerNotes
 
-SESSION_HEADER = "mcp-session-id"
-CONNECT_S = 10.0
+_SESSION_HEADER = "mcp-session-id"
+_CONNECT_S = 10.0
 
 
 @asynccontextmanager
@@ -27,7 +27,7 @@ async def http_client(
     """
     notes.over_http = True
     watched = _WatchedTransport(notes, socket)
-    timeout = httpx2.Timeout(CONNECT_S, read=None)  # how long an answer may take is the caller's cancel scope
+    timeout = httpx2.Timeout(_CONNECT_S, read=None)  # how long an answer may take is the caller's cancel scope
     async with httpx2.AsyncClient(transport=watched, headers=dict(headers), timeout=timeout) as client:
         try:
             yield client
@@ -39,7 +39,7 @@ async def http_client(
 
 async def _end_session(client: httpx2.AsyncClient, url: str, session: str) -> None:
     try:
-        await client.delete(url, headers={SESSION_HEADER: session})
+        await client.delete(url, headers={_SESSION_HEADER: session})
     except httpx2.HTTPError:
         return  # it is gone already, which is what was wanted
 
@@ -61,7 +61,7 @@ class _WatchedTransport(httpx2.AsyncBaseTransport):
             return httpx2.Response(502, request=request)  # raised, it would cancel the world around the SDK's task group
         if request.method == "POST":
             assert isinstance(response.stream, httpx2.AsyncByteStream)
-            self.session = response.headers.get(SESSION_HEADER, self.session)
+            self.session = response.headers.get(_SESSION_HEADER, self.session)
             self._notes.trouble = _trouble(request, response) or self._notes.trouble
             response.stream = _CappedStream(response.stream, self._notes)
         return response
@@ -73,7 +73,7 @@ class _WatchedTransport(httpx2.AsyncBaseTransport):
 def _trouble(request: httpx2.Request, response: httpx2.Response) -> str:
     """What an answer says about the server itself; nothing if it is an ordinary one, errors of a tool included."""
     status = response.status_code
-    if status == 404 and SESSION_HEADER in request.headers:
+    if status == 404 and _SESSION_HEADER in request.headers:
         return "it answered HTTP 404: it does not know our session any more"
     if status >= 500:
         return f"it answered HTTP {status}"

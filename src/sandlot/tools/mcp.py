@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 
     from sandlot.tools.stdio import ServerNotes
 
-INHERITED = ("HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "USER")
+_INHERITED = ("HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "USER")
 """Variables every server may see."""
-MAX_TOOLS = 1024
+_MAX_TOOLS = 1024
 """More than any agent can be shown."""
-MAX_PAGES = 100
-LOOPBACK = {"127.0.0.1", "localhost"}
+_MAX_PAGES = 100
+_LOOPBACK = {"127.0.0.1", "localhost"}
 
 
 class McpServer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -96,7 +96,7 @@ class McpServer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
                 f"MCP server `{self.name}`: `pass_env` and `headers` carry what only this process knows, and nothing of that may "
                 "enter a sandbox; leave them out, or `inside`"
             )
-        if self.url is not None and (urlsplit(self.url).scheme != "http" or urlsplit(self.url).hostname not in LOOPBACK):
+        if self.url is not None and (urlsplit(self.url).scheme != "http" or urlsplit(self.url).hostname not in _LOOPBACK):
             raise ConfigError(
                 f"MCP server `{self.name}`: `url` is {self.url!r}; inside a sandbox there is only `http://127.0.0.1:PORT/...`"
             )
@@ -140,7 +140,7 @@ class McpServer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         if not self.inside:
             from sandlot.tools.stdio import stdio  # noqa: PLC0415 - see above
 
-            env = {name: os.environ[name] for name in INHERITED if name in os.environ}
+            env = {name: os.environ[name] for name in _INHERITED if name in os.environ}
             env |= {name: self._variable(name) for name in self.pass_env} | self.env
             return stdio(self.command, env, self.cwd, notes)
         from sandlot.tools.inside import stdio_inside  # noqa: PLC0415 - see above
@@ -171,17 +171,17 @@ class McpServer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         """Every tool of the server that is wanted, each name once."""
         listed: list[ListedTool] = []
         cursor: str | None = None
-        for _ in range(MAX_PAGES):
+        for _ in range(_MAX_PAGES):
             page = await client.list_tools(cursor=cursor)
             listed += [tool for tool in page.tools if not self.tools or tool.name in self.tools]
             cursor = page.next_cursor
-            if cursor is None or len(listed) > MAX_TOOLS:
+            if cursor is None or len(listed) > _MAX_TOOLS:
                 break
         else:
-            raise AuthorError(f"MCP server `{self.name}` lists more than {MAX_PAGES} pages of tools", kind="server")
-        if len(listed) > MAX_TOOLS:
+            raise AuthorError(f"MCP server `{self.name}` lists more than {_MAX_PAGES} pages of tools", kind="server")
+        if len(listed) > _MAX_TOOLS:
             raise AuthorError(
-                f"MCP server `{self.name}` offers more than {MAX_TOOLS} tools; name those to take in `tools`", kind="server"
+                f"MCP server `{self.name}` offers more than {_MAX_TOOLS} tools; name those to take in `tools`", kind="server"
             )
         names = Counter(tool.name for tool in listed)
         if twice := [name for name, count in names.items() if count > 1]:

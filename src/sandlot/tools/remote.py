@@ -31,8 +31,8 @@ from sandlot.core.trace import ToolCall, ToolResult
 from sandlot.tools.arguments import clean, plain
 from sandlot.tools.stdio import TOO_LARGE, ServerNotes
 
-MAX_DESCRIPTION_CHARS = 8_000
-MAX_SCHEMA_BYTES = 2**16
+_MAX_DESCRIPTION_CHARS = 8_000
+_MAX_SCHEMA_BYTES = 2**16
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,14 +90,14 @@ def remote_tool(listed: ListedTool, server: str, prefix: str, client: Client, no
     """The tool a server listed; `AuthorError` if no agent could be shown it."""
     schema = {"type": "object"} | listed.input_schema
     size = len(msgspec.json.encode(schema))
-    if size > MAX_SCHEMA_BYTES:
+    if size > _MAX_SCHEMA_BYTES:
         raise AuthorError(
-            f"MCP server `{server}` offers `{listed.name[:100]}` with a schema of {size} bytes; {MAX_SCHEMA_BYTES} is the most",
+            f"MCP server `{server}` offers `{listed.name[:100]}` with a schema of {size} bytes; {_MAX_SCHEMA_BYTES} is the most",
             kind="server",
         )
     description = clean(listed.description or "")
-    if len(description) > MAX_DESCRIPTION_CHARS:
-        description = description[:MAX_DESCRIPTION_CHARS] + f" [cut: {len(description)} characters]"
+    if len(description) > _MAX_DESCRIPTION_CHARS:
+        description = description[:_MAX_DESCRIPTION_CHARS] + f" [cut: {len(description)} characters]"
     spec = ToolSpec(name=clean(prefix + listed.name), description=description, parameters=schema)
     return RemoteTool(spec, listed.name, server, client, notes)
 

@@ -18,8 +18,8 @@ import msgspec
 from sandlot.core.errors import ConfigError, ToolError
 from sandlot.core.types import Json
 
-SUPPORTED = "str, int, float, bool, list[...], dict[str, ...], Optional, Literal, Enum, a dataclass or a msgspec.Struct"
-WORLD = "world"
+_SUPPORTED = "str, int, float, bool, list[...], dict[str, ...], Optional, Literal, Enum, a dataclass or a msgspec.Struct"
+_WORLD = "world"
 """A first parameter of this name is given the world and is not part of the schema."""
 
 _DEFS = "#/$defs/"
@@ -28,7 +28,7 @@ _AT = re.compile(r"(?P<what>.*) - at `(key in )?\$(?P<path>.*)`\Z", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
-class Signature:
+class ToolSignature:
     """What a function takes, as an agent sees it."""
 
     description: str
@@ -55,10 +55,10 @@ class Signature:
         return ", ".join(shown) or "none"
 
 
-def signature_of(function: Callable[..., Any]) -> Signature:
+def signature_of(function: Callable[..., Any]) -> ToolSignature:
     """Read a function's hints and docstring; `ConfigError` with file, line, parameter and fix if it cannot be a tool."""
     parameters = list(inspect.signature(function).parameters.values())
-    wants_world = bool(parameters) and parameters[0].name == WORLD
+    wants_world = bool(parameters) and parameters[0].name == _WORLD
     if wants_world:
         parameters = parameters[1:]
     hints = {parameter.name: _hint(function, parameter) for parameter in parameters}
@@ -66,7 +66,7 @@ def signature_of(function: Callable[..., Any]) -> Signature:
     record = msgspec.defstruct("Arguments", fields, kw_only=True, forbid_unknown_fields=True)
     doc = inspect.getdoc(function) or ""
     described = _argument_lines(doc, set(hints)) | {name: text for name, hint in hints.items() if (text := _note(hint))}
-    return Signature(
+    return ToolSignature(
         description=" ".join(doc.split("\n\n")[0].split()),
         parameters=_schema(record, parameters, described),
         wants_world=wants_world,
@@ -88,10 +88,10 @@ def _hint(function: Callable[..., Any], parameter: inspect.Parameter) -> Any:
 
     if parameter.kind in {parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY}:
         raise refused(f"is `{parameter}`; tools are called by name, so give each argument a parameter of its own")
-    if parameter.name == WORLD:
+    if parameter.name == _WORLD:
         raise refused("must come first to be given the world")
     if parameter.annotation is parameter.empty:
-        raise refused(f"has no type; write `{parameter.name}: str` or another of {SUPPORTED}")
+        raise refused(f"has no type; write `{parameter.name}: str` or another of {_SUPPORTED}")
     holder = types.SimpleNamespace(__annotations__={parameter.name: parameter.annotation})
     names = getattr(inspect.unwrap(function), "__globals__", {})
     try:
@@ -104,7 +104,7 @@ def _hint(function: Callable[..., Any], parameter: inspect.Parameter) -> Any:
         msgspec.json.schema_components([hint])
     except (TypeError, ValueError, RecursionError) as error:
         why = str(error).splitlines()[-1]
-        raise refused(f"has type `{_shown(hint)}`, which has no JSON form: {why}; use {SUPPORTED}") from error
+        raise refused(f"has type `{_shown(hint)}`, which has no JSON form: {why}; use {_SUPPORTED}") from error
     return hint
 
 

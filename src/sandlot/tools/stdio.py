@@ -60,7 +60,7 @@ class ServerNotes:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class OutputLine:
     """One line of output. If it was over the cap, only its two ends were kept."""
 
     head: bytes
@@ -88,10 +88,10 @@ class LineSplitter:
         self._tail = b""
         self._size = 0
 
-    def feed(self, data: bytes) -> list[Line]:
+    def feed(self, data: bytes) -> list[OutputLine]:
         """The lines that these bytes complete."""
         *ended, rest = data.split(b"\n")
-        lines: list[Line] = []
+        lines: list[OutputLine] = []
         for piece in ended:
             self._add(piece)
             lines.append(self._line())
@@ -106,8 +106,8 @@ class LineSplitter:
         elif len(self._held) != _ENDS_BYTES:
             self._held = (self._held + piece)[:_ENDS_BYTES]
 
-    def _line(self) -> Line:
-        line = Line(bytes(self._held), self._tail, self._size)
+    def _line(self) -> OutputLine:
+        line = OutputLine(bytes(self._held), self._tail, self._size)
         self._held, self._tail, self._size = bytearray(), b"", 0
         return line
 
@@ -146,7 +146,7 @@ async def _read_output(process: Process, incoming: ObjectSendStream[SessionMessa
             notes.trouble = await _fate(process)
 
 
-def message_in(line: Line, notes: ServerNotes) -> SessionMessage | None:
+def message_in(line: OutputLine, notes: ServerNotes) -> SessionMessage | None:
     """The message in a line; for an answer that cannot be used, an error in its place; None for noise."""
     if line.whole is None:
         error = ErrorData(code=INTERNAL_ERROR, message=TOO_LARGE)

@@ -22,11 +22,11 @@ from sandlot.model.nn.stored import Origin
 from sandlot.run.trained import TrainedIn, read_trained
 from sandlot.train.leader import Learner
 
-KEPT = 2
+_KEPT = 2
 MODEL, ADAPTER = "model", "adapter"
 
 
-class Standing(msgspec.Struct, frozen=True, kw_only=True):
+class TrainingState(msgspec.Struct, frozen=True, kw_only=True):
     """Where a loop stood when its weights were kept."""
 
     format: int = 1
@@ -61,12 +61,12 @@ class Checkpoints:
         """Where one version is."""
         return self.folder / f"{version:06d}"
 
-    def newest(self) -> Standing | None:
+    def newest(self) -> TrainingState | None:
         """The last one written whole."""
         found = sorted(path for path in self.folder.glob("[0-9]*") if (path / "loop.json").is_file())
-        return msgspec.json.decode((found[-1] / "loop.json").read_bytes(), type=Standing) if found else None
+        return msgspec.json.decode((found[-1] / "loop.json").read_bytes(), type=TrainingState) if found else None
 
-    def keep(self, learner: Learner, standing: Standing) -> Path:
+    def keep(self, learner: Learner, standing: TrainingState) -> Path:
         """Write one; older ones go, but for the best."""
         decoder = learner.whole()
         place = self.place(standing.version)
@@ -93,16 +93,16 @@ class Checkpoints:
         draft.rename(place)
         shutil.rmtree(old, ignore_errors=True)
 
-    def mark(self, standing: Standing) -> None:
+    def mark(self, standing: TrainingState) -> None:
         """Say something else of a checkpoint that is there; its weights stay as they are."""
         file = self.place(standing.version) / "loop.json"
         draft = file.with_suffix(".draft")
         draft.write_bytes(msgspec.json.encode(standing))
         draft.replace(file)
 
-    def _drop_old(self, standing: Standing) -> None:
+    def _drop_old(self, standing: TrainingState) -> None:
         found = sorted(path for path in self.folder.glob("[0-9]*") if path.is_dir())
-        for path in found[:-KEPT]:
+        for path in found[:-_KEPT]:
             if standing.best is None or path != self.place(standing.best):
                 shutil.rmtree(path, ignore_errors=True)
 
@@ -125,7 +125,7 @@ class Checkpoints:
         else:
             decoder.load_state_dict(load_folder(self.place(version) / MODEL).state_dict())
 
-    def restore(self, learner: Learner, standing: Standing) -> None:
+    def restore(self, learner: Learner, standing: TrainingState) -> None:
         """Put weights and trainer back to where they stood."""
         learner.overwrite(lambda decoder: self.put(decoder, standing.version))
         kept: Any = cast("Any", torch).load(self.place(standing.version) / "trainer.pt", weights_only=True)

@@ -1,6 +1,6 @@
 """Who learns: a trainer in this process, or this process at the head of several.
 
-What rank 0's loop asks of its `Leader`, every rank does with a trainer of its own: the order goes out, then all call the same
+What rank 0's loop asks of its `_Leader`, every rank does with a trainer of its own: the order goes out, then all call the same
 method at the same moment. The loop does not know which of the two it has.
 """
 
@@ -13,24 +13,24 @@ import torch.distributed as dist
 
 from sandlot.core.errors import HarnessError
 from sandlot.model.nn.decoder import Decoder
-from sandlot.train.algorithms.algorithms import Example
+from sandlot.train.algorithms.algorithms import TrainingRow
 from sandlot.train.parallel.ranks import Ranks
 from sandlot.train.rows import Floats, Row
 from sandlot.train.tally import Update
 from sandlot.train.trainer import Trainer
 
-END_S = 20.0
+_END_S = 20.0
 """How long an update that nobody waits for any more may take before the processes part without a word."""
 
 
-LOST = ("gloo", "NCCL", "Connection closed", "Connection reset")
+_LOST = ("gloo", "NCCL", "Connection closed", "Connection reset")
 """Words of errors that mean that another process does not answer; torch has no class for them."""
 
 
 class Learner(Protocol):
     """What the loop asks for."""
 
-    def update(self, groups: Sequence[Sequence[Example]]) -> Update:
+    def update(self, groups: Sequence[Sequence[TrainingRow]]) -> Update:
         """Learn from a batch."""
         ...
 
@@ -59,7 +59,7 @@ class Learner(Protocol):
         ...
 
 
-class Leader:
+class _Leader:
     """The trainer of rank 0: what it does, all do."""
 
     def __init__(self, trainer: Trainer, ranks: Ranks) -> None:
@@ -68,7 +68,7 @@ class Leader:
         self._broken = False
         """True if the processes are no longer at the same place."""
 
-    def update(self, groups: Sequence[Sequence[Example]]) -> Update:
+    def update(self, groups: Sequence[Sequence[TrainingRow]]) -> Update:
         """Learn from a batch, each rank from its share."""
         return self._together("update", groups)
 
@@ -107,7 +107,7 @@ class Leader:
 
     def end(self) -> None:
         """Let the others go. An update under way is waited for: between two halves of it nobody listens."""
-        if not self._one_at_a_time.acquire(timeout=END_S):
+        if not self._one_at_a_time.acquire(timeout=_END_S):
             return
         try:
             if not self._broken:
@@ -123,7 +123,7 @@ def _parted(ranks: Ranks) -> Generator[None]:
     try:
         yield
     except RuntimeError as error:
-        if not isinstance(error, dist.DistError) and not any(word in str(error) for word in LOST):
+        if not isinstance(error, dist.DistError) and not any(word in str(error) for word in _LOST):
             raise
         others = [f"{number}" for number in range(ranks.count) if number != ranks.number]
         raise HarnessError(
@@ -137,7 +137,7 @@ def leading(trainer: Trainer, ranks: Ranks) -> Generator[Learner]:
     if ranks.count == 1:
         yield trainer
         return
-    leader = Leader(trainer, ranks)
+    leader = _Leader(trainer, ranks)
     try:
         yield leader
     finally:

@@ -15,7 +15,7 @@ def trainer_of(decoder: Decoder, recipe: Recipe, ranks: Ranks = ALONE) -> Traine
     """A trainer as the recipe wants it. The reference is the weights it begins with; where those stay, it shares their memory."""
     reference = None
     if needs_reference(recipe.algorithm):
-        reference = copied(decoder) if recipe.lora is None else shared(decoder)
+        reference = copied(decoder) if recipe.lora is None else _shared(decoder)
     if recipe.lora is not None:
         if recipe.lora > decoder.shape.hidden:
             raise ConfigError(
@@ -40,7 +40,7 @@ def copied(decoder: Decoder) -> Decoder:
     return other
 
 
-def shared(decoder: Decoder) -> Decoder:
+def _shared(decoder: Decoder) -> Decoder:
     """Another decoder over the very same memory: for weights that stay as they are."""
     weight = decoder.embedding.weight
     other = empty(decoder.shape, weight.dtype, weight.device)

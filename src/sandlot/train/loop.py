@@ -17,24 +17,24 @@ from sandlot.run.collect import Collection, stopped_by_signals
 from sandlot.train.algorithms.algorithms import teaches
 from sandlot.train.groups import Groups, collecting, task_order
 from sandlot.train.recipe import Recipe
-from sandlot.train.report.progress import Learned, Measured, Progress, WentBack, learned, measured
+from sandlot.train.report.progress import Learned, Measured, TrainingProgress, WentBack, learned, measured
 from sandlot.train.rows import Group, group_of
 from sandlot.train.training import Training, open_training
 
 
-async def learn(recipe: Recipe, path: Path, watch: "Watcher | None" = None) -> Progress:
+async def learn(recipe: Recipe, path: Path, watch: "Watcher | None" = None) -> TrainingProgress:
     """Learn until the recipe's last step; everything lies in `path`, and how it went is returned."""
     watcher = watch or Watcher()
     collection = Collection()
     async with stopped_by_signals(collection), open_training(recipe, path, collection, watcher.rollout) as run:
-        progress = Progress.resumed(path, run.standing.version)
+        progress = TrainingProgress.resumed(path, run.standing.version)
         watcher.begin(run, progress)
         with collection.scope:
-            await evaluated(run, progress, watcher)
-            async with collecting(groups_of(run)) as groups:
+            await _evaluated(run, progress, watcher)
+            async with collecting(_groups_of(run)) as groups:
                 for version in range(run.standing.version + 1, recipe.steps + 1):
                     started = time.monotonic()
-                    batch, traces = await informative(run, groups)
+                    batch, traces = await _informative(run, groups)
                     examples = recipe.algorithm(batch, run.trainer.values if recipe.critic else None)
                     update = await off_loop("update", lambda examples=examples: run.trainer.update(examples))
                     seconds = time.monotonic() - started
@@ -44,13 +44,13 @@ async def learn(recipe: Recipe, path: Path, watch: "Watcher | None" = None) -> P
                     await run.publish(version)
                     groups.published()
                     watcher.learned(progress.steps[-1], progress.watch())
-                    await evaluated(run, progress, watcher)
-                    await require_learning(run, progress, watcher)
+                    await _evaluated(run, progress, watcher)
+                    await _require_learning(run, progress, watcher)
     progress.stopped, progress.tripped = collection.stopped, collection.tripped
     return progress
 
 
-def groups_of(run: Training) -> Groups:
+def _groups_of(run: Training) -> Groups:
     """Tasks in shuffled order, each again and again, from where the run stood."""
     recipe = run.recipe
     return Groups(
@@ -64,7 +64,7 @@ def groups_of(run: Training) -> Groups:
     )
 
 
-async def informative(run: Training, groups: Groups) -> tuple[list[Group], list[Trace]]:
+async def _informative(run: Training, groups: Groups) -> tuple[list[Group], list[Trace]]:
     """The groups of one step: further ones in place of those that teach nothing, as long as the recipe allows."""
     recipe = run.recipe
     batch: list[Group] = []
@@ -79,7 +79,7 @@ async def informative(run: Training, groups: Groups) -> tuple[list[Group], list[
     return batch, traces
 
 
-async def evaluated(run: Training, progress: Progress, watcher: "Watcher") -> None:
+async def _evaluated(run: Training, progress: TrainingProgress, watcher: "Watcher") -> None:
     """Measure the published weights when it is time; remember the best, and go back to them when it has gone wrong."""
     recipe, version = run.recipe, run.standing.version
     if version % recipe.evaluation.every and version != recipe.steps:
@@ -100,7 +100,7 @@ async def evaluated(run: Training, progress: Progress, watcher: "Watcher") -> No
         watcher.went_back(version, best.version)
 
 
-async def require_learning(run: Training, progress: Progress, watcher: "Watcher") -> None:
+async def _require_learning(run: Training, progress: TrainingProgress, watcher: "Watcher") -> None:
     """Warn, and later stop, when step after step nothing was learned from."""
     recipe = run.recipe
     if progress.idle and progress.idle == recipe.warn_idle:
@@ -113,7 +113,7 @@ async def require_learning(run: Training, progress: Progress, watcher: "Watcher"
 class Watcher:
     """Sees a training run go on; the command line draws it."""
 
-    def begin(self, run: Training, progress: Progress) -> None:
+    def begin(self, run: Training, progress: TrainingProgress) -> None:
         """It is about to start, or to continue."""
 
     def rollout(self, row: TraceRow) -> None:

@@ -30,10 +30,10 @@ from sandlot.train.recipe import Recipe, shown
 from sandlot.train.rows import Row
 from sandlot.wiring.models import require_listener
 
-PROBE = "Name three colours, and say where each is seen."
-PROBED = 32
+_PROBE = "Name three colours, and say where each is seen."
+_PROBED = 32
 """Tokens that server and trainer are compared on."""
-APART = 0.3
+_APART = 0.3
 """Mean difference of their log-probabilities above which they are not the same model: bf16 alone makes some hundredths."""
 
 
@@ -51,7 +51,7 @@ class Publisher(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class InProcess:
+class _InProcess:
     """Into the engine of this process, between two of its steps."""
 
     model: LocalModel
@@ -93,21 +93,21 @@ async def open_publisher(
         assert sampled is not None
         config = LocalConfig(max_batch=min(recipe.at_once, 128), chunk=1024)
         async with open_local(sampled, name=recipe.model, config=config) as local:
-            yield InProcess(local)
+            yield _InProcess(local)
         return
     config = served_config(recipe, request_s=0.9 * time_s)
     await require_listener(config.url)
-    folder = published_at(path)
-    async with open_adapted(config, owner_of(recipe, folder), recipe.sampling) as adapted:
+    folder = _published_at(path)
+    async with open_adapted(config, _owner_of(recipe, folder), recipe.sampling) as adapted:
         yield IntoServer(adapted, folder, str(base))
 
 
-def published_at(path: Path) -> Path:
+def _published_at(path: Path) -> Path:
     """Where a run's adapters are written, as the server is told it."""
     return path.resolve() / "published"
 
 
-def owner_of(recipe: Recipe, folder: Path) -> str:
+def _owner_of(recipe: Recipe, folder: Path) -> str:
     """What the run's adapters are called: by where it is, so that what a killed run left loaded is known when it goes on."""
     return f"{recipe.name}-{hashlib.sha256(str(folder).encode()).hexdigest()[:8]}"
 
@@ -124,8 +124,8 @@ def served_config(recipe: Recipe, request_s: float) -> RemoteConfig:
 
 async def require_agreement(model: TokenModel, learner: Learner, renderer: Renderer, sampling: Sampling) -> float:
     """How far apart model and learner are on tokens the model samples; `ConfigError` if they are not the same weights."""
-    given = renderer.render([said(Role.USER, PROBE)], ())
-    asked = Sampling(max_tokens=PROBED, temperature=sampling.temperature or 1.0, seed=0)
+    given = renderer.render([said(Role.USER, _PROBE)], ())
+    asked = Sampling(max_tokens=_PROBED, temperature=sampling.temperature or 1.0, seed=0)
     sampled = await model.sample(given, asked, stop_ids=renderer.stop_ids)
     ids, told = np.frombuffer(sampled.ids, "<i4"), np.frombuffer(sampled.logprobs, "<f4")
     vocabulary = (await off_loop("whole", learner.whole)).shape.vocabulary
@@ -136,7 +136,7 @@ async def require_agreement(model: TokenModel, learner: Learner, renderer: Rende
     row = row_of(given, ids, told)
     (own,) = await off_loop("logprobs", lambda: learner.logprobs([row]))
     apart = float(np.abs(own - told).mean())
-    if apart > APART:
+    if apart > _APART:
         raise ConfigError(
             f"`{model.name}` gives tokens other probabilities than the recipe's model, {apart:.2f} apart in the mean of their "
             "logarithms: it serves other weights; start it with the folder that the recipe's `model` names"

@@ -168,9 +168,9 @@ class Recipe:
 
 
 FILE = "recipe.json"
-PACE = ("steps", "at_once", "threads", "device", "sandbox", "server", "tracker", "warn_idle", "stop_idle")
+_PACE = ("steps", "at_once", "threads", "device", "sandbox", "server", "tracker", "warn_idle", "stop_idle")
 """Fields that a run may be continued with changed: they do not change what a step learns."""
-ADDRESSES = ("server", "teacher", "user")
+_ADDRESSES = ("server", "teacher", "user")
 """Fields whose URL may hold a password."""
 
 
@@ -225,7 +225,7 @@ def require_same(recipe: Recipe, path: Path) -> None:
     if file.is_file():
         begun = _public(msgspec.json.decode(file.read_bytes()))
         wanted: dict[str, Any] = msgspec.json.decode(_written(recipe))
-        changed = [name for name, value in wanted.items() if name not in PACE and begun.get(name) != value]
+        changed = [name for name, value in wanted.items() if name not in _PACE and begun.get(name) != value]
         if changed:
             raise ConfigError(f"`{path}` was begun with another {', '.join(changed)}; start anew in another folder with `--run`")
     elif (path / "manifest.json").is_file():
@@ -238,7 +238,7 @@ def write_recipe(recipe: Recipe, path: Path) -> None:
 
 
 def _public(named: dict[str, Any]) -> dict[str, Any]:
-    return named | {name: shown(named[name]) for name in ADDRESSES if named.get(name)}
+    return named | {name: shown(named[name]) for name in _ADDRESSES if named.get(name)}
 
 
 def _written(recipe: Recipe) -> bytes:

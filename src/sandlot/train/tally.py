@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from sandlot.train.algorithms.algorithms import Example
+from sandlot.train.algorithms.algorithms import TrainingRow
 from sandlot.train.parallel.ranks import ALONE, Ranks
 
 
@@ -50,7 +50,7 @@ class Tally:
         spread = columns["entropy"] if columns["entropy"] is not None else -columns["old"]
         self._sums["entropy"] += float(spread.detach().sum())
 
-    def update(self, groups: Sequence[Sequence[Example]], seconds: float, ranks: Ranks = ALONE) -> Update:
+    def update(self, groups: Sequence[Sequence[TrainingRow]], seconds: float, ranks: Ranks = ALONE) -> Update:
         """The update's report: of all processes, and the same on each."""
         loss, clipped, computed, tokens, kl, entropy = ranks.summed(
             [self.loss, self.clipped, float(self.computed), *self._sums.values()]

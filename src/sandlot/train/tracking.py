@@ -23,18 +23,18 @@ from sandlot.observe.trackers.tracker import Tracker
 from sandlot.observe.trackers.wandb import open_wandb
 from sandlot.train.loop import Watcher
 from sandlot.train.recipe import Recipe
-from sandlot.train.report.progress import Learned, Measured, Progress
+from sandlot.train.report.progress import Learned, Measured, TrainingProgress
 from sandlot.train.training import Training
 from sandlot.wiring.plugins import opener
 
-log = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
-END_S = 20.0
+_END_S = 20.0
 """How long a tracker may take to write what it still has when the run is over."""
 BEHIND = 1000
 """Notes that may wait for it; one further behind hangs."""
 
-DIVERSITY = ("distinct", "distance", "first_entropy")
+_DIVERSITY = ("distinct", "distance", "first_entropy")
 
 
 def open_tracker(spec: str, path: Path) -> Tracker:
@@ -71,7 +71,7 @@ class Tracking(Watcher):
 
     # -- what the loop says --------------------------------------------------------------------------------------------
 
-    def begin(self, run: Training, progress: Progress) -> None:
+    def begin(self, run: Training, progress: TrainingProgress) -> None:
         """Begin, or go on after the version that was kept."""
         self._watch.begin(run, progress)
         name, settings, version = run.path.name, settings_of(run.recipe), run.standing.version
@@ -107,9 +107,9 @@ class Tracking(Watcher):
     def close(self) -> None:
         """Have the tracker write what it has, and wait for it, but not for ever."""
         self._order(None)
-        self._thread.join(END_S)
+        self._thread.join(_END_S)
         if self._thread.is_alive() and self._failure is None:
-            self._failure = f"it did not end within {END_S:.0f} s"
+            self._failure = f"it did not end within {_END_S:.0f} s"
         self._tell_failure()
 
     # -- the thread ----------------------------------------------------------------------------------------------------
@@ -129,7 +129,7 @@ class Tracking(Watcher):
     def _tell_failure(self) -> None:
         if self._failure is not None and not self._told:
             self._told = True
-            log.warning("tracker failed", extra={"tracker": self._name, "error": self._failure})
+            _log.warning("tracker failed", extra={"tracker": self._name, "error": self._failure})
             self._watch.untracked(self._name, self._failure)
 
     def _work(self) -> None:
@@ -189,7 +189,7 @@ def figures_of(step: Learned) -> dict[str, float]:
         **{f"train/{name}": float(value) for name, value in known.items() if value is not None},
         "train/informative": step.informative / max(1, step.groups),
         "train/tokens_per_s": step.tokens_per_s,
-        **({f"diversity/{name}": getattr(step.diversity, name) for name in DIVERSITY} if step.diversity else {}),
+        **({f"diversity/{name}": getattr(step.diversity, name) for name in _DIVERSITY} if step.diversity else {}),
         **{f"time/{name}": share for name, share in step.shares.items()},
     }
 

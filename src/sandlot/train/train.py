@@ -21,12 +21,12 @@ from sandlot.train.loop import Watcher, learn
 from sandlot.train.parallel.ranks import leads, open_ranks
 from sandlot.train.recipe import Recipe
 from sandlot.train.report.html import write_report
-from sandlot.train.report.progress import Progress
+from sandlot.train.report.progress import TrainingProgress
 from sandlot.train.tracking import tracked
 
 
-def train(recipe: Recipe, *, run: str | Path | None = None, watch: Watcher | None = None) -> Progress:
-    """Train a recipe, write checkpoints and a report, and return the `Progress`: steps, evaluations, alarms.
+def train(recipe: Recipe, *, run: str | Path | None = None, watch: Watcher | None = None) -> TrainingProgress:
+    """Train a recipe, write checkpoints and a report, and return the `TrainingProgress`: steps, evaluations, alarms.
 
     The same call continues a training that was interrupted. With a changed recipe it is refused. Inside an event loop, await
     `train_async` instead.
@@ -47,15 +47,15 @@ def train(recipe: Recipe, *, run: str | Path | None = None, watch: Watcher | Non
     ```
     """
     if not leads():
-        return follow_training(recipe, place_of(recipe, run))
+        return _follow_training(recipe, place_of(recipe, run))
 
-    async def go() -> Progress:
+    async def go() -> TrainingProgress:
         return await train_async(recipe, place_of(recipe, run), watch)
 
     return anyio.run(go)
 
 
-async def train_async(recipe: Recipe, path: Path, watch: Watcher | None = None) -> Progress:
+async def train_async(recipe: Recipe, path: Path, watch: Watcher | None = None) -> TrainingProgress:
     """As `train`, in a loop that is there."""
     started_s, cpu_s = time.monotonic(), cpu_seconds()
     with tracked(recipe, path, watch or Watcher()) as watcher:
@@ -71,7 +71,7 @@ async def train_async(recipe: Recipe, path: Path, watch: Watcher | None = None) 
     return progress
 
 
-def follow_training(recipe: Recipe, path: Path) -> Progress:
+def _follow_training(recipe: Recipe, path: Path) -> TrainingProgress:
     """Be one of the further processes that `torchrun` started: hold a shard of the weights and compute a share of every batch.
 
     The first process decides when it is over, also when the run is interrupted; if it is gone, so is this one.
@@ -83,7 +83,7 @@ def follow_training(recipe: Recipe, path: Path) -> Progress:
             torch.set_num_threads(recipe.threads)
         decoder = load_folder(folder_of(recipe.model), dtype=torch.float32)
         follow(trainer_of(decoder, recipe, ranks), ranks)
-    return Progress.of(path)
+    return TrainingProgress.of(path)
 
 
 def place_of(recipe: Recipe, run: str | Path | None) -> Path:

@@ -17,11 +17,11 @@ import torch
 from torch import Tensor, nn
 
 from sandlot.model.nn.decoder import Decoder
-from sandlot.train.algorithms.algorithms import Example
+from sandlot.train.algorithms.algorithms import TrainingRow
 from sandlot.train.algorithms.losses import Bounded, Columns
 from sandlot.train.forest.columns import common_columns, settled_at, stream_columns
 from sandlot.train.forest.forest import Cut, cuts, fitted, forest_of, packs
-from sandlot.train.forest.forward import Seen
+from sandlot.train.forest.forward import RowOutputs
 from sandlot.train.forest.module import Sight
 from sandlot.train.parallel.division import cost_of, divided
 from sandlot.train.parallel.ranks import ALONE, Ranks
@@ -63,7 +63,7 @@ class Optimisation:
     """Passes over each batch."""
 
 
-FILLER = Row(
+_FILLER = Row(
     rollout=("", 0),
     ids=np.zeros(2, np.int32),
     trained=np.array([False, True]),
@@ -133,7 +133,7 @@ class Trainer:
         shares = divided([float(sum(map(len, rows))) for rows in work], self.ranks.count)
         own = {piece: self._seen(work[piece], sight).logprobs.cpu().numpy() for piece in shares[self.ranks.number]}
         for _ in range(max(map(len, shares)) - len(own)):
-            self._seen([FILLER], sight)
+            self._seen([_FILLER], sight)
         found = {piece: array for each in self.ranks.gathered(own) for piece, array in each.items()}
         joined = np.concatenate([found[piece] for piece in range(len(work))]) if work else np.empty(0, np.float32)
         counts = [int(row.trained.sum()) for group in groups for row in group]
@@ -143,7 +143,7 @@ class Trainer:
     def _packs(self, rows: Sequence[Row]) -> list[list[int]]:
         return packs([len(row) for row in rows], self.optimisation.tokens)
 
-    def _seen(self, rows: Sequence[Row], sight: Sight | None = None, **asked: Any) -> Seen:
+    def _seen(self, rows: Sequence[Row], sight: Sight | None = None, **asked: Any) -> RowOutputs:
         with self._precision():
             found = (sight or self._sight).look(rows, temperature=self.temperature, tokens=self._deep, **asked)
         if self._shards is not None and not torch.is_grad_enabled():
@@ -164,7 +164,7 @@ class Trainer:
 
     # -- learning ------------------------------------------------------------------------------------------------------
 
-    def update(self, groups: Sequence[Sequence[Example]]) -> Update:
+    def update(self, groups: Sequence[Sequence[TrainingRow]]) -> Update:
         """One pass over a batch, in as many steps as asked for."""
         started = time.perf_counter()
         optimisation = self.optimisation
@@ -180,7 +180,7 @@ class Trainer:
                     self._step(groups, list(chosen), old, reference, tally)
         return tally.update(groups, time.perf_counter() - started, self.ranks)
 
-    def _cuts(self, group: Sequence[Example]) -> list[Cut]:
+    def _cuts(self, group: Sequence[TrainingRow]) -> list[Cut]:
         """A group as it fits the budget, or whole. Pairs are compared within a forest, so a group that has some stays whole."""
         paired = any(example.partner is not None for example in group)
         rows = [example.row.ids for example in group]
@@ -188,7 +188,7 @@ class Trainer:
         found = fit(rows, sys.maxsize if paired else self.optimisation.tokens)
         return [cut for cut in found if any(group[row].row.trained.any() for row in cut.rows)]
 
-    def _shares(self, groups: Sequence[Sequence[Example]], pieces: Sequence[tuple[int, Cut]]) -> list[list[list[int]]]:
+    def _shares(self, groups: Sequence[Sequence[TrainingRow]], pieces: Sequence[tuple[int, Cut]]) -> list[list[list[int]]]:
         """For each process its packs of pieces."""
         if self.ranks.count == 1:
             costs = [float(cut.size) for _, cut in pieces]
@@ -205,7 +205,7 @@ class Trainer:
 
     def _step(
         self,
-        groups: Sequence[Sequence[Example]],
+        groups: Sequence[Sequence[TrainingRow]],
         chosen: list[int],
         old: list[list[Floats]] | None,
         reference: list[list[Floats]] | None,
@@ -240,11 +240,11 @@ class Trainer:
     def _idle(self) -> None:
         """Take part in what the others compute: weights are gathered, and gradients summed, by all processes or none."""
         critic = self.critic is not None
-        cast("Any", _nothing(self._seen([FILLER], critic=critic, recompute=self.optimisation.recompute))).backward()
+        cast("Any", _nothing(self._seen([_FILLER], critic=critic, recompute=self.optimisation.recompute))).backward()
 
     def _loss(
         self,
-        examples: Sequence[Example],
+        examples: Sequence[TrainingRow],
         sizes: Sequence[int],
         settled: Mapping[str, Tensor | None],
         tally: Tally,
@@ -315,10 +315,10 @@ def _sharded(sight: Sight, reference: Sight | None, ranks: Ranks) -> "Shards":
     return Shards(sight, ranks)
 
 
-def _asks_entropy(examples: Sequence[Example]) -> bool:
+def _asks_entropy(examples: Sequence[TrainingRow]) -> bool:
     return any("entropy" in stream.component.needs for example in examples for stream in example.streams)
 
 
-def _nothing(result: Seen) -> Tensor:
+def _nothing(result: RowOutputs) -> Tensor:
     """Zero, with a gradient of zero for every weight: processes sum gradients, and none may lack one that another has."""
     return 0.0 * (result.logprobs.sum() + (result.values.sum() if result.values is not None else 0.0))

@@ -27,12 +27,12 @@ from sandlot.env.load import load
 from sandlot.model.engine.weights import folder_of
 from sandlot.model.nn.decoder import Decoder
 from sandlot.model.nn.folder import load_folder
-from sandlot.model.policy.demonstrated import DemonstratedPolicies, Writer
+from sandlot.model.policy.demonstrated import DemonstratedPolicies, TurnRenderer
 from sandlot.model.policy.rendered import rendered
 from sandlot.model.render.open import open_renderer
 from sandlot.run.breaker import Breaker
 from sandlot.run.collect import Collection, collect, take
-from sandlot.run.config import Plan, RunConfig, Selection, plan_run
+from sandlot.run.config import RunConfig, RunPlan, Selection, plan_run
 from sandlot.run.curriculum import curriculum_tasks
 from sandlot.run.manifest import facts_of
 from sandlot.run.results import Run
@@ -40,7 +40,7 @@ from sandlot.run.run import manifest_of
 from sandlot.run.trained import setting_differences, trained_in
 from sandlot.store.directory import RunDirectory, open_run
 from sandlot.store.reader import RunReader
-from sandlot.train.checkpoint import Checkpoints, Standing
+from sandlot.train.checkpoint import Checkpoints, TrainingState
 from sandlot.train.leader import Learner, leading
 from sandlot.train.learner import copied, trainer_of
 from sandlot.train.parallel.ranks import open_ranks
@@ -50,9 +50,9 @@ from sandlot.train.report.progress import Measured
 from sandlot.train.report.summary import variant_place
 from sandlot.wiring.config import ModelConfig, user_config
 from sandlot.wiring.models import open_policies, open_users
-from sandlot.wiring.parts import Grading, Parts, open_grading, open_harness
+from sandlot.wiring.parts import Grading, RolloutParts, open_grading, open_harness
 
-ATTEMPTS = 2
+_ATTEMPTS = 2
 
 
 @dataclass(slots=True)
@@ -63,17 +63,17 @@ class Training:
     path: Path
     env: Environment
     tasks: list[Task]
-    heldout: Plan
+    heldout: RunPlan
     grading: Grading
     publisher: Publisher
     users: Users | None
     """Who plays the environment's persona; None for the author's own replies, or none."""
     teacher: Policies | None
     """Who shows how it is done; None if the model learns from what it does itself."""
-    renderer: Writer
+    renderer: TurnRenderer
     trainer: Learner
     checkpoints: Checkpoints
-    standing: Standing
+    standing: TrainingState
     store: RunDirectory
     kept: RunReader | None
     """What earlier sittings left."""
@@ -89,9 +89,9 @@ class Training:
         """What random draws are made from: the same recipe draws the same, wherever its run lies."""
         return f"{self.recipe.name}/{self.recipe.seed}"
 
-    def parts(self, policies: Policies) -> Parts:
+    def parts(self, policies: Policies) -> RolloutParts:
         """Everything a rollout needs."""
-        return Parts(grading=self.grading, policies=policies, harness=open_harness(self.recipe.agent), users=self.users)
+        return RolloutParts(grading=self.grading, policies=policies, harness=open_harness(self.recipe.agent), users=self.users)
 
     def policies(self, sampling: Sampling) -> Policies:
         """The model with the weights as they are published."""
@@ -115,7 +115,7 @@ class Training:
                 number,
                 collection=self.collection,
                 run=self.name,
-                attempts=ATTEMPTS,
+                attempts=_ATTEMPTS,
                 breaker=self.breaker,
             )
         assert trace is not None, "nothing is paid for here"
@@ -134,7 +134,7 @@ class Training:
             await self._measure(variant_place(place, name), plan, sampling)
         return measured
 
-    async def _measure(self, place: Path, plan: Plan, sampling: Sampling) -> Run:
+    async def _measure(self, place: Path, plan: RunPlan, sampling: Sampling) -> Run:
         if (place / "manifest.json").is_file() and len(RunReader(place)) == plan.num_rollouts:
             return Run(place)
         select = Selection(split=Split.HELDOUT, group=self.recipe.evaluation.group)
@@ -149,7 +149,7 @@ class Training:
                 collection=measuring,
                 run=f"{self.name}/evaluation",  # the same seeds at every version: differences are the weights'
                 at_once=self.recipe.at_once,
-                attempts=ATTEMPTS,
+                attempts=_ATTEMPTS,
                 breaker=Breaker(num_tasks=len(plan.tasks)),
                 watch=self.watch,
             )
@@ -158,7 +158,7 @@ class Training:
             await anyio.lowlevel.checkpoint()  # ends here
         return Run(place)
 
-    async def keep(self, standing: Standing) -> None:
+    async def keep(self, standing: TrainingState) -> None:
         """Write weights and state to disk: from here a crash goes on."""
         self.standing = standing
         await off_loop("keep", lambda: self.checkpoints.keep(self.trainer, standing))
@@ -202,7 +202,7 @@ async def open_training(
     elsewhere = await off_loop("setting", lambda: setting_differences(config.model, facts, env.name))
     manifest = await manifest_of(path, env, config, plan, facts)
     checkpoints = Checkpoints(path / "checkpoints", folder, lambda version: trained_in(facts, env.name, path.name, version))
-    standing = checkpoints.newest() or Standing(version=0, groups=0)
+    standing = checkpoints.newest() or TrainingState(version=0, groups=0)
     async with (
         _open_learner(recipe, folder) as (trainer, sampled),
         open_grading(env, sandbox=recipe.sandbox, pool=min(recipe.at_once, 16)) as grading,
@@ -285,7 +285,7 @@ def _config(recipe: Recipe, env: Environment, select: Selection, sampling: Sampl
     )
 
 
-def _heldout(env: Environment, recipe: Recipe) -> Plan:
+def _heldout(env: Environment, recipe: Recipe) -> RunPlan:
     """The held-out tasks that are measured: the same ones every time."""
     evaluation = recipe.evaluation
     worded = [name for name, variant in evaluation.variants.items() if not isinstance(variant, Sampling)]
@@ -297,10 +297,10 @@ def _heldout(env: Environment, recipe: Recipe) -> Plan:
     config = _config(recipe, env, Selection(split=Split.HELDOUT, group=evaluation.group), recipe.sampling)
     plan = _selected(plan_run(env, config), recipe)
     chosen = sorted(plan.tasks, key=lambda task: derive_seed("heldout", recipe.seed, task.id))[: evaluation.tasks]
-    return Plan(tuple(chosen), (evaluation.group,) * len(chosen))
+    return RunPlan(tuple(chosen), (evaluation.group,) * len(chosen))
 
 
-def _varied(plan: Plan, variant: Callable[[Task], Task]) -> Plan:
+def _varied(plan: RunPlan, variant: Callable[[Task], Task]) -> RunPlan:
     """The same tasks put otherwise."""
     with boundary(ConfigError, f"variant `{getattr(variant, '__qualname__', variant)}`"):
         tasks = tuple(variant(task) for task in plan.tasks)
@@ -308,14 +308,14 @@ def _varied(plan: Plan, variant: Callable[[Task], Task]) -> Plan:
         raise ConfigError(
             f"variant `{getattr(variant, '__qualname__', variant)}` changed the id of a task; change its prompt only"
         )
-    return Plan(tasks, plan.counts)
+    return RunPlan(tasks, plan.counts)
 
 
-def _selected(plan: Plan, recipe: Recipe) -> Plan:
+def _selected(plan: RunPlan, recipe: Recipe) -> RunPlan:
     """The tasks the recipe wants of a plan in which each has as many rollouts."""
     if recipe.select is None:
         return plan
     tasks = tuple(task for task in plan.tasks if recipe.select(task.public()))
     if not tasks:
         raise ConfigError(f"recipe `{recipe.name}`: `select` says no to all {len(plan.tasks)} tasks")
-    return Plan(tasks, plan.counts[: len(tasks)])
+    return RunPlan(tasks, plan.counts[: len(tasks)])

@@ -16,7 +16,7 @@ from sandlot.core.errors import SandlotError
 from sandlot.wiring.parts import open_backend
 
 
-class Finding(msgspec.Struct, frozen=True, kw_only=True):
+class DoctorFinding(msgspec.Struct, frozen=True, kw_only=True):
     """One thing that works or does not."""
 
     what: str
@@ -26,11 +26,13 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """False for what only some environments or commands need."""
 
 
-def examined() -> list[Finding]:
+def examined() -> list[DoctorFinding]:
     """Look at everything; nothing is changed."""
     return [
-        Finding(what="python", ok=sys.version_info >= (3, 11), detail=platform.python_version()),
-        Finding(what="system", ok=platform.system() == "Linux", detail=f"{platform.system()} {platform.release()}", needed=False),
+        DoctorFinding(what="python", ok=sys.version_info >= (3, 11), detail=platform.python_version()),
+        DoctorFinding(
+            what="system", ok=platform.system() == "Linux", detail=f"{platform.system()} {platform.release()}", needed=False
+        ),
         _writable(Path.cwd()),
         _open_files(),
         *_sandboxes(),
@@ -38,26 +40,28 @@ def examined() -> list[Finding]:
         _package("torch", "models on this machine (`smollm2`, `rookie`, `hf:FOLDER`); install `sandlot[torch]`"),
         *_number_type(),
         _package("duckdb", "SQL over runs; install `sandlot[sql]`"),
-        Finding(
+        DoctorFinding(
             what="model key",
             ok=any(name in os.environ for name in ("SANDLOT_API_KEY", "OPENAI_API_KEY")),
             detail="from SANDLOT_API_KEY or OPENAI_API_KEY; only endpoints that ask for one need it",
             needed=False,
         ),
-        Finding(what="node", ok=shutil.which("node") is not None, detail="for MCP servers from npm", needed=False),
+        DoctorFinding(what="node", ok=shutil.which("node") is not None, detail="for MCP servers from npm", needed=False),
     ]
 
 
-def _sandboxes() -> list[Finding]:
+def _sandboxes() -> list[DoctorFinding]:
     """What a native sandbox isolates here, capability by capability, found out by making the process that makes them."""
     try:
         capabilities = anyio.run(_probed)
     except SandlotError as error:
         return [
-            Finding(what="native sandboxes", ok=False, detail=f"{error}; environments with an `image` cannot run", needed=False)
+            DoctorFinding(
+                what="native sandboxes", ok=False, detail=f"{error}; environments with an `image` cannot run", needed=False
+            )
         ]
     return [
-        Finding(what=f"sandbox: {name}", ok=not said.startswith("no"), detail=said, needed=False)
+        DoctorFinding(what=f"sandbox: {name}", ok=not said.startswith("no"), detail=said, needed=False)
         for name, said in capabilities.items()
     ]
 
@@ -67,14 +71,16 @@ async def _probed() -> Mapping[str, str]:
         return await backend.probe()
 
 
-def _docker() -> Finding:
+def _docker() -> DoctorFinding:
     """What a sandbox of the engine here would isolate; asked of the engine, nothing is made."""
     try:
         capabilities = anyio.run(_engine_probed)
     except SandlotError as error:
-        return Finding(what="docker sandboxes", ok=False, detail=f"{error}; only `--sandbox docker` needs one", needed=False)
+        return DoctorFinding(
+            what="docker sandboxes", ok=False, detail=f"{error}; only `--sandbox docker` needs one", needed=False
+        )
     lacking = ", ".join(name for name, said in capabilities.items() if said.startswith("no"))
-    return Finding(
+    return DoctorFinding(
         what="docker sandboxes",
         ok=True,
         detail=f"{capabilities['engine'][5:]}; not isolated: {lacking or 'nothing'}",
@@ -90,26 +96,26 @@ async def _engine_probed() -> Mapping[str, str]:
         return docker_capabilities(await engine.info(), engine.version)
 
 
-def _writable(folder: Path) -> Finding:
+def _writable(folder: Path) -> DoctorFinding:
     try:
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:
-        return Finding(what="run directory", ok=False, detail=f"{folder} is not writable: {error}")
+        return DoctorFinding(what="run directory", ok=False, detail=f"{folder} is not writable: {error}")
     free_gib = shutil.disk_usage(folder).free / 2**30
-    return Finding(what="run directory", ok=free_gib > 1, detail=f"{folder}, {free_gib:.0f} GiB free")
+    return DoctorFinding(what="run directory", ok=free_gib > 1, detail=f"{folder}, {free_gib:.0f} GiB free")
 
 
-def _open_files() -> Finding:
+def _open_files() -> DoctorFinding:
     import resource  # noqa: PLC0415 - not everywhere
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return Finding(
+    return DoctorFinding(
         what="open files", ok=hard >= 4096, detail=f"{soft} now, {hard} at most; each rollout in flight takes one", needed=False
     )
 
 
-def _number_type() -> list[Finding]:
+def _number_type() -> list[DoctorFinding]:
     """What models stored in bfloat16 are computed in here; measured where torch is installed."""
     if importlib.util.find_spec("torch") is None:
         return []
@@ -117,8 +123,8 @@ def _number_type() -> list[Finding]:
 
     chosen = choose_precision("bfloat16")
     detail = f"{chosen.dtype} for models stored in bfloat16: {chosen.why} ({processor_name()}); `--dtype` names another"
-    return [Finding(what="number type", ok=True, detail=detail, needed=False)]
+    return [DoctorFinding(what="number type", ok=True, detail=detail, needed=False)]
 
 
-def _package(name: str, why: str) -> Finding:
-    return Finding(what=name, ok=importlib.util.find_spec(name) is not None, detail=why, needed=False)
+def _package(name: str, why: str) -> DoctorFinding:
+    return DoctorFinding(what=name, ok=importlib.util.find_spec(name) is not None, detail=why, needed=False)

@@ -28,7 +28,7 @@ from sandlot.grade.cache import FolderCache
 from sandlot.grade.judge import ModelJudge
 from sandlot.model.endpoint.child import AT_ONCE, open_engine, open_engine_tokens
 from sandlot.model.endpoint.secret import shown_url
-from sandlot.model.endpoint.spend import Caps, Prices, Spend, capped, capped_tokens
+from sandlot.model.endpoint.spend import Prices, Spend, SpendCaps, capped, capped_tokens
 from sandlot.model.policy.faithful_user import FAITHFUL, FaithfulUsers
 from sandlot.model.policy.replay import FindTrace, replayed, replayed_users
 from sandlot.model.policy.scripted import scripted
@@ -38,10 +38,10 @@ from sandlot.store.reader import RunReader
 from sandlot.wiring.config import AgentConfig, ModelConfig
 from sandlot.wiring.plugins import opener
 
-REQUEST_S = 300.0
+_REQUEST_S = 300.0
 """One request, from sending to the last byte."""
 
-LISTENER_S = 10.0
+_LISTENER_S = 10.0
 """How long a model server may take to accept the first connection."""
 
 Opener = Callable[[str, ModelConfig, AgentConfig, Environment, Spend], AbstractAsyncContextManager[Policies]]
@@ -93,14 +93,14 @@ async def open_panel(config: ModelConfig, size: int) -> AsyncGenerator[list[Mode
 
 def _judge_chat(config: ModelConfig) -> AbstractAsyncContextManager[ChatModel]:
     scheme, _, rest = config.spec.partition(":")
-    if scheme not in {"openai", *ENGINES}:
-        raise ConfigError(f"judge `{config.shown}`: a judge is a chat model, `openai:NAME@URL`, or one of {', '.join(ENGINES)}")
+    if scheme not in {"openai", *_ENGINES}:
+        raise ConfigError(f"judge `{config.shown}`: a judge is a chat model, `openai:NAME@URL`, or one of {', '.join(_ENGINES)}")
     spend = Spend(_caps(config))
-    return open_chat(rest, config, spend) if scheme == "openai" else _engine_chat(config, spend)
+    return _open_chat(rest, config, spend) if scheme == "openai" else _engine_chat(config, spend)
 
 
 @asynccontextmanager
-async def open_chat(rest: str, config: ModelConfig, spend: Spend, time_s: float = math.inf) -> AsyncGenerator[ChatModel]:
+async def _open_chat(rest: str, config: ModelConfig, spend: Spend, time_s: float = math.inf) -> AsyncGenerator[ChatModel]:
     """A chat endpoint that pays from `spend`. One that hangs is found out before `time_s`: a hang is not a slow agent."""
     await anyio.to_thread.run_sync(import_module, "aiohttp")  # half a second: not on the loop, and not for those who need none
     from sandlot.model.endpoint.chat import DEFAULT_URL, OpenAIConfig, open_openai, openai_config  # noqa: PLC0415 - as above
@@ -112,7 +112,7 @@ async def open_chat(rest: str, config: ModelConfig, spend: Spend, time_s: float 
         url=named.url,
         at_once=config.connections,
         patience_s=config.patience_s,
-        request_s=min(REQUEST_S, 0.9 * time_s),
+        request_s=min(_REQUEST_S, 0.9 * time_s),
     )
     prices = Prices(prompt=config.usd_per_million_prompt, completion=config.usd_per_million_completion)
     if settings.url == DEFAULT_URL and key_from(os.environ, None) is None:
@@ -145,8 +145,8 @@ def _options(config: ModelConfig) -> list[str]:
     return [*kv_gib, *([] if config.dtype is None else ["--dtype", config.dtype.value])]
 
 
-def _caps(config: ModelConfig) -> Caps:
-    return Caps(tokens=config.max_total_tokens, usd=config.max_usd)
+def _caps(config: ModelConfig) -> SpendCaps:
+    return SpendCaps(tokens=config.max_total_tokens, usd=config.max_usd)
 
 
 async def require_listener(url: str) -> None:
@@ -154,7 +154,7 @@ async def require_listener(url: str) -> None:
     parts = urlsplit(url)
     port = parts.port or (443 if parts.scheme == "https" else 80)
     try:
-        with anyio.fail_after(LISTENER_S):
+        with anyio.fail_after(_LISTENER_S):
             stream = await anyio.connect_tcp(parts.hostname or "", port)
             await stream.aclose()
     except (OSError, TimeoutError) as error:
@@ -166,7 +166,7 @@ async def require_listener(url: str) -> None:
 
 @asynccontextmanager
 async def _openai(rest: str, model: ModelConfig, agent: AgentConfig, env: Environment, spend: Spend) -> AsyncGenerator[Policies]:
-    async with open_chat(rest, model, spend, env.limits.time_s) as chat:
+    async with _open_chat(rest, model, spend, env.limits.time_s) as chat:
         yield spoken(chat, model.sampling, calls=agent.calls, reasoning=agent.reasoning)
 
 
@@ -212,7 +212,7 @@ def _remote(dialect: Literal["vllm", "sglang"]) -> Opener:
         named = remote_config(dialect, rest)
         renderer = await anyio.to_thread.run_sync(renderer_of, model)
         config = msgspec.structs.replace(
-            named, at_once=model.connections, patience_s=model.patience_s, request_s=min(REQUEST_S, 0.9 * env.limits.time_s)
+            named, at_once=model.connections, patience_s=model.patience_s, request_s=min(_REQUEST_S, 0.9 * env.limits.time_s)
         )
         await require_listener(named.url)
         async with open_remote(config, model.sampling) as tokens:
@@ -233,17 +233,17 @@ def _rendered(tokens: TokenModel, renderer: Renderer | None, model: ModelConfig,
 def folder_of_model(model: ModelConfig) -> Path | None:
     """The folder of a model's files on this machine, of a remote one that of its tokenizer; None if there is none."""
     scheme = model.spec.partition(":")[0]
-    if scheme in ENGINES:
+    if scheme in _ENGINES:
         from sandlot.model.engine.weights import folder_of  # noqa: PLC0415 - as below
 
         return folder_of(model.spec)
-    return Path(model.tokenizer).expanduser() if scheme in REMOTE and model.tokenizer is not None else None
+    return Path(model.tokenizer).expanduser() if scheme in _REMOTE and model.tokenizer is not None else None
 
 
 def renderer_of(model: ModelConfig) -> Renderer | None:
     """The renderer a token model is played with; None for models behind messages. Its name is part of the setting."""
     folder = folder_of_model(model)
-    if folder is None and model.spec.partition(":")[0] in REMOTE:
+    if folder is None and model.spec.partition(":")[0] in _REMOTE:
         raise ConfigError(f"model `{model.shown}`: name the folder of its tokenizer.json and chat template: `--tokenizer FOLDER`")
     return _renderer_at(folder) if folder is not None else None
 
@@ -258,12 +258,12 @@ def _renderer_at(folder: Path) -> Renderer:
     return open_renderer(folder)
 
 
-ENGINES = ("smollm2", "rookie", "hf")
+_ENGINES = ("smollm2", "rookie", "hf")
 """Schemes that an engine of our own serves."""
-REMOTE = ("vllm", "sglang")
+_REMOTE = ("vllm", "sglang")
 """Schemes of engines that somebody else runs."""
 SCHEMES: dict[str, Opener] = {
-    **dict.fromkeys(ENGINES, _engine),
+    **dict.fromkeys(_ENGINES, _engine),
     "vllm": _remote("vllm"),
     "sglang": _remote("sglang"),
     "openai": _openai,
@@ -277,13 +277,13 @@ def require_used(model: ModelConfig) -> None:
     scheme = model.spec.partition(":")[0]
     if scheme not in SCHEMES:
         return  # an installed one knows what it uses
-    if model.tokenizer is not None and scheme not in REMOTE:
-        own = "has its tokenizer in its folder" if scheme in ENGINES else "is not asked for tokens"
+    if model.tokenizer is not None and scheme not in _REMOTE:
+        own = "has its tokenizer in its folder" if scheme in _ENGINES else "is not asked for tokens"
         raise ConfigError(f"--tokenizer is for `vllm:` and `sglang:`; model `{model.shown}` {own}: leave it out")
-    if model.kv_gib is not None and scheme not in ENGINES:
-        raise ConfigError(f"--kv-gib is for models served here ({', '.join(ENGINES)}), and `{model.shown}` is not: leave it out")
-    if model.dtype is not None and scheme not in ENGINES:
-        raise ConfigError(f"--dtype is for models served here ({', '.join(ENGINES)}), and `{model.shown}` is not: leave it out")
+    if model.kv_gib is not None and scheme not in _ENGINES:
+        raise ConfigError(f"--kv-gib is for models served here ({', '.join(_ENGINES)}), and `{model.shown}` is not: leave it out")
+    if model.dtype is not None and scheme not in _ENGINES:
+        raise ConfigError(f"--dtype is for models served here ({', '.join(_ENGINES)}), and `{model.shown}` is not: leave it out")
 
 
 def prices(text: str | None) -> tuple[float, float]:

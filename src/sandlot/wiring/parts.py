@@ -38,7 +38,7 @@ class Grading:
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class RolloutParts:
     """Everything one rollout needs beside its task."""
 
     grading: Grading
@@ -105,7 +105,7 @@ async def open_parts(
     *,
     user: ModelConfig | None = None,
     spent: Usage | None = None,
-) -> AsyncGenerator[Parts]:
+) -> AsyncGenerator[RolloutParts]:
     """All parts of a run, open for as long as it lasts; `spent` is what earlier sittings of the run have cost."""
     from sandlot.wiring.models import open_policies, open_users  # noqa: PLC0415 - as above
 
@@ -119,13 +119,13 @@ async def open_parts(
         )
     async with open_policies(model, agent, grading.env, spent) as policies, AsyncExitStack() as stack:
         users = await stack.enter_async_context(open_users(user, grading.env)) if user else None
-        yield Parts(grading=grading, policies=policies, harness=open_harness(agent), users=users)
+        yield RolloutParts(grading=grading, policies=policies, harness=open_harness(agent), users=users)
 
 
 @asynccontextmanager
 async def open_backend(spec: str = "native", pool: int = 0) -> AsyncGenerator[Backend]:
     """A sandbox backend by name; installed ones are found in the group `sandlot.backends`."""
-    open_it, rest = opener("backends", BACKENDS, spec)
+    open_it, rest = opener("backends", _BACKENDS, spec)
     async with open_it(rest, pool=pool) as backend:
         yield backend
 
@@ -148,4 +148,4 @@ async def _docker(rest: str, *, pool: int) -> AsyncGenerator[Backend]:
         yield backend
 
 
-BACKENDS: dict[str, Callable[..., Any]] = {"native": _native, "docker": _docker}
+_BACKENDS: dict[str, Callable[..., Any]] = {"native": _native, "docker": _docker}

@@ -10,7 +10,7 @@ import rows
 from sandlot.analysis import taxonomy
 from sandlot.analysis.taxonomy import LABELS, DecidedBy, label_of, label_of_failure, label_of_row
 from sandlot.core import errors
-from sandlot.core.rubric import Score
+from sandlot.core.rubric import RubricScore
 from sandlot.core.trace import Cancelled, Failed, Message, Node, Scored, Text, ToolCall, ToolResult, Trace
 from sandlot.core.types import End, Role, Side
 
@@ -46,7 +46,7 @@ def trace_of(outcome, end=End.DONE, nodes=()) -> Trace:
 
 
 def graded(value: float) -> Scored:
-    return Scored(Score(points=value, possible=1, value=value))
+    return Scored(RubricScore(points=value, possible=1, value=value))
 
 
 def test_every_label_of_the_facts_is_there_once():

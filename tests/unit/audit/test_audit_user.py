@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from fake_endpoint import FakeEndpoint, says, status
-from sandlot.audit.audit import Given, Wanted, audit
+from sandlot.audit.audit import AuditSelection, Given, audit
 from sandlot.audit.finding import Layer
-from sandlot.audit.subject import Conditions, Named, Take
+from sandlot.audit.subject import Conditions, NamedPlay, Take
 from sandlot.audit.subjects.environment.subject import EnvironmentSubject
-from sandlot.audit.verdict import Audit, State, Verdict
+from sandlot.audit.verdict import Audit, AuditVerdict, State
 from sandlot.core.errors import ConfigError
 
 GUIDE = Path(__file__).parents[3] / "docs/guides/users.md"
@@ -29,13 +29,13 @@ def kettle(tmp_path) -> str:
 
 
 async def audited(env: str, *, user: str | None = None, judge: str | None = None, sandbox: str = "native") -> Audit:
-    given = Given(named=env, user=user, judge=judge, wanted=Wanted(layers=PLAYED, probes=PROBES))
+    given = Given(named=env, user=user, judge=judge, wanted=AuditSelection(layers=PLAYED, probes=PROBES))
     return await audit(EnvironmentSubject(env, user=user, judge=judge, sandbox=sandbox), given)
 
 
 def reason(found: Audit) -> str:
     """Why the layers that play could not; no layer has found anything."""
-    assert found.verdict is Verdict.INCOMPLETE
+    assert found.verdict is AuditVerdict.INCOMPLETE
     assert not found.findings
     stopped = [layer for layer in found.layers if layer.layer in PLAYED]
     assert {layer.state for layer in stopped} == {State.COULD_NOT_RUN}
@@ -71,7 +71,7 @@ async def test_a_golden_solution_that_fails_with_every_user_is_a_flaw(kettle):
     file = Path(kettle)
     file.write_text(file.read_text().replace("order=number.strip()", 'order="0"'))
     found = await audited(kettle, user="scripted:constant:No.")
-    assert found.verdict is Verdict.FIX
+    assert found.verdict is AuditVerdict.FIX
     assert {finding.code for finding in found.findings} == {"D13.golden"}
 
 
@@ -84,7 +84,7 @@ async def test_a_user_for_an_environment_without_a_persona_is_refused(tmp_path):
 async def test_the_user_stays_reachable_while_the_network_is_off_and_says_the_same_in_every_place(kettle):
     async with FakeEndpoint(then=says("1")) as endpoint:
         subject = EnvironmentSubject(kettle, user=f"openai:x@{endpoint.url}")
-        requests = [Take(task="refund-0", play=Named(name="golden"))] * 2
+        requests = [Take(task="refund-0", play=NamedPlay(name="golden"))] * 2
         trials = await subject.take(requests, Conditions(network=False))
     assert [trial.failed for trial in trials] == [None, None]
     first, *others = [request.body for request in endpoint.requests if len(request.body["messages"]) == 4]

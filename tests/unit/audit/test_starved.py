@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import pytest
 
 from sandlot.audit.starved import ATTEMPTS, family_of, take_measured, waited, waits_of, was_starved
-from sandlot.audit.subject import Named, Take, Trial
+from sandlot.audit.subject import NamedPlay, Take, Trial
 from sandlot.audit.subjects.environment.subject import EnvironmentSubject
 from sandlot.core.trace import Failed
 from sandlot.core.types import Side
@@ -65,7 +65,7 @@ async def test_a_check_that_waits_for_a_processor_is_not_hung(tmp_path):
     async with EnvironmentSubject(str(tmp_path / "slow.py"), patience_s=2 * WORK_S) as subject:
         await subject.describe()
         with crowd():
-            (trial,) = await subject.take([Take(task="one", play=Named(name="golden"))])
+            (trial,) = await subject.take([Take(task="one", play=NamedPlay(name="golden"))])
     assert trial.lost is None
     assert trial.passed
     assert trial.starved_s > 0

@@ -3,12 +3,12 @@
 import pytest
 
 from sandlot.audit import unfinished
-from sandlot.audit.audit import Wanted, examine
+from sandlot.audit.audit import AuditSelection, examine
 from sandlot.audit.case import Case, Probe
-from sandlot.audit.finding import MANDATORY, Finding, Layer, Severity, Standing, Witness
+from sandlot.audit.finding import MANDATORY, Confidence, Finding, Layer, Severity, Witness
 from sandlot.audit.subject import Description
 from sandlot.audit.unfinished import UnfinishedAudit
-from sandlot.audit.verdict import ProbeReport, State, Verdict, verdict_of
+from sandlot.audit.verdict import AuditVerdict, ProbeReport, State, verdict_of
 from sandlot.core.errors import HarnessError
 from sandlot.core.task import Task
 from toy_subjects import ToySubject
@@ -19,7 +19,7 @@ FOUND = Finding(
     layer=Layer.GRADER,
     probe="of-grader",
     severity=Severity.HIGH,
-    standing=Standing.CONFIRMED,
+    standing=Confidence.CONFIRMED,
     witness=Witness(inputs={"answer": "42"}, expected="0", observed="1"),
 )
 
@@ -143,7 +143,7 @@ async def test_an_interrupted_audit_runs_each_probe_once_and_comes_to_the_same_v
 
     async def sitting():
         case = Case(subject=subject, description=about, tasks=about.tasks)
-        return await examine(case, panel, Wanted(), lambda _probe, _report: None, UnfinishedAudit(tmp_path, BOUND))
+        return await examine(case, panel, AuditSelection(), lambda _probe, _report: None, UnfinishedAudit(tmp_path, BOUND))
 
     with pytest.raises(BaseExceptionGroup, match="unhandled errors"):
         await sitting()
@@ -152,7 +152,7 @@ async def test_an_interrupted_audit_runs_each_probe_once_and_comes_to_the_same_v
     ran.clear()
     layers, findings = await sitting()
     assert ran == ["of-scripted", "of-differential"]
-    assert verdict_of(layers, findings) is Verdict.FIX
+    assert verdict_of(layers, findings) is AuditVerdict.FIX
     assert [each.earlier for layer in layers for each in layer.probes] == [True, True, False, False]
 
 
@@ -168,6 +168,6 @@ async def test_a_probe_that_broke_runs_again(tmp_path):
     for expected in (State.COULD_NOT_RUN, State.RAN):
         case = Case(subject=ToySubject(lambda _e, _t: 1.0, []), description=about, tasks=about.tasks)
         memory = UnfinishedAudit(tmp_path, BOUND)
-        layers, _ = await examine(case, [probe("s", Layer.STATIC, look)], Wanted(), lambda _probe, _report: None, memory)
+        layers, _ = await examine(case, [probe("s", Layer.STATIC, look)], AuditSelection(), lambda _probe, _report: None, memory)
         assert layers[0].state is expected
         broken.append(False)

@@ -3,11 +3,11 @@
 import msgspec
 import pytest
 
-from sandlot.audit.audit import Wanted, chosen_tasks, examine
+from sandlot.audit.audit import AuditSelection, chosen_tasks, examine
 from sandlot.audit.case import Case, Probe
-from sandlot.audit.finding import MANDATORY, Finding, Layer, Severity, Standing, Witness
+from sandlot.audit.finding import MANDATORY, Confidence, Finding, Layer, Severity, Witness
 from sandlot.audit.subject import Description
-from sandlot.audit.verdict import LayerReport, State, Verdict, separate, verdict_of
+from sandlot.audit.verdict import AuditVerdict, LayerReport, State, separate, verdict_of
 from sandlot.audit.waivers import Waiver, read_waivers
 from sandlot.core.errors import ConfigError
 from sandlot.core.task import Task
@@ -18,8 +18,8 @@ SOLVED = ToySubject(lambda _evidence, _task: 1.0, [Task("a", key={"golden": "1"}
 RAN = [LayerReport(layer=layer, state=State.RAN) for layer in MANDATORY]
 
 
-def finding(severity: Severity = Severity.HIGH, standing: Standing = Standing.CONFIRMED, code: str = "D02.echo") -> Finding:
-    witness = WITNESS if standing is Standing.CONFIRMED else None
+def finding(severity: Severity = Severity.HIGH, standing: Confidence = Confidence.CONFIRMED, code: str = "D02.echo") -> Finding:
+    witness = WITNESS if standing is Confidence.CONFIRMED else None
     return Finding(
         code=code, title="t", layer=Layer.GRADER, probe="hollow", severity=severity, standing=standing, witness=witness, task="a"
     )
@@ -45,28 +45,28 @@ def test_a_finding_without_a_witness_cannot_be_confirmed():
             layer=Layer.STATIC,
             probe="p",
             severity=Severity.HIGH,
-            standing=Standing.CONFIRMED,
+            standing=Confidence.CONFIRMED,
             witness=None,
         )
 
 
 def test_nothing_grave_and_every_layer_ran_is_ship():
-    assert verdict_of(RAN, [finding(Severity.LOW), finding(standing=Standing.LEAD)]) is Verdict.SHIP
+    assert verdict_of(RAN, [finding(Severity.LOW), finding(standing=Confidence.LEAD)]) is AuditVerdict.SHIP
 
 
 def test_one_confirmed_grave_finding_is_fix():
-    assert verdict_of(RAN, [finding()]) is Verdict.FIX
+    assert verdict_of(RAN, [finding()]) is AuditVerdict.FIX
 
 
 @pytest.mark.parametrize("missing", MANDATORY)
 def test_a_mandatory_layer_that_did_not_run_is_incomplete(missing: Layer):
     layers = [LayerReport(layer=layer, state=State.COULD_NOT_RUN if layer is missing else State.RAN) for layer in MANDATORY]
-    assert verdict_of(layers, []) is Verdict.INCOMPLETE
-    assert verdict_of([report for report in RAN if report.layer is not missing], []) is Verdict.INCOMPLETE
+    assert verdict_of(layers, []) is AuditVerdict.INCOMPLETE
+    assert verdict_of([report for report in RAN if report.layer is not missing], []) is AuditVerdict.INCOMPLETE
 
 
 def test_exit_codes_are_those_of_the_command_line():
-    assert [verdict.exit_code for verdict in Verdict] == [0, 1, 3]
+    assert [verdict.exit_code for verdict in AuditVerdict] == [0, 1, 3]
 
 
 async def test_a_probe_that_breaks_leaves_its_layer_unfinished_and_the_others_run():
@@ -74,7 +74,7 @@ async def test_a_probe_that_breaks_leaves_its_layer_unfinished_and_the_others_ru
         raise KeyError("gone")
 
     panel = (*PANEL[:3], Probe(name="breaks", layer=Layer.DIFFERENTIAL, codes=("D05",), look=breaks))
-    layers, _ = await examine(case_of(), panel, Wanted(), lambda _probe, _report: None)
+    layers, _ = await examine(case_of(), panel, AuditSelection(), lambda _probe, _report: None)
     states = {report.layer: report.state for report in layers}
     assert states[Layer.DIFFERENTIAL] is State.COULD_NOT_RUN
     assert states[Layer.SCRIPTED] is State.RAN
@@ -84,8 +84,8 @@ async def test_a_probe_that_breaks_leaves_its_layer_unfinished_and_the_others_ru
 
 async def test_without_a_golden_solution_or_a_judge_it_is_incomplete():
     for case, word in ((case_of(golden=False), "golden"), (case_of(judge=True), "judge")):
-        layers, findings = await examine(case, PANEL, Wanted(), lambda _probe, _report: None)
-        assert verdict_of(layers, findings) is Verdict.INCOMPLETE
+        layers, findings = await examine(case, PANEL, AuditSelection(), lambda _probe, _report: None)
+        assert verdict_of(layers, findings) is AuditVerdict.INCOMPLETE
         assert word in layers[1].why
         assert layers[0].state is State.RAN
 
@@ -94,18 +94,18 @@ async def test_a_layer_that_no_subject_of_the_kind_can_have_is_told_and_does_not
     about = msgspec.structs.replace(case_of().description, inapplicable={Layer.GRADER: "there is no grader"})
     case = Case(subject=SOLVED, description=about, tasks=about.tasks)
     panel = tuple(probe for probe in PANEL if probe.layer is not Layer.GRADER)
-    layers, findings = await examine(case, panel, Wanted(), lambda _probe, _report: None)
+    layers, findings = await examine(case, panel, AuditSelection(), lambda _probe, _report: None)
     assert (layers[1].state, layers[1].why) == (State.DOES_NOT_APPLY, "there is no grader")
-    assert verdict_of(layers, findings) is Verdict.SHIP
-    layers, findings = await examine(case, panel[1:], Wanted(), lambda _probe, _report: None)
-    assert verdict_of(layers, findings) is Verdict.INCOMPLETE
+    assert verdict_of(layers, findings) is AuditVerdict.SHIP
+    layers, findings = await examine(case, panel[1:], AuditSelection(), lambda _probe, _report: None)
+    assert verdict_of(layers, findings) is AuditVerdict.INCOMPLETE
 
 
 async def test_a_layer_of_which_no_probe_applies_was_not_looked_at():
     idle = Probe(name="idle", layer=Layer.STATIC, codes=(), look=nothing, applies=lambda _case: "no sources were given")
-    layers, findings = await examine(case_of(), (idle, *PANEL[1:]), Wanted(), lambda _probe, _report: None)
+    layers, findings = await examine(case_of(), (idle, *PANEL[1:]), AuditSelection(), lambda _probe, _report: None)
     assert (layers[0].state, layers[0].why) == (State.COULD_NOT_RUN, "none of its probes applies: no sources were given")
-    assert verdict_of(layers, findings) is Verdict.INCOMPLETE
+    assert verdict_of(layers, findings) is AuditVerdict.INCOMPLETE
 
 
 def test_a_waiver_covers_a_finding_by_id_or_code_until_its_day():

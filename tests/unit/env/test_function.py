@@ -11,11 +11,11 @@ from sandlot.harness.tool_loop import ToolLoop
 from sandlot.model.policy.scripted import scripted
 from sandlot.rollout import run_rollout
 from sandlot.store.blobs import MemoryBlobs
-from sandlot.wiring.parts import Grading, Parts
+from sandlot.wiring.parts import Grading, RolloutParts
 
 
 async def played(env, model="golden", task=None):
-    parts = Parts(grading=Grading(env=env), policies=scripted(model, env.parts.solution), harness=ToolLoop())
+    parts = RolloutParts(grading=Grading(env=env), policies=scripted(model, env.parts.solution), harness=ToolLoop())
     return await run_rollout(parts, task or tasks_of(env)[0], run="test", rollout=0, blobs=MemoryBlobs())
 
 

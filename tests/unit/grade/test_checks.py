@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sandlot.core.errors import AuthorError, ConfigError, GradeError, NotInEvidence, SandboxError
-from sandlot.core.rubric import PythonCheck, Verdict
+from sandlot.core.rubric import CheckVerdict, PythonCheck
 from sandlot.core.task import Task
 from sandlot.grade.checks import ask, ask_async, binding, settled, substituted
 
@@ -79,7 +79,11 @@ def test_anything_else_is_refused_with_the_checks_name(returned):
 
 
 def test_words_for_values():
-    assert [settled(CHECK, value).verdict for value in (0, 0.5, 1)] == [Verdict.NOT_MET, Verdict.PARTLY, Verdict.MET]
+    assert [settled(CHECK, value).verdict for value in (0, 0.5, 1)] == [
+        CheckVerdict.NOT_MET,
+        CheckVerdict.PARTLY,
+        CheckVerdict.MET,
+    ]
 
 
 def test_a_long_sentence_is_cut_and_says_so():
@@ -148,7 +152,7 @@ def test_arguments_that_do_not_fit_are_named(function, names, message):
 
 def test_what_is_not_in_evidence_is_not_met_with_its_sentence(evidence_of):
     result = asked(lambda evidence: evidence.read_text("/out") == "", evidence_of())
-    assert (result.verdict, result.evidence) == (Verdict.NOT_MET, "there is no file `/out`")
+    assert (result.verdict, result.evidence) == (CheckVerdict.NOT_MET, "there is no file `/out`")
 
 
 @pytest.mark.parametrize(
@@ -175,7 +179,7 @@ async def test_an_async_check_is_settled_the_same_way(evidence_of):
         raise SystemExit(1)
 
     assert (await ask_async(CHECK, fine, evidence_of(), TASK)).evidence == "seen"
-    assert (await ask_async(CHECK, missing, evidence_of(), TASK)).verdict is Verdict.NOT_MET
+    assert (await ask_async(CHECK, missing, evidence_of(), TASK)).verdict is CheckVerdict.NOT_MET
     with pytest.raises(GradeError, match="SystemExit"):
         await ask_async(CHECK, broken, evidence_of(), TASK)
 

@@ -9,7 +9,7 @@ from sandlot.core.concurrency.clock import deadline
 from sandlot.core.concurrency.threads import ABANDONED
 from sandlot.core.errors import ConfigError, GradeError, ModelError
 from sandlot.core.ports.grading import Judgement
-from sandlot.core.rubric import JudgeCheck, JudgeExample, PythonCheck, Rubric, Verdict
+from sandlot.core.rubric import CheckVerdict, JudgeCheck, JudgeExample, PythonCheck, Rubric
 from sandlot.core.task import Task
 from sandlot.grade.grading import grade, rank_of
 from sandlot.grade.view import NOTE
@@ -57,7 +57,7 @@ async def test_a_score_has_points_and_evidence_for_every_check(evidence_of):
         evidence_of(),
     )
     assert (str(score), score.value) == ("6/10", 0.6)
-    assert [check.verdict for check in score.checks] == [Verdict.MET, Verdict.NOT_MET, Verdict.PARTLY]
+    assert [check.verdict for check in score.checks] == [CheckVerdict.MET, CheckVerdict.NOT_MET, CheckVerdict.PARTLY]
     assert score.checks[1].evidence == "no"
     assert score.by_tag() == {"x": (5.0, 8.0)}
 
@@ -74,10 +74,10 @@ async def test_a_check_is_not_asked_if_what_it_requires_was_not_fully_met(eviden
     ]
     score = await graded(checks, evidence_of(), functions=FUNCTIONS | {"e:never": never})
     assert [check.verdict for check in score.checks] == [
-        Verdict.SUPPRESSED,
-        Verdict.SUPPRESSED,
-        Verdict.PARTLY,
-        Verdict.SUPPRESSED,
+        CheckVerdict.SUPPRESSED,
+        CheckVerdict.SUPPRESSED,
+        CheckVerdict.PARTLY,
+        CheckVerdict.SUPPRESSED,
     ]
     assert score.checks[0].evidence == "not asked: `b` was not met"
     assert str(score) == "0.5/4"
@@ -273,7 +273,7 @@ async def test_a_verdict_is_worth_its_rank_and_keeps_its_reason(evidence_of):
     judge = FakeJudge("fair")
     score = await graded([check], evidence_of(answer="x"), judge)
     result = score.checks[0]
-    assert (result.points, result.verdict, result.evidence) == (2.0, Verdict.PARTLY, "fair: because fair")
+    assert (result.points, result.verdict, result.evidence) == (2.0, CheckVerdict.PARTLY, "fair: because fair")
     assert (result.judge.model, result.judge.verdicts) == ("fake", ("fair",))
     assert judge.asked == [("p\n\nExample:\nv\nVerdict: good", {"answer": "x"})]
 
@@ -305,7 +305,7 @@ async def test_a_judge_is_not_asked_about_what_is_missing_or_empty(evidence_of):
     checks = [JudgeCheck(id="file", prompt="p", view=("/out",)), JudgeCheck(id="empty", prompt="p")]
     score = await graded(checks, evidence_of(answer=" \n"), judge)
     assert judge.asked == []
-    assert [check.verdict for check in score.checks] == [Verdict.NOT_MET, Verdict.NOT_MET]
+    assert [check.verdict for check in score.checks] == [CheckVerdict.NOT_MET, CheckVerdict.NOT_MET]
     assert score.checks[1].evidence == "there is nothing to judge: `answer` is empty"
 
 

@@ -3,7 +3,7 @@ import pytest
 from sandlot.core.errors import ConfigError
 from sandlot.core.rubric import CheckGroup, JudgeCheck, JudgeExample, PythonCheck, Rubric
 from sandlot.core.task import Task
-from sandlot.grade.lint import Severity, lint, lint_file, require_gradable
+from sandlot.grade.lint import LintSeverity, lint, lint_file, require_gradable
 
 EXAMPLES = (JudgeExample(view="a", verdict="no"), JudgeExample(view="b", verdict="yes"))
 
@@ -27,7 +27,7 @@ def test_a_clean_rubric_has_no_findings():
 
 def test_errors_come_first_with_a_fix():
     findings = lint(Rubric(checks=(judged("j", "x and y"), python("a", requires=("z",)))), functions={}.__getitem__)
-    assert findings[0].severity is Severity.ERROR
+    assert findings[0].severity is LintSeverity.ERROR
     assert {finding.code for finding in findings} == {"unknown-requires", "unknown-ref"}
     assert all(finding.fix and finding.message for finding in findings)
 

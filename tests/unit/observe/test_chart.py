@@ -5,7 +5,7 @@ import math
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from sandlot.observe.chart import Line, line_chart, y_ticks
+from sandlot.observe.chart import Curve, line_chart, y_ticks
 
 SIZES = st.floats(min_value=1e-15, max_value=1e9)
 
@@ -30,5 +30,5 @@ def test_a_share_has_the_usual_ticks():
 
 
 def test_a_curve_that_never_moves_is_drawn():
-    picture = line_chart([Line("loss", [(1, 0.5), (2, 0.5)], "--red")], x_name="step", label="loss")
+    picture = line_chart([Curve("loss", [(1, 0.5), (2, 0.5)], "--red")], x_name="step", label="loss")
     assert "<polyline" in picture

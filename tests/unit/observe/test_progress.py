@@ -4,7 +4,7 @@ import pytest
 
 import rows
 from sandlot.core.concurrency.clock import Clock
-from sandlot.observe.progress import LONGEST_LINE_S, RECENT, Pace, Progress
+from sandlot.observe.progress import LONGEST_LINE_S, RECENT, Pace, RolloutProgress
 
 
 class Hand:
@@ -21,13 +21,13 @@ def hand():
 
 
 def test_before_anything_finished_nothing_is_claimed(hand):
-    reading = Progress(10, clock=hand.clock).read()
+    reading = RolloutProgress(10, clock=hand.clock).read()
     assert (reading.finished, reading.scored, reading.failed) == (0, 0, {})
     assert reading.mean is reading.pass_rate is reading.dropped is reading.per_second is reading.eta_s is None
 
 
 def test_outcomes_are_counted_by_side_and_only_scored_ones_make_the_mean(hand):
-    progress = Progress(10, clock=hand.clock)
+    progress = RolloutProgress(10, clock=hand.clock)
     for row in [
         rows.scored(score=1.0),
         rows.scored(score=0.5),
@@ -46,7 +46,7 @@ def test_outcomes_are_counted_by_side_and_only_scored_ones_make_the_mean(hand):
 
 
 def test_the_estimate_is_what_is_left_at_the_present_rate(hand):
-    progress = Progress(100, clock=hand.clock)
+    progress = RolloutProgress(100, clock=hand.clock)
     for _ in range(20):
         hand.now += 0.5
         progress.add(rows.scored())
@@ -57,7 +57,7 @@ def test_the_estimate_is_what_is_left_at_the_present_rate(hand):
 
 
 def test_a_stalled_run_slows_down_as_one_watches(hand):
-    progress = Progress(100, clock=hand.clock)
+    progress = RolloutProgress(100, clock=hand.clock)
     for _ in range(20):
         hand.now += 0.5
         progress.add(rows.scored())
@@ -67,7 +67,7 @@ def test_a_stalled_run_slows_down_as_one_watches(hand):
 
 
 def test_only_the_last_rollouts_make_the_rate(hand):
-    progress = Progress(10_000, clock=hand.clock)
+    progress = RolloutProgress(10_000, clock=hand.clock)
     for seconds, count in ((10.0, 50), (0.1, RECENT)):
         for _ in range(count):
             hand.now += seconds
@@ -76,7 +76,7 @@ def test_only_the_last_rollouts_make_the_rate(hand):
 
 
 def test_resumed_rollouts_count_as_finished_and_not_as_speed(hand):
-    progress = Progress(4, clock=hand.clock)
+    progress = RolloutProgress(4, clock=hand.clock)
     progress.resume([rows.scored(), rows.failed()])
     reading = progress.read()
     assert (reading.finished, reading.resumed, reading.failed) == (2, 2, {"environment": 1})
@@ -88,7 +88,7 @@ def test_resumed_rollouts_count_as_finished_and_not_as_speed(hand):
 
 
 def test_more_finished_than_planned_leaves_nothing_to_wait_for(hand):
-    progress = Progress(1, clock=hand.clock)
+    progress = RolloutProgress(1, clock=hand.clock)
     progress.add(rows.scored())
     progress.add(rows.scored())
     assert progress.read().eta_s == 0.0

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import rows
 from sandlot.core.stats import intervals as stats
-from sandlot.run.compare import Comparison, Sameness, compare
+from sandlot.run.compare import RunComparison, Sameness, compare
 
 
 def run_of(scores: dict[str, list[float]]):
@@ -120,4 +120,4 @@ def test_turning_the_runs_round_turns_the_sign(scores):
 
 def test_a_comparison_can_be_written_down_and_read_again():
     comparison = compare(run_of({"a": [0.0], "b": [1.0]}), run_of({"a": [1.0], "b": [1.0]}))
-    assert msgspec.json.decode(msgspec.json.encode(comparison), type=Comparison) == comparison
+    assert msgspec.json.decode(msgspec.json.encode(comparison), type=RunComparison) == comparison

@@ -7,7 +7,7 @@ import pytest
 
 from sandlot.core.errors import ConfigError
 from sandlot.core.ports.world import ToolSpec
-from sandlot.run.manifest import Facts, Fingerprints
+from sandlot.run.manifest import Fingerprints, RunFacts
 from sandlot.run.trained import read_trained, require_same_setting, setting_differences, trained_in
 from sandlot.wiring.config import ModelConfig
 from tiny_models import write_tiny
@@ -16,8 +16,8 @@ SETTING = {"harness": "tool-loop", "renderer": "chatml", "limits": {"turns": 8, 
 LOOK = ToolSpec(name="look", description="Look.", parameters={})
 
 
-def facts(setting: str = "a", *, environment: str = "e", tools: tuple[ToolSpec, ...] = (LOOK,), **changed) -> Facts:
-    return Facts(Fingerprints(environment=environment, setting=setting, tasks="t"), tools, {**SETTING, **changed})
+def facts(setting: str = "a", *, environment: str = "e", tools: tuple[ToolSpec, ...] = (LOOK,), **changed) -> RunFacts:
+    return RunFacts(Fingerprints(environment=environment, setting=setting, tasks="t"), tools, {**SETTING, **changed})
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def folder(tmp_path: Path) -> Path:
     return place
 
 
-def found(folder: Path, now: Facts, environment: str = "chores") -> tuple[str, ...]:
+def found(folder: Path, now: RunFacts, environment: str = "chores") -> tuple[str, ...]:
     return setting_differences(ModelConfig(spec=f"hf:{folder}"), now, environment)
 
 

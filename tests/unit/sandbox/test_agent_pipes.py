@@ -11,7 +11,7 @@ from sandlot.core.ports.sandbox import Command
 from sandlot.sandbox.link.link import Link
 from sandlot.sandbox.link.machine import Machine
 from sandlot.sandbox.link.process import spawn
-from sandlot.sandbox.link.wire import FrameReader, Kind, frame
+from sandlot.sandbox.link.wire import FrameKind, FrameReader, frame
 from sandlot.sandbox.program import program
 from sandlot.sandbox.quota import Quota
 
@@ -74,10 +74,10 @@ async def test_commands_and_files_work_over_two_pipes(agent, tmp_path):
 def test_when_its_input_ends_the_agent_ends(agent):
     agent.stdin.close()
     assert agent.wait(5) == 0
-    assert FrameReader().feed(agent.stdout.read())[0].kind == Kind.HELLO
+    assert FrameReader().feed(agent.stdout.read())[0].kind == FrameKind.HELLO
 
 
-@pytest.mark.parametrize("said", [b"\0\0\0\0", b"\xff\xff\xff\xff", frame(Kind.HELLO, 0), frame(Kind.SPAWN, 1, b"\0")])
+@pytest.mark.parametrize("said", [b"\0\0\0\0", b"\xff\xff\xff\xff", frame(FrameKind.HELLO, 0), frame(FrameKind.SPAWN, 1, b"\0")])
 def test_what_the_host_would_never_say_ends_it(agent, said):
     agent.stdin.write(said)
     assert agent.wait(5) == 71
@@ -86,5 +86,5 @@ def test_what_the_host_would_never_say_ends_it(agent, said):
 def test_a_reader_that_is_gone_ends_it(agent):
     with socket.socket():
         agent.stdout.close()
-        agent.stdin.write(frame(Kind.LIST, 1, b"\2" + (1 << 26).to_bytes(8, "little") + (4).to_bytes(4, "little") + b"/usr"))
+        agent.stdin.write(frame(FrameKind.LIST, 1, b"\2" + (1 << 26).to_bytes(8, "little") + (4).to_bytes(4, "little") + b"/usr"))
         assert agent.wait(10) == 0

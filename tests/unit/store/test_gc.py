@@ -7,7 +7,7 @@ import pytest
 from failing_disk import Countdown, StoppedError
 from made_traces import make_row, make_trace
 from sandlot.core.concurrency.clock import Clock
-from sandlot.core.trace import Image, Message, Node, Tensor, ToolResult
+from sandlot.core.trace import ImagePart, Message, Node, Tensor, ToolResult
 from sandlot.core.types import Role
 from sandlot.store.blobs import LARGE_BYTES
 from sandlot.store.directory import open_run
@@ -102,9 +102,9 @@ async def test_drafts_and_half_removed_runs_go(tmp_path):
 
 def test_every_kind_of_reference_is_found():
     trace = make_trace(blob="evidence")
-    result = ToolResult(call="1", text="cut", whole="whole", images=(Image("shot"),))
+    result = ToolResult(call="1", text="cut", whole="whole", images=(ImagePart("shot"),))
     tensor = Tensor("tensor", dtype="float32", shape=(2,))
-    trace.append(Node(message=Message(role=Role.TOOL, parts=(result, Image("image"), tensor)), parent=1))
+    trace.append(Node(message=Message(role=Role.TOOL, parts=(result, ImagePart("image"), tensor)), parent=1))
     assert set(references(trace)) == {"evidence", "whole", "shot", "image", "tensor"}
 
 

@@ -9,7 +9,7 @@ from sandlot.core.errors import StoreError
 from sandlot.core.trace import TraceRow
 from sandlot.store import segments
 from sandlot.store.columns import rows_of, schema_of, table_of
-from sandlot.store.entry import Entry, decode_trace, encode_trace
+from sandlot.store.entry import LogEntry, decode_trace, encode_trace
 from sandlot.store.segments import Segment, write_segment
 
 TEXT = st.text(max_size=8)
@@ -43,8 +43,8 @@ ROWS = st.builds(
 )
 
 
-def entry(trace) -> Entry:
-    return Entry(make_row(trace), encode_trace(trace))
+def entry(trace) -> LogEntry:
+    return LogEntry(make_row(trace), encode_trace(trace))
 
 
 @settings(deadline=None, max_examples=50)

@@ -1,7 +1,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sandlot.tools.stdio import Line, LineSplitter, ServerNotes
+from sandlot.tools.stdio import LineSplitter, OutputLine, ServerNotes
 
 
 @settings(deadline=None)
@@ -28,7 +28,7 @@ def test_a_line_over_the_cap_keeps_only_its_ends(size: int, chunk: int):
 
 def test_the_request_is_found_at_either_end_of_a_line():
     def request(text: bytes) -> int | None:
-        return Line(text, text[-256:], len(text)).request
+        return OutputLine(text, text[-256:], len(text)).request
 
     assert request(b'{"jsonrpc":"2.0","id":7,"result":{}}') == 7
     assert request(b'{"id": 7, "jsonrpc": "2.0", "result": {}}') == 7

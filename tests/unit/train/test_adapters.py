@@ -13,7 +13,7 @@ from sandlot.model.nn.decoder import Decoder
 from sandlot.model.nn.layout import projections
 from sandlot.model.nn.lora import adapted, adapter_parameters
 from sandlot.model.nn.shape import Shape
-from sandlot.train.algorithms.algorithms import Example, Stream
+from sandlot.train.algorithms.algorithms import TokenLoss, TrainingRow
 from sandlot.train.algorithms.losses import Clip
 from sandlot.train.rows import Row
 from sandlot.train.trainer import Optimisation, Trainer
@@ -43,7 +43,7 @@ def learner(**optimisation) -> Trainer:
     return Trainer(model, Optimisation(learning_rate=RATE, max_norm=1e9, **optimisation))
 
 
-def examples(seed: int) -> list[Example]:
+def examples(seed: int) -> list[TrainingRow]:
     rng = np.random.default_rng(seed)
     prompt = rng.integers(0, 23, 5)
     made = []
@@ -59,7 +59,7 @@ def examples(seed: int) -> list[Example]:
             turns=np.where(trained, 0, -1).astype(np.int32),
         )
         signal = rng.normal(0, 1, len(ids)).astype(np.float32)
-        made.append(Example(row, (Stream(Clip(), signal, trained.astype(np.float32) / 10),)))
+        made.append(TrainingRow(row, (TokenLoss(Clip(), signal, trained.astype(np.float32) / 10),)))
     return made
 
 
@@ -75,7 +75,7 @@ class Twin:
         flat = [tensor for parts in self.leaves.values() for pair in parts for tensor in pair]
         self.optimiser = torch.optim.AdamW(flat, lr=RATE, betas=(0.9, 0.95), weight_decay=0.0)
 
-    def step(self, batch: list[Example]) -> float:
+    def step(self, batch: list[TrainingRow]) -> float:
         weights = dict(self.base.named_parameters())
         for name, _ in groupby(projections(SHAPE), key=lambda projection: projection.linear):
             added = torch.cat([b @ a for a, b in self.leaves[name]])

@@ -11,7 +11,7 @@ from sandlot.model.nn.decoder import Decoder
 from sandlot.model.nn.folder import load_folder
 from sandlot.model.nn.layout import weights_of
 from sandlot.model.nn.lora import adapted, adapter_weights
-from sandlot.train.checkpoint import Checkpoints, Standing
+from sandlot.train.checkpoint import Checkpoints, TrainingState
 from sandlot.train.trainer import Optimisation, Trainer
 from tiny_models import tiny_shape, write_tiny
 
@@ -41,10 +41,10 @@ def move(trainer: Trainer) -> None:
 def test_what_is_restored_is_what_was_kept(kept):
     checkpoints, trainer = kept
     move(trainer)
-    checkpoints.keep(trainer, Standing(version=1, groups=3))
+    checkpoints.keep(trainer, TrainingState(version=1, groups=3))
     other = Trainer(Decoder(tiny_shape()), Optimisation())
     standing = checkpoints.newest()
-    assert standing == Standing(version=1, groups=3)
+    assert standing == TrainingState(version=1, groups=3)
     checkpoints.restore(other, standing)
     assert other.steps == 1
     for mine, theirs in zip(trainer.decoder.state_dict().values(), other.decoder.state_dict().values(), strict=True):
@@ -55,10 +55,10 @@ def test_what_is_restored_is_what_was_kept(kept):
 def test_the_newest_and_the_best_stay(kept):
     checkpoints, trainer = kept
     for version in range(6):
-        checkpoints.keep(trainer, Standing(version=version, groups=0, best=1))
+        checkpoints.keep(trainer, TrainingState(version=version, groups=0, best=1))
     assert sorted(path.name for path in checkpoints.folder.iterdir()) == ["000001", "000004", "000005"]
-    checkpoints.mark(Standing(version=5, groups=0, best=5))
-    assert checkpoints.newest() == Standing(version=5, groups=0, best=5)
+    checkpoints.mark(TrainingState(version=5, groups=0, best=5))
+    assert checkpoints.newest() == TrainingState(version=5, groups=0, best=5)
 
 
 @pytest.fixture
@@ -72,7 +72,7 @@ def test_adapters_go_on_and_go_back_and_the_base_is_not_written_again(adapters):
     learned = []
     for version in (1, 2):
         move(trainer)
-        checkpoints.keep(trainer, Standing(version=version, groups=version))
+        checkpoints.keep(trainer, TrainingState(version=version, groups=version))
         learned.append({name: tensor.clone() for name, tensor in adapter_weights(trainer.decoder).items()})
     assert sorted(path.name for path in checkpoints.place(2).iterdir()) == ["adapter", "loop.json", "trainer.pt"]
     other = Trainer(adapted(load_folder(checkpoints._base), 2, seed=9), Optimisation())
@@ -86,7 +86,7 @@ def test_adapters_go_on_and_go_back_and_the_base_is_not_written_again(adapters):
 def test_the_sum_is_exported_beside_the_adapters(adapters):
     checkpoints, trainer = adapters
     move(trainer)
-    place = checkpoints.keep(trainer, Standing(version=1, groups=1))
+    place = checkpoints.keep(trainer, TrainingState(version=1, groups=1))
     checkpoints.export(trainer.decoder, 1)
     whole = weights_of(load_folder(place / "model"))
     assert all(torch.equal(tensor, whole[name]) for name, tensor in weights_of(trainer.decoder).items())
@@ -97,15 +97,15 @@ def test_the_sum_is_exported_beside_the_adapters(adapters):
 @pytest.mark.parametrize("again", [False, True], ids=["a new version", "the same version again"])
 def test_a_crash_at_any_point_leaves_a_whole_checkpoint(kept, monkeypatch, again):
     checkpoints, trainer = kept
-    checkpoints.keep(trainer, Standing(version=1, groups=1))
-    checkpoints.keep(trainer, Standing(version=2, groups=2))
+    checkpoints.keep(trainer, TrainingState(version=1, groups=1))
+    checkpoints.keep(trainer, TrainingState(version=2, groups=2))
     point = 0
     while True:
         point += 1
         with monkeypatch.context() as patched:
             crash_at(point, patched)
             try:
-                checkpoints.keep(trainer, Standing(version=2 if again else 3, groups=9))
+                checkpoints.keep(trainer, TrainingState(version=2 if again else 3, groups=9))
             except Crash:
                 pass
             else:
@@ -115,10 +115,10 @@ def test_a_crash_at_any_point_leaves_a_whole_checkpoint(kept, monkeypatch, again
         assert standing.version >= 1
         checkpoints.restore(trainer, standing)
         for version in (1, 2):  # as they were
-            checkpoints.keep(trainer, Standing(version=version, groups=version))
+            checkpoints.keep(trainer, TrainingState(version=version, groups=version))
         shutil.rmtree(checkpoints.place(3), ignore_errors=True)
     assert point > 5
-    assert checkpoints.newest() == Standing(version=2 if again else 3, groups=9)
+    assert checkpoints.newest() == TrainingState(version=2 if again else 3, groups=9)
 
 
 def crash_at(point: int, patched: pytest.MonkeyPatch) -> None:

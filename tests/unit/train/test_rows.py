@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from made_traces import cancelled, failed
 from sandlot.core.errors import ConfigError
-from sandlot.core.rubric import Score
+from sandlot.core.rubric import RubricScore
 from sandlot.core.trace import Node, Scored, Tokens, Trace, said
 from sandlot.core.types import Role
 from sandlot.train.rows import group_of, rows_of
@@ -30,7 +30,7 @@ def tree(parents, sizes) -> Trace:
     trace.append(Node(message=said(Role.USER, "go")))
     for number, (parent, size) in enumerate(zip(parents, sizes, strict=True)):
         trace.append(node(parent, f"turn {number}", [900, 901] if parent == 0 else [902], [number] * size))
-    trace.outcome = Scored(Score(points=1, possible=1, value=1.0))
+    trace.outcome = Scored(RubricScore(points=1, possible=1, value=1.0))
     return trace
 
 

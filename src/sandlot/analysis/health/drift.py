@@ -10,20 +10,20 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from sandlot.analysis.health.features import Features
-from sandlot.analysis.health.item import Item, Mark
+from sandlot.analysis.health.item import HealthItem, HealthMark
 from sandlot.core.stats.differences import Difference, chi_square, distribution_gap
 from sandlot.core.stats.tests import holm
 from sandlot.core.trace import TraceRow
 from sandlot.core.types import Json
 
-LARGE = 0.2
-ALPHA = 0.01
+_LARGE = 0.2
+_ALPHA = 0.01
 FEWEST = 20
 """Rollouts on each side."""
-MOST_TOOLS = 3
+_MOST_TOOLS = 3
 
-RowFigure = Callable[[TraceRow], float]
-ROW_FIGURES: dict[str, RowFigure] = {
+_RowFigure = Callable[[TraceRow], float]
+_ROW_FIGURES: dict[str, _RowFigure] = {
     "turns": lambda row: row.turns,
     "tool calls": lambda row: row.calls,
     "completion tokens": lambda row: row.completion_tokens,
@@ -69,19 +69,19 @@ def between(first: Sequence[TraceRow], second: Sequence[TraceRow]) -> Sides:
     return Sides(list(first), list(second), alike=False, names=names)
 
 
-def drift(sides: Sides, first: Sequence[Features], second: Sequence[Features]) -> Item:
+def drift(sides: Sides, first: Sequence[Features], second: Sequence[Features]) -> HealthItem:
     """Compare two sides by their rows and by the traces opened of each."""
     if min(len(sides.first), len(sides.second)) < FEWEST:
-        return Item(
+        return HealthItem(
             name="drift",
-            mark=Mark.UNKNOWN,
+            mark=HealthMark.UNKNOWN,
             said=f"{len(sides.first)} rollouts against {len(sides.second)}",
             needed=f"{FEWEST} rollouts on each side",
         )
-    found = {name: distribution_gap(map(figure, sides.first), map(figure, sides.second)) for name, figure in ROW_FIGURES.items()}
+    found = {name: distribution_gap(map(figure, sides.first), map(figure, sides.second)) for name, figure in _ROW_FIGURES.items()}
     found |= _in_traces(first, second)
     adjusted = dict(zip(found, holm([each.p_value for each in found.values()]), strict=True))
-    moved = [name for name, each in found.items() if each.size > LARGE and adjusted[name] < ALPHA]
+    moved = [name for name, each in found.items() if each.size > _LARGE and adjusted[name] < _ALPHA]
     moved.sort(key=lambda name: -found[name].size)
     figures: Json = {
         "same_tasks": sides.alike,
@@ -91,15 +91,15 @@ def drift(sides: Sides, first: Sequence[Features], second: Sequence[Features]) -
         "compared": {name: {"size": each.size, "p_value": adjusted[name]} for name, each in found.items()},
     }
     if not moved:
-        return Item(name="drift", mark=Mark.OK, said=f"{_joined(sides.names)} look alike", figures=figures)
+        return HealthItem(name="drift", mark=HealthMark.OK, said=f"{_joined(sides.names)} look alike", figures=figures)
     said = f"{_joined(sides.names)} differ in " + ", ".join(f"{name} ({_size(name, found[name])})" for name in moved)
     said += _mix(first, second) if "tools" in moved else ""
     if not sides.alike:
         needed = "rollouts of the same tasks on both sides: `--group 2` or more, or `--against RUN`"
-        return Item(
-            name="drift", mark=Mark.UNKNOWN, said=f"{said}; but they hold different tasks", needed=needed, figures=figures
+        return HealthItem(
+            name="drift", mark=HealthMark.UNKNOWN, said=f"{said}; but they hold different tasks", needed=needed, figures=figures
         )
-    return Item(name="drift", mark=Mark.WARN, said=said, figures=figures)
+    return HealthItem(name="drift", mark=HealthMark.WARN, said=said, figures=figures)
 
 
 def _in_traces(first: Sequence[Features], second: Sequence[Features]) -> dict[str, Difference]:
@@ -134,7 +134,7 @@ def _mix(first: Sequence[Features], second: Sequence[Features]) -> str:
     """The tools whose share moved most."""
     before, after = _tools(first), _tools(second)
     shares = {name: (before[name] / before.total(), after[name] / after.total()) for name in {*before, *after}}
-    most = sorted(shares, key=lambda name: (-abs(shares[name][1] - shares[name][0]), name))[:MOST_TOOLS]
+    most = sorted(shares, key=lambda name: (-abs(shares[name][1] - shares[name][0]), name))[:_MOST_TOOLS]
     return ": " + ", ".join(f"`{name}` {shares[name][0]:.0%} then {shares[name][1]:.0%}" for name in most)
 
 

@@ -8,17 +8,17 @@ on, applied to the rollouts in the order they were started. The model's side has
 from collections import Counter
 from collections.abc import Iterable
 
-from sandlot.analysis.health.item import Item, Mark
+from sandlot.analysis.health.item import HealthItem, HealthMark
 from sandlot.core.stats.intervals import wilson
 from sandlot.core.trace import TraceRow
 from sandlot.core.types import Json, Side
 from sandlot.run.breaker import MODEL_FAILURE_SHARE, Breaker, Tripped
 
 ENVIRONMENT_LIMIT = 0.05
-SHOWN = 3
+_SHOWN = 3
 
 
-def failures(rows: Iterable[TraceRow]) -> tuple[Item, Item]:
+def failures(rows: Iterable[TraceRow]) -> tuple[HealthItem, HealthItem]:
     """The environment's side and the model's."""
     counted = sorted((row for row in rows if row.outcome != "cancelled"), key=lambda row: row.started)
     num_tasks = len({row.task for row in counted})
@@ -43,7 +43,7 @@ class _Count:
         self.spoiled += row.attempts - 1
         if failed:
             self.sides[row.side or ""] += 1
-            self.look += [f"{row.task}/{row.rollout}"] if len(self.look) < SHOWN else []
+            self.look += [f"{row.task}/{row.rollout}"] if len(self.look) < _SHOWN else []
             self._breaker.end(place, row.rollout, {Side(row.side or ""): row.message or ""})
 
     @property
@@ -78,31 +78,31 @@ class _Count:
         return f"{self.failed} of {self.counted:,} rollouts failed ({rate.low:.1%} to {rate.high:.1%} at 95 %{sides})"
 
 
-def _environment(count: _Count) -> Item:
+def _environment(count: _Count) -> HealthItem:
     rate = wilson(count.failed, count.counted)
     needed = ""
     if rate.low > ENVIRONMENT_LIMIT or count.tripped is not None:
-        mark = Mark.FAIL
+        mark = HealthMark.FAIL
     elif rate.high <= ENVIRONMENT_LIMIT:
-        mark = Mark.OK
+        mark = HealthMark.OK
     elif count.failed:
-        mark = Mark.WARN
+        mark = HealthMark.WARN
     else:
-        mark = Mark.UNKNOWN
+        mark = HealthMark.UNKNOWN
         needed = f"{rollouts_needed(0)} rollouts without a failure, to say that it is below {ENVIRONMENT_LIMIT:.0%}"
     said = count.said()
     if count.tripped is not None:
         said += f"; the rule that stops runs was met: {count.tripped.describe()}"
     if count.spoiled:
         said += f"; {count.spoiled} more attempts were spoiled by infrastructure and repeated"
-    return Item(name="failures", mark=mark, said=said, needed=needed, figures=count.figures(), look=tuple(count.look))
+    return HealthItem(name="failures", mark=mark, said=said, needed=needed, figures=count.figures(), look=tuple(count.look))
 
 
-def _model(count: _Count) -> Item:
+def _model(count: _Count) -> HealthItem:
     rate = wilson(count.failed, count.counted)
-    mark = Mark.FAIL if count.tripped is not None else Mark.WARN if rate.low > MODEL_FAILURE_SHARE else Mark.OK
+    mark = HealthMark.FAIL if count.tripped is not None else HealthMark.WARN if rate.low > MODEL_FAILURE_SHARE else HealthMark.OK
     said = f"the model's endpoint: {count.said()}" if count.failed else "the model's endpoint never failed"
-    return Item(name="model", mark=mark, said=said, figures=count.figures(), look=tuple(count.look))
+    return HealthItem(name="model", mark=mark, said=said, figures=count.figures(), look=tuple(count.look))
 
 
 def rollouts_needed(failed: int, limit: float = ENVIRONMENT_LIMIT) -> int:

@@ -22,7 +22,7 @@ class Features:
     results: int
 
 
-NAME_CHARS = 60
+_NAME_CHARS = 60
 NO_TOOL = "(no tool)"
 UNREADABLE = "(unreadable)"
 
@@ -37,7 +37,7 @@ def features_of(trace: Trace) -> Features:
         message = node.message
         if node.is_turn:
             calls = message.calls
-            names = [UNREADABLE if call.malformed is not None else one_line(call.name, NAME_CHARS) for call in calls]
+            names = [UNREADABLE if call.malformed is not None else one_line(call.name, _NAME_CHARS) for call in calls]
             tools.update(names or [NO_TOOL])
             said.append(len(message.text) + sum(len(call.malformed or str(call.arguments)) for call in calls))
         elif message.role is not Role.ASSISTANT:

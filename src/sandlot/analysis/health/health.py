@@ -10,7 +10,7 @@ from random import Random
 from sandlot.analysis.health.drift import between, drift, halves
 from sandlot.analysis.health.failures import failures
 from sandlot.analysis.health.features import Features, features_of
-from sandlot.analysis.health.item import Health, Item, Mark
+from sandlot.analysis.health.item import Health, HealthItem, HealthMark
 from sandlot.analysis.health.latency import latency
 from sandlot.analysis.health.resolution import resolution
 from sandlot.analysis.health.sentinel import sentinel
@@ -21,20 +21,20 @@ from sandlot.core.trace import Trace, TraceRow
 from sandlot.core.types import derive_seed
 from sandlot.run.results import Run
 
-MOST_ROWS = 100_000
-TRACES = 600
+_MOST_ROWS = 100_000
+_TRACES = 600
 """Opened for what agents did and saw, both sides together."""
-REGRADES = 32
-REPLAYS = 8
+_REGRADES = 32
+_REPLAYS = 8
 
 
 async def health_of(
     run: Run,
     *,
     against: Run | None = None,
-    traces: int = TRACES,
-    regrades: int = REGRADES,
-    replays: int = REPLAYS,
+    traces: int = _TRACES,
+    regrades: int = _REGRADES,
+    replays: int = _REPLAYS,
     env: str | None = None,
     judge: str | None = None,
     seed: int = 0,
@@ -64,12 +64,12 @@ async def health_of(
     )
 
 
-def quick(run: Run) -> list[Item]:
+def quick(run: Run) -> list[HealthItem]:
     """What the rows alone can tell, at once, beside the failures that every summary shows."""
     return _of_rows(run, rows_of(run))
 
 
-def _of_rows(run: Run, rows: Sequence[TraceRow]) -> list[Item]:
+def _of_rows(run: Run, rows: Sequence[TraceRow]) -> list[HealthItem]:
     limits_of = run.manifest.limits_of
     return [
         latency(rows, limits_of),
@@ -82,13 +82,13 @@ def _of_rows(run: Run, rows: Sequence[TraceRow]) -> list[Item]:
 def rows_of(run: Run, seed: int = 0) -> list[TraceRow]:
     """All rows, or a seeded draw from a very large run, in order."""
     count = len(run)
-    if count <= MOST_ROWS:
+    if count <= _MOST_ROWS:
         return list(run.rows)
-    chosen = set(_rng(seed, "rows").sample(range(count), MOST_ROWS))
+    chosen = set(_rng(seed, "rows").sample(range(count), _MOST_ROWS))
     return [row for place, row in enumerate(run.rows) if place in chosen]
 
 
-def _drift(run: Run, rows: Sequence[TraceRow], against: Run | None, traces: int, seed: int) -> tuple[int, Item]:
+def _drift(run: Run, rows: Sequence[TraceRow], against: Run | None, traces: int, seed: int) -> tuple[int, HealthItem]:
     """How many traces were opened for it, and what it found."""
     sides = halves(rows) if against is None else between(rows_of(against, seed), rows)
     first = _features(against or run, sides.first, traces // 2, seed)
@@ -97,10 +97,10 @@ def _drift(run: Run, rows: Sequence[TraceRow], against: Run | None, traces: int,
 
 
 def _features(run: Run, rows: Sequence[TraceRow], most: int, seed: int) -> list[Features]:
-    return [features_of(trace) for trace in drawn(run, rows, most, seed)]
+    return [features_of(trace) for trace in _drawn(run, rows, most, seed)]
 
 
-def drawn(run: Run, rows: Sequence[TraceRow], most: int, seed: int, why: str = "traces") -> list[Trace]:
+def _drawn(run: Run, rows: Sequence[TraceRow], most: int, seed: int, why: str = "traces") -> list[Trace]:
     """The traces of up to so many of these rows, drawn by the seed."""
     chosen = rows if len(rows) <= most else _rng(seed, why).sample(rows, most)
     return list(run.reader.traces_of((row.task, row.rollout) for row in chosen))
@@ -108,10 +108,10 @@ def drawn(run: Run, rows: Sequence[TraceRow], most: int, seed: int, why: str = "
 
 async def _sentinel(
     run: Run, rows: Sequence[TraceRow], regrades: int, replays: int, env: str | None, judge: str | None, seed: int
-) -> list[Item]:
+) -> list[HealthItem]:
     scored = [row for row in rows if row.score is not None]
-    again = drawn(run, scored, regrades, seed, "regrades")
-    played = drawn(run, [row for row in scored if row.end != "time_limit" and row.turns], replays, seed, "replays")
+    again = _drawn(run, scored, regrades, seed, "regrades")
+    played = _drawn(run, [row for row in scored if row.end != "time_limit" and row.turns], replays, seed, "replays")
     asked = {"regrade": regrades > 0, "replay": replays > 0}
     if not any(asked.values()):
         return [_not_asked(name) for name in asked]
@@ -119,8 +119,8 @@ async def _sentinel(
     return [item if asked[item.name] else _not_asked(item.name) for item in items]
 
 
-def _not_asked(name: str) -> Item:
-    return Item(name=name, mark=Mark.NOT_ASKED, said="not asked")
+def _not_asked(name: str) -> HealthItem:
+    return HealthItem(name=name, mark=HealthMark.NOT_ASKED, said="not asked")
 
 
 def _rng(seed: int, why: str) -> Random:

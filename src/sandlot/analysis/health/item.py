@@ -11,7 +11,7 @@ import msgspec
 from sandlot.core.types import Json
 
 
-class Mark(StrEnum):
+class HealthMark(StrEnum):
     """How one question came out."""
 
     OK = "ok"
@@ -21,11 +21,11 @@ class Mark(StrEnum):
     NOT_ASKED = "not_asked"
 
 
-class Item(msgspec.Struct, frozen=True, kw_only=True):
+class HealthItem(msgspec.Struct, frozen=True, kw_only=True):
     """One question about a run, answered."""
 
     name: str
-    mark: Mark
+    mark: HealthMark
     said: str
     """The answer in a sentence."""
     needed: str = ""
@@ -55,26 +55,26 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
     traces: int
     """Traces that were opened: a seeded draw."""
     seed: int
-    items: tuple[Item, ...]
+    items: tuple[HealthItem, ...]
 
     @property
-    def verdict(self) -> Mark:
+    def verdict(self) -> HealthMark:
         """The worst mark; what is unknown counts only where nobody may be without it: the failure rate of a whole run."""
         marks = {item.mark for item in self.items}
-        for worst in (Mark.FAIL, Mark.WARN):
+        for worst in (HealthMark.FAIL, HealthMark.WARN):
             if worst in marks:
                 return worst
-        return Mark.UNKNOWN if self.incomplete else Mark.OK
+        return HealthMark.UNKNOWN if self.incomplete else HealthMark.OK
 
     @property
     def incomplete(self) -> bool:
         """True if rollouts are missing, or there are too few to know the failure rate."""
         rate = next((item for item in self.items if item.name == "failures"), None)
-        return not self.complete or rate is None or rate.mark is Mark.UNKNOWN
+        return not self.complete or rate is None or rate.mark is HealthMark.UNKNOWN
 
     @property
     def exit_code(self) -> int:
         """1 if anything failed, else 3 if too little is there to say, else 0; warnings are for people."""
-        if self.verdict is Mark.FAIL:
+        if self.verdict is HealthMark.FAIL:
             return 1
         return 3 if self.incomplete else 0

@@ -7,51 +7,54 @@ the points and gone in the rewards are differences somebody measured and nobody 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 
-from sandlot.analysis.health.item import Item, Mark
+from sandlot.analysis.health.item import HealthItem, HealthMark
 from sandlot.core.trace import TraceRow
 
-FEWEST = 20
-KEPT_LEVELS = 0.9
-MOST_CLIPPED = 0.05
-SATURATED = 0.95
+_FEWEST = 20
+_KEPT_LEVELS = 0.9
+_MOST_CLIPPED = 0.05
+_SATURATED = 0.95
 """Of all rollouts at the same end of the scale."""
-SAME = 1e-9
-MOST_SHOWN_LEVELS = 8
+_SAME = 1e-9
+_MOST_SHOWN_LEVELS = 8
 
 
-def resolution(rows: Sequence[TraceRow], *, scripted: bool = False) -> Item:
+def resolution(rows: Sequence[TraceRow], *, scripted: bool = False) -> HealthItem:
     """The rewards of a run. A scripted player is as good as it was told to be: saturation is no finding then."""
     scored = [row for row in rows if row.score is not None]
-    if len(scored) < FEWEST:
-        return Item(
-            name="resolution", mark=Mark.UNKNOWN, said=f"{len(scored)} rollouts were scored", needed=f"{FEWEST} scored rollouts"
+    if len(scored) < _FEWEST:
+        return HealthItem(
+            name="resolution",
+            mark=HealthMark.UNKNOWN,
+            said=f"{len(scored)} rollouts were scored",
+            needed=f"{_FEWEST} scored rollouts",
         )
     levels = Counter(round(row.score or 0.0, 9) for row in scored)
     clipped = [row for row in scored if _clipped(row)]
     raw, left = _levels([row for row in scored if not _clipped(row) and not _gated(row)])
     groups = _groups(scored)
-    flat = sum(max(scores) - min(scores) <= SAME for scores in groups)
+    flat = sum(max(scores) - min(scores) <= _SAME for scores in groups)
     top, bottom = levels[max(levels)] / len(scored), levels[min(levels)] / len(scored)
     complaints: list[str] = []
-    if len(clipped) > MOST_CLIPPED * len(scored):
+    if len(clipped) > _MOST_CLIPPED * len(scored):
         complaints.append(f"{len(clipped) / len(scored):.0%} of rewards were clipped")
-    if left < KEPT_LEVELS * raw:
+    if left < _KEPT_LEVELS * raw:
         complaints.append(f"checks gave {raw} different sums of points, and {left} rewards are left of them")
-    if not scripted and max(top, bottom) >= SATURATED:
+    if not scripted and max(top, bottom) >= _SATURATED:
         level = max(levels) if top >= bottom else min(levels)
         complaints.append(f"{max(top, bottom):.0%} of rewards are {level:g}: nothing is left to learn, or nothing can be")
-    if not scripted and groups and flat / len(groups) >= SATURATED:
+    if not scripted and groups and flat / len(groups) >= _SATURATED:
         complaints.append(f"in {flat} of {len(groups)} groups all rewards are equal: they teach nothing")
-    return Item(
+    return HealthItem(
         name="resolution",
-        mark=Mark.WARN if complaints else Mark.OK,
+        mark=HealthMark.WARN if complaints else HealthMark.OK,
         said="; ".join(complaints) or _said(len(levels), top, flat, len(groups)),
         figures={
             "scored": len(scored),
             "levels": len(levels),
             "levels_of_points": raw,
             "levels_left_of_them": left,
-            "most_frequent": {f"{level:g}": count for level, count in levels.most_common(MOST_SHOWN_LEVELS)},
+            "most_frequent": {f"{level:g}": count for level, count in levels.most_common(_MOST_SHOWN_LEVELS)},
             "share_at_max": top,
             "share_at_min": bottom,
             "clipped": len(clipped),
@@ -72,7 +75,7 @@ def _clipped(row: TraceRow) -> bool:
     if row.points is None or not row.possible or row.score is None:
         return False
     share = row.points / row.possible
-    return not -SAME <= share <= 1 + SAME and abs(share - row.score) > SAME
+    return not -_SAME <= share <= 1 + _SAME and abs(share - row.score) > _SAME
 
 
 def _gated(row: TraceRow) -> bool:

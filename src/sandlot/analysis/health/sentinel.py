@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import anyio
 import msgspec
 
-from sandlot.analysis.health.item import Item, Mark
+from sandlot.analysis.health.item import HealthItem, HealthMark
 from sandlot.core.errors import ConfigError, SandlotError
 from sandlot.core.task import Task
 from sandlot.core.text import printable
@@ -26,19 +26,19 @@ from sandlot.run.regrade import regrade, word_for
 from sandlot.run.results import Run
 from sandlot.store.blobs import MemoryBlobs
 from sandlot.wiring.config import judge_config
-from sandlot.wiring.parts import Grading, Parts, open_grading, open_harness
+from sandlot.wiring.parts import Grading, RolloutParts, open_grading, open_harness
 
-SECONDS = 60.0
+_SECONDS = 60.0
 """For replaying and for re-grading; what is not done by then is left out, and the number says so."""
-REPEATABLE = frozenset({End.DONE, End.TURN_LIMIT, End.BREACH, End.REFUSED})
+_REPEATABLE = frozenset({End.DONE, End.TURN_LIMIT, End.BREACH, End.REFUSED})
 """Ends that come of what was said; running out of time or tokens need not happen again."""
-SHOWN = 3
-SHOWN_CHARS = 200
-AROUND_CHARS = 40
-GRAVEST_FIRST = ("score", "observations", "evidence")
+_SHOWN = 3
+_SHOWN_CHARS = 200
+_AROUND_CHARS = 40
+_GRAVEST_FIRST = ("score", "observations", "evidence")
 
 
-class Difference(msgspec.Struct, frozen=True, kw_only=True):
+class SentinelDifference(msgspec.Struct, frozen=True, kw_only=True):
     """One rollout that came out otherwise."""
 
     task: str
@@ -48,91 +48,99 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
     detail: str
 
 
-class Compared(msgspec.Struct, frozen=True, kw_only=True):
+class _Compared(msgspec.Struct, frozen=True, kw_only=True):
     """What one of the two comparisons found."""
 
     compared: int
     asked: int
-    different: tuple[Difference, ...]
+    different: tuple[SentinelDifference, ...]
 
 
 async def sentinel(
     run: Run, regraded: Sequence[Trace], replayed_again: Sequence[Trace], *, env: str | None = None, judge: str | None = None
-) -> tuple[Item, Item]:
+) -> tuple[HealthItem, HealthItem]:
     """Grade some traces again and play some again."""
     try:
         environment = load(env or run.manifest.source).in_image(run.manifest.config.image)
         changed = environment_fingerprint(environment, build=False) != run.manifest.fingerprints.environment
     except SandlotError as error:
-        return _cannot(f"the environment cannot be opened: {printable(str(error), SHOWN_CHARS)}", "the environment, `--env PATH`")
+        return _cannot(
+            f"the environment cannot be opened: {printable(str(error), _SHOWN_CHARS)}", "the environment, `--env PATH`"
+        )
     if changed:
         return _cannot("the environment is not the one the run was made with", "the environment as it was, `--env PATH`")
     config = run.manifest.config
     try:
         async with open_grading(environment, judge=judge_config(judge), rubric=config.rubric, sandbox=config.sandbox) as grading:
             return (
-                _regrade_item(await grade_again(run, grading, regraded)),
-                _replay_item(await play_again(run, environment, grading, replayed_again)),
+                _regrade_item(await _grade_again(run, grading, regraded)),
+                _replay_item(await _play_again(run, environment, grading, replayed_again)),
             )
     except SandlotError as error:
-        return _cannot(f"{printable(str(error), SHOWN_CHARS)}", "what that asks for")
+        return _cannot(f"{printable(str(error), _SHOWN_CHARS)}", "what that asks for")
 
 
-async def grade_again(run: Run, grading: Grading, traces: Sequence[Trace]) -> Compared:
+async def _grade_again(run: Run, grading: Grading, traces: Sequence[Trace]) -> _Compared:
     """Stored evidence, every check once more; a judge's answers are not taken from its cache."""
     can = [trace for trace in traces if trace.evidence is not None and (grading.judge is not None or not _judged(trace))]
-    different: list[Difference] = []
+    different: list[SentinelDifference] = []
     compared = 0
-    with anyio.move_on_after(SECONDS):
+    with anyio.move_on_after(_SECONDS):
         async for again in regrade(run, grading, can):
             compared += 1
             if not again.same:
-                checks = ", ".join(f"`{name}`" for name in again.changed_checks[:SHOWN])
+                checks = ", ".join(f"`{name}`" for name in again.changed_checks[:_SHOWN])
                 detail = f"{word_for(again.before)} then {word_for(again.now)}" + (f" in {checks}" if checks else "")
                 different.append(
-                    Difference(task=again.task, rollout=again.rollout, what="score", detail=printable(detail, SHOWN_CHARS))
+                    SentinelDifference(
+                        task=again.task, rollout=again.rollout, what="score", detail=printable(detail, _SHOWN_CHARS)
+                    )
                 )
-    return Compared(compared=compared, asked=len(traces), different=tuple(different))
+    return _Compared(compared=compared, asked=len(traces), different=tuple(different))
 
 
-async def play_again(run: Run, environment: Environment, grading: Grading, traces: Sequence[Trace]) -> Compared:
+async def _play_again(run: Run, environment: Environment, grading: Grading, traces: Sequence[Trace]) -> _Compared:
     """The recorded turns in fresh worlds, one after the other."""
     agent = run.manifest.config.agent
     can = [trace for trace in traces if repeatable(trace)] if agent.harness != "command" else []
     if not can:
-        return Compared(compared=0, asked=len(traces), different=())
+        return _Compared(compared=0, asked=len(traces), different=())
     harness = open_harness(msgspec.structs.replace(agent, hooks=()))  # an operator's hooks are not for what nobody watches
     tasks = {task.id: task for task in tasks_of(environment)}
-    different: list[Difference] = []
+    different: list[SentinelDifference] = []
     compared = 0
-    with anyio.move_on_after(SECONDS):
+    with anyio.move_on_after(_SECONDS):
         for trace in can:
             if trace.task not in tasks:
                 raise ConfigError(f"the same environment has no task `{trace.task}` this time: its tasks are not stable")
             policies = replayed(lambda _task, _rollout, trace=trace: trace)
             users = replayed_users(lambda _task, _rollout, trace=trace: trace) if run.manifest.config.user else None
-            parts = Parts(grading=grading, policies=policies, harness=harness, users=users)
+            parts = RolloutParts(grading=grading, policies=policies, harness=harness, users=users)
             again = await _played(parts, tasks[trace.task], trace)
             compared += 1
             found = difference_of(trace, again)
             different += [found] if found else []
-    return Compared(compared=compared, asked=len(traces), different=tuple(different))
+    return _Compared(compared=compared, asked=len(traces), different=tuple(different))
 
 
-async def _played(parts: Parts, task: Task, trace: Trace) -> Trace:
+async def _played(parts: RolloutParts, task: Task, trace: Trace) -> Trace:
     return await run_rollout(parts, task, run=trace.run, rollout=trace.rollout, blobs=MemoryBlobs())
 
 
 def repeatable(trace: Trace) -> bool:
     """True if saying the same again should lead to the same: it came to an end of its own, and nobody intervened."""
     quiet = all(event.kind not in {"intervention", "drift"} for event in trace.events)
-    return isinstance(trace.outcome, Scored) and trace.end in REPEATABLE and trace.num_turns > 0 and quiet
+    return isinstance(trace.outcome, Scored) and trace.end in _REPEATABLE and trace.num_turns > 0 and quiet
 
 
-def difference_of(then: Trace, now: Trace) -> Difference | None:
+def difference_of(then: Trace, now: Trace) -> SentinelDifference | None:
     """The gravest way in which a rollout came out otherwise; None if it is the same to the bit."""
     what, detail = _difference(then, now)
-    return Difference(task=then.task, rollout=then.rollout, what=what, detail=printable(detail, SHOWN_CHARS)) if what else None
+    return (
+        SentinelDifference(task=then.task, rollout=then.rollout, what=what, detail=printable(detail, _SHOWN_CHARS))
+        if what
+        else None
+    )
 
 
 def _difference(then: Trace, now: Trace) -> tuple[str, str]:
@@ -152,15 +160,15 @@ def _difference(then: Trace, now: Trace) -> tuple[str, str]:
 def apart(one: str, other: str) -> tuple[str, str]:
     """Two texts around the first place where they part."""
     at = next((place for place, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
-    start = max(0, at - AROUND_CHARS // 3)
-    return one[start : at + AROUND_CHARS], other[start : at + AROUND_CHARS]
+    start = max(0, at - _AROUND_CHARS // 3)
+    return one[start : at + _AROUND_CHARS], other[start : at + _AROUND_CHARS]
 
 
 def _differing_evidence(then: EvidenceRecord | None, now: EvidenceRecord | None) -> str:
     if then is None or now is None:
         return "" if then is now else "what was left"
     files = sorted(path for path in then.files.keys() | now.files.keys() if then.files.get(path) != now.files.get(path))
-    names = [f"`{path}`" for path in files[:SHOWN]]
+    names = [f"`{path}`" for path in files[:_SHOWN]]
     names += ["the state"] if then.state != now.state else []
     return ", ".join(names)
 
@@ -169,49 +177,49 @@ def _judged(trace: Trace) -> bool:
     return isinstance(trace.outcome, Scored) and any(check.judge is not None for check in trace.outcome.score.checks)
 
 
-def _regrade_item(found: Compared) -> Item:
+def _regrade_item(found: _Compared) -> HealthItem:
     if not found.compared:
         needed = "scored rollouts; where checks are a judge's, its name with `--judge MODEL`"
-        return Item(name="regrade", mark=Mark.UNKNOWN, said="nothing could be graded again", needed=needed)
+        return HealthItem(name="regrade", mark=HealthMark.UNKNOWN, said="nothing could be graded again", needed=needed)
     bad = len(found.different)
     said = f"{found.compared} graded again, {f'{bad} came out otherwise: {_first(found)}' if bad else 'all the same'}"
-    return Item(
+    return HealthItem(
         name="regrade",
-        mark=Mark.FAIL if bad else Mark.OK,
+        mark=HealthMark.FAIL if bad else HealthMark.OK,
         said=said,
         figures=msgspec.to_builtins(found),
         look=_look(found),
     )
 
 
-def _replay_item(found: Compared) -> Item:
+def _replay_item(found: _Compared) -> HealthItem:
     if not found.compared:
         needed = "scored rollouts that ended by themselves, of a harness that can be replayed"
-        return Item(name="replay", mark=Mark.UNKNOWN, said="nothing could be played again", needed=needed)
+        return HealthItem(name="replay", mark=HealthMark.UNKNOWN, said="nothing could be played again", needed=needed)
     bad = len(found.different)
     scores = any(each.what == "score" for each in found.different)
     said = f"{found.compared} played again in fresh worlds, {f'{bad} went otherwise: {_first(found)}' if bad else 'all the same'}"
-    return Item(
+    return HealthItem(
         name="replay",
-        mark=Mark.FAIL if scores else Mark.WARN if bad else Mark.OK,
+        mark=HealthMark.FAIL if scores else HealthMark.WARN if bad else HealthMark.OK,
         said=said,
         figures=msgspec.to_builtins(found),
         look=_look(found),
     )
 
 
-def _first(found: Compared) -> str:
+def _first(found: _Compared) -> str:
     first = _gravest(found)[0]
     return f"{first.task}/{first.rollout}, {first.what}: {first.detail}"
 
 
-def _gravest(found: Compared) -> list[Difference]:
-    return sorted(found.different, key=lambda each: GRAVEST_FIRST.index(each.what))
+def _gravest(found: _Compared) -> list[SentinelDifference]:
+    return sorted(found.different, key=lambda each: _GRAVEST_FIRST.index(each.what))
 
 
-def _look(found: Compared) -> tuple[str, ...]:
-    return tuple(f"{each.task}/{each.rollout}" for each in _gravest(found)[:SHOWN])
+def _look(found: _Compared) -> tuple[str, ...]:
+    return tuple(f"{each.task}/{each.rollout}" for each in _gravest(found)[:_SHOWN])
 
 
-def _cannot(why: str, needed: str) -> tuple[Item, Item]:
-    return tuple(Item(name=name, mark=Mark.UNKNOWN, said=why, needed=needed) for name in ("regrade", "replay"))  # pyright: ignore[reportReturnType] - two names, two items
+def _cannot(why: str, needed: str) -> tuple[HealthItem, HealthItem]:
+    return tuple(HealthItem(name=name, mark=HealthMark.UNKNOWN, said=why, needed=needed) for name in ("regrade", "replay"))  # pyright: ignore[reportReturnType] - two names, two items

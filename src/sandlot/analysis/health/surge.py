@@ -12,20 +12,20 @@ from pathlib import Path
 import msgspec
 
 from sandlot.analysis.alarm import FEWEST, Figures, alarm, rise
-from sandlot.analysis.health.item import Item, Mark
+from sandlot.analysis.health.item import HealthItem, HealthMark
 from sandlot.core.stats.intervals import Sums, spread_of
 from sandlot.core.trace import TraceRow
 
 PROGRESS = "progress.jsonl"
 """Where training writes its steps."""
-STRETCHES = 24
-FEWEST_ROWS = 8
+_STRETCHES = 24
+_FEWEST_ROWS = 8
 """Scored rollouts in a stretch."""
-RECURS = 0.25
+_RECURS = 0.25
 """The share of a run over which a task must recur."""
 
 
-class Step(msgspec.Struct, frozen=True, kw_only=True):
+class SurgeStep(msgspec.Struct, frozen=True, kw_only=True):
     """`watch.Figures` of one stretch."""
 
     version: int
@@ -35,20 +35,20 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     gap_error: float = 0.0
 
 
-class _Learned(Step, frozen=True, kw_only=True, tag="step", tag_field="is"):
+class _Learned(SurgeStep, frozen=True, kw_only=True, tag="step", tag_field="is"):
     """A step as training writes it, less what is not needed here."""
 
 
-def surge(rows: Sequence[TraceRow], path: Path | None = None) -> Item:
+def surge(rows: Sequence[TraceRow], path: Path | None = None) -> HealthItem:
     """Look at the steps of a training run in `path`, or at stretches of the rows."""
-    learned = steps_learned(path / PROGRESS) if path else []
+    learned = _steps_learned(path / PROGRESS) if path else []
     steps: Sequence[Figures] = learned or stretches(rows)
-    if not steps and not recurring(rows):
+    if not steps and not _recurring(rows):
         said = "not asked: no task comes again later in the run, as in training, so nothing could be seen to rise"
-        return Item(name="surge", mark=Mark.NOT_ASKED, said=said)
+        return HealthItem(name="surge", mark=HealthMark.NOT_ASKED, said=said)
     if len(steps) < FEWEST:
-        needed = f"{FEWEST} steps of training, or {FEWEST * FEWEST_ROWS} scored rollouts of tasks that recur"
-        return Item(name="surge", mark=Mark.UNKNOWN, said="too short to see a reward rise", needed=needed)
+        needed = f"{FEWEST} steps of training, or {FEWEST * _FEWEST_ROWS} scored rollouts of tasks that recur"
+        return HealthItem(name="surge", mark=HealthMark.UNKNOWN, said="too short to see a reward rise", needed=needed)
     found = alarm(steps)
     reward_rise, outcome_rise = rise([step.reward for step in steps]), rise([step.outcome for step in steps])
     figures = {
@@ -59,11 +59,11 @@ def surge(rows: Sequence[TraceRow], path: Path | None = None) -> Item:
     }
     if found is None:
         said = f"from the first third to the last, the reward moved by {reward_rise:+.3f} and the outcome by {outcome_rise:+.3f}"
-        return Item(name="surge", mark=Mark.OK, said=said, figures=figures)
-    return Item(name="surge", mark=Mark.FAIL, said=found.sentence, figures={**figures, **msgspec.to_builtins(found)})
+        return HealthItem(name="surge", mark=HealthMark.OK, said=said, figures=figures)
+    return HealthItem(name="surge", mark=HealthMark.FAIL, said=found.sentence, figures={**figures, **msgspec.to_builtins(found)})
 
 
-def steps_learned(file: Path) -> list[_Learned]:
+def _steps_learned(file: Path) -> list[_Learned]:
     """The steps of a training run; none if it is none. A line a crash cut off never was."""
     steps: list[_Learned] = []
     for line in file.read_bytes().splitlines() if file.is_file() else ():
@@ -74,17 +74,17 @@ def steps_learned(file: Path) -> list[_Learned]:
     return steps
 
 
-def stretches(rows: Sequence[TraceRow]) -> list[Step]:
+def stretches(rows: Sequence[TraceRow]) -> list[SurgeStep]:
     """Scored rollouts as they began, each less its task's mean; none if tasks were not taken at different times."""
-    scored = recurring(rows)
-    if len(scored) < FEWEST * FEWEST_ROWS:
+    scored = _recurring(rows)
+    if len(scored) < FEWEST * _FEWEST_ROWS:
         return []
     paid, real = _centred(scored, lambda row: row.score or 0.0), _centred(scored, lambda row: float(row.passed is True))
     gaps = [(task, value - real[place][1]) for place, (task, value) in enumerate(paid)]
-    count = min(STRETCHES, len(scored) // FEWEST_ROWS)
+    count = min(_STRETCHES, len(scored) // _FEWEST_ROWS)
     parts = [slice(number * len(scored) // count, (number + 1) * len(scored) // count) for number in range(count)]
     return [
-        Step(
+        SurgeStep(
             version=number,
             reward=_mean(paid[part])[0],
             outcome=_mean(real[part])[0],
@@ -95,7 +95,7 @@ def stretches(rows: Sequence[TraceRow]) -> list[Step]:
     ]
 
 
-def recurring(rows: Sequence[TraceRow]) -> list[TraceRow]:
+def _recurring(rows: Sequence[TraceRow]) -> list[TraceRow]:
     """Scored rollouts, as they began, of tasks that recur over a good part of the run: only those can show a change meanwhile."""
     scored = sorted((row for row in rows if row.score is not None), key=lambda row: row.started)
     first: dict[str, int] = {}
@@ -103,7 +103,7 @@ def recurring(rows: Sequence[TraceRow]) -> list[TraceRow]:
     for place, row in enumerate(scored):
         first.setdefault(row.task, place)
         last[row.task] = place
-    return [row for row in scored if last[row.task] - first[row.task] >= RECURS * len(scored)]
+    return [row for row in scored if last[row.task] - first[row.task] >= _RECURS * len(scored)]
 
 
 def _centred(rows: Sequence[TraceRow], of: Callable[[TraceRow], float]) -> list[tuple[str, float]]:

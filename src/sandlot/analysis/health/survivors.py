@@ -7,16 +7,16 @@ told by the scores of its other rollouts, which nothing cut short.
 from collections import defaultdict
 from collections.abc import Sequence
 
-from sandlot.analysis.health.item import Item, Mark
+from sandlot.analysis.health.item import HealthItem, HealthMark
 from sandlot.core.stats.differences import Difference, ranked
 from sandlot.core.stats.tests import holm
 from sandlot.core.trace import TraceRow
 
-FEWEST_EXCLUDED = 10
-MOST_EXCLUDED = 0.02
-BIASED = 0.65
-ALPHA = 0.01
-SAID = {
+_FEWEST_EXCLUDED = 10
+_MOST_EXCLUDED = 0.02
+_BIASED = 0.65
+_ALPHA = 0.01
+_SAID = {
     "turns": "take more turns",
     "calls": "call more tools",
     "completion_tokens": "say more",
@@ -25,34 +25,36 @@ SAID = {
 }
 
 
-def survivors(rows: Sequence[TraceRow]) -> Item:
+def survivors(rows: Sequence[TraceRow]) -> HealthItem:
     """Rollouts without a score against those with one: AUC above 0.65, with more than 2 % left out."""
     excluded = [row for row in rows if row.score is None]
     kept = [row for row in rows if row.score is not None]
     share = len(excluded) / len(rows) if rows else 0.0
     counts = {"rollouts": len(rows), "excluded": len(excluded), "share": share}
-    if share <= MOST_EXCLUDED:
+    if share <= _MOST_EXCLUDED:
         said = f"{share:.1%} of rollouts have no score: too few to bend the rest" if excluded else "every rollout has a score"
-        return Item(name="survivors", mark=Mark.OK, said=said, figures=counts)
-    if min(len(excluded), len(kept)) < FEWEST_EXCLUDED:
-        return Item(
+        return HealthItem(name="survivors", mark=HealthMark.OK, said=said, figures=counts)
+    if min(len(excluded), len(kept)) < _FEWEST_EXCLUDED:
+        return HealthItem(
             name="survivors",
-            mark=Mark.UNKNOWN,
+            mark=HealthMark.UNKNOWN,
             said=f"{len(excluded)} rollouts have no score and {len(kept)} have one",
-            needed=f"{FEWEST_EXCLUDED} of each",
+            needed=f"{_FEWEST_EXCLUDED} of each",
             figures=counts,
         )
     found = _compared(excluded, kept)
     adjusted = holm([each.p_value for each in found.values()])
-    biased = [name for (name, each), p in zip(found.items(), adjusted, strict=True) if each.size > BIASED and p < ALPHA]
+    biased = [name for (name, each), p in zip(found.items(), adjusted, strict=True) if each.size > _BIASED and p < _ALPHA]
     figures = {**counts, "auc": {name: each.size for name, each in found.items()}}
     if not biased:
-        return Item(name="survivors", mark=Mark.OK, said=f"the {share:.0%} without a score look like the rest", figures=figures)
+        return HealthItem(
+            name="survivors", mark=HealthMark.OK, said=f"the {share:.0%} without a score look like the rest", figures=figures
+        )
     worst = max(biased, key=lambda name: found[name].size)
-    return Item(
+    return HealthItem(
         name="survivors",
-        mark=Mark.WARN,
-        said=f"the {share:.0%} of rollouts without a score {SAID[worst]} (AUC {found[worst].size:.2f}): "
+        mark=HealthMark.WARN,
+        said=f"the {share:.0%} of rollouts without a score {_SAID[worst]} (AUC {found[worst].size:.2f}): "
         "the mean of the others is not the mean of all",
         figures=figures,
         look=tuple(f"{row.task}/{row.rollout}" for row in excluded[:3]),

@@ -14,9 +14,9 @@ from sandlot.analysis.tokens.numbers import (
     OTHER_KERNELS,
     SAME_CODE,
     Differences,
-    Gate,
     Logprobs,
     MeasuredPath,
+    Tolerance,
     measured,
     number_faults,
     positions,
@@ -28,7 +28,7 @@ from sandlot.core.tokens import leaves
 from sandlot.core.trace import Trace
 from sandlot.run.results import Run
 
-GATES = {gate.name: gate for gate in (SAME_CODE, OTHER_KERNELS)}
+_GATES = {gate.name: gate for gate in (SAME_CODE, OTHER_KERNELS)}
 
 
 class FoundFault(msgspec.Struct, frozen=True, kw_only=True):
@@ -87,7 +87,7 @@ def audit_tokens(
     decode: Decode = repr,
     stop_texts: Sequence[str] = (),
     logprobs: Logprobs | None = None,
-    gate: Gate = SAME_CODE,
+    gate: Tolerance = SAME_CODE,
 ) -> TokenAudit:
     """Look at every trace by all the means given. `decode` shows ids to people."""
     tally = _Tally()
@@ -108,8 +108,8 @@ def audit_run(run: Run, model: str | None = None, *, gate: str | None = None) ->
     one that fits: `bf16` if the run was not sampled in fp32 (as its traces tell, else as the folder is stored), or was sampled by
     an engine that is not ours.
     """
-    if gate is not None and gate not in GATES:
-        raise ConfigError(f"no gate `{gate}`; there are: {', '.join(GATES)}")
+    if gate is not None and gate not in _GATES:
+        raise ConfigError(f"no gate `{gate}`; there are: {', '.join(_GATES)}")
     if model is None:
         return audit_tokens(run)
     from sandlot.model.engine.weights import folder_of  # noqa: PLC0415 - those who only look need none of these
@@ -134,7 +134,7 @@ def audit_run(run: Run, model: str | None = None, *, gate: str | None = None) ->
             decode=renderer.tokenizer.decode,
             stop_texts=sampling.stop,
             logprobs=logprobs,
-            gate=GATES[gate],
+            gate=_GATES[gate],
         )
 
 
@@ -170,7 +170,7 @@ class _Tally:
             self.without_ids.append(f"{trace.task}/{trace.rollout}")
         self.faults += (_found(trace.task, trace.rollout, fault) for fault in faults)
 
-    def audit(self, gate: Gate | None) -> TokenAudit:
+    def audit(self, gate: Tolerance | None) -> TokenAudit:
         """The sum."""
         off = number_faults(self.paths, gate) if gate else []
         return TokenAudit(

@@ -14,7 +14,7 @@ import msgspec
 from sandlot.core.tokens import exact, leaves, unpacked_ids
 from sandlot.core.trace import Node, Tokens, Trace
 
-POSITIVE = 1e-5
+_POSITIVE = 1e-5
 """A log-probability may be this much above zero by rounding."""
 
 
@@ -80,10 +80,10 @@ def structure_faults(trace: Trace) -> list[TokenFault]:
     return found
 
 
-Told = Iterator[tuple[FaultCode, str]]
+_Told = Iterator[tuple[FaultCode, str]]
 
 
-def _node_faults(node: Node) -> Told:
+def _node_faults(node: Node) -> _Told:
     tokens = node.tokens
     if not node.is_turn:
         if tokens is not None and (any(tokens.mask) or tokens.logprobs):
@@ -102,11 +102,11 @@ def _node_faults(node: Node) -> Told:
         yield FaultCode.COMPLETION_LENGTH, f"{len(tokens)} ids, the endpoint counted {node.usage.completion_tokens}"
 
 
-def _column_faults(tokens: Tokens, agent: str) -> Told:
+def _column_faults(tokens: Tokens, agent: str) -> _Told:
     num = len(tokens)
     if len(tokens.logprobs) != len(tokens.ids):
         yield FaultCode.LOGPROBS_LENGTH, f"{num} ids, {len(tokens.logprobs) // 4} log-probabilities"
-    wrong = [value for value in tokens.logprobs_array().tolist() if not math.isfinite(value) or value > POSITIVE]
+    wrong = [value for value in tokens.logprobs_array().tolist() if not math.isfinite(value) or value > _POSITIVE]
     if wrong:
         yield FaultCode.LOGPROB_VALUE, f"{len(wrong)} of {num}, the first is {wrong[0]}"
     if len(tokens.mask) != num:

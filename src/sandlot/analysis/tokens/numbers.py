@@ -20,7 +20,7 @@ Logprobs = Callable[[Sequence[int]], Sequence[float] | NDArray[np.float32]]
 """For ids: the log-probability of each after those before it; what stands at the first place is not read."""
 
 
-class Gate(msgspec.Struct, frozen=True, kw_only=True):
+class Tolerance(msgspec.Struct, frozen=True, kw_only=True):
     """How far two computations of the same log-probabilities may lie apart."""
 
     name: str
@@ -32,17 +32,17 @@ class Gate(msgspec.Struct, frozen=True, kw_only=True):
     """99.9 % of differences are smaller."""
 
 
-SAME_CODE = Gate(name="fp32", largest=1e-4)
+SAME_CODE = Tolerance(name="fp32", largest=1e-4)
 """The same code in fp32."""
-OTHER_KERNELS = Gate(name="bf16", mean_k3=1e-3, p999=0.5)
+OTHER_KERNELS = Tolerance(name="bf16", mean_k3=1e-3, p999=0.5)
 """Other kernels, or bf16."""
-TURN_K3 = 20.0
+_TURN_K3 = 20.0
 """A turn whose mean k3 is this many times the gate's is off by itself."""
-EVERYWHERE = 0.9
+_EVERYWHERE = 0.9
 """Numbers that are off in this share of turns are off everywhere."""
 
 
-EDGE = 3.0
+_EDGE = 3.0
 """First tokens that are off by this many times what the others are point at what stands before them."""
 
 
@@ -66,14 +66,14 @@ class MeasuredTurn:
     node: int
     differences: NDArray[np.float64]
 
-    def off(self, gate: Gate) -> NDArray[np.bool_]:
+    def off(self, gate: Tolerance) -> NDArray[np.bool_]:
         """Which tokens are off."""
         size = np.abs(self.differences)
         if gate.largest is not None:
             return ~(size < gate.largest)
         k3 = float(np.mean(_k3(self.differences)))
         too_far = ~(size < (gate.p999 or np.inf))
-        return too_far if k3 >= TURN_K3 * (gate.mean_k3 or np.inf) else np.zeros_like(too_far)
+        return too_far if k3 >= _TURN_K3 * (gate.mean_k3 or np.inf) else np.zeros_like(too_far)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +134,7 @@ def positions(paths: Sequence[MeasuredPath]) -> dict[str, Differences]:
     }
 
 
-def _passes(all_of: Differences, gate: Gate) -> bool:
+def _passes(all_of: Differences, gate: Tolerance) -> bool:
     return (
         not all_of.outside
         and (gate.largest is None or all_of.largest < gate.largest)
@@ -143,14 +143,14 @@ def _passes(all_of: Differences, gate: Gate) -> bool:
     )
 
 
-def number_faults(paths: Sequence[MeasuredPath], gate: Gate) -> list[tuple[MeasuredPath, TokenFault]]:
+def number_faults(paths: Sequence[MeasuredPath], gate: Tolerance) -> list[tuple[MeasuredPath, TokenFault]]:
     """What is off, with the path it was found on."""
     turns = [turn for path in paths for turn in path.turns]
     all_of = _summed([turn.differences for turn in turns])
     num_off = sum(bool(turn.off(gate).any()) for turn in turns)
     if num_off == 0 and _passes(all_of, gate):
         return []
-    if num_off == 0 or (num_off >= EVERYWHERE * len(turns) and not _at_edges(paths)):
+    if num_off == 0 or (num_off >= _EVERYWHERE * len(turns) and not _at_edges(paths)):
         first = next(path for path in paths if path.turns)
         detail = f"mean {all_of.mean:.2g}, largest {all_of.largest:.2g}, mean k3 {all_of.mean_k3:.2g} over {all_of.tokens} tokens"
         told = f"{num_off} of {len(turns)} turns are off: {detail}"
@@ -161,10 +161,10 @@ def number_faults(paths: Sequence[MeasuredPath], gate: Gate) -> list[tuple[Measu
 def _at_edges(paths: Sequence[MeasuredPath]) -> bool:
     """True if differences are largest where contexts meet turns, or only one turn is there to look at."""
     places = positions(paths)
-    return sum(len(path.turns) for path in paths) == 1 or places["first"].mean > EDGE * places["inside"].mean
+    return sum(len(path.turns) for path in paths) == 1 or places["first"].mean > _EDGE * places["inside"].mean
 
 
-def _first_off(path: MeasuredPath, gate: Gate) -> TokenFault | None:
+def _first_off(path: MeasuredPath, gate: Tolerance) -> TokenFault | None:
     """The first turn of a path that is off: what comes below it only follows."""
     for depth, turn in enumerate(path.turns):
         off = turn.off(gate)

@@ -10,24 +10,24 @@ from sandlot.analysis.taxonomy import label_named
 from sandlot.analysis.triage.concentration import Concentration, concentration
 from sandlot.analysis.triage.contrast import ALPHA, Contrast, Doing, contrast, doing_of
 from sandlot.analysis.triage.scanner import Hit, meaning, scan
-from sandlot.analysis.triage.signature import Signature, signature_of
+from sandlot.analysis.triage.signature import FailureSignature, signature_of
 from sandlot.core.stats.intervals import quantile
 from sandlot.core.stats.tests import benjamini_hochberg
 from sandlot.core.trace import Scored, Trace
 from sandlot.core.types import Side
 
-EXAMPLES = 3
-FEWEST_PASSES = 4
-FAR_FEWER = 0.5
+_EXAMPLES = 3
+_FEWEST_PASSES = 4
+_FAR_FEWER = 0.5
 """Of what other passes of the same task take: calls, or tokens."""
-WORTH_CALLS = 4
+_WORTH_CALLS = 4
 """Calls the others make, at least: of three calls, one less proves nothing."""
 
 
 class Cluster(msgspec.Struct, frozen=True, kw_only=True):
     """Failures alike."""
 
-    signature: Signature
+    signature: FailureSignature
     size: int
     share: float
     """Of the rollouts that were opened and did not pass."""
@@ -56,11 +56,11 @@ class Odd(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class OpenedTrace:
     """What is remembered of an opened trace."""
 
     doing: Doing
-    signature: Signature | None
+    signature: FailureSignature | None
     hits: tuple[Hit, ...]
     passed: bool
     on_model: bool
@@ -75,10 +75,10 @@ class Seen:
         return f"{self.doing.task}/{self.doing.rollout}"
 
 
-def seen_of(trace: Trace, tags: Iterable[str] = ()) -> Seen:
+def seen_of(trace: Trace, tags: Iterable[str] = ()) -> OpenedTrace:
     """Look at a trace once, and let it go; `tags` are its task's."""
     outcome = trace.outcome
-    return Seen(
+    return OpenedTrace(
         doing=doing_of(trace),
         signature=signature_of(trace),
         hits=scan(trace),
@@ -90,9 +90,9 @@ def seen_of(trace: Trace, tags: Iterable[str] = ()) -> Seen:
     )
 
 
-def clusters(seen: Sequence[Seen]) -> tuple[Cluster, ...]:
+def clusters(seen: Sequence[OpenedTrace]) -> tuple[Cluster, ...]:
     """Largest first; those that blame the environment before all others."""
-    alike: defaultdict[Signature, list[Seen]] = defaultdict(list)
+    alike: defaultdict[FailureSignature, list[OpenedTrace]] = defaultdict(list)
     for each in seen:
         if each.signature is not None:
             alike[each.signature].append(each)
@@ -109,7 +109,7 @@ def _credible(found: Sequence[Cluster]) -> list[Cluster]:
     return [each if keep else msgspec.structs.replace(each, contrast=None) for each, keep in zip(found, kept, strict=True)]
 
 
-def _cluster(signature: Signature, members: Sequence[Seen], total: int, passing: Sequence[Seen]) -> Cluster:
+def _cluster(signature: FailureSignature, members: Sequence[OpenedTrace], total: int, passing: Sequence[OpenedTrace]) -> Cluster:
     shortest = sorted(members, key=lambda each: (each.doing.turns, each.place))
     return Cluster(
         signature=signature,
@@ -117,17 +117,17 @@ def _cluster(signature: Signature, members: Sequence[Seen], total: int, passing:
         share=len(members) / total,
         tasks=len({each.doing.task for each in members}),
         blames_environment=label_named(signature.label).blames_environment and not members[0].on_model,
-        examples=tuple(each.place for each in shortest[:EXAMPLES]),
+        examples=tuple(each.place for each in shortest[:_EXAMPLES]),
         contrast=contrast([each.doing for each in members], [each.doing for each in passing]),
         concentration=concentration(_tags(members), _tags(passing)),
     )
 
 
-def _tags(seen: Sequence[Seen]) -> dict[str, frozenset[str]]:
+def _tags(seen: Sequence[OpenedTrace]) -> dict[str, frozenset[str]]:
     return {each.doing.task: each.tags for each in seen}
 
 
-def oddities(seen: Sequence[Seen]) -> tuple[Odd, ...]:
+def oddities(seen: Sequence[OpenedTrace]) -> tuple[Odd, ...]:
     """Most telling first: what failing rollouts hardly do."""
     passing = [each for each in seen if each.passed]
     others = [each for each in seen if not each.passed]
@@ -135,7 +135,7 @@ def oddities(seen: Sequence[Seen]) -> tuple[Odd, ...]:
     return tuple(sorted(found, key=lambda each: (each.elsewhere - each.share, each.why)))
 
 
-def _scanned(passing: Sequence[Seen], others: Sequence[Seen]) -> Iterable[Odd]:
+def _scanned(passing: Sequence[OpenedTrace], others: Sequence[OpenedTrace]) -> Iterable[Odd]:
     names = sorted({hit.pattern for each in passing for hit in each.hits})
     for name in names:
         members = [each for each in passing if any(hit.pattern == name for hit in each.hits)]
@@ -152,19 +152,19 @@ def _scanned(passing: Sequence[Seen], others: Sequence[Seen]) -> Iterable[Odd]:
         )
 
 
-def _easy(passing: Sequence[Seen]) -> Iterable[Odd]:
+def _easy(passing: Sequence[OpenedTrace]) -> Iterable[Odd]:
     """Passes that need far less than other passes of the same task, or no tool where all others use some."""
-    tasks: defaultdict[str, list[Seen]] = defaultdict(list)
+    tasks: defaultdict[str, list[OpenedTrace]] = defaultdict(list)
     for each in passing:
         tasks[each.doing.task].append(each)
-    few_calls: list[Seen] = []
-    few_tokens: list[Seen] = []
+    few_calls: list[OpenedTrace] = []
+    few_tokens: list[OpenedTrace] = []
     for members in tasks.values():
-        if len(members) >= FEWEST_PASSES:
+        if len(members) >= _FEWEST_PASSES:
             calls = quantile(sorted(each.calls for each in members), 0.5)
             tokens = quantile(sorted(each.tokens for each in members), 0.5)
-            few_calls += [each for each in members if calls >= WORTH_CALLS and 0 < each.calls <= FAR_FEWER * calls]
-            few_tokens += [each for each in members if each.tokens and each.tokens <= FAR_FEWER**2 * tokens]
+            few_calls += [each for each in members if calls >= _WORTH_CALLS and 0 < each.calls <= _FAR_FEWER * calls]
+            few_tokens += [each for each in members if each.tokens and each.tokens <= _FAR_FEWER**2 * tokens]
     using = sum(each.calls > 0 for each in passing)
     no_tools = [each for each in passing if not each.calls] if using > len(passing) / 2 else []
     for why, said, members in (
@@ -177,5 +177,5 @@ def _easy(passing: Sequence[Seen]) -> Iterable[Odd]:
             yield Odd(why=why, said=said, size=len(members), share=len(members) / len(passing), elsewhere=0.0, examples=places)
 
 
-def _examples(members: Sequence[Seen]) -> list[Seen]:
-    return sorted(members, key=lambda each: (each.doing.turns, each.place))[:EXAMPLES]
+def _examples(members: Sequence[OpenedTrace]) -> list[OpenedTrace]:
+    return sorted(members, key=lambda each: (each.doing.turns, each.place))[:_EXAMPLES]

@@ -10,7 +10,7 @@ import msgspec
 from sandlot.core.stats.differences import fisher
 from sandlot.core.stats.tests import holm
 
-ALPHA = 0.05
+_ALPHA = 0.05
 
 
 class Concentration(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,7 +31,7 @@ def concentration(these: Mapping[str, frozenset[str]], passing: Mapping[str, fro
         return None
     counts = {tag: (_with(these, tag), _with(passing, tag)) for tag in tags}
     p_values = holm([fisher(ours, len(these), theirs, len(passing)) for ours, theirs in counts.values()])
-    found = [(tag, p) for tag, p in zip(tags, p_values, strict=True) if p < ALPHA]
+    found = [(tag, p) for tag, p in zip(tags, p_values, strict=True) if p < _ALPHA]
     if not found:
         return None
     tag, p = max(found, key=lambda pair: (counts[pair[0]][0] / len(these) - counts[pair[0]][1] / len(passing), pair[0]))

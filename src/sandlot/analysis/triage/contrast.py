@@ -18,11 +18,11 @@ from sandlot.core.trace import Trace
 from sandlot.core.types import Role
 
 ALPHA = 0.05
-FEWEST = 3
+_FEWEST = 3
 """Rollouts of each kind, in tasks that have both."""
-SEPARATE = 0.8
+_SEPARATE = 0.8
 """How often one kind must be longer than the other for lengths to be worth a line."""
-NAME_CHARS = 60
+_NAME_CHARS = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ def doing_of(trace: Trace) -> Doing:
     for node in trace.nodes:
         if node.is_turn:
             for call in node.message.calls:
-                name = f"`{one_line(call.name, NAME_CHARS)}`"
+                name = f"`{one_line(call.name, _NAME_CHARS)}`"
                 names[call.id] = name
                 order.append(name)
                 deeds.add(f"call {name}" if call.malformed is None else "write calls that cannot be read")
@@ -81,7 +81,7 @@ def contrast(these: Sequence[Doing], passing: Sequence[Doing]) -> Contrast | Non
     shared = {each.task for each in these} & {each.task for each in passing}
     ours = [each for each in these if each.task in shared]
     theirs = [each for each in passing if each.task in shared]
-    if min(len(ours), len(theirs)) < FEWEST:
+    if min(len(ours), len(theirs)) < _FEWEST:
         return None
     return _by_deeds(ours, theirs, len(shared)) or _by_length(ours, theirs, len(shared))
 
@@ -114,7 +114,7 @@ def _by_deeds(ours: Sequence[Doing], theirs: Sequence[Doing], tasks: int) -> Con
 
 def _by_length(ours: Sequence[Doing], theirs: Sequence[Doing], tasks: int) -> Contrast | None:
     found = ranked([each.turns for each in ours], [each.turns for each in theirs])
-    if found.p_value >= ALPHA or max(found.size, 1 - found.size) < SEPARATE:
+    if found.p_value >= ALPHA or max(found.size, 1 - found.size) < _SEPARATE:
         return None
     mine, others = (quantile(sorted(each.turns for each in group), 0.5) for group in (ours, theirs))
     return Contrast(

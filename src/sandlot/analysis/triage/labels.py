@@ -18,11 +18,11 @@ from sandlot.store.lines import append_line, read_lines
 FILE = "labels.jsonl"
 ENOUGH = 30
 """Rollouts in a row without a new class, after which more reading finds no more classes."""
-NOTE_CHARS = 4000
-NAME_CHARS = 100
+_NOTE_CHARS = 4000
+_NAME_CHARS = 100
 
 
-class Labelled(msgspec.Struct, frozen=True, kw_only=True):
+class LabelledTrace(msgspec.Struct, frozen=True, kw_only=True):
     """One judgement."""
 
     format: int = 1
@@ -45,12 +45,12 @@ class Labelled(msgspec.Struct, frozen=True, kw_only=True):
 class Labels(msgspec.Struct, frozen=True, kw_only=True):
     """All judgements about a run, in the order they were made."""
 
-    given: tuple[Labelled, ...] = ()
+    given: tuple[LabelledTrace, ...] = ()
     damaged: tuple[int, ...] = ()
     """Lines of the file that cannot be read, counted from 1."""
 
     @property
-    def counting(self) -> tuple[Labelled, ...]:
+    def counting(self) -> tuple[LabelledTrace, ...]:
         """The last word of each person about each rollout."""
         last = {(each.key, each.by): each for each in self.given}
         return tuple(last.values())
@@ -81,28 +81,28 @@ class Review(msgspec.Struct, frozen=True, kw_only=True):
 
 def read_labels(run: Path) -> Labels:
     """Everything that was said about a run. A last line that a crash cut off never was."""
-    given: list[Labelled] = []
+    given: list[LabelledTrace] = []
     damaged: list[int] = []
     lines = read_lines(run / FILE)
     for number, line in enumerate(lines, start=1):
         try:
-            given += [msgspec.json.decode(line, type=Labelled)] if line.strip() else []
+            given += [msgspec.json.decode(line, type=LabelledTrace)] if line.strip() else []
         except (msgspec.MsgspecError, UnicodeDecodeError):
             damaged += [number] if number < len(lines) else []
     return Labels(given=tuple(given), damaged=tuple(damaged))
 
 
-def add_label(run: Path, *, task: str, rollout: int, label: str, by: str, note: str = "", at: float) -> Labelled:
+def add_label(run: Path, *, task: str, rollout: int, label: str, by: str, note: str = "", at: float) -> LabelledTrace:
     """Keep a judgement, on disk when this returns; `ConfigError` for a label that is not on the list."""
     if not by.strip():
         raise ConfigError("a label needs the name of who gives it; name yourself with `--by NAME`")
-    labelled = Labelled(
+    labelled = LabelledTrace(
         taxonomy=VERSION,
         task=task,
         rollout=rollout,
         label=label_named(label).name,
-        by=printable(by.strip(), NAME_CHARS),
-        note=printable(note, NOTE_CHARS),
+        by=printable(by.strip(), _NAME_CHARS),
+        note=printable(note, _NOTE_CHARS),
         at=at,
     )
     append_line(run / FILE, msgspec.json.encode(labelled))
@@ -131,7 +131,7 @@ def review_of(labels: Labels) -> Review:
     )
 
 
-def rollouts_since_new_class(given: Sequence[Labelled]) -> int:
+def rollouts_since_new_class(given: Sequence[LabelledTrace]) -> int:
     """Different rollouts judged after the last judgement that named a class for the first time."""
     seen: set[str] = set()
     since: set[tuple[str, int]] = set()

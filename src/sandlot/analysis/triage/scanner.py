@@ -13,13 +13,13 @@ import msgspec
 from sandlot.core.text import one_line
 from sandlot.core.trace import Message, Reasoning, Text, ToolCall, Trace
 
-READ_CHARS = 40_000
+_READ_CHARS = 40_000
 """Of one text: half from its beginning, half from its end."""
-SHOWN_CHARS = 60
+_SHOWN_CHARS = 60
 
 
 @dataclass(frozen=True, slots=True)
-class Pattern:
+class _Pattern:
     """One deed."""
 
     name: str
@@ -27,8 +27,8 @@ class Pattern:
     sign: re.Pattern[str]
 
 
-def _pattern(name: str, what: str, *signs: str) -> Pattern:
-    return Pattern(name, what, re.compile("|".join(signs), re.IGNORECASE))
+def _pattern(name: str, what: str, *signs: str) -> _Pattern:
+    return _Pattern(name, what, re.compile("|".join(signs), re.IGNORECASE))
 
 
 PATTERNS = (
@@ -157,9 +157,9 @@ def _strings(value: object) -> Iterator[str]:
 
 
 def _ends(text: str) -> str:
-    return text if len(text) <= READ_CHARS else f"{text[: READ_CHARS // 2]}\n{text[-READ_CHARS // 2 :]}"
+    return text if len(text) <= _READ_CHARS else f"{text[: _READ_CHARS // 2]}\n{text[-_READ_CHARS // 2 :]}"
 
 
 def _around(text: str, found: re.Match[str]) -> str:
-    start = max(0, found.start() - SHOWN_CHARS // 3)
-    return one_line(text[start : found.end() + SHOWN_CHARS // 3], 2 * SHOWN_CHARS)
+    start = max(0, found.start() - _SHOWN_CHARS // 3)
+    return one_line(text[start : found.end() + _SHOWN_CHARS // 3], 2 * _SHOWN_CHARS)

@@ -10,14 +10,14 @@ import re
 import msgspec
 
 from sandlot.analysis.taxonomy import label_of
-from sandlot.core.rubric import Score, Verdict
+from sandlot.core.rubric import CheckVerdict, RubricScore
 from sandlot.core.text import one_line, printable
 from sandlot.core.trace import Failed, Scored, Trace
 
-READ_CHARS = 4000
+_READ_CHARS = 4000
 """Of a message: what comes after is not needed to know it again."""
-CAUSE_CHARS = 200
-MOST_CHECKS = 3
+_CAUSE_CHARS = 200
+_MOST_CHECKS = 3
 NONE = "(none)"
 
 _COLOURS = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
@@ -32,7 +32,7 @@ _CHANGING = (
 )
 
 
-class Signature(msgspec.Struct, frozen=True, kw_only=True, order=True):
+class FailureSignature(msgspec.Struct, frozen=True, kw_only=True, order=True):
     """What rollouts that went wrong alike have in common."""
 
     label: str
@@ -44,47 +44,47 @@ class Signature(msgspec.Struct, frozen=True, kw_only=True, order=True):
     """The tool called last."""
 
 
-def signature_of(trace: Trace) -> Signature | None:
+def signature_of(trace: Trace) -> FailureSignature | None:
     """None for full marks, and for what an operator stopped."""
     outcome = trace.outcome
     label = label_of(trace)
     if label is None or label == "ok":
         return None
     if isinstance(outcome, Failed):
-        kind, cause = f"{outcome.side}/{one_line(outcome.kind, CAUSE_CHARS)}", normalised(outcome.message, task=trace.task)
+        kind, cause = f"{outcome.side}/{one_line(outcome.kind, _CAUSE_CHARS)}", normalised(outcome.message, task=trace.task)
     else:
         assert isinstance(outcome, Scored)
         kind, cause = str(trace.end), lost(outcome.score)
-    return Signature(label=label, kind=kind, cause=cause, last_tool=last_tool(trace))
+    return FailureSignature(label=label, kind=kind, cause=cause, last_tool=_last_tool(trace))
 
 
 def normalised(message: str, *, task: str = "") -> str:
     """A message without numbers, addresses, paths of the moment and the task's own name."""
-    text = printable(_COLOURS.sub("", message[:READ_CHARS]))
+    text = printable(_COLOURS.sub("", message[:_READ_CHARS]))
     if task:
         text = re.sub(rf"(?<![\w.-]){re.escape(task)}(?![\w-])", "TASK", text)
     for pattern, instead in _CHANGING:
         text = pattern.sub(instead, text)
-    return text.strip()[:CAUSE_CHARS]
+    return text.strip()[:_CAUSE_CHARS]
 
 
-def lost(score: Score) -> str:
+def lost(score: RubricScore) -> str:
     """The checks that lost the most points, by name, or the gate that took them all."""
     if score.gate is not None:
-        return f"gate `{one_line(score.gate, CAUSE_CHARS)}` not met"
+        return f"gate `{one_line(score.gate, _CAUSE_CHARS)}` not met"
     missed = [
         (max(check.worth, 0.0) - check.points, check.id)
         for check in score.checks
-        if check.verdict is not Verdict.SUPPRESSED and check.points < max(check.worth, 0.0)
+        if check.verdict is not CheckVerdict.SUPPRESSED and check.points < max(check.worth, 0.0)
     ]
     if not missed:
         return "points lost to penalties"
     costly = {check.id for check in score.checks if check.worth < 0}
     missed.sort(key=lambda pair: (-pair[0], pair[1]))
-    most = [name for _, name in missed[:MOST_CHECKS]]
-    more = " and more" if len(missed) > MOST_CHECKS else ""
+    most = [name for _, name in missed[:_MOST_CHECKS]]
+    more = " and more" if len(missed) > _MOST_CHECKS else ""
     said = [
-        f"{', '.join(f'`{one_line(name, CAUSE_CHARS)}`' for name in names)}{verb}"
+        f"{', '.join(f'`{one_line(name, _CAUSE_CHARS)}`' for name in names)}{verb}"
         for names, verb in (
             ([name for name in most if name not in costly], " not met"),
             ([name for name in most if name in costly], " cost points"),
@@ -94,9 +94,9 @@ def lost(score: Score) -> str:
     return "; ".join(said) + more
 
 
-def last_tool(trace: Trace) -> str:
+def _last_tool(trace: Trace) -> str:
     """The name of the tool called last."""
     for node in reversed(trace.nodes):
         if node.is_turn and node.message.calls:
-            return one_line(node.message.calls[-1].name, CAUSE_CHARS) or NONE
+            return one_line(node.message.calls[-1].name, _CAUSE_CHARS) or NONE
     return NONE

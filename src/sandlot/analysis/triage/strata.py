@@ -18,9 +18,9 @@ from sandlot.core.types import Side
 
 ENVIRONMENT_CAP = 50
 CAP = 20
-NEAR = 0.5
+_NEAR = 0.5
 """Of a limit: rollouts that used less are not near it, however few there are."""
-BLAMING = frozenset(label.name for label in LABELS if label.blames_environment)
+_BLAMING = frozenset(label.name for label in LABELS if label.blames_environment)
 
 Key = tuple[str, int]
 
@@ -53,7 +53,7 @@ def strata(
     best = max((row.score or 0.0 for row in scored), default=0.0)
     highest = [row for row in scored if row.score == best]
     lowest = [row for row in scored if (row.score or 0.0) <= 0]
-    near = [(share, row) for row in scored if (share := nearness(row, limits_of(row.task))) >= NEAR]
+    near = [(share, row) for row in scored if (share := nearness(row, limits_of(row.task))) >= _NEAR]
     wanted = {
         "the environment failed": _drawn(rng, [row for row in left if _blames(row)], ENVIRONMENT_CAP),
         "the model's endpoint failed": _drawn(rng, [row for row in left if row.side == Side.MODEL], CAP // 4),
@@ -83,7 +83,7 @@ def nearness(row: TraceRow, limits: Limits | None) -> float:
 
 
 def _blames(row: TraceRow) -> bool:
-    return row.side is not None and row.side != Side.MODEL and label_of_row(row) in BLAMING
+    return row.side is not None and row.side != Side.MODEL and label_of_row(row) in _BLAMING
 
 
 def _drawn(rng: Random, rows: Sequence[TraceRow], most: int) -> list[TraceRow]:

@@ -11,14 +11,14 @@ from random import Random
 import msgspec
 
 from sandlot.analysis.taxonomy import VERSION, label_of_row
-from sandlot.analysis.triage.clusters import Cluster, Odd, Seen, clusters, oddities, seen_of
+from sandlot.analysis.triage.clusters import Cluster, Odd, OpenedTrace, clusters, oddities, seen_of
 from sandlot.analysis.triage.labels import Review, read_labels, review_of
 from sandlot.analysis.triage.strata import Chosen, strata
 from sandlot.core.trace import TraceRow
 from sandlot.core.types import derive_seed
 from sandlot.run.results import Run
 
-TRACES = 3000
+_TRACES = 3000
 """Opened at most: a third of them failures, a third with points lost, a third passes."""
 
 
@@ -49,7 +49,7 @@ class Triage(msgspec.Struct, frozen=True, kw_only=True):
         return 1 if any(cluster.blames_environment for cluster in self.clusters) else 0
 
 
-def triage_of(run: Run, *, traces: int = TRACES, seed: int = 0) -> Triage:
+def triage_of(run: Run, *, traces: int = _TRACES, seed: int = 0) -> Triage:
     """Sort a run's failures and odd successes."""
     rows = list(run.rows)
     chosen = _chosen(rows, traces, seed)
@@ -100,7 +100,7 @@ def _chosen(rows: Sequence[TraceRow], most: int, seed: int) -> list[TraceRow]:
     return chosen
 
 
-def _tally(rows: Sequence[TraceRow], seen: Sequence[Seen]) -> dict[str, int]:
+def _tally(rows: Sequence[TraceRow], seen: Sequence[OpenedTrace]) -> dict[str, int]:
     opened = {each.place: each.signature.label for each in seen if each.signature is not None}
     labels = (opened.get(f"{row.task}/{row.rollout}") or label_of_row(row) or "cancelled" for row in rows)
     return dict(Counter(labels).most_common())

@@ -5,28 +5,25 @@ Two trials are alike if an agent saw the same, left the same and was scored the 
 shows; `changed` says what a trial changed in the world, leaf by leaf.
 """
 
-import hashlib
 import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-import msgspec
-
 from sandlot.audit.subject import Trial
 from sandlot.core.trace import EvidenceRecord, Failed, Node, Scored, ToolResult
 from sandlot.core.types import Json, Role
 
-MASKED = "<volatile>"
-STAMPED = ("/.git/index",)
+_MASKED = "<volatile>"
+_STAMPED = ("/.git/index",)
 """Files that hold the time and place of other files on disk: no author can make them the same again."""
-SHOWN_CHARS = 160
+_SHOWN_CHARS = 160
 MISSING = "<nothing>"
 """What stands in a difference where one side has no such thing."""
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class Mismatch:
     """Where two things part: `observations.2.text`, and what each has there."""
 
     where: str
@@ -120,11 +117,11 @@ def seen(trial: Trial, volatile: Collection[str] = (), without: Collection[str] 
 def left(trial: Trial, volatile: Collection[str] = ()) -> Json:
     """The final state and files."""
     record = trial.trace.evidence if trial.trace and trial.trace.evidence else EvidenceRecord()
-    files = {path: file_of(trial, path, volatile) for path in record.files if not path.endswith(STAMPED)}
+    files = {path: _file_of(trial, path, volatile) for path in record.files if not path.endswith(_STAMPED)}
     return {"state": masked(record.state, volatile), "files": files}
 
 
-def file_of(trial: Trial, path: str, volatile: Collection[str] = ()) -> str:
+def _file_of(trial: Trial, path: str, volatile: Collection[str] = ()) -> str:
     """A file's text where it came back with the trial, else its hash and size."""
     assert trial.trace is not None
     assert trial.trace.evidence is not None
@@ -135,31 +132,26 @@ def file_of(trial: Trial, path: str, volatile: Collection[str] = ()) -> str:
     return masked(data.decode(errors="backslashreplace"), volatile)
 
 
-def fingerprint(thing: Any) -> str:
-    """Equal for equal things, whatever the order of their keys."""
-    return hashlib.sha256(msgspec.json.encode(thing, order="deterministic")).hexdigest()
-
-
 def masked(thing: Any, volatile: Collection[str]) -> Any:
     """The same with volatile fields blotted out: in records by key, in text where it says `name: value` or `"name": value`."""
     if not volatile:
         return thing
     if isinstance(thing, dict):
         fields = cast("Json", thing)
-        return {name: MASKED if name in volatile else masked(value, volatile) for name, value in fields.items()}
+        return {name: _MASKED if name in volatile else masked(value, volatile) for name, value in fields.items()}
     if isinstance(thing, list | tuple):
         return [masked(each, volatile) for each in cast("Sequence[Any]", thing)]
     if isinstance(thing, str):
         names = "|".join(re.escape(name) for name in sorted(volatile))
-        return re.sub(rf"""(["']?\b(?:{names})\b["']?\s*[:=]\s*)("[^"]*"|'[^']*'|[^\s,;}}\]]+)""", rf"\1{MASKED}", thing)
+        return re.sub(rf"""(["']?\b(?:{names})\b["']?\s*[:=]\s*)("[^"]*"|'[^']*'|[^\s,;}}\]]+)""", rf"\1{_MASKED}", thing)
     return thing
 
 
-def first_difference(one: Any, other: Any, where: str = "") -> Difference | None:
+def first_difference(one: Any, other: Any, where: str = "") -> Mismatch | None:
     """Where two things part first; None if they are the same."""
     ones, others = _inside(one), _inside(other)
     if ones is None or others is None or isinstance(one, dict) != isinstance(other, dict):
-        return None if one == other and type(one) is type(other) else Difference(where, *_parting(one, other))
+        return None if one == other and type(one) is type(other) else Mismatch(where, *_parting(one, other))
     for name in sorted({*ones, *others}, key=str if isinstance(one, dict) else None):
         if found := first_difference(ones.get(name, MISSING), others.get(name, MISSING), _below(where, name)):
             return found
@@ -177,8 +169,8 @@ def _parting(one: Any, other: Any) -> tuple[str, str]:
     """Both, shortened to where they part if they are long texts."""
     texts = [each if isinstance(each, str) else repr(each) for each in (one, other)]
     same = next((at for at, (a, b) in enumerate(zip(*texts, strict=False)) if a != b), min(map(len, texts)))
-    start = max(0, same - 40) if max(map(len, texts)) > SHOWN_CHARS else 0
-    return tuple(repr(("..." if start else "") + text[start : start + SHOWN_CHARS]) for text in texts)  # pyright: ignore[reportReturnType]
+    start = max(0, same - 40) if max(map(len, texts)) > _SHOWN_CHARS else 0
+    return tuple(repr(("..." if start else "") + text[start : start + _SHOWN_CHARS]) for text in texts)  # pyright: ignore[reportReturnType]
 
 
 def _below(where: str, name: object) -> str:

@@ -7,7 +7,7 @@ from sandlot.audit.subject import Play, Take
 from sandlot.core.task import Task
 from sandlot.core.types import Json
 
-MAX_PLAY_CHARS = 20_000
+_MAX_PLAY_CHARS = 20_000
 
 
 def take_of(case: Case, task: Task, play: Play) -> Take:
@@ -19,4 +19,4 @@ def inputs_of(task: Task, play: Play) -> Json:
     """What was done, for a witness: the play whole, unless it is huge."""
     whole = msgspec.to_builtins(play)
     said = msgspec.json.encode(whole).decode()
-    return {"task": task.id, "play": whole if len(said) <= MAX_PLAY_CHARS else said[:MAX_PLAY_CHARS] + "..."}
+    return {"task": task.id, "play": whole if len(said) <= _MAX_PLAY_CHARS else said[:_MAX_PLAY_CHARS] + "..."}

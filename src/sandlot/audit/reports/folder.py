@@ -12,13 +12,13 @@ from pathlib import Path
 
 import msgspec
 
-from sandlot.audit.verdict import FORMAT, Audit, Verdict
+from sandlot.audit.verdict import FORMAT, Audit, AuditVerdict
 from sandlot.core.errors import ConfigError, StoreError
 from sandlot.env.folder import MANIFEST
 
 FOLDER = "audits"
 """Below the folder of runs."""
-FILE = "audit.json"
+_FILE = "audit.json"
 UNFINISHED = "unfinished"
 """Below an audit's folder: the probes that are finished, while others are not."""
 
@@ -27,7 +27,7 @@ def write_audit(audit: Audit, runs: Path, *, report: str, page: str) -> Path:
     """Keep an audit and its reports; an earlier one of the same environment makes room."""
     folder = folder_of(audit.name, audit.place, runs)
     folder.mkdir(parents=True, exist_ok=True)
-    for name, text in ((FILE, as_json(audit).decode()), ("report.md", report), ("report.html", page)):
+    for name, text in ((_FILE, as_json(audit).decode()), ("report.md", report), ("report.html", page)):
         draft = folder / f".{name}.{os.getpid()}"
         draft.write_text(text, encoding="utf-8", errors="replace")
         draft.replace(folder / name)
@@ -72,7 +72,7 @@ def as_json(audit: Audit) -> bytes:
 
 def read_audit(name: str, place: str, runs: Path) -> Audit | None:
     """The last audit of an environment at a place; None if there is none."""
-    file = folder_of(name, place, runs) / FILE
+    file = folder_of(name, place, runs) / _FILE
     if not file.is_file():
         return None
     try:
@@ -93,7 +93,7 @@ def require_audit(name: str, place: str, fingerprint: str, runs: Path) -> Audit:
         raise ConfigError(f"environment `{name}` at {place} has no audit in `{runs / FOLDER}`; run `sandlot audit` first")
     if audit.fingerprint != fingerprint:
         raise ConfigError(f"environment `{name}` has changed since it was audited; run `sandlot audit {audit.subject}` again")
-    if audit.verdict is not Verdict.SHIP:
+    if audit.verdict is not AuditVerdict.SHIP:
         report = folder_of(name, place, runs) / "report.md"
         raise ConfigError(f"the audit of `{name}` says {audit.verdict.value}; see `{report}`, fix or waive, and audit again")
     return audit

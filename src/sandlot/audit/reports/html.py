@@ -2,20 +2,20 @@
 
 from html import escape
 
-from sandlot.audit.finding import Finding, Severity, Standing
+from sandlot.audit.finding import Confidence, Finding, Severity
 from sandlot.audit.reports.markdown import LONGEST
 from sandlot.audit.reports.wording import WHAT_LAYERS_DO, defect_name, fix_of, layer_line, meaning, reproduce
-from sandlot.audit.verdict import Audit, LayerReport, State, Verdict
+from sandlot.audit.verdict import Audit, AuditVerdict, LayerReport, State
 from sandlot.observe.page import page
 
-COLOURS = {Verdict.SHIP: "--green", Verdict.FIX: "--red", Verdict.INCOMPLETE: "--amber"}
-SEVERITIES = {Severity.BLOCKER: "--red", Severity.HIGH: "--red", Severity.LOW: "--amber", Severity.INFO: "--dim"}
+_COLOURS = {AuditVerdict.SHIP: "--green", AuditVerdict.FIX: "--red", AuditVerdict.INCOMPLETE: "--amber"}
+_SEVERITIES = {Severity.BLOCKER: "--red", Severity.HIGH: "--red", Severity.LOW: "--amber", Severity.INFO: "--dim"}
 
 
 def as_page(audit: Audit) -> str:
     """The whole report."""
-    confirmed = [finding for finding in audit.findings if finding.standing is Standing.CONFIRMED]
-    leads = [finding for finding in audit.findings if finding.standing is Standing.LEAD]
+    confirmed = [finding for finding in audit.findings if finding.standing is Confidence.CONFIRMED]
+    leads = [finding for finding in audit.findings if finding.standing is Confidence.LEAD]
     body = [
         _headline(audit, confirmed, leads),
         "<h2>What was looked at</h2>",
@@ -41,7 +41,7 @@ def _headline(audit: Audit, confirmed: list[Finding], leads: list[Finding]) -> s
     return (
         f'<h1>{escape(audit.name)}</h1><p class="dim">{escape(audit.subject)}, audited with seed {audit.seed} '
         f"by Sandlot {escape(audit.sandlot)}</p>"
-        f'<section class="change"><div class="score"><b style="color:var({COLOURS[audit.verdict]})">{audit.verdict.value}'
+        f'<section class="change"><div class="score"><b style="color:var({_COLOURS[audit.verdict]})">{audit.verdict.value}'
         "</b></div>"
         f'<div class="verdict">{escape(meaning(audit))}.</div></section><section class="tiles">{shown}</section>'
     )
@@ -82,7 +82,7 @@ def _finding(finding: Finding, audit: Audit) -> str:
         said += [f"expected: {witness.expected}"[:LONGEST], f"observed: {witness.observed}"[:LONGEST]]
         shown = f"<pre>{escape(chr(10).join(said))}</pre>"
     return (
-        f'<figure style="margin-top:12px"><h3><span style="color:var({SEVERITIES[finding.severity]})">'
+        f'<figure style="margin-top:12px"><h3><span style="color:var({_SEVERITIES[finding.severity]})">'
         f"{escape(finding.code)}</span> {escape(finding.title)}</h3>"
         f"<p>{escape(defect_name(finding))}, {finding.severity}{escape(': ' + ', '.join(place) if place else '')}</p>{shown}"
         f"<p>Fix: {escape(fix_of(finding))}</p><p>Reproduce: <code>{escape(reproduce(audit, finding))}</code></p>"

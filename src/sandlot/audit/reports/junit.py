@@ -11,7 +11,7 @@ from sandlot.audit.reports.wording import fix_of, place_of, plain, reproduce
 from sandlot.audit.verdict import Audit, LayerReport, State
 from sandlot.audit.waivers import Waiver
 
-LONGEST = 1200
+_LONGEST = 1200
 """Characters of one part of a witness."""
 
 
@@ -68,7 +68,7 @@ def _text(audit: Audit, finding: Finding) -> str:
     place = place_of(finding)
     lines = [f"{finding.code} ({finding.severity}, {finding.standing}): {finding.title}" + (f" ({place})" if place else "")]
     if finding.witness is not None:
-        lines += [f"{name}: {value}"[:LONGEST] for name, value in finding.witness.inputs.items()]
-        lines += [f"expected: {finding.witness.expected}"[:LONGEST], f"observed: {finding.witness.observed}"[:LONGEST]]
+        lines += [f"{name}: {value}"[:_LONGEST] for name, value in finding.witness.inputs.items()]
+        lines += [f"expected: {finding.witness.expected}"[:_LONGEST], f"observed: {finding.witness.observed}"[:_LONGEST]]
     lines += [f"fix: {fix_of(finding)}", f"reproduce: {reproduce(audit, finding)}"]
     return "\n".join(plain(line) for line in lines)

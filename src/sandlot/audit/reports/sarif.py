@@ -15,18 +15,18 @@ from urllib.parse import quote
 import msgspec
 
 from sandlot.audit.defects import DEFECTS
-from sandlot.audit.finding import MANDATORY, Finding, Severity, Standing
+from sandlot.audit.finding import MANDATORY, Confidence, Finding, Severity
 from sandlot.audit.reports.wording import fix_of, place_of, plain, reproduce
-from sandlot.audit.verdict import Audit, State, Verdict
+from sandlot.audit.verdict import Audit, AuditVerdict, State
 from sandlot.audit.waivers import Waiver
 from sandlot.core.types import Json
 
-SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
-LONGEST = 600
+_SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+_LONGEST = 600
 """Characters of one part of a witness in a message."""
-LEVELS = {
-    Standing.CONFIRMED: {Severity.BLOCKER: "error", Severity.HIGH: "error", Severity.LOW: "warning", Severity.INFO: "note"},
-    Standing.LEAD: {Severity.BLOCKER: "warning", Severity.HIGH: "warning", Severity.LOW: "note", Severity.INFO: "note"},
+_LEVELS = {
+    Confidence.CONFIRMED: {Severity.BLOCKER: "error", Severity.HIGH: "error", Severity.LOW: "warning", Severity.INFO: "note"},
+    Confidence.LEAD: {Severity.BLOCKER: "warning", Severity.HIGH: "warning", Severity.LOW: "note", Severity.INFO: "note"},
 }
 
 
@@ -49,7 +49,7 @@ def as_sarif(audit: Audit) -> str:
             "trials": audit.trials,
         },
     }
-    log = {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
+    log = {"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}
     return msgspec.json.format(msgspec.json.encode(log), indent=2).decode() + "\n"
 
 
@@ -69,7 +69,7 @@ def _result(audit: Audit, finding: Finding, waiver: Waiver | None, codes: Sequen
     result: Json = {
         "ruleId": finding.code,
         "ruleIndex": codes.index(finding.code),
-        "level": LEVELS[finding.standing][finding.severity],
+        "level": _LEVELS[finding.standing][finding.severity],
         "message": {"text": _message(audit, finding)},
         "locations": [_location(audit, finding)],
         "occurrenceCount": max(1, finding.count),
@@ -92,9 +92,9 @@ def _message(audit: Audit, finding: Finding) -> str:
     place = place_of(finding)
     lines = [plain(finding.title) + (f" ({plain(place)})" if place else "")]
     if finding.witness is not None:
-        lines += [f"{plain(f'{name}: {value}')[:LONGEST]}" for name, value in finding.witness.inputs.items()]
-        lines.append(f"expected: {plain(finding.witness.expected)[:LONGEST]}")
-        lines.append(f"observed: {plain(finding.witness.observed)[:LONGEST]}")
+        lines += [f"{plain(f'{name}: {value}')[:_LONGEST]}" for name, value in finding.witness.inputs.items()]
+        lines.append(f"expected: {plain(finding.witness.expected)[:_LONGEST]}")
+        lines.append(f"observed: {plain(finding.witness.observed)[:_LONGEST]}")
     lines += [f"fix: {plain(fix_of(finding))}", f"reproduce: {plain(reproduce(audit, finding))}"]
     return "\n".join(lines)
 
@@ -134,7 +134,7 @@ def _uri(path: str) -> str:
 def _invocation(audit: Audit) -> Json:
     broken = any(report.state is State.COULD_NOT_RUN for report in audit.layers)
     return {
-        "executionSuccessful": audit.verdict is not Verdict.INCOMPLETE and not broken,
+        "executionSuccessful": audit.verdict is not AuditVerdict.INCOMPLETE and not broken,
         "exitCode": audit.verdict.exit_code,
         "exitCodeDescription": audit.verdict.value,
         "commandLine": plain(f"sandlot audit {audit.subject}"),

@@ -4,7 +4,7 @@ import shlex
 
 from sandlot.audit.defects import DEFECTS
 from sandlot.audit.finding import Finding, Layer
-from sandlot.audit.verdict import Audit, LayerReport, State, Verdict
+from sandlot.audit.verdict import Audit, AuditVerdict, LayerReport, State
 from sandlot.core.text import one_line
 
 WHAT_LAYERS_DO = {
@@ -54,9 +54,9 @@ def reproduce(audit: Audit, finding: Finding) -> str:
 def meaning(audit: Audit) -> str:
     """The verdict in a sentence."""
     grave = sum(finding.grave for finding in audit.findings)
-    if audit.verdict is Verdict.FIX:
+    if audit.verdict is AuditVerdict.FIX:
         return f"{grave} confirmed {'flaw' if grave == 1 else 'flaws'} that a model would learn from"
-    if audit.verdict is Verdict.INCOMPLETE:
+    if audit.verdict is AuditVerdict.INCOMPLETE:
         reasons: dict[str, list[str]] = {}
         for report in _missed(audit):
             reasons.setdefault(_missing(report), []).append(report.layer)

@@ -20,13 +20,13 @@ from sandlot.core.errors import ConfigError
 from sandlot.core.types import Json
 from sandlot.wiring.config import judge_config, user_config
 
-FOREIGN = ("--python", "--without-sandbox")
-GRADER = ("--tasks", "--map", *FOREIGN)
-GYM = ("--gym-argument", "--solution", "--seeds", "--steps", *FOREIGN)
+_FOREIGN = ("--python", "--without-sandbox")
+_GRADER = ("--tasks", "--map", *_FOREIGN)
+_GYM = ("--gym-argument", "--solution", "--seeds", "--steps", *_FOREIGN)
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
+class SubjectOptions:
     """The options that say what to audit; None or nothing for those that were not given."""
 
     env: str | None = None
@@ -65,7 +65,7 @@ class Words:
         return shlex.join(words)
 
 
-class Named(Protocol):
+class NamedSubject(Protocol):
     """An environment, or what others wrote."""
 
     @property
@@ -89,7 +89,7 @@ class Named(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class NamedEnvironment:
+class _NamedEnvironment:
     """A Sandlot environment."""
 
     env: str
@@ -126,7 +126,7 @@ class NamedEnvironment:
 
 
 @dataclass(frozen=True, slots=True)
-class NamedForeign:
+class _NamedForeign:
     """What others wrote, a plain grader or a Gymnasium environment, in its sandbox."""
 
     spoken: str
@@ -140,8 +140,8 @@ class NamedForeign:
 
 
 def named(
-    words: Words, *, judge: str | None = None, user: str | None = None, sandbox: str = "native", patience_s: float = 60.0
-) -> Named:
+    words: SubjectOptions, *, judge: str | None = None, user: str | None = None, sandbox: str = "native", patience_s: float = 60.0
+) -> NamedSubject:
     """What is meant; an option that is about something else is refused."""
     if sum(what is not None for what in (words.env, words.grader, words.gym)) != 1:
         raise ConfigError(
@@ -150,26 +150,26 @@ def named(
         )
     if words.env is not None:
         _only((), words, f"`{words.env}` is an environment")
-        return NamedEnvironment(words.env, judge, user, sandbox, patience_s)
+        return _NamedEnvironment(words.env, judge, user, sandbox, patience_s)
     trusted = words.without_sandbox
     if words.grader is not None:
-        _only(GRADER, words, f"`{words.grader}` is a grader")
+        _only(_GRADER, words, f"`{words.grader}` is a grader")
         grader = _grader(words.grader, words)
-        return NamedForeign(words.spoken("--grader", words.grader), partial(open_grader, grader, without_sandbox=trusted))
+        return _NamedForeign(words.spoken("--grader", words.grader), partial(open_grader, grader, without_sandbox=trusted))
     assert words.gym is not None
-    _only(GYM, words, f"`{words.gym}` is a Gymnasium environment")
+    _only(_GYM, words, f"`{words.gym}` is a Gymnasium environment")
     gym = _gym(words.gym, words)
-    return NamedForeign(words.spoken("--gym", words.gym), partial(open_gym, gym, without_sandbox=trusted))
+    return _NamedForeign(words.spoken("--gym", words.gym), partial(open_gym, gym, without_sandbox=trusted))
 
 
-def _only(allowed: tuple[str, ...], words: Words, what: str) -> None:
+def _only(allowed: tuple[str, ...], words: SubjectOptions, what: str) -> None:
     extra = [name for name in words.given if name not in allowed]
     if extra:
-        about = "a Gymnasium environment" if extra[0] in GYM else "a grader"
-        raise ConfigError(f"{extra[0]} is about {'what others wrote' if extra[0] in FOREIGN else about}, and {what}")
+        about = "a Gymnasium environment" if extra[0] in _GYM else "a grader"
+        raise ConfigError(f"{extra[0]} is about {'what others wrote' if extra[0] in _FOREIGN else about}, and {what}")
 
 
-def _grader(grader: str, words: Words) -> GraderConfig:
+def _grader(grader: str, words: SubjectOptions) -> GraderConfig:
     given = _said(tasks=words.tasks, map=words.mapping, python=words.python)
     if grader.endswith(".toml"):
         return msgspec.structs.replace(read_config(Path(grader)), **given)
@@ -178,7 +178,7 @@ def _grader(grader: str, words: Words) -> GraderConfig:
     return msgspec.structs.replace(GraderConfig(grader=grader, tasks=words.tasks), **given)
 
 
-def _gym(gym: str, words: Words) -> GymConfig:
+def _gym(gym: str, words: SubjectOptions) -> GymConfig:
     given = _said(solution=words.solution, seeds=words.seeds, steps=words.steps, python=words.python)
     own = (".",) if ":" in gym or words.solution else ()  # an id alone names what is installed: the sandbox sees no more
     config = read_gym(Path(gym)) if gym.endswith(".toml") else GymConfig(env=gym, path=own)

@@ -5,11 +5,11 @@ from enum import StrEnum
 
 import msgspec
 
-from sandlot.calibrate.judges.judge import Probe, Quality
+from sandlot.calibrate.judges.judge import Perturbation, Quality
 from sandlot.calibrate.judges.labels import Agreement
 
 
-class Standing(StrEnum):
+class GateState(StrEnum):
     """How a gate came out."""
 
     PASS = "pass"  # noqa: S105 - a verdict, not a secret
@@ -38,17 +38,17 @@ class Gates(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """Fewest labelled items from which agreement is a figure at all."""
 
 
-class Gate(msgspec.Struct, frozen=True, kw_only=True):
+class JudgeGate(msgspec.Struct, frozen=True, kw_only=True):
     """One gate and how the judge stands before it."""
 
     name: str
-    standing: Standing
+    standing: GateState
     value: float | None
     limit: str
     why: str = ""
 
 
-def gated(quality: Quality, gates: Gates) -> tuple[Gate, ...]:
+def gated(quality: Quality, gates: Gates) -> tuple[JudgeGate, ...]:
     """Every gate that was asked for."""
     return (
         at_most("readable replies", quality.unreadable.value, gates.unreadable, "replies that are no verdict"),
@@ -63,35 +63,37 @@ def gated(quality: Quality, gates: Gates) -> tuple[Gate, ...]:
     )
 
 
-def standing_of(gates: tuple[Gate, ...]) -> Standing:
+def standing_of(gates: tuple[JudgeGate, ...]) -> GateState:
     """All together: one failure fails, one unknown is unknown."""
-    for standing in (Standing.FAIL, Standing.UNCALIBRATED):
+    for standing in (GateState.FAIL, GateState.UNCALIBRATED):
         if any(gate.standing is standing for gate in gates):
             return standing
-    return Standing.PASS
+    return GateState.PASS
 
 
-def at_most(name: str, value: float | None, limit: float, why: str = "") -> Gate:
+def at_most(name: str, value: float | None, limit: float, why: str = "") -> JudgeGate:
     """The gate of a figure that may not be higher."""
-    standing = Standing.UNCALIBRATED if value is None else Standing.PASS if value <= limit else Standing.FAIL
-    return Gate(name=name, standing=standing, value=value, limit=f"at most {limit:g}", why=why)
+    standing = GateState.UNCALIBRATED if value is None else GateState.PASS if value <= limit else GateState.FAIL
+    return JudgeGate(name=name, standing=standing, value=value, limit=f"at most {limit:g}", why=why)
 
 
-def at_least(name: str, value: float | None, limit: float, why: str = "") -> Gate:
+def at_least(name: str, value: float | None, limit: float, why: str = "") -> JudgeGate:
     """The gate of a figure that may not be lower."""
-    standing = Standing.UNCALIBRATED if value is None else Standing.PASS if value >= limit else Standing.FAIL
-    return Gate(name=name, standing=standing, value=value, limit=f"at least {limit:g}", why=why)
+    standing = GateState.UNCALIBRATED if value is None else GateState.PASS if value >= limit else GateState.FAIL
+    return JudgeGate(name=name, standing=standing, value=value, limit=f"at least {limit:g}", why=why)
 
 
-def _probe(name: str, probe: Probe, gates: Gates, directions: tuple[str, str], most: float | None = None) -> Iterator[Gate]:
+def _probe(
+    name: str, probe: Perturbation, gates: Gates, directions: tuple[str, str], most: float | None = None
+) -> Iterator[JudgeGate]:
     gate = at_most(name, probe.share.value, gates.flips if most is None else most)
     up, down = directions
     why = f"{probe.better} to {up}, {probe.worse} to {down} of {probe.asked}, p = {probe.p_value:.2g}"
     failed = probe.p_value < gates.p_value
-    yield msgspec.structs.replace(gate, standing=Standing.FAIL if failed else gate.standing, why=why)
+    yield msgspec.structs.replace(gate, standing=GateState.FAIL if failed else gate.standing, why=why)
 
 
-def people_gates(agreements: tuple[Agreement, ...], gates: Gates) -> Iterator[Gate]:
+def people_gates(agreements: tuple[Agreement, ...], gates: Gates) -> Iterator[JudgeGate]:
     """Agreement with people, all together and check by check, next to what people reach among themselves."""
     for each in agreements:
         of_what = f" on `{each.check}`" if each.check else ""
@@ -101,5 +103,5 @@ def people_gates(agreements: tuple[Agreement, ...], gates: Gates) -> Iterator[Ga
         name = f"agrees with people{of_what}"
         gate = msgspec.structs.replace(at_least(name, value, round(limit, 4)), why=why)
         if each.labelled < gates.labelled:
-            gate = msgspec.structs.replace(gate, standing=Standing.UNCALIBRATED, why=f"{why}; {gates.labelled} are the fewest")
+            gate = msgspec.structs.replace(gate, standing=GateState.UNCALIBRATED, why=f"{why}; {gates.labelled} are the fewest")
         yield gate

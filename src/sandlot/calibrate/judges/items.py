@@ -23,7 +23,7 @@ from sandlot.grade.view import view_of
 from sandlot.run.results import Run
 
 
-class Item(msgspec.Struct, frozen=True, kw_only=True):
+class JudgedItem(msgspec.Struct, frozen=True, kw_only=True):
     """One question about one view."""
 
     check: str
@@ -45,12 +45,12 @@ class _Line(msgspec.Struct, forbid_unknown_fields=True):
     choices: tuple[str, ...] = ("no", "yes")
 
 
-def labelled_items(path: Path, checks: dict[str, JudgeCheck]) -> list[Item]:
+def labelled_items(path: Path, checks: dict[str, JudgeCheck]) -> list[JudgedItem]:
     """The items of a JSONL file; a line that brings no question of its own names one of `checks`."""
     return read_labelled(path, _Line, lambda line: _item(line, checks), with_what="a view, a question or check, and labels")
 
 
-def _item(line: _Line, checks: dict[str, JudgeCheck]) -> Item:
+def _item(line: _Line, checks: dict[str, JudgeCheck]) -> JudgedItem:
     view = {"answer": line.view} if isinstance(line.view, str) else line.view
     check = checks.get(line.check)
     if line.question is None and check is None:
@@ -63,17 +63,17 @@ def _item(line: _Line, checks: dict[str, JudgeCheck]) -> Item:
         raise ConfigError(
             f"labels {list(line.labels)} are not all of the choices {list(choices)}, of which there are two or more"
         )
-    return Item(check=line.check, question=question or "", choices=choices, view=view, labels=line.labels)
+    return JudgedItem(check=line.check, question=question or "", choices=choices, view=view, labels=line.labels)
 
 
-def example_items(checks: dict[str, JudgeCheck]) -> Iterator[Item]:
+def example_items(checks: dict[str, JudgeCheck]) -> Iterator[JudgedItem]:
     """The examples of judge checks, as their authors judged them."""
     for name, check in checks.items():
         for example in check.examples:
             others = tuple(other for other in check.examples if other is not example)
             asked = question_of(msgspec.structs.replace(check, examples=others))
             view = {check.view[0] if check.view else "answer": example.view}
-            yield Item(check=name, question=asked, choices=check.choices, view=view, labels=(example.verdict,))
+            yield JudgedItem(check=name, question=asked, choices=check.choices, view=view, labels=(example.verdict,))
 
 
 def checks_of(what: str | Path) -> dict[str, JudgeCheck]:
@@ -88,7 +88,7 @@ def checks_of(what: str | Path) -> dict[str, JudgeCheck]:
     return found
 
 
-async def run_items(path: Path, most: int) -> AsyncGenerator[Item]:
+async def run_items(path: Path, most: int) -> AsyncGenerator[JudgedItem]:
     """What a run's rollouts left, as its judge checks ask about it; a rollout or part that is missing is passed over."""
     run = Run(path)
     env = load(run.manifest.source).in_image(run.manifest.config.image)
@@ -104,7 +104,7 @@ async def run_items(path: Path, most: int) -> AsyncGenerator[Item]:
             except (NotInEvidence, GradeError):
                 continue
             if any(text.strip() for text in view.values()):
-                yield Item(check=name, question=question_of(check), choices=check.choices, view=view)
+                yield JudgedItem(check=name, question=question_of(check), choices=check.choices, view=view)
                 given += 1
                 if given == most:
                     return

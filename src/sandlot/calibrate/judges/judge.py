@@ -16,8 +16,8 @@ from typing import TypeVar
 
 import msgspec
 
-from sandlot.calibrate.judges.items import Item
-from sandlot.calibrate.judges.labels import Agreement, Labelled, agreements, corrected_mean
+from sandlot.calibrate.judges.items import JudgedItem
+from sandlot.calibrate.judges.labels import Agreement, JudgedLabel, agreements, corrected_mean
 from sandlot.core.concurrency.limited import together
 from sandlot.core.errors import ConfigError, GradeError
 from sandlot.core.ports.grading import Judge
@@ -65,7 +65,7 @@ class Probing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
                 raise ConfigError(f"{name} is {getattr(self, name)}; give {least} or more")
 
 
-class Probe(msgspec.Struct, frozen=True, kw_only=True):
+class Perturbation(msgspec.Struct, frozen=True, kw_only=True):
     """Verdicts before and after a change that should not matter."""
 
     asked: int
@@ -92,15 +92,15 @@ class Quality(msgspec.Struct, frozen=True, kw_only=True):
     """The chance that asking again gives another verdict."""
     fleiss: float | None
     """Agreement with itself beyond chance; None if it said the same to everything."""
-    order: Probe
+    order: Perturbation
     """The choices the other way round: `better` is towards what is then named first."""
-    parts: Probe | None
+    parts: Perturbation | None
     """Several parts of data the other way round; None if no item has several."""
-    padding: Probe
+    padding: Perturbation
     """Words added that say nothing."""
-    batched: Probe | None
+    batched: Perturbation | None
     """Several criteria in one call, as against one; None if that was not asked."""
-    shuffled: Probe | None
+    shuffled: Perturbation | None
     """The same criteria in one call the other way round."""
     canaries: Interval
     """The share of right answers to what is always true or never."""
@@ -117,7 +117,7 @@ AskSeveral = Callable[[Sequence[Criterion], Mapping[str, str]], Awaitable[Sequen
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class _Batch:
     """An item among other criteria about the same view."""
 
     criteria: tuple[Criterion, ...]
@@ -125,9 +125,9 @@ class Batch:
     """Where its own criterion stands."""
     view: Mapping[str, str]
 
-    def turned(self) -> "Batch":
+    def turned(self) -> "_Batch":
         """The other way round."""
-        return Batch(self.criteria[::-1], len(self.criteria) - 1 - self.place, self.view)
+        return _Batch(self.criteria[::-1], len(self.criteria) - 1 - self.place, self.view)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,15 +139,15 @@ class _Asker:
     replies: list[bool]
     """Of every reply, whether it was a verdict."""
 
-    async def each(self, questions: Sequence[tuple[int, Item]]) -> list[str | None]:
+    async def each(self, questions: Sequence[tuple[int, JudgedItem]]) -> list[str | None]:
         """The verdict of the panel's member of that number on each item; None where the reply could not be read."""
         return await self._together([partial(self._one, member, item) for member, item in questions])
 
-    async def batches(self, several: "AskSeveral | None", batches: Sequence["Batch"]) -> list[str | None]:
+    async def batches(self, several: "AskSeveral | None", batches: Sequence["_Batch"]) -> list[str | None]:
         """The verdict on each batch's own item, given among others; None where the reply could not be read."""
         return await self._together([partial(self._several, several, batch) for batch in batches]) if several else []
 
-    async def _several(self, several: "AskSeveral", batch: "Batch") -> str | None:
+    async def _several(self, several: "AskSeveral", batch: "_Batch") -> str | None:
         try:
             verdicts = await several(batch.criteria, batch.view)
         except GradeError as error:
@@ -158,7 +158,7 @@ class _Asker:
         self.replies.append(True)
         return verdicts[batch.place]
 
-    async def _one(self, member: int, item: Item) -> str | None:
+    async def _one(self, member: int, item: JudgedItem) -> str | None:
         try:
             said = await self.panel[member % len(self.panel)].ask(item.question, item.choices, item.view, 1)
         except GradeError as error:
@@ -174,7 +174,7 @@ class _Asker:
 
 
 async def measure(
-    panel: Sequence[Judge], items: Sequence[Item], probing: Probing | None = None, ask_several: AskSeveral | None = None
+    panel: Sequence[Judge], items: Sequence[JudgedItem], probing: Probing | None = None, ask_several: AskSeveral | None = None
 ) -> Quality:
     """Ask a judge everything; `panel` is the judge as often as there are ways to be asked the same again.
 
@@ -218,7 +218,7 @@ async def measure(
     )
 
 
-def _chosen(items: Sequence[Item], probing: Probing) -> list[Item]:
+def _chosen(items: Sequence[JudgedItem], probing: Probing) -> list[JudgedItem]:
     """The items that are probed: a seeded draw, in their order."""
     if len(items) <= probing.most:
         return list(items)
@@ -226,7 +226,7 @@ def _chosen(items: Sequence[Item], probing: Probing) -> list[Item]:
     return [items[number] for number in sorted(drawn)]
 
 
-async def _canaries(asker: _Asker, items: Sequence[Item]) -> list[bool]:
+async def _canaries(asker: _Asker, items: Sequence[JudgedItem]) -> list[bool]:
     """One that is true and one that is not about every item's view."""
     both = [*CANARIES, *MORE_CANARIES]
     pairs = cycle(zip(both[::2], both[1::2], strict=True))
@@ -237,14 +237,14 @@ async def _canaries(asker: _Asker, items: Sequence[Item]) -> list[bool]:
     return [verdict == expected for verdict, (_, (_, expected)) in zip(said, asked, strict=True)]
 
 
-async def _labelled(asker: _Asker, items: Sequence[Item], known: dict[int, str | None]) -> list[Labelled]:
+async def _labelled(asker: _Asker, items: Sequence[JudgedItem], known: dict[int, str | None]) -> list[JudgedLabel]:
     """Every item with the judge's verdict: what was probed is known, the rest is asked once."""
     missing = [item for item in items if id(item) not in known]
     verdicts = known | dict(zip(map(id, missing), await asker.each([(0, item) for item in missing]), strict=True))
-    return [Labelled(item, verdicts[id(item)]) for item in items]
+    return [JudgedLabel(item, verdicts[id(item)]) for item in items]
 
 
-def _batch(place: int, items: Sequence[Item], probing: Probing) -> Batch:
+def _batch(place: int, items: Sequence[JudgedItem], probing: Probing) -> _Batch:
     """An item's criterion among others: those of other items, and what is always true or never where there are too few."""
     item = items[place]
     rng = Random(derive_seed("batch", probing.seed, place))  # noqa: S311 - a draw that can be repeated
@@ -255,24 +255,24 @@ def _batch(place: int, items: Sequence[Item], probing: Probing) -> Batch:
     others = rng.sample(list(known.values()), min(probing.batch - 1, len(known)))
     others += rng.sample(canaries, min(probing.batch - 1 - len(others), len(canaries)))
     at = rng.randrange(len(others) + 1)
-    return Batch((*others[:at], own, *others[at:]), at, item.view)
+    return _Batch((*others[:at], own, *others[at:]), at, item.view)
 
 
-def _reordered(item: Item) -> Item:
+def _reordered(item: JudgedItem) -> JudgedItem:
     return msgspec.structs.replace(item, choices=item.choices[::-1])
 
 
-def _turned(item: Item) -> Item:
+def _turned(item: JudgedItem) -> JudgedItem:
     return msgspec.structs.replace(item, view=dict(reversed(item.view.items())))
 
 
-def _padded(item: Item) -> Item:
+def _padded(item: JudgedItem) -> JudgedItem:
     """The same with padding after the last part."""
     *others, (name, text) = item.view.items()
     return msgspec.structs.replace(item, view={**dict(others), name: f"{text}\n\n{PADDING}\n\n{PADDING}"})
 
 
-def _probe(items: Sequence[Item], before: Sequence[str | None], after: Sequence[str | None]) -> Probe:
+def _probe(items: Sequence[JudgedItem], before: Sequence[str | None], after: Sequence[str | None]) -> Perturbation:
     """What changed, in ranks from worst to best as the item has them; verdicts that could not be read say nothing."""
     ranks = [
         (item.choices.index(first), item.choices.index(second))
@@ -280,7 +280,7 @@ def _probe(items: Sequence[Item], before: Sequence[str | None], after: Sequence[
         if first is not None and second is not None
     ]
     found: Moved = moved(ranks)
-    return Probe(asked=found.asked, better=found.up, worse=found.down, share=found.share, p_value=found.p_value)
+    return Perturbation(asked=found.asked, better=found.up, worse=found.down, share=found.share, p_value=found.p_value)
 
 
 def _mean(values: Sequence[float]) -> float | None:

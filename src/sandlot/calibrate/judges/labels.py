@@ -11,7 +11,7 @@ from itertools import combinations
 
 import msgspec
 
-from sandlot.calibrate.judges.items import Item
+from sandlot.calibrate.judges.items import JudgedItem
 from sandlot.core.stats.agreement import Confusion, bootstrap, cohen_kappa, prediction_powered
 from sandlot.core.stats.intervals import Interval
 
@@ -34,10 +34,10 @@ class Agreement(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Labelled:
+class JudgedLabel:
     """An item and what the judge said; None if that could not be read."""
 
-    item: Item
+    item: JudgedItem
     verdict: str | None
 
     @property
@@ -60,26 +60,26 @@ class Labelled:
         return list(combinations(self.item.labels, 2))
 
 
-def agreements(everyone: Sequence[Labelled]) -> tuple[Agreement, ...]:
+def agreements(everyone: Sequence[JudgedLabel]) -> tuple[Agreement, ...]:
     """All together, then check by check, if there are several; nothing without labels."""
     judged = [each for each in everyone if each.item.labels and each.verdict is not None]
     if not judged:
         return ()
-    by_check: defaultdict[str, list[Labelled]] = defaultdict(list)
+    by_check: defaultdict[str, list[JudgedLabel]] = defaultdict(list)
     for each in judged:
         by_check[each.item.check].append(each)
     rest = [_agreement(name, of_check) for name, of_check in by_check.items()] if len(by_check) > 1 else []
     return (_agreement("", judged), *rest)
 
 
-def corrected_mean(everyone: Sequence[Labelled]) -> Interval | None:
+def corrected_mean(everyone: Sequence[JudgedLabel]) -> Interval | None:
     """The mean people would have given all items; None without labels."""
     pairs = [(each.value, each.human) for each in everyone if each.value is not None and each.human is not None]
     alone = [each.value for each in everyone if each.value is not None and each.human is None]
     return prediction_powered(alone, pairs) if pairs else None
 
 
-def _agreement(check: str, judged: Sequence[Labelled]) -> Agreement:
+def _agreement(check: str, judged: Sequence[JudgedLabel]) -> Agreement:
     met = Confusion.of([(_met(each.item, a), _met(each.item, b)) for each in judged for a, b in each.pairs()])
     twice = [each for each in judged if len(each.item.labels) > 1]
     return Agreement(
@@ -96,9 +96,9 @@ def _kappa(drawn: Sequence[list[tuple[str, str]]]) -> float | None:
     return cohen_kappa([pair for pairs in drawn for pair in pairs])
 
 
-def _met(item: Item, verdict: str) -> bool:
+def _met(item: JudgedItem, verdict: str) -> bool:
     return verdict == item.choices[-1]
 
 
-def _value(item: Item, verdict: str) -> float:
+def _value(item: JudgedItem, verdict: str) -> float:
     return item.choices.index(verdict) / (len(item.choices) - 1)

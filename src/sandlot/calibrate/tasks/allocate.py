@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from sandlot.calibrate.tasks.rule import Belief, Rule, least_more, masses
 
-SHARE_OF_BUDGET = 0.25
+_SHARE_OF_BUDGET = 0.25
 """Of what is left, the share that is given out before beliefs are looked at again."""
 
 
@@ -57,7 +57,7 @@ def next_rollouts(
     wants = {task: more for task, more in wants.items() if more > 0}
     if left is None or sum(wants.values()) == 0:
         return wants
-    wave = min(left, max(at_once, int(left * SHARE_OF_BUDGET)))
+    wave = min(left, max(at_once, int(left * _SHARE_OF_BUDGET)))
     return _filled(wave, wants, _best_first(rule, priors, counts, wants))
 
 

@@ -13,14 +13,14 @@ import msgspec
 from sandlot.calibrate.tasks.calibration import CURRICULUM_FILE, FILE, Calibration, summed_up
 from sandlot.calibrate.tasks.rates import rates_over
 from sandlot.calibrate.tasks.rule import UNKNOWN, Rule
-from sandlot.calibrate.tasks.state import Family, Standing, by_tags
+from sandlot.calibrate.tasks.state import CalibrationState, Family, by_tags
 from sandlot.core.disk import DISK, put_file
 from sandlot.core.errors import ConfigError
 from sandlot.core.trace import TraceRow
 from sandlot.core.types import Split
 from sandlot.env.environment import Environment
 from sandlot.env.load import load
-from sandlot.run.config import Plan, RunConfig, Selection, plan_run
+from sandlot.run.config import RunConfig, RunPlan, Selection, plan_run
 from sandlot.run.manifest import fingerprints
 from sandlot.run.results import Run
 from sandlot.run.run import Watcher, name_of, run_config
@@ -57,13 +57,13 @@ class CalibrationConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
 class Watch:
     """Sees a calibration go on; the command line draws it."""
 
-    def begin(self, path: Path, standing: Standing) -> None:
+    def begin(self, path: Path, standing: CalibrationState) -> None:
         """The first rollouts are about to be taken, or those after what is there already."""
 
-    def note(self, row: TraceRow, standing: Standing) -> None:
+    def note(self, row: TraceRow, standing: CalibrationState) -> None:
         """One more rollout is on disk."""
 
-    def planned(self, standing: Standing, num_more: int) -> None:
+    def planned(self, standing: CalibrationState, num_more: int) -> None:
         """Beliefs were looked at, and so many more rollouts are to be taken."""
 
 
@@ -79,8 +79,8 @@ async def calibrate_async(
     """Take rollouts until every task is placed, and say where each lies; both files lie in the run's directory."""
     environment = env or load(config.run.env)
     plan = opening_plan(config, environment)
-    path = place or await find_directory(config, environment, plan, runs)
-    standing = Standing(
+    path = place or await _find_directory(config, environment, plan, runs)
+    standing = CalibrationState(
         config.rule,
         plan.tasks,
         family or by_tags(*config.families),
@@ -101,7 +101,7 @@ def calibrate(config: CalibrationConfig, *, runs: str | Path = "runs", watch: Wa
     return anyio.run(go)
 
 
-def opening_plan(config: CalibrationConfig, env: Environment) -> Plan:
+def opening_plan(config: CalibrationConfig, env: Environment) -> RunPlan:
     """The rollouts that come first; refused if there is no budget for them."""
     plan = plan_run(env.in_image(config.run.image), config.opening)
     if config.budget is not None and config.budget < plan.num_rollouts:
@@ -120,7 +120,7 @@ def expected_rollouts(config: CalibrationConfig, num_tasks: int) -> tuple[int, i
     return num_tasks * rule.start, min(likely, most), most
 
 
-async def find_directory(config: CalibrationConfig, env: Environment, plan: Plan, runs: Path) -> Path:
+async def _find_directory(config: CalibrationConfig, env: Environment, plan: RunPlan, runs: Path) -> Path:
     """The directory of these rollouts: the one there is, unless it was judged bad."""
     placed_env = env.in_image(config.run.image)
     prints = await fingerprints(placed_env, config.opening, plan)
@@ -135,11 +135,11 @@ async def find_directory(config: CalibrationConfig, env: Environment, plan: Plan
 class _Steering(Watcher):
     """Counts what is on disk, and says what is wanted next."""
 
-    def __init__(self, standing: Standing, watch: Watch) -> None:
+    def __init__(self, standing: CalibrationState, watch: Watch) -> None:
         self._standing = standing
         self._watch = watch
 
-    def begin(self, path: Path, plan: Plan, num_done: int) -> None:  # noqa: ARG002 - what is done is read again, row by row
+    def begin(self, path: Path, plan: RunPlan, num_done: int) -> None:  # noqa: ARG002 - what is done is read again, row by row
         """Count what earlier sittings left."""
         if num_done:
             for row in RunReader(path).rows():
@@ -151,14 +151,14 @@ class _Steering(Watcher):
         self._standing.note(row)
         self._watch.note(row, self._standing)
 
-    def more(self) -> Plan | None:
+    def more(self) -> RunPlan | None:
         """What there should be, once everything planned is there."""
         more = self._standing.next_rollouts()
         self._watch.planned(self._standing, sum(more.values()))
         return self._standing.plan(more) if more else None
 
 
-def _written(config: CalibrationConfig, standing: Standing, run: Run) -> Calibration:
+def _written(config: CalibrationConfig, standing: CalibrationState, run: Run) -> Calibration:
     """Sum up, and put both files beside the rollouts, whole or not at all."""
     last = run.sittings[-1]
     calibration = summed_up(

@@ -10,11 +10,11 @@ from statistics import fmean
 
 import msgspec
 
-from sandlot.calibrate.tasks.placement import Label, Placement, placements
+from sandlot.calibrate.tasks.placement import Placement, TaskLabel, placements
 from sandlot.calibrate.tasks.prior import PRIOR, family_of_all
 from sandlot.calibrate.tasks.rates import GRID, Fixed, Rates, error_of_fixed, fixed_with_same_error, rates_at, rates_over
 from sandlot.calibrate.tasks.rule import Belief, Rule
-from sandlot.calibrate.tasks.state import Standing
+from sandlot.calibrate.tasks.state import CalibrationState
 from sandlot.core.ports.model import Sampling
 from sandlot.core.stats.intervals import Interval, wilson
 from sandlot.core.trace import TraceRow
@@ -23,7 +23,7 @@ from sandlot.run.curriculum import Curriculum, CurriculumTask
 from sandlot.run.manifest import Fingerprints, Manifest
 from sandlot.wiring.config import AgentConfig
 
-FORMAT = 1
+_FORMAT = 1
 FILE = "calibration.json"
 CURRICULUM_FILE = "curriculum.json"
 BINS = 10
@@ -101,15 +101,15 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True):
     group_cost: GroupCost | None
     """None if nothing was taken."""
 
-    def labelled(self, label: Label) -> list[Placement]:
+    def labelled(self, label: TaskLabel) -> list[Placement]:
         """The tasks with one label."""
         return [each for each in self.placements if each.label is label]
 
     @property
-    def shares(self) -> dict[Label, Interval]:
+    def shares(self) -> dict[TaskLabel, Interval]:
         """The share of tasks with each label, with Wilson's interval: the tasks are a sample of those that could be written."""
         counts = Counter(each.label for each in self.placements)
-        return {label: wilson(counts[label], len(self.placements)) for label in Label}
+        return {label: wilson(counts[label], len(self.placements)) for label in TaskLabel}
 
     @property
     def histogram(self) -> tuple[int, ...]:
@@ -121,7 +121,7 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def curriculum(self) -> Curriculum:
         """The tasks to learn from: those in the band first, then those most likely in it."""
-        chosen = sorted((each for each in self.placements if each.teaches), key=lambda each: each.label is not Label.IN_BAND)
+        chosen = sorted((each for each in self.placements if each.teaches), key=lambda each: each.label is not TaskLabel.IN_BAND)
         return Curriculum(
             format=CURRICULUM_FORMAT,
             environment=self.environment,
@@ -132,13 +132,14 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True):
             band=(self.rule.low, self.rule.high),
             created=self.created,
             tasks=tuple(
-                CurriculumTask(task=each.task, rate=round(each.true_rate, 4), sure=each.label is Label.IN_BAND) for each in chosen
+                CurriculumTask(task=each.task, rate=round(each.true_rate, 4), sure=each.label is TaskLabel.IN_BAND)
+                for each in chosen
             ),
         )
 
 
 def summed_up(
-    standing: Standing,
+    standing: CalibrationState,
     rows: Sequence[TraceRow],
     manifest: Manifest,
     *,
@@ -152,7 +153,7 @@ def summed_up(
     families = families_of(standing)
     teaching = {each.task for each in found if each.teaches}
     return Calibration(
-        format=FORMAT,
+        format=_FORMAT,
         run=manifest.run,
         verdict=verdict,
         stopped=stopped,
@@ -211,7 +212,7 @@ def _mean(weighed: Sequence[tuple[Rates, int]]) -> Rates:
     return Rates(rate=weighed[0][0].rate, **means)
 
 
-def families_of(standing: Standing) -> dict[str, Known]:
+def families_of(standing: CalibrationState) -> dict[str, Known]:
     """Each family as its tasks show it."""
     counts = standing.counts
     found: dict[str, Known] = {}

@@ -8,11 +8,11 @@ import msgspec
 
 from sandlot.calibrate.tasks.allocate import Count
 from sandlot.calibrate.tasks.rule import Belief, Masses, Region, Rule, masses, placed
-from sandlot.calibrate.tasks.state import Standing, Taken
+from sandlot.calibrate.tasks.state import CalibrationState, Taken
 from sandlot.core.stats.intervals import beta_quantile
 
 
-class Label(StrEnum):
+class TaskLabel(StrEnum):
     """What a task is to this model."""
 
     IN_BAND = "in_band"
@@ -23,15 +23,15 @@ class Label(StrEnum):
     UNSCORABLE = "unscorable"  # no rollout of it was ever scored
 
 
-PLACED = {Region.BELOW: Label.TOO_HARD, Region.INSIDE: Label.IN_BAND, Region.ABOVE: Label.TOO_EASY}
+_PLACED = {Region.BELOW: TaskLabel.TOO_HARD, Region.INSIDE: TaskLabel.IN_BAND, Region.ABOVE: TaskLabel.TOO_EASY}
 WORDS = {Region.BELOW: "too hard", Region.INSIDE: "in the band", Region.ABOVE: "too easy"}
 
-ADVICE = {
-    Label.IN_BAND: "learn from it",
-    Label.TOO_EASY: "make it harder, or keep it for measuring",
-    Label.TOO_HARD: "see that the golden solution passes; then give a hint, split it, or wait for a better model",
-    Label.FLAT: "its rewards hardly differ: give its rubric finer points",
-    Label.UNSCORABLE: "none of its rollouts could be scored: fix what failed",
+_ADVICE = {
+    TaskLabel.IN_BAND: "learn from it",
+    TaskLabel.TOO_EASY: "make it harder, or keep it for measuring",
+    TaskLabel.TOO_HARD: "see that the golden solution passes; then give a hint, split it, or wait for a better model",
+    TaskLabel.FLAT: "its rewards hardly differ: give its rubric finer points",
+    TaskLabel.UNSCORABLE: "none of its rollouts could be scored: fix what failed",
 }
 
 
@@ -40,7 +40,7 @@ class Placement(msgspec.Struct, frozen=True, kw_only=True):
 
     task: str
     family: str
-    label: Label
+    label: TaskLabel
     likeliest: Region
     passed: int
     scored: int
@@ -67,10 +67,10 @@ class Placement(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def teaches(self) -> bool:
         """True if it belongs into a curriculum: it is in the band, or that is where it most likely is."""
-        return self.label is Label.IN_BAND or (self.label is Label.BORDERLINE and self.likeliest is Region.INSIDE)
+        return self.label is TaskLabel.IN_BAND or (self.label is TaskLabel.BORDERLINE and self.likeliest is Region.INSIDE)
 
 
-def placements(standing: Standing, *, group: int) -> tuple[Placement, ...]:
+def placements(standing: CalibrationState, *, group: int) -> tuple[Placement, ...]:
     """Every task as it stands."""
     counts, priors = standing.counts, standing.priors()
     rewards = [reward for taken in standing.taken.values() for reward in taken.rewards]
@@ -86,7 +86,7 @@ def placements(standing: Standing, *, group: int) -> tuple[Placement, ...]:
     )
 
 
-def informative(belief: Belief, group: int) -> float:
+def _informative(belief: Belief, group: int) -> float:
     """The chance that `group` rollouts neither all pass nor all fail: only such a group says what to do more of."""
     return max(0.0, 1 - belief.power(group) - Belief(belief.b, belief.a).power(group))
 
@@ -128,25 +128,25 @@ def _placement(seen: _Seen, rule: Rule, prior: Belief, group: int) -> Placement:
         above=mass.above,
         reward_mean=fmean(rewards) if rewards else None,
         reward_std=spread,
-        informative=informative(belief, group),
+        informative=_informative(belief, group),
         advice=_advice(rule, label, count, mass, None if flat else spread),
     )
 
 
-def _label(rule: Rule, prior: Belief, count: Count, *, flat: bool) -> Label:
+def _label(rule: Rule, prior: Belief, count: Count, *, flat: bool) -> TaskLabel:
     if count.scored == 0:
-        return Label.UNSCORABLE if count.failed else Label.BORDERLINE
+        return TaskLabel.UNSCORABLE if count.failed else TaskLabel.BORDERLINE
     region = placed(rule, prior, count.passed, count.scored)
     if region is None:
-        return Label.BORDERLINE
-    return Label.FLAT if flat and region is Region.INSIDE else PLACED[region]
+        return TaskLabel.BORDERLINE
+    return TaskLabel.FLAT if flat and region is Region.INSIDE else _PLACED[region]
 
 
-def _advice(rule: Rule, label: Label, count: Count, mass: Masses, spread: float | None) -> str:
+def _advice(rule: Rule, label: TaskLabel, count: Count, mass: Masses, spread: float | None) -> str:
     """What to do about it; `spread` is that of its rewards, None if they hardly differ."""
-    if label is Label.TOO_HARD and spread is not None:
+    if label is TaskLabel.TOO_HARD and spread is not None:
         return f"its partial credit varies (by {spread:.2f}), so its score may still teach; or ask for less with --threshold"
-    if label is not Label.BORDERLINE:
-        return ADVICE[label]
+    if label is not TaskLabel.BORDERLINE:
+        return _ADVICE[label]
     more = "more rollouts would tell" if count.taken < rule.cap else "a larger --cap would tell"
     return f"{WORDS[mass.likeliest]} with {mass.of(mass.likeliest):.0%}; {more}"

@@ -19,8 +19,8 @@ from sandlot.calibrate.tasks.rule import UNKNOWN, Belief
 
 FEWEST = 5
 """Tasks seen, besides the one it is for, from which a family says something."""
-WEAKEST = 0.05
-HALVINGS = 18
+_WEAKEST = 0.05
+_HALVINGS = 18
 
 Seen = tuple[int, int]
 """Passed, of scored."""
@@ -47,10 +47,10 @@ def fitted(tasks: tuple[tuple[Seen, int], ...], caution: Caution = PRIOR) -> Bel
     seen = [(counts, number) for counts, number in tasks if counts[1] > 0]
     if sum(number for _, number in seen) < FEWEST:
         return UNKNOWN
-    low, high = WEAKEST, caution.strongest
+    low, high = _WEAKEST, caution.strongest
     if _strength(_with_strength(high, seen, caution), seen, caution) >= high:
         return _with_strength(high, seen, caution)
-    for _ in range(HALVINGS):
+    for _ in range(_HALVINGS):
         middle = (low * high) ** 0.5
         if _strength(_with_strength(middle, seen, caution), seen, caution) > middle:
             low = middle

@@ -14,7 +14,7 @@ from sandlot.calibrate.tasks.rule import Belief, Region, Rule, masses, placed
 
 GRID = (0.0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.55, 0.6, 0.7, 0.8, 0.9, 1.0)
 """Pass rates that the command prints its error rates for."""
-MOST_FIXED = 192
+_MOST_FIXED = 192
 """Rollouts of every task beyond which a fixed number is not looked for."""
 
 State = tuple[int, int]
@@ -69,7 +69,7 @@ def rates_over(rule: Rule, prior: Belief, family: Belief) -> Rates:
 
 def fixed_with_same_error(error_at: Callable[[int], float], *, error: float, least: int = 1) -> Fixed | None:
     """The first number of rollouts of every task whose error is no larger; None if no sensible number has so small a one."""
-    for scored in range(least, MOST_FIXED + 1):
+    for scored in range(least, _MOST_FIXED + 1):
         found = error_at(scored)
         if found <= error:
             return Fixed(rollouts=scored, error=found)

@@ -12,7 +12,7 @@ from sandlot.calibrate.tasks.prior import priors
 from sandlot.calibrate.tasks.rule import Belief, Rule
 from sandlot.core.task import Task
 from sandlot.core.trace import TraceRow
-from sandlot.run.config import Plan
+from sandlot.run.config import RunPlan
 
 Family = Callable[[Task], str]
 """Which tasks are alike: those that it gives the same name."""
@@ -49,7 +49,7 @@ class Taken:
         return total
 
 
-class Standing:
+class CalibrationState:
     """The tasks of one calibration. Give it every row once."""
 
     def __init__(self, rule: Rule, tasks: Sequence[Task], family: Family, *, budget: int | None, at_once: int) -> None:
@@ -92,7 +92,7 @@ class Standing:
         left = None if self._budget is None else max(0, self._budget - self.num_taken)
         return next_rollouts(self.rule, self.priors(), self.counts, left=left, at_once=self._at_once)
 
-    def plan(self, more: Mapping[str, int]) -> Plan:
+    def plan(self, more: Mapping[str, int]) -> RunPlan:
         """The same as rollouts by identity: all there should be of the tasks that get more."""
         chosen = tuple(task for task in self.tasks if task.id in more)
-        return Plan(chosen, tuple(self.taken[task.id].with_more(more[task.id]) for task in chosen))
+        return RunPlan(chosen, tuple(self.taken[task.id].with_more(more[task.id]) for task in chosen))

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from sandlot.calibrate.judges.gates import Gate, Gates, at_least, at_most, people_gates
+from sandlot.calibrate.judges.gates import Gates, JudgeGate, at_least, at_most, people_gates
 from sandlot.calibrate.users.simulator import SimulatorQuality
 
 
@@ -31,12 +31,12 @@ class SimulatorGates(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """Minimum agreement with people on the end (Cohen's kappa)."""
 
 
-def simulator_gates(quality: SimulatorQuality, gates: SimulatorGates) -> tuple[Gate, ...]:
+def simulator_gates(quality: SimulatorQuality, gates: SimulatorGates) -> tuple[JudgeGate, ...]:
     """Every gate that applies; one without anything to count is unknown, except facts where a user knows none."""
     return tuple(_gates(quality, gates))
 
 
-def _gates(quality: SimulatorQuality, gates: SimulatorGates) -> Iterator[Gate]:
+def _gates(quality: SimulatorQuality, gates: SimulatorGates) -> Iterator[JudgeGate]:
     yield at_most("gives a reply", quality.silent.value, gates.silent, "conversations without one")
     yield at_most("repeats itself", quality.flips.value, gates.flips, "ends that differ when the same is said again")
     yield at_most("ends too early", quality.premature.value, gates.premature, "unsolved conversations it ended")

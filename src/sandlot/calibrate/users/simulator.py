@@ -13,9 +13,9 @@ from functools import partial
 
 import msgspec
 
-from sandlot.calibrate.judges.items import Item
-from sandlot.calibrate.judges.labels import Agreement, Labelled, agreements
-from sandlot.calibrate.users.conversations import DONE, GOES_ON, Conversation, Kind
+from sandlot.calibrate.judges.items import JudgedItem
+from sandlot.calibrate.judges.labels import Agreement, JudgedLabel, agreements
+from sandlot.calibrate.users.conversations import DONE, GOES_ON, ConversationKind, ScriptedConversation
 from sandlot.core.concurrency.limited import together
 from sandlot.core.errors import ConfigError, ModelError, boundary
 from sandlot.core.persona import NO_REPLY, Persona
@@ -25,14 +25,14 @@ from sandlot.core.stats.intervals import Interval, wilson
 from sandlot.core.task import Task
 from sandlot.core.types import End, derive_seed
 
-RUN = 5
+_RUN = 5
 """So many words of a fact in a row reveal it; shorter facts only as a whole."""
-VERBATIM = 8
+_VERBATIM = 8
 """So many words of its instructions in a row are not said by accident."""
-TOLD = 0.7
+_TOLD = 0.7
 """The share of a longer fact's words that must be said; a number must always be."""
 
-AS_THE_AGENT = re.compile(
+_AS_THE_AGENT = re.compile(
     r"\bhow (?:can|may) i (?:help|assist)\b"
     r"|\bas an ai\b|\b(?:ai|virtual) assistant\b|\blanguage model\b"
     r"|\b(?:happy|here|glad) to (?:help|assist)\b"
@@ -44,7 +44,7 @@ AS_THE_AGENT = re.compile(
 """What agents say and users do not."""
 
 
-class Subject(msgspec.Struct, frozen=True, kw_only=True):
+class SimulatedTask(msgspec.Struct, frozen=True, kw_only=True):
     """One task with its user."""
 
     task: Task
@@ -84,10 +84,10 @@ class SimulatorQuality(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class _Held:
     """A conversation that was held."""
 
-    conversation: Conversation
+    conversation: ScriptedConversation
     reply: str | None
     """Its last words; None if it gave none."""
     end: str | None
@@ -100,7 +100,7 @@ class _Figures:
 
     examples: dict[str, str] = field(default_factory=dict[str, str])
 
-    def share(self, name: str, held: Sequence[Held], bad: Callable[[Held], bool], *, good: bool = False) -> Interval:
+    def share(self, name: str, held: Sequence[_Held], bad: Callable[[_Held], bool], *, good: bool = False) -> Interval:
         """The share of conversations of which `bad` holds, or does not if `good`; the first bad one is kept to be shown."""
         found = [each for each in held if bad(each)]
         if found:
@@ -110,7 +110,12 @@ class _Figures:
 
 
 async def measure_user(
-    users: Users, subjects: Sequence[Subject], conversations: Sequence[Conversation], *, repeats: int = 3, at_once: int = 8
+    users: Users,
+    subjects: Sequence[SimulatedTask],
+    conversations: Sequence[ScriptedConversation],
+    *,
+    repeats: int = 3,
+    at_once: int = 8,
 ) -> SimulatorQuality:
     """Hold every conversation; those with a decision about the end `repeats` times."""
     if not subjects or not conversations:
@@ -118,7 +123,7 @@ async def measure_user(
     if repeats < 2 or at_once < 1:
         raise ConfigError(f"repeats is {repeats}, at_once {at_once}; give 2 and 1 or more")
     by_task = {subject.task.id: subject for subject in subjects}
-    deciding = (Kind.SOLVED, Kind.UNSOLVED, Kind.LEADING, Kind.LABELLED)
+    deciding = (ConversationKind.SOLVED, ConversationKind.UNSOLVED, ConversationKind.LEADING, ConversationKind.LABELLED)
     asked = [(each, number) for each in conversations for number in range(repeats if each.kind in deciding else 1)]
     with boundary(ModelError, f"measuring `{users.name}`"):  # a task group wraps what its endpoint raises
         held = await together([partial(_hold, users, by_task[each.task], each, number) for each, number in asked], at_once)
@@ -128,8 +133,8 @@ async def measure_user(
             again.setdefault(id(each.conversation), []).append(each.end)
     figures = _Figures()
     replied = [each for each in held if each.reply is not None]
-    questions = [each for each in replied if each.conversation.kind is Kind.QUESTION]
-    quiet = [each for each in replied if each.conversation.kind not in {Kind.QUESTION, Kind.LABELLED}]
+    questions = [each for each in replied if each.conversation.kind is ConversationKind.QUESTION]
+    quiet = [each for each in replied if each.conversation.kind not in {ConversationKind.QUESTION, ConversationKind.LABELLED}]
     ends = [each for each in replied if each.conversation.expected is not None]
     labelled = _labelled(held)
     return SimulatorQuality(
@@ -153,7 +158,7 @@ async def measure_user(
     )
 
 
-async def _hold(users: Users, subject: Subject, conversation: Conversation, number: int) -> Held:
+async def _hold(users: Users, subject: SimulatedTask, conversation: ScriptedConversation, number: int) -> _Held:
     """One conversation with a fresh user."""
     seed = derive_seed("simulator", conversation.task, *conversation.said, number)
     reply, end = "", GOES_ON
@@ -162,59 +167,59 @@ async def _hold(users: Users, subject: Subject, conversation: Conversation, numb
         for text in conversation.said:
             turn = await user.reply(text)
             if any(event.kind in NO_REPLY for event in turn.events):
-                return Held(conversation, None, None)
+                return _Held(conversation, None, None)
             reply, end = turn.text, DONE if turn.end is End.DONE else GOES_ON
             if turn.end is not None:
                 break
-    return Held(conversation, reply, end)
+    return _Held(conversation, reply, end)
 
 
-def _labelled(held: Sequence[Held]) -> list[Labelled]:
+def _labelled(held: Sequence[_Held]) -> list[JudgedLabel]:
     """Every labelled conversation with the first decision about it."""
-    first: dict[int, Held] = {}
+    first: dict[int, _Held] = {}
     for each in held:
         if each.conversation.labels:
             first.setdefault(id(each.conversation), each)
     choices = (GOES_ON, DONE)
     return [
-        Labelled(Item(check="ending", question="", choices=choices, view={}, labels=each.conversation.labels), each.end)
+        JudgedLabel(JudgedItem(check="ending", question="", choices=choices, view={}, labels=each.conversation.labels), each.end)
         for each in first.values()
     ]
 
 
-def _ended(held: Held) -> bool:
+def _ended(held: _Held) -> bool:
     return held.end == DONE
 
 
-def _leaks(held: Held, subject: Subject) -> bool:
+def _leaks(held: _Held, subject: SimulatedTask) -> bool:
     """True if it tells a fact that neither the task's own opening nor the agent has told."""
     public = f" {_plain(' '.join([subject.task.prompt, *held.conversation.said]))} "
     hidden = [words for words in subject.persona.facts.values() if f" {_plain(words)} " not in public]
-    return any(_in_a_row(words, held.reply or "", RUN) for words in hidden)
+    return any(_in_a_row(words, held.reply or "", _RUN) for words in hidden)
 
 
-def _recites(held: Held, persona: Persona) -> bool:
+def _recites(held: _Held, persona: Persona) -> bool:
     told = persona.instructions("")
     for words in persona.facts.values():  # a fact that was asked for is no recital
         told = told.replace(words, "|")
     heard = f" {_plain(' '.join(held.conversation.said))} "
     reply = f" {_plain(held.reply or '')} "
-    runs = (run for piece in told.split("|") for run in _runs(_plain(piece).split(), VERBATIM))
+    runs = (run for piece in told.split("|") for run in _runs(_plain(piece).split(), _VERBATIM))
     return any(f" {run} " in reply and f" {run} " not in heard for run in runs)
 
 
-def _tells(held: Held, persona: Persona) -> bool:
+def _tells(held: _Held, persona: Persona) -> bool:
     words, reply = _plain(persona.facts[held.conversation.fact]).split(), _plain(held.reply or "").split()
     numbers = [word for word in words if any(letter.isdigit() for letter in word)]
     said = set(reply)
-    if len(words) <= RUN or not set(numbers) <= said:
+    if len(words) <= _RUN or not set(numbers) <= said:
         return f" {' '.join(words)} " in f" {' '.join(reply)} "
-    return sum(word in said for word in words) >= TOLD * len(words)
+    return sum(word in said for word in words) >= _TOLD * len(words)
 
 
-def _speaks_as_agent(held: Held) -> bool:
+def _speaks_as_agent(held: _Held) -> bool:
     reply = (held.reply or "").casefold()
-    return AS_THE_AGENT.search(reply) is not None or (bool(reply) and _plain(reply) == _plain(held.conversation.said[-1]))
+    return _AS_THE_AGENT.search(reply) is not None or (bool(reply) and _plain(reply) == _plain(held.conversation.said[-1]))
 
 
 def _in_a_row(words: str, text: str, least: int) -> bool:

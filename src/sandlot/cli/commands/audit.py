@@ -12,15 +12,15 @@ Option = typer.Option
 
 # -- what is audited -----------------------------------------------------------------------------------------------------------
 
-Env = Annotated[
+_Env = Annotated[
     str | None,
     typer.Argument(metavar="[ENV]", help="A path to an environment (file or folder), or the name of an installed one."),
 ]
-Grader = Annotated[
+_Grader = Annotated[
     str | None,
     Option("--grader", metavar="MODULE:FUNCTION", help="Audit a plain Python grader instead, or a `grader.toml`."),
 ]
-TaskFile = Annotated[
+_TaskFile = Annotated[
     str | None,
     Option("--tasks", metavar="FILE", help="The grader's tasks as JSON Lines, with prompt and golden answer."),
 ]
@@ -31,7 +31,7 @@ Mapping = Annotated[
         help="How the grader is called: `answer={answer} expected={golden} entry={task}`. [default: {answer} {golden}]",
     ),
 ]
-Gym = Annotated[
+_Gym = Annotated[
     str | None,
     Option(
         "--gym",
@@ -39,11 +39,11 @@ Gym = Annotated[
         help="Audit a Gymnasium environment instead: what makes it, the id it is registered with, or a `gym.toml`.",
     ),
 ]
-GymArgument = Annotated[
+_GymArgument = Annotated[
     list[str] | None,
     Option("--gym-argument", metavar="NAME=VALUE", help="For making it; a value is JSON, else text. May be repeated."),
 ]
-Solution = Annotated[
+_Solution = Annotated[
     str | None,
     Option(
         "--solution",
@@ -57,31 +57,31 @@ Python = Annotated[
     str | None,
     Option("--python", help="The Python that has what the grader or Gymnasium environment imports. [default: python3]"),
 ]
-WithoutSandbox = Annotated[
+_WithoutSandbox = Annotated[
     bool, Option("--without-sandbox", help="Run what others wrote in a plain process: only for code you trust.")
 ]
 
 # -- how far, and with what ----------------------------------------------------------------------------------------------------
 
-Limit = Annotated[int, Option("--limit", help="Maximum number of tasks to play; a seeded sample if there are more.")]
+_Limit = Annotated[int, Option("--limit", help="Maximum number of tasks to play; a seeded sample if there are more.")]
 Task = Annotated[list[str] | None, Option("--task", help="Play only this task; may be repeated.")]
 Layers = Annotated[list[Layer] | None, Option("--layer", help="Only this layer; may be repeated.")]
-Probes = Annotated[list[str] | None, Option("--probe", help="Only this probe, as a finding names it; may be repeated.")]
+_Probes = Annotated[list[str] | None, Option("--probe", help="Only this probe, as a finding names it; may be repeated.")]
 Seed = Annotated[int, Option("--seed", help="Seed of every random choice the audit makes.")]
-Reference = Annotated[
+_Reference = Annotated[
     Path | None,
     Option("--reference", metavar="FILE", help="Real records (jsonl, csv, parquet) to compare the tasks' data with."),
 ]
 Manifest = Annotated[
     Path | None, Option("--manifest", metavar="FILE", help="The tools as production serves them: a JSON list of MCP tools.")
 ]
-Model = Annotated[str | None, Option("--model", "-m", help="Let this model play too, and look at the health of its rollouts.")]
-Reviewed = Annotated[str | None, Option("--reviewed", metavar="RUN", help="Read what people labelled with `sandlot triage`.")]
+_Model = Annotated[str | None, Option("--model", "-m", help="Let this model play too, and look at the health of its rollouts.")]
+_Reviewed = Annotated[str | None, Option("--reviewed", metavar="RUN", help="Read what people labelled with `sandlot triage`.")]
 Waivers = Annotated[
     Path | None,
     Option("--waivers", metavar="FILE", help="A file with [[waiver]] tables. [default: the environment's `audit.toml`]"),
 ]
-Report = Annotated[
+_Report = Annotated[
     list[Path] | None,
     Option(
         "--report",
@@ -90,50 +90,50 @@ Report = Annotated[
     ),
 ]
 Sandbox = Annotated[str, Option("--sandbox", help="`native`, `docker`, or `docker:SOCKET`.")]
-Patience = Annotated[
+_Patience = Annotated[
     float,
     Option(
         "--patience",
         help="Seconds without output after which a trial counts as hung; waiting for a busy processor does not count.",
     ),
 ]
-ListProbes = Annotated[bool, Option("--list-probes", help="List the probes and exit.")]
+_ListProbes = Annotated[bool, Option("--list-probes", help="List the probes and exit.")]
 
 
 def add_to(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("audit")(audit)
+    app.command("audit")(_audit)
 
 
-def audit(
-    env: Env = None,
-    grader: Grader = None,
-    tasks: TaskFile = None,
+def _audit(
+    env: _Env = None,
+    grader: _Grader = None,
+    tasks: _TaskFile = None,
     mapping: Mapping = None,
-    gym: Gym = None,
-    gym_argument: GymArgument = None,
-    solution: Solution = None,
+    gym: _Gym = None,
+    gym_argument: _GymArgument = None,
+    solution: _Solution = None,
     seeds: Seeds = None,
     steps: Steps = None,
     python: Python = None,
-    without_sandbox: WithoutSandbox = False,
-    limit: Limit = 100,
+    without_sandbox: _WithoutSandbox = False,
+    limit: _Limit = 100,
     task: Task = None,
     layer: Layers = None,
-    probe: Probes = None,
+    probe: _Probes = None,
     seed: Seed = 0,
     judge: Judge = None,
     user: User = None,
-    reference: Reference = None,
+    reference: _Reference = None,
     manifest: Manifest = None,
-    model: Model = None,
-    reviewed: Reviewed = None,
+    model: _Model = None,
+    reviewed: _Reviewed = None,
     waivers: Waivers = None,
-    report: Report = None,
+    report: _Report = None,
     sandbox: Sandbox = "native",
-    patience: Patience = 60.0,
+    patience: _Patience = 60.0,
     runs: Runs = RUNS,
-    list_probes: ListProbes = False,
+    list_probes: _ListProbes = False,
     json: Json = False,
 ) -> None:
     """Check that an environment is sound: SHIP (exit code 0), FIX (1) or INCOMPLETE (3).
@@ -142,14 +142,16 @@ def audit(
     reproduces it. The report (JSON, Markdown, HTML) is kept below `runs/audits/` and is valid for exactly these files: once the
     environment changes, it no longer counts. The same command continues an audit that was interrupted.
     """
-    from sandlot.audit.subjects.named import Words  # noqa: PLC0415 - as above
-    from sandlot.cli.views.audit import Asked, audited, print_probes, show  # noqa: PLC0415 - help does not need it
+    from sandlot.audit.subjects.named import SubjectOptions  # noqa: PLC0415 - as above
+    from sandlot.cli.views.audit import AuditRequest, audited, print_probes, show  # noqa: PLC0415 - help does not need it
 
     if list_probes:
         print_probes(json=json)
         return
-    words = Words(env, grader, tasks, mapping, gym, tuple(gym_argument or ()), solution, seeds, steps, python, without_sandbox)
-    asked = Asked(
+    words = SubjectOptions(
+        env, grader, tasks, mapping, gym, tuple(gym_argument or ()), solution, seeds, steps, python, without_sandbox
+    )
+    asked = AuditRequest(
         words=words, limit=limit, tasks=tuple(task or ()), layers=tuple(layer or ()), probes=tuple(probe or ()), seed=seed,
         judge=judge, user=user, reference=reference, manifest=manifest, model=model,
         reviewed=run_path(reviewed, runs) if reviewed else None, waivers=waivers, reports=tuple(report or ()),

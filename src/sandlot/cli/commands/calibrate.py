@@ -36,32 +36,32 @@ from sandlot.cli.options import (
 )
 from sandlot.core.errors import StoreError
 
-Option = typer.Option
+_Option = typer.Option
 
 
 def add_to(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("calibrate")(calibrate)
+    app.command("calibrate")(_calibrate)
 
 
-def calibrate(
+def _calibrate(
     env: Env,
     model: Model,
-    band: Annotated[str, Option("--band", metavar="LOW:HIGH", help="Pass rates worth learning from.")] = "0.2:0.5",
-    budget: Annotated[int | None, Option("--budget", help="Maximum number of rollouts. [default: as many as it takes]")] = None,
-    confidence: Annotated[float, Option("--confidence", help="How sure a task's place must be.")] = 0.9,
-    start: Annotated[int, Option("--start", help="Rollouts of every task before anything is decided.")] = 4,
-    cap: Annotated[int, Option("--cap", help="Most rollouts of one task; then it is borderline.")] = 32,
-    group: Annotated[int, Option("--group", "-g", help="Rollouts of a group in training.")] = 8,
+    band: Annotated[str, _Option("--band", metavar="LOW:HIGH", help="Pass rates worth learning from.")] = "0.2:0.5",
+    budget: Annotated[int | None, _Option("--budget", help="Maximum number of rollouts. [default: as many as it takes]")] = None,
+    confidence: Annotated[float, _Option("--confidence", help="How sure a task's place must be.")] = 0.9,
+    start: Annotated[int, _Option("--start", help="Rollouts of every task before anything is decided.")] = 4,
+    cap: Annotated[int, _Option("--cap", help="Most rollouts of one task; then it is borderline.")] = 32,
+    group: Annotated[int, _Option("--group", "-g", help="Rollouts of a group in training.")] = 8,
     family: Annotated[
         list[str] | None,
-        Option("--family", metavar="TAG", help="Tasks with this tag are alike; may be repeated. [default: by first tag]"),
+        _Option("--family", metavar="TAG", help="Tasks with this tag are alike; may be repeated. [default: by first tag]"),
     ] = None,
-    threshold: Annotated[float, Option("--threshold", help="A rollout passes from this reward on.")] = 1.0,
+    threshold: Annotated[float, _Option("--threshold", help="A rollout passes from this reward on.")] = 1.0,
     grader_errors: Annotated[
-        str, Option("--grader-errors", metavar="FP:FN", help="How often the grader passes what is wrong, fails what is right.")
+        str, _Option("--grader-errors", metavar="FP:FN", help="How often the grader passes what is wrong, fails what is right.")
     ] = "0:0",
-    curriculum: Annotated[Path | None, Option("--curriculum", metavar="FILE", help="Write the curriculum here too.")] = None,
+    curriculum: Annotated[Path | None, _Option("--curriculum", metavar="FILE", help="Write the curriculum here too.")] = None,
     task: Task = None,
     split: SplitOnly = None,
     image: Image = None,
@@ -82,7 +82,7 @@ def calibrate(
     other_setting: OtherSetting = False,
     place: Place = None,
     runs: Runs = RUNS,
-    dry_run: Annotated[bool, Option("--dry-run", help="Show the config, a forecast and the error rates; run nothing.")] = False,
+    dry_run: Annotated[bool, _Option("--dry-run", help="Show the config, a forecast and the error rates; run nothing.")] = False,
     json: Json = False,
 ) -> None:
     """Place every training task by how often a model passes it: too hard, in the band, too easy.

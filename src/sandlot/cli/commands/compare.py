@@ -9,10 +9,10 @@ from sandlot.cli.options import RUNS, Json, RunPath, Runs, print_json, run_path
 
 def add_to(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("compare")(compare)
+    app.command("compare")(_compare)
 
 
-def compare(
+def _compare(
     before: RunPath,
     after: RunPath,
     runs: Runs = RUNS,

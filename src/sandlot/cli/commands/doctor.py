@@ -7,10 +7,10 @@ from sandlot.cli.options import Json, print_json
 
 def add_to(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("doctor")(doctor)
+    app.command("doctor")(_doctor)
 
 
-def doctor(json: Json = False) -> None:
+def _doctor(json: Json = False) -> None:
     """Check this machine: what works, and how to fix what does not.
 
     `ok` works, `NO` is needed and missing, `--` is optional and missing. Exit code 1 if something needed is missing.

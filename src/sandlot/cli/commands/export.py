@@ -8,7 +8,7 @@ import typer
 
 from sandlot.cli.options import RUNS, Json, RunPath, Runs, print_json, run_path
 
-Option = typer.Option
+_Option = typer.Option
 
 
 class As(StrEnum):
@@ -29,19 +29,19 @@ class Which(StrEnum):
 
 def add_to(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("export")(export)
+    app.command("export")(_export)
 
 
-def export(
+def _export(
     run: RunPath,
     kind: Annotated[
-        As, Option("--as", help="`sft`: good conversations. `pairs`: better and worse attempts. `rollouts`: exact tokens.")
+        As, _Option("--as", help="`sft`: good conversations. `pairs`: better and worse attempts. `rollouts`: exact tokens.")
     ],
     out: Annotated[
-        Path | None, Option("--out", metavar="FILE", help="A .jsonl or .parquet file. [default: RUN/exports/KIND.parquet]")
+        Path | None, _Option("--out", metavar="FILE", help="A .jsonl or .parquet file. [default: RUN/exports/KIND.parquet]")
     ] = None,
-    split: Annotated[Which, Option("--split", help="Which tasks; held-out ones only if you ask for them.")] = Which.TRAIN,
-    least: Annotated[float, Option("--least", help="`sft`: export rollouts with at least this reward.")] = 1.0,
+    split: Annotated[Which, _Option("--split", help="Which tasks; held-out ones only if you ask for them.")] = Which.TRAIN,
+    least: Annotated[float, _Option("--least", help="`sft`: export rollouts with at least this reward.")] = 1.0,
     runs: Runs = RUNS,
     json: Json = False,
 ) -> None:
@@ -50,11 +50,11 @@ def export(
     Exit code 1 if no rollout qualified.
     """
     from sandlot.core.types import Split  # noqa: PLC0415 - as above
-    from sandlot.interop.export import Kind, export_run  # noqa: PLC0415 - as above
+    from sandlot.interop.export import ExportKind, export_run  # noqa: PLC0415 - as above
     from sandlot.run.results import Run  # noqa: PLC0415 - help does not need it
 
     wanted = None if split is Which.ALL else Split(split.value)
-    written = export_run(Run(run_path(run, runs)), Kind(kind.value), out, split=wanted, least=least)
+    written = export_run(Run(run_path(run, runs)), ExportKind(kind.value), out, split=wanted, least=least)
     if json:
         print_json(written)
     else:

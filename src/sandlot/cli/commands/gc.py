@@ -9,10 +9,10 @@ from sandlot.cli.options import RUNS, Json, Runs, print_json
 
 def add_to(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("gc")(gc)
+    app.command("gc")(_gc)
 
 
-def gc(
+def _gc(
     runs: Runs = RUNS,
     older_than_days: Annotated[
         float | None, typer.Option("--older-than", metavar="DAYS", min=0, help="Also remove whole runs older than this.")

@@ -9,10 +9,10 @@ from sandlot.cli.options import RUNS, Json, Judge, RunPath, Runs, authors_on_std
 
 def add_to(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("health")(health)
+    app.command("health")(_health)
 
 
-def health(
+def _health(
     run: RunPath,
     against: Annotated[
         str | None,

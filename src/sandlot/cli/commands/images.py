@@ -9,10 +9,10 @@ from sandlot.cli.options import Json, print_json
 
 def add_to(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("images")(images)
+    app.command("images")(_images)
 
 
-def images(
+def _images(
     make: Annotated[
         str | None, typer.Option("--make", metavar="IMAGE", help="Build this image now, so that no run waits for it.")
     ] = None,

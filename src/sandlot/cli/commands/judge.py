@@ -7,15 +7,15 @@ import typer
 
 from sandlot.cli.options import RUNS, Json, Runs, print_json
 
-Option = typer.Option
+_Option = typer.Option
 
 
 def add_to(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("judge")(judge)
+    app.command("judge")(_judge)
 
 
-def judge(
+def _judge(
     what: Annotated[
         str,
         typer.Argument(
@@ -23,24 +23,24 @@ def judge(
         ),
     ],
     judge: Annotated[
-        str, Option("--judge", metavar="MODEL", help="The judge: `openai:NAME@URL`, `smollm2`, `rookie`, `hf:FOLDER`.")
+        str, _Option("--judge", metavar="MODEL", help="The judge: `openai:NAME@URL`, `smollm2`, `rookie`, `hf:FOLDER`.")
     ],
     labels: Annotated[
         Path | None,
-        Option("--labels", metavar="FILE", help="What people said, JSONL: `check` or `question`, `view`, `labels`."),
+        _Option("--labels", metavar="FILE", help="What people said, JSONL: `check` or `question`, `view`, `labels`."),
     ] = None,
-    repeats: Annotated[int, Option("--repeats", help="How often each item is asked unchanged.")] = 5,
-    items: Annotated[int, Option("--items", help="Maximum number of items to probe; every labelled item is asked once.")] = 50,
+    repeats: Annotated[int, _Option("--repeats", help="How often each item is asked unchanged.")] = 5,
+    items: Annotated[int, _Option("--items", help="Maximum number of items to probe; every labelled item is asked once.")] = 50,
     batch: Annotated[
-        int, Option("--batch", help="Criteria in one call, where that is compared with one at a time; 1 leaves it out.")
+        int, _Option("--batch", help="Criteria in one call, where that is compared with one at a time; 1 leaves it out.")
     ] = 5,
-    temperature: Annotated[float, Option("--temperature", help="As in the runs it judges.")] = 0.0,
-    max_tokens: Annotated[int | None, Option("--max-tokens", help="Maximum tokens per reply.")] = None,
-    at_once: Annotated[int, Option("--at-once", help="Questions in flight.")] = 16,
+    temperature: Annotated[float, _Option("--temperature", help="As in the runs it judges.")] = 0.0,
+    max_tokens: Annotated[int | None, _Option("--max-tokens", help="Maximum tokens per reply.")] = None,
+    at_once: Annotated[int, _Option("--at-once", help="Questions in flight.")] = 16,
     max_flips: Annotated[
-        float, Option("--max-flips", help="Maximum share of verdicts that may change when the same item is asked again.")
+        float, _Option("--max-flips", help="Maximum share of verdicts that may change when the same item is asked again.")
     ] = 0.05,
-    kappa: Annotated[float, Option("--kappa", help="Minimum agreement with people (Cohen's kappa).")] = 0.6,
+    kappa: Annotated[float, _Option("--kappa", help="Minimum agreement with people (Cohen's kappa).")] = 0.6,
     runs: Runs = RUNS,
     json: Json = False,
 ) -> None:

@@ -10,10 +10,10 @@ from sandlot.env.scaffold import Form, scaffold
 
 def add_to(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("new")(new)
+    app.command("new")(_new)
 
 
-def new(
+def _new(
     name: Annotated[str, typer.Argument(help="Lower-case letters, digits and `-`.")],
     form: Annotated[
         Form,

@@ -9,10 +9,10 @@ from sandlot.cli.options import Env, Judge, User
 
 def add_to(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("play")(play)
+    app.command("play")(_play)
 
 
-def play(
+def _play(
     env: Env,
     task: Annotated[str | None, typer.Option("--task", help="Which task. [default: the first]")] = None,
     user: User = None,

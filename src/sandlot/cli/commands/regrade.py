@@ -9,10 +9,10 @@ from sandlot.cli.options import RUNS, Json, Judge, Rubric, RunPath, Runs, author
 
 def add_to(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("regrade")(regrade)
+    app.command("regrade")(_regrade)
 
 
-def regrade(
+def _regrade(
     run: RunPath,
     env: Annotated[str | None, typer.Option("--env", help="The environment. [default: where the run found it]")] = None,
     judge: Judge = None,

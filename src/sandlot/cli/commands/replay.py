@@ -9,10 +9,10 @@ from sandlot.cli.options import RUNS, Json, Judge, Runs, authors_on_stderr, prin
 
 def add_to(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("replay")(replay)
+    app.command("replay")(_replay)
 
 
-def replay(
+def _replay(
     trace: Annotated[str, typer.Argument(metavar="TRACE", help="RUN/TASK/ROLLOUT.")],
     until: Annotated[int | None, typer.Option("--until", metavar="TURN", help="Replay this many turns. [default: all]")] = None,
     model: Annotated[str | None, typer.Option("--model", "-m", help="The model that continues after that.")] = None,

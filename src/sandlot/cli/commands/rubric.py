@@ -7,15 +7,15 @@ import typer
 
 from sandlot.cli.options import Json, authors_on_stderr, print_json
 
-commands = typer.Typer(help="Work on rubrics.", no_args_is_help=True)
+_commands = typer.Typer(help="Work on rubrics.", no_args_is_help=True)
 
 
 def add_to(app: typer.Typer) -> None:
     """Add the commands."""
-    app.add_typer(commands, name="rubric")
+    app.add_typer(_commands, name="rubric")
 
 
-@commands.command("lint")
+@_commands.command("lint")
 def lint(
     path: Annotated[Path, typer.Argument(help="A rubric, `rubrics/default.json`; refs are looked up in the folder above it.")],
     json: Json = False,
@@ -35,7 +35,7 @@ def lint(
     raise typer.Exit(1 if any(finding.severity == "error" for finding in findings) else 0)
 
 
-@commands.command("schema")
+@_commands.command("schema")
 def schema() -> None:
     """Print the JSON Schema of rubrics."""
     from sandlot.grade.loading import rubric_schema  # noqa: PLC0415 - help does not need it

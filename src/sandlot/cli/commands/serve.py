@@ -8,10 +8,10 @@ import typer
 
 from sandlot.cli.options import Judge, NumberType, Rubric
 
-Option = typer.Option
+_Option = typer.Option
 
 
-class Transport(StrEnum):
+class _Transport(StrEnum):
     """How clients connect."""
 
     STDIO = "stdio"
@@ -20,32 +20,32 @@ class Transport(StrEnum):
 
 def add_to(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("serve")(serve)
+    app.command("serve")(_serve)
 
 
-def serve(
+def _serve(
     env: Annotated[
         str | None, typer.Argument(metavar="ENV", help="A path to an environment (file or folder), or an installed one's name.")
     ] = None,
-    mcp: Annotated[bool, Option("--mcp", help="Offer its tools to any MCP client, one isolated world per connection.")] = False,
+    mcp: Annotated[bool, _Option("--mcp", help="Offer its tools to any MCP client, one isolated world per connection.")] = False,
     model: Annotated[
-        str | None, Option("--model", "-m", help="Offer a model instead: `smollm2`, `rookie`, `hf:FOLDER`; OpenAI-compatible.")
+        str | None, _Option("--model", "-m", help="Offer a model instead: `smollm2`, `rookie`, `hf:FOLDER`; OpenAI-compatible.")
     ] = None,
-    task: Annotated[str | None, Option("--task", help="Which task. [default: the first]")] = None,
-    transport: Annotated[Transport, Option("--transport", help="For `--mcp`.")] = Transport.STDIO,
-    host: Annotated[str, Option("--host")] = "127.0.0.1",
-    port: Annotated[int, Option("--port", help="0 takes any free one.")] = 8900,
+    task: Annotated[str | None, _Option("--task", help="Which task. [default: the first]")] = None,
+    transport: Annotated[_Transport, _Option("--transport", help="For `--mcp`.")] = _Transport.STDIO,
+    host: Annotated[str, _Option("--host")] = "127.0.0.1",
+    port: Annotated[int, _Option("--port", help="0 takes any free one.")] = 8900,
     allow_host: Annotated[
-        list[str] | None, Option("--allow-host", metavar="NAME", help="A further host name that clients may use; repeatable.")
+        list[str] | None, _Option("--allow-host", metavar="NAME", help="A further host name that clients may use; repeatable.")
     ] = None,
-    unix: Annotated[Path | None, Option("--unix", metavar="PATH", help="Serve a model at a unix socket instead.")] = None,
-    kv_gib: Annotated[float | None, Option("--kv-gib", help="Memory for a model's keys and values. [default: 1]")] = None,
+    unix: Annotated[Path | None, _Option("--unix", metavar="PATH", help="Serve a model at a unix socket instead.")] = None,
+    kv_gib: Annotated[float | None, _Option("--kv-gib", help="Memory for a model's keys and values. [default: 1]")] = None,
     dtype: NumberType = None,
     max_batch: Annotated[
-        int | None, Option("--max-batch", help="A model's requests that run at once; further ones wait. [default: 32]")
+        int | None, _Option("--max-batch", help="A model's requests that run at once; further ones wait. [default: 32]")
     ] = None,
-    drain_s: Annotated[float, Option("--drain-s", help="What running requests may take after SIGTERM.")] = 30.0,
-    until_eof: Annotated[bool, Option("--until-eof", help="End when standard input does.")] = False,
+    drain_s: Annotated[float, _Option("--drain-s", help="What running requests may take after SIGTERM.")] = 30.0,
+    until_eof: Annotated[bool, _Option("--until-eof", help="End when standard input does.")] = False,
     judge: Judge = None,
     rubric: Rubric = None,
 ) -> None:

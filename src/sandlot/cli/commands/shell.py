@@ -9,10 +9,10 @@ from sandlot.cli.options import RUNS, Runs, trace_place
 
 def add_to(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("shell")(shell)
+    app.command("shell")(_shell)
 
 
-def shell(
+def _shell(
     trace: Annotated[str, typer.Argument(metavar="TRACE", help="RUN/TASK/ROLLOUT.")],
     turn: Annotated[int | None, typer.Option("--turn", metavar="N", help="After this many turns. [default: all]")] = None,
     env: Annotated[str | None, typer.Option("--env", help="The environment. [default: where the run found it]")] = None,

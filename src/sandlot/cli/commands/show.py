@@ -12,11 +12,11 @@ from sandlot.core.errors import ConfigError
 
 def add_to(app: typer.Typer) -> None:
     """Add the commands."""
-    app.command("list")(list_all)
-    app.command("show")(show)
+    app.command("list")(_list_all)
+    app.command("show")(_show)
 
 
-def list_all(
+def _list_all(
     folder: Annotated[Path, typer.Argument(help="Where to look for environments.")] = Path("environments"),
     runs: Runs = RUNS,
     json: Json = False,
@@ -39,7 +39,7 @@ def list_all(
         typer.echo(f"nothing in `{folder}` or `{runs}`; start with `sandlot new NAME`", err=True)
 
 
-def show(
+def _show(
     what: Annotated[
         str,
         typer.Argument(

@@ -7,37 +7,37 @@ import typer
 
 from sandlot.cli.options import Env, Json, SplitOnly, Task, print_json
 
-Option = typer.Option
+_Option = typer.Option
 
 
 def add_to(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("simulator")(simulator)
+    app.command("simulator")(_simulator)
 
 
-def simulator(
+def _simulator(
     env: Env,
-    user: Annotated[str, Option("--user", metavar="MODEL", help="The model that plays the user, named as for `sandlot run`.")],
+    user: Annotated[str, _Option("--user", metavar="MODEL", help="The model that plays the user, named as for `sandlot run`.")],
     labels: Annotated[
         Path | None,
-        Option(
+        _Option(
             "--labels", metavar="FILE", help="What people said of ends, JSONL: `task`, `agent`, `labels` (`done`, `goes on`)."
         ),
     ] = None,
     task: Task = None,
     split: SplitOnly = None,
-    tasks: Annotated[int, Option("--tasks", help="Maximum number of tasks to measure.")] = 10,
-    repeats: Annotated[int, Option("--repeats", help="How often each conversation about the end is repeated.")] = 3,
-    temperature: Annotated[float, Option("--temperature", help="As in the runs it plays in.")] = 0.7,
-    max_tokens: Annotated[int, Option("--max-tokens", help="Maximum tokens per reply.")] = 512,
-    at_once: Annotated[int, Option("--at-once", help="Conversations in flight.")] = 8,
+    tasks: Annotated[int, _Option("--tasks", help="Maximum number of tasks to measure.")] = 10,
+    repeats: Annotated[int, _Option("--repeats", help="How often each conversation about the end is repeated.")] = 3,
+    temperature: Annotated[float, _Option("--temperature", help="As in the runs it plays in.")] = 0.7,
+    max_tokens: Annotated[int, _Option("--max-tokens", help="Maximum tokens per reply.")] = 512,
+    at_once: Annotated[int, _Option("--at-once", help="Conversations in flight.")] = 8,
     max_flips: Annotated[
-        float, Option("--max-flips", help="Maximum share of conversations that may end differently when repeated.")
+        float, _Option("--max-flips", help="Maximum share of conversations that may end differently when repeated.")
     ] = 0.05,
     max_leaks: Annotated[
-        float, Option("--max-leaks", help="Maximum share of replies that tell a fact without being asked.")
+        float, _Option("--max-leaks", help="Maximum share of replies that tell a fact without being asked.")
     ] = 0.05,
-    kappa: Annotated[float, Option("--kappa", help="Minimum agreement with people on the end (Cohen's kappa).")] = 0.6,
+    kappa: Annotated[float, _Option("--kappa", help="Minimum agreement with people on the end (Cohen's kappa).")] = 0.6,
     json: Json = False,
 ) -> None:
     """Validate a model that plays the user: whether it repeats itself, tells its facts, ends at the right time, stays the user.

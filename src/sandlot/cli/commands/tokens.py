@@ -9,10 +9,10 @@ from sandlot.cli.options import RUNS, Json, RunPath, Runs, print_json, run_path
 
 def add_to(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("tokens")(tokens)
+    app.command("tokens")(_tokens)
 
 
-def tokens(
+def _tokens(
     run: RunPath,
     model: Annotated[
         str | None,

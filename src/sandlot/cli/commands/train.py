@@ -8,36 +8,38 @@ import typer
 from sandlot.cli.options import RUNS, Json, Runs
 from sandlot.core.errors import HarnessError, StoreError
 
-Option = typer.Option
+_Option = typer.Option
 
 
 def add_to(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("train")(train)
+    app.command("train")(_train)
 
 
-def train(
+def _train(
     recipe: Annotated[
         str,
         typer.Argument(
             metavar="RECIPE", help="`path.py` or `path.py:function`: a function, by default `recipe`, that returns one."
         ),
     ],
-    place: Annotated[Path | None, Option("--run", metavar="DIR", help="The run directory. [default: runs/NAME]")] = None,
-    steps: Annotated[int | None, Option("--steps", help="Learn this many steps instead of the recipe's.")] = None,
-    seed: Annotated[int | None, Option("--seed", help="Another seed than the recipe's.")] = None,
+    place: Annotated[Path | None, _Option("--run", metavar="DIR", help="The run directory. [default: runs/NAME]")] = None,
+    steps: Annotated[int | None, _Option("--steps", help="Learn this many steps instead of the recipe's.")] = None,
+    seed: Annotated[int | None, _Option("--seed", help="Another seed than the recipe's.")] = None,
     curriculum: Annotated[
-        Path | None, Option("--curriculum", metavar="FILE", help="Train on the tasks that `sandlot calibrate` wrote here.")
+        Path | None, _Option("--curriculum", metavar="FILE", help="Train on the tasks that `sandlot calibrate` wrote here.")
     ] = None,
     tracker: Annotated[
         str | None,
-        Option("--track", metavar="TRACKER", help="Also tell `tensorboard`, `mlflow` or `wandb` (offline), or an installed one."),
+        _Option(
+            "--track", metavar="TRACKER", help="Also tell `tensorboard`, `mlflow` or `wandb` (offline), or an installed one."
+        ),
     ] = None,
     require_audit: Annotated[
-        bool, Option("--require-audit", help="Refuse an environment that `sandlot audit` has not called SHIP, as it is now.")
+        bool, _Option("--require-audit", help="Refuse an environment that `sandlot audit` has not called SHIP, as it is now.")
     ] = False,
     runs: Runs = RUNS,
-    dry_run: Annotated[bool, Option("--dry-run", help="Show the resolved recipe; train nothing.")] = False,
+    dry_run: Annotated[bool, _Option("--dry-run", help="Show the resolved recipe; train nothing.")] = False,
     json: Json = False,
 ) -> None:
     """Train a model on an environment; measure held-out tasks before, between and after; write a report.

@@ -17,10 +17,10 @@ class Export(StrEnum):
 
 def add_to(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("triage")(triage)
+    app.command("triage")(_triage)
 
 
-def triage(
+def _triage(
     run: RunPath,
     label: Annotated[
         list[str] | None,

@@ -10,34 +10,34 @@ import msgspec
 from rich.console import Console
 from rich.markup import escape
 
-from sandlot.audit.audit import ALL_PROBES, Given, Wanted, Watch
+from sandlot.audit.audit import ALL_PROBES, AuditSelection, Given, Watch
 from sandlot.audit.audit import audit as run_audit
 from sandlot.audit.case import Probe
-from sandlot.audit.finding import MANDATORY, Finding, Layer, Severity, Standing
+from sandlot.audit.finding import MANDATORY, Confidence, Finding, Layer, Severity
 from sandlot.audit.probes.played.rollouts import take_rollouts
 from sandlot.audit.reports.folder import FOLDER, as_json, write_audit
 from sandlot.audit.reports.formats import require_face, write_face
 from sandlot.audit.reports.html import as_page
 from sandlot.audit.reports.markdown import as_markdown
 from sandlot.audit.reports.wording import WHAT_LAYERS_DO, defect_name, fix_of, layer_line, meaning, reproduce
-from sandlot.audit.subjects.named import Named, Words, named
-from sandlot.audit.verdict import Audit, ProbeReport, State, Verdict
+from sandlot.audit.subjects.named import NamedSubject, SubjectOptions, named
+from sandlot.audit.verdict import Audit, AuditVerdict, ProbeReport, State
 from sandlot.cli.options import print_json
 from sandlot.core.errors import ConfigError
 from sandlot.core.text import one_line
 
-STYLES = {Verdict.SHIP: "bold green", Verdict.FIX: "bold red", Verdict.INCOMPLETE: "bold yellow"}
-SEVERITIES = {Severity.BLOCKER: "red", Severity.HIGH: "red", Severity.LOW: "yellow", Severity.INFO: "dim"}
-SHOWN = 12
+_STYLES = {AuditVerdict.SHIP: "bold green", AuditVerdict.FIX: "bold red", AuditVerdict.INCOMPLETE: "bold yellow"}
+_SEVERITIES = {Severity.BLOCKER: "red", Severity.HIGH: "red", Severity.LOW: "yellow", Severity.INFO: "dim"}
+_SHOWN = 12
 """Maximum number of leads on the screen; the reports have all."""
-LONGEST = 300
+_LONGEST = 300
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class AuditRequest:
     """An audit as the command line asks for it."""
 
-    words: Words
+    words: SubjectOptions
     """What is to be judged."""
     limit: int
     tasks: tuple[str, ...]
@@ -58,7 +58,7 @@ class Asked:
     runs: Path
 
 
-def audited(asked: Asked, *, quiet: bool) -> tuple[Audit, Path | None]:
+def audited(asked: AuditRequest, *, quiet: bool) -> tuple[Audit, Path | None]:
     """Run it, tell what goes on, and keep the reports; a part of an audit is shown and not kept."""
     if asked.limit < 1:
         raise ConfigError(f"--limit is {asked.limit}; give 1 or more")
@@ -100,20 +100,20 @@ def audited(asked: Asked, *, quiet: bool) -> tuple[Audit, Path | None]:
     return result, folder
 
 
-def _wanted(asked: Asked) -> Wanted:
+def _wanted(asked: AuditRequest) -> AuditSelection:
     extra = [Layer.MODEL] * (asked.model is not None) + [Layer.PEOPLE] * (asked.reviewed is not None)
     layers = frozenset(asked.layers or (*MANDATORY, *extra))
     if asked.probes:
         layers = frozenset(probe.layer for probe in ALL_PROBES if probe.name in asked.probes) or layers
-    return Wanted(layers=layers, probes=frozenset(asked.probes) or None)
+    return AuditSelection(layers=layers, probes=frozenset(asked.probes) or None)
 
 
-async def _go(what: Named, asked: Asked, given: Given, watch: Watch) -> Audit:
+async def _go(what: NamedSubject, asked: AuditRequest, given: Given, watch: Watch) -> Audit:
     async with what.opened() as subject:
         if asked.model is not None and asked.words.env is not None:
             fingerprint = (await subject.describe()).fingerprint
             player = f"{asked.model} {asked.user or ''}".strip()
-            place = asked.runs / FOLDER / "rollouts" / run_name(asked.words.env, player, fingerprint)
+            place = asked.runs / FOLDER / "rollouts" / _run_name(asked.words.env, player, fingerprint)
             taken = await take_rollouts(
                 asked.words.env, asked.model, place, judge=asked.judge, user=asked.user, sandbox=asked.sandbox
             )
@@ -121,7 +121,7 @@ async def _go(what: Named, asked: Asked, given: Given, watch: Watch) -> Audit:
         return await run_audit(subject, given, watch)
 
 
-def run_name(env: str, model: str, fingerprint: str) -> str:
+def _run_name(env: str, model: str, fingerprint: str) -> str:
     """A folder for the rollouts of a model in exactly this environment: another one's would say nothing about it."""
     exactly = fingerprint.removeprefix("sha256:")[:8]
     return re.sub(r"[^A-Za-z0-9._-]+", "-", f"{Path(env).name}-{model}-{exactly}").strip("-.")
@@ -170,7 +170,7 @@ def show(audit: Audit, folder: Path | None, *, json: bool) -> None:
         print_json(msgspec.json.decode(as_json(audit)))
         return
     console = Console(highlight=False, soft_wrap=True)
-    style = STYLES[audit.verdict]
+    style = _STYLES[audit.verdict]
     console.print(f"\n[bold]{escape(audit.name)}[/]: [{style}]{audit.verdict.value}[/]  {escape(meaning(audit))}")
     facts = f"{audit.tasks} of {audit.of_tasks} tasks, {audit.trials:,} trials, {audit.seconds:.0f} s"
     console.print(f"[dim]{facts}, fingerprint {audit.fingerprint.removeprefix('sha256:')[:12]}, seed {audit.seed}[/]\n")
@@ -180,17 +180,17 @@ def show(audit: Audit, folder: Path | None, *, json: bool) -> None:
         )
         line = layer_line(report)
         console.print(f"{report.layer:>13}  {mark}" + (f"  [dim]{escape(line)}[/]" if line != report.state else ""))
-    confirmed = [finding for finding in audit.findings if finding.standing is Standing.CONFIRMED]
-    leads = [finding for finding in audit.findings if finding.standing is Standing.LEAD]
+    confirmed = [finding for finding in audit.findings if finding.standing is Confidence.CONFIRMED]
+    leads = [finding for finding in audit.findings if finding.standing is Confidence.LEAD]
     for finding in confirmed:
         _print_finding(console, audit, finding)
     if leads:
-        shown = f", the first {SHOWN} of them" if len(leads) > SHOWN else ""
+        shown = f", the first {_SHOWN} of them" if len(leads) > _SHOWN else ""
         console.print(f"\n[bold]{len(leads)} unconfirmed {'lead' if len(leads) == 1 else 'leads'}[/]{shown}")
-    for finding in leads[:SHOWN]:
+    for finding in leads[:_SHOWN]:
         place = finding.where or finding.task or finding.check or ""
         console.print(
-            f"  [{SEVERITIES[finding.severity]}]{finding.code}[/]  {escape(_short(finding.title))}  [dim]{escape(place)}[/]"
+            f"  [{_SEVERITIES[finding.severity]}]{finding.code}[/]  {escape(_short(finding.title))}  [dim]{escape(place)}[/]"
         )
     for each in audit.waived:
         said = f"{each.waiver.reason} ({each.waiver.owner}, until {each.waiver.expires})"
@@ -202,7 +202,7 @@ def show(audit: Audit, folder: Path | None, *, json: bool) -> None:
 
 
 def _print_finding(console: Console, audit: Audit, finding: Finding) -> None:
-    style = SEVERITIES[finding.severity]
+    style = _SEVERITIES[finding.severity]
     times = f" ({finding.count} times)" if finding.count > 1 else ""
     title = escape(_short(finding.title))
     console.print(f"\n[{style}]{finding.code}[/] [bold]{title}[/]  [dim]{defect_name(finding)}, {finding.severity}{times}[/]")
@@ -220,4 +220,4 @@ def _print_finding(console: Console, audit: Audit, finding: Finding) -> None:
 def _short(text: str) -> str:
     """One line that a terminal can show, whatever a subject wrote."""
     plain = one_line(text)
-    return plain if len(plain) <= LONGEST else plain[: LONGEST - 1] + "…"
+    return plain if len(plain) <= _LONGEST else plain[: _LONGEST - 1] + "…"

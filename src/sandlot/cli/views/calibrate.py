@@ -14,9 +14,9 @@ from rich.progress import BarColumn, TaskID, TextColumn, TimeElapsedColumn
 
 from sandlot.calibrate.tasks.calibrate import CalibrationConfig, Watch, calibrate_async, expected_rollouts, opening_plan
 from sandlot.calibrate.tasks.calibration import Calibration, Known, errors_of
-from sandlot.calibrate.tasks.placement import Label
+from sandlot.calibrate.tasks.placement import TaskLabel
 from sandlot.calibrate.tasks.rule import UNKNOWN
-from sandlot.calibrate.tasks.state import Standing
+from sandlot.calibrate.tasks.state import CalibrationState
 from sandlot.cli.options import authors_on_stderr, print_json
 from sandlot.cli.views.bars import Bars
 from sandlot.cli.views.placement import print_calibration, print_errors
@@ -29,7 +29,7 @@ from sandlot.run.manifest import public
 
 
 @dataclass(frozen=True, slots=True)
-class Finished:
+class CalibrationResult:
     """A calibration that has ended, one way or another."""
 
     path: Path
@@ -39,7 +39,7 @@ class Finished:
     @property
     def machine(self) -> Any:
         """The object `--json` prints."""
-        counts = {label.value: len(self.calibration.labelled(label)) for label in Label}
+        counts = {label.value: len(self.calibration.labelled(label)) for label in TaskLabel}
         whole = msgspec.to_builtins(self.calibration)
         return {**whole, "labels": counts, "histogram": self.calibration.histogram, "curriculum": str(self.curriculum)}
 
@@ -48,7 +48,7 @@ class Finished:
         """0 fine, 1 stopped, never scored or nothing to learn from, 3 incomplete."""
         if self.calibration.verdict == "incomplete":
             return 3
-        bad = self.calibration.verdict == "stopped" or self.calibration.labelled(Label.UNSCORABLE)
+        bad = self.calibration.verdict == "stopped" or self.calibration.labelled(TaskLabel.UNSCORABLE)
         return 1 if bad or not self.calibration.curriculum.tasks else 0
 
     def show(self) -> None:
@@ -58,7 +58,7 @@ class Finished:
 
 def calibrate_watched(
     config: CalibrationConfig, *, runs: Path, place: Path | None, curriculum: Path | None, quiet: bool
-) -> Finished:
+) -> CalibrationResult:
     """Calibrate, showing progress on stderr unless nobody looks."""
     make_room()
     console = Console(stderr=True, quiet=quiet, highlight=False, soft_wrap=True)
@@ -67,7 +67,7 @@ def calibrate_watched(
         TextColumn("{task.fields[said]}"), TimeElapsedColumn(),
         console=console,
     ) as bars, authors_on_stderr():  # fmt: skip
-        bar = Bar(bars, console)
+        bar = _Bar(bars, console)
         found = anyio.run(functools.partial(calibrate_async, config, runs=runs, place=place, watch=bar))
         if found.stopped:
             signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is kept; a second Ctrl-C must not eat the word on how to continue
@@ -75,10 +75,10 @@ def calibrate_watched(
     made = path / "curriculum.json"
     if curriculum is not None:
         curriculum.write_bytes(made.read_bytes())
-    return Finished(path, found, curriculum or made)
+    return CalibrationResult(path, found, curriculum or made)
 
 
-class Bar(Watch):
+class _Bar(Watch):
     """Draws one line."""
 
     def __init__(self, bars: Bars, console: Console) -> None:
@@ -89,7 +89,7 @@ class Bar(Watch):
         self._failed = 0
         self.path = Path()
 
-    def begin(self, path: Path, standing: Standing) -> None:
+    def begin(self, path: Path, standing: CalibrationState) -> None:
         """Say where it goes, and whether it continues something."""
         self.path = path
         taken, tasks = standing.num_taken, len(standing.tasks)
@@ -98,19 +98,19 @@ class Bar(Watch):
         first = max(taken, tasks * standing.rule.start)
         self._line = self._bars.add_task("calibrating", total=first, completed=taken, said="")
 
-    def note(self, row: TraceRow, standing: Standing) -> None:
+    def note(self, row: TraceRow, standing: CalibrationState) -> None:
         """One more."""
         self._failed += row.score is None
         self._update(standing)
 
-    def planned(self, standing: Standing, num_more: int) -> None:
+    def planned(self, standing: CalibrationState, num_more: int) -> None:
         """What comes next is known."""
         self._settled = standing.settled()
         assert self._line is not None
         self._bars.update(self._line, total=standing.num_taken + num_more)
         self._update(standing)
 
-    def _update(self, standing: Standing) -> None:
+    def _update(self, standing: CalibrationState) -> None:
         assert self._line is not None
         failed = f"  [red]{self._failed} failed[/]" if self._failed else ""
         said = f"{self._settled}/{len(standing.tasks)} tasks placed{failed}"

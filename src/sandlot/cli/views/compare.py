@@ -4,10 +4,10 @@ from rich.console import Console
 from rich.markup import escape
 
 from sandlot.cli.views.summary import plain
-from sandlot.run.compare import Comparison
+from sandlot.run.compare import RunComparison
 
 
-def print_comparison(comparison: Comparison) -> None:
+def print_comparison(comparison: RunComparison) -> None:
     """To stdout."""
     console = Console(highlight=False, soft_wrap=True)
     if comparison.note:

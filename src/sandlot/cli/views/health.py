@@ -8,16 +8,28 @@ import msgspec
 from rich.console import Console
 from rich.markup import escape
 
-from sandlot.analysis.health.item import Health, Item, Mark
+from sandlot.analysis.health.item import Health, HealthItem, HealthMark
 from sandlot.cli.views.summary import plain
 
-STYLES = {Mark.OK: "green", Mark.WARN: "yellow", Mark.FAIL: "bold red", Mark.UNKNOWN: "cyan", Mark.NOT_ASKED: "dim"}
-WORDS = {Mark.OK: "ok", Mark.WARN: "warn", Mark.FAIL: "FAIL", Mark.UNKNOWN: "?", Mark.NOT_ASKED: "-"}
-VERDICTS = {
-    Mark.OK: "[green]healthy[/]",
-    Mark.WARN: "[yellow]worth a look[/]",
-    Mark.FAIL: "[bold red]not healthy[/]: fix it before a model learns from it",
-    Mark.UNKNOWN: "[cyan]nothing wrong found[/], but too few rollouts to be sure",
+_STYLES = {
+    HealthMark.OK: "green",
+    HealthMark.WARN: "yellow",
+    HealthMark.FAIL: "bold red",
+    HealthMark.UNKNOWN: "cyan",
+    HealthMark.NOT_ASKED: "dim",
+}
+_WORDS = {
+    HealthMark.OK: "ok",
+    HealthMark.WARN: "warn",
+    HealthMark.FAIL: "FAIL",
+    HealthMark.UNKNOWN: "?",
+    HealthMark.NOT_ASKED: "-",
+}
+_VERDICTS = {
+    HealthMark.OK: "[green]healthy[/]",
+    HealthMark.WARN: "[yellow]worth a look[/]",
+    HealthMark.FAIL: "[bold red]not healthy[/]: fix it before a model learns from it",
+    HealthMark.UNKNOWN: "[cyan]nothing wrong found[/], but too few rollouts to be sure",
 }
 
 
@@ -31,7 +43,7 @@ def print_health(health: Health) -> None:
     console = Console(highlight=False, soft_wrap=True)
     missing = f" of {health.planned:,} planned" if health.planned is not None and health.rollouts < health.planned else ""
     console.print(
-        f"[bold]{escape(health.environment)}[/] with [bold]{escape(health.model)}[/]: {VERDICTS[health.verdict]}"
+        f"[bold]{escape(health.environment)}[/] with [bold]{escape(health.model)}[/]: {_VERDICTS[health.verdict]}"
         f"  [dim]{health.rollouts:,} rollouts{missing}[/]"
     )
     for item in health.items:
@@ -39,21 +51,21 @@ def print_health(health: Health) -> None:
     console.print(f"[dim]{_read(health)}[/]")
 
 
-def health_line(run: Path, items: Iterable[Item]) -> str | None:
+def health_line(run: Path, items: Iterable[HealthItem]) -> str | None:
     """One line for the end of a run; None if there is nothing to say."""
-    worst = [item for item in items if item.mark in {Mark.FAIL, Mark.WARN}]
+    worst = [item for item in items if item.mark in {HealthMark.FAIL, HealthMark.WARN}]
     if not worst:
         return None
-    first = min(worst, key=lambda item: item.mark is Mark.WARN)
+    first = min(worst, key=lambda item: item.mark is HealthMark.WARN)
     more = f" (and {len(worst) - 1} more)" if len(worst) > 1 else ""
-    style = "red" if first.mark is Mark.FAIL else "yellow"
+    style = "red" if first.mark is HealthMark.FAIL else "yellow"
     return f"[{style}]health[/]: {escape(plain(first.said))}{more}  [dim]sandlot health {escape(str(run))}[/]"
 
 
-def _print_item(console: Console, health: Health, item: Item) -> None:
-    needs = f"  [dim]needs {escape(plain(item.needed))}[/]" if item.mark is Mark.UNKNOWN and item.needed else ""
-    console.print(f"[{STYLES[item.mark]}]{WORDS[item.mark]:>5}[/]  [bold]{item.name:<10}[/]  {escape(plain(item.said))}{needs}")
-    if item.mark in {Mark.WARN, Mark.FAIL} and item.look:
+def _print_item(console: Console, health: Health, item: HealthItem) -> None:
+    needs = f"  [dim]needs {escape(plain(item.needed))}[/]" if item.mark is HealthMark.UNKNOWN and item.needed else ""
+    console.print(f"[{_STYLES[item.mark]}]{_WORDS[item.mark]:>5}[/]  [bold]{item.name:<10}[/]  {escape(plain(item.said))}{needs}")
+    if item.mark in {HealthMark.WARN, HealthMark.FAIL} and item.look:
         console.print(f"{'':19}[dim]sandlot show {escape(plain(f'{health.run}/{item.look[0]}'))}[/]")
 
 

@@ -12,8 +12,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from sandlot.calibrate.judges.gates import Gate, Gates, Standing, gated, standing_of
-from sandlot.calibrate.judges.items import Item, checks_of, example_items, labelled_items, run_items
+from sandlot.calibrate.judges.gates import Gates, GateState, JudgeGate, gated, standing_of
+from sandlot.calibrate.judges.items import JudgedItem, checks_of, example_items, labelled_items, run_items
 from sandlot.calibrate.judges.judge import Probing, Quality, measure
 from sandlot.calibrate.judges.labels import Agreement
 from sandlot.cli.options import authors_on_stderr, run_path
@@ -23,9 +23,9 @@ from sandlot.core.stats.intervals import Interval
 from sandlot.wiring.config import ModelConfig
 from sandlot.wiring.models import open_panel
 
-FROM_RUNS = 500
+_FROM_RUNS = 500
 """Items taken of a run at most."""
-STYLES = {Standing.PASS: "green", Standing.FAIL: "bold red", Standing.UNCALIBRATED: "yellow"}
+STYLES = {GateState.PASS: "green", GateState.FAIL: "bold red", GateState.UNCALIBRATED: "yellow"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +40,11 @@ class Judging:
 
 
 @dataclass(frozen=True, slots=True)
-class Finished:
+class GatedResult:
     """Something that was measured and held to gates: a judge, or who plays a user."""
 
     quality: msgspec.Struct
-    gates: tuple[Gate, ...]
+    gates: tuple[JudgeGate, ...]
     show: Callable[[], None]
     """Prints the result for a person."""
 
@@ -56,20 +56,20 @@ class Finished:
     @property
     def exit_code(self) -> int:
         """0 fine, 1 a gate was failed, 3 too little is known."""
-        return {Standing.PASS: 0, Standing.FAIL: 1, Standing.UNCALIBRATED: 3}[standing_of(self.gates)]
+        return {GateState.PASS: 0, GateState.FAIL: 1, GateState.UNCALIBRATED: 3}[standing_of(self.gates)]
 
 
-def judge_watched(judging: Judging, *, runs: Path, quiet: bool) -> Finished:
+def judge_watched(judging: Judging, *, runs: Path, quiet: bool) -> GatedResult:
     """Ask it everything, saying on stderr what is asked."""
     console = Console(stderr=True, quiet=quiet, highlight=False, soft_wrap=True)
     with authors_on_stderr():
         quality = anyio.run(functools.partial(_measured, judging, runs, console))
     gates = gated(quality, judging.gates)
-    return Finished(quality, gates, functools.partial(print_quality, quality, gates))
+    return GatedResult(quality, gates, functools.partial(_print_quality, quality, gates))
 
 
 async def _measured(judging: Judging, runs: Path, console: Console) -> Quality:
-    items = await items_of(judging.what, judging.labels, runs)
+    items = await _items_of(judging.what, judging.labels, runs)
     labelled = sum(bool(item.labels) for item in items)
     console.print(
         f"asking [bold]{escape(judging.model.shown)}[/] about {len(items)} items, {labelled} of them labelled by people"
@@ -79,15 +79,15 @@ async def _measured(judging: Judging, runs: Path, console: Console) -> Quality:
             return await measure(panel, items, judging.probing, panel[0].ask_several)
 
 
-async def items_of(what: str, labels: Path | None, runs: Path) -> list[Item]:
+async def _items_of(what: str, labels: Path | None, runs: Path) -> list[JudgedItem]:
     """Everything there is to ask about: examples in rubrics, what a run left, what people labelled."""
-    items: list[Item] = []
+    items: list[JudgedItem] = []
     checks: dict[str, JudgeCheck] = {}
     path = Path(what)
     if path.suffix == ".jsonl":
         items += labelled_items(path, {})
     elif any((folder / "manifest.json").is_file() for folder in (path, runs / what)):
-        items += [item async for item in run_items(run_path(what, runs), FROM_RUNS)]
+        items += [item async for item in run_items(run_path(what, runs), _FROM_RUNS)]
         checks = {item.check: JudgeCheck(id=item.check, prompt=item.question, choices=item.choices) for item in items}
     else:
         checks = checks_of(what)
@@ -99,11 +99,11 @@ async def items_of(what: str, labels: Path | None, runs: Path) -> list[Item]:
     return items
 
 
-def print_quality(quality: Quality, gates: tuple[Gate, ...]) -> None:
+def _print_quality(quality: Quality, gates: tuple[JudgeGate, ...]) -> None:
     """To stdout."""
     console = Console(highlight=False, soft_wrap=True)
     standing = standing_of(gates)
-    said = {Standing.PASS: "passes", Standing.FAIL: "fails", Standing.UNCALIBRATED: "not known: too few labels"}[standing]
+    said = {GateState.PASS: "passes", GateState.FAIL: "fails", GateState.UNCALIBRATED: "not known: too few labels"}[standing]
     console.print(f"judge [bold]{escape(quality.judge)}[/]: [{STYLES[standing]}]{said}[/]")
     console.print(
         f"[dim]     asked[/]  {quality.calls:,} questions about {quality.items} items, {quality.labelled} labelled by people"
@@ -113,14 +113,14 @@ def print_quality(quality: Quality, gates: tuple[Gate, ...]) -> None:
         console.print(f"[dim]{name:>10}[/]  {value}")
 
 
-def print_gates(console: Console, gates: tuple[Gate, ...]) -> None:
+def print_gates(console: Console, gates: tuple[JudgeGate, ...]) -> None:
     """Each gate with what was found and what is allowed."""
     console.print()
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
     for name in ("", "gate", "found", "limit", ""):
         table.add_column(name, justify="right" if name == "found" else "left")
     for gate in gates:
-        mark = {Standing.PASS: "✓", Standing.FAIL: "✗", Standing.UNCALIBRATED: "?"}[gate.standing]
+        mark = {GateState.PASS: "✓", GateState.FAIL: "✗", GateState.UNCALIBRATED: "?"}[gate.standing]
         value = "[dim]none[/]" if gate.value is None else f"{gate.value:.3f}"
         table.add_row(f"[{STYLES[gate.standing]}]{mark}[/]", escape(gate.name), value, gate.limit, f"[dim]{escape(gate.why)}[/]")
     console.print(table)

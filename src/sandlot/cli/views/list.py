@@ -10,15 +10,15 @@ from rich.markup import escape
 
 from sandlot.cli.views.columns import print_columns
 from sandlot.core.text import one_line
-from sandlot.env.load import Found
+from sandlot.env.load import FoundEnvironment
 from sandlot.run.catalog import CatalogEntry
 
-HEADER = ("date", "state", "score", "full marks", "rollouts", "environment", "model", "run")
-MAX_NAME = 240
-COLOURS = {"complete": "green", "incomplete": "yellow", "stopped": "red", "unreadable": "red"}
+_HEADER = ("date", "state", "score", "full marks", "rollouts", "environment", "model", "run")
+_MAX_NAME = 240
+_COLOURS = {"complete": "green", "incomplete": "yellow", "stopped": "red", "unreadable": "red"}
 
 
-def print_list(environments: Sequence[Found], runs: Iterable[CatalogEntry]) -> None:
+def print_list(environments: Sequence[FoundEnvironment], runs: Iterable[CatalogEntry]) -> None:
     """To stdout, runs oldest first: the newest is the nearest to the prompt."""
     entries = list(runs)
     console = Console(highlight=False, soft_wrap=True)
@@ -32,14 +32,14 @@ def print_list(environments: Sequence[Found], runs: Iterable[CatalogEntry]) -> N
     if environments and entries:
         console.print()
     if entries:
-        print_columns(console, HEADER, [_cells(entry) for entry in entries])
+        print_columns(console, _HEADER, [_cells(entry) for entry in entries])
         for entry in entries:
             if entry.problem:
                 console.print(f"[red]{_word(entry.run)}[/]: {escape(one_line(entry.problem, 400))}")
 
 
 def _cells(entry: CatalogEntry) -> tuple[str, ...]:
-    state = f"[{COLOURS.get(entry.state, 'default')}]{entry.state}[/]"
+    state = f"[{_COLOURS.get(entry.state, 'default')}]{entry.state}[/]"
     if entry.problem:
         return "-", state, "-", "-", "-", "-", "-", _word(entry.run)
     return (
@@ -69,4 +69,4 @@ def _size(entry: CatalogEntry) -> str:
 
 
 def _word(text: str) -> str:
-    return escape(one_line(text, MAX_NAME))
+    return escape(one_line(text, _MAX_NAME))

@@ -8,25 +8,25 @@ from rich.markup import escape
 from rich.table import Table
 
 from sandlot.calibrate.tasks.calibration import BINS, Calibration, Errors
-from sandlot.calibrate.tasks.placement import WORDS, Label, Placement
+from sandlot.calibrate.tasks.placement import WORDS, Placement, TaskLabel
 from sandlot.calibrate.tasks.rates import Rates
 from sandlot.calibrate.tasks.rule import Region, Rule
 from sandlot.cli.views.summary import plain
 
-COLOURS = {
-    Label.TOO_HARD: "magenta",
-    Label.IN_BAND: "green",
-    Label.TOO_EASY: "cyan",
-    Label.FLAT: "yellow",
-    Label.BORDERLINE: "yellow",
-    Label.UNSCORABLE: "red",
+_COLOURS = {
+    TaskLabel.TOO_HARD: "magenta",
+    TaskLabel.IN_BAND: "green",
+    TaskLabel.TOO_EASY: "cyan",
+    TaskLabel.FLAT: "yellow",
+    TaskLabel.BORDERLINE: "yellow",
+    TaskLabel.UNSCORABLE: "red",
 }
-REGIONS = {Region.BELOW: "magenta", Region.INSIDE: "green", Region.ABOVE: "cyan"}
-EIGHTHS = " ▏▎▍▌▋▊▉█"
-WIDTH = 40
-SHOWN = 3
+_REGIONS = {Region.BELOW: "magenta", Region.INSIDE: "green", Region.ABOVE: "cyan"}
+_EIGHTHS = " ▏▎▍▌▋▊▉█"
+_WIDTH = 40
+_SHOWN = 3
 """Tasks named of each label; `--json` and `calibration.json` have them all."""
-FAMILIES_SHOWN = 12
+_FAMILIES_SHOWN = 12
 
 
 def print_calibration(found: Calibration, path: Path, curriculum: Path) -> None:
@@ -91,7 +91,7 @@ def _cell(share: float, rule: Rule, rates: Rates, region: Region) -> str:
     assert rates.rate is not None
     text = _percent(share)
     if rule.region(rates.rate) is region:
-        return f"[bold {REGIONS[region]}]{text}[/]"
+        return f"[bold {_REGIONS[region]}]{text}[/]"
     return text if share >= 0.005 else f"[dim]{text}[/]"
 
 
@@ -115,16 +115,23 @@ def _band(rule: Rule) -> str:
 
 def _labels(found: Calibration) -> str:
     pieces = [f"[bold]{len(found.placements)}[/]"]
-    for label in (Label.TOO_HARD, Label.IN_BAND, Label.TOO_EASY, Label.BORDERLINE, Label.FLAT, Label.UNSCORABLE):
+    for label in (
+        TaskLabel.TOO_HARD,
+        TaskLabel.IN_BAND,
+        TaskLabel.TOO_EASY,
+        TaskLabel.BORDERLINE,
+        TaskLabel.FLAT,
+        TaskLabel.UNSCORABLE,
+    ):
         share = found.shares[label]
         if share.value:
             count = len(found.labelled(label))
-            pieces.append(f"[{COLOURS[label]}]■[/] {count} {_word(label)} [dim]{share.low:.0%}-{share.high:.0%}[/]")
+            pieces.append(f"[{_COLOURS[label]}]■[/] {count} {_word(label)} [dim]{share.low:.0%}-{share.high:.0%}[/]")
     return "   ".join(pieces)
 
 
-def _word(label: Label) -> str:
-    return "in the band" if label is Label.IN_BAND else label.value.replace("_", " ")
+def _word(label: TaskLabel) -> str:
+    return "in the band" if label is TaskLabel.IN_BAND else label.value.replace("_", " ")
 
 
 def _print_histogram(console: Console, found: Calibration) -> None:
@@ -135,12 +142,12 @@ def _print_histogram(console: Console, found: Calibration) -> None:
         region = found.rule.region((low + high) / 2)
         # what the grader shows may be corrected, so the bins are of true rates
         name = f"{low:.1f} to {high:.1f}" if number else "pass rate 0 to 0.1"
-        console.print(f"[dim]{name:>20}[/]  [{REGIONS[region]}]{_bar(count / most)}[/] {count or '[dim]·[/]'}")
+        console.print(f"[dim]{name:>20}[/]  [{_REGIONS[region]}]{_bar(count / most)}[/] {count or '[dim]·[/]'}")
 
 
 def _bar(share: float) -> str:
-    eighths = round(share * WIDTH * 8)
-    return "█" * (eighths // 8) + (EIGHTHS[eighths % 8] if eighths % 8 else "")
+    eighths = round(share * _WIDTH * 8)
+    return "█" * (eighths // 8) + (_EIGHTHS[eighths % 8] if eighths % 8 else "")
 
 
 def _print_families(console: Console, found: Calibration) -> None:
@@ -148,12 +155,12 @@ def _print_families(console: Console, found: Calibration) -> None:
     for each in found.placements:
         by_family.setdefault(each.family, []).append(each)
     for number, (name, family) in enumerate(sorted(found.families.items(), key=lambda item: item[1].mean)):
-        if number == FAMILIES_SHOWN:
-            _line(console, "", f"[dim]and {len(found.families) - FAMILIES_SHOWN} more families[/]")
+        if number == _FAMILIES_SHOWN:
+            _line(console, "", f"[dim]and {len(found.families) - _FAMILIES_SHOWN} more families[/]")
             break
-        inside = sum(each.label is Label.IN_BAND for each in by_family[name])
+        inside = sum(each.label is TaskLabel.IN_BAND for each in by_family[name])
         mean = found.rule.corrected(family.mean)
-        bar = f"[{REGIONS[found.rule.region(mean)]}]{_bar(mean / 4):<10}[/]"
+        bar = f"[{_REGIONS[found.rule.region(mean)]}]{_bar(mean / 4):<10}[/]"
         said = f"{mean:4.0%} [dim]± {family.std:.0%}[/] {bar} {family.tasks} tasks, {inside} in the band"
         _line(console, "families" if number == 0 else "", f"{escape(name or 'untagged'):<14} {said}")
     console.print()
@@ -166,7 +173,7 @@ def _print_costs(console: Console, found: Calibration) -> None:
     tokens = f"; {spent.prompt_tokens:,} tokens in, {spent.completion_tokens:,} out" if spent.completion_tokens else ""
     _line(console, "rollouts", f"{spent.rollouts:,}, {spent.rollouts / max(tasks, 1):.1f} per task{failed}{tokens}")
     if found.budget is not None and spent.rollouts >= found.budget:
-        waiting = sum(each.scored < found.rule.cap for each in found.labelled(Label.BORDERLINE))
+        waiting = sum(each.scored < found.rule.cap for each in found.labelled(TaskLabel.BORDERLINE))
         _line(console, "budget", f"[yellow]{found.budget:,} rollouts are used up; {waiting} tasks needed more[/]")
     better = f", [bold]{found.informative_curriculum:.0%}[/] of the curriculum's" if found.informative_curriculum else ""
     _line(
@@ -183,15 +190,15 @@ def _print_costs(console: Console, found: Calibration) -> None:
 
 def _print_tasks(console: Console, found: Calibration, path: Path) -> None:
     """A few tasks of each label with what to do about them."""
-    for label in (Label.UNSCORABLE, Label.FLAT, Label.TOO_HARD, Label.TOO_EASY, Label.BORDERLINE):
+    for label in (TaskLabel.UNSCORABLE, TaskLabel.FLAT, TaskLabel.TOO_HARD, TaskLabel.TOO_EASY, TaskLabel.BORDERLINE):
         chosen = sorted(found.labelled(label), key=_surest)
         by_advice: dict[str, list[Placement]] = {}
         for each in chosen:
-            likely = f"most likely {WORDS[each.likeliest]}" if label is Label.BORDERLINE else each.advice
+            likely = f"most likely {WORDS[each.likeliest]}" if label is TaskLabel.BORDERLINE else each.advice
             by_advice.setdefault(likely, []).append(each)
-        for advice, tasks in list(by_advice.items())[:SHOWN]:
-            _line(console, _word(label), f"[{COLOURS[label]}]{_named(tasks)}[/]  [dim]{escape(advice)}[/]")
-    unscored = found.labelled(Label.UNSCORABLE)
+        for advice, tasks in list(by_advice.items())[:_SHOWN]:
+            _line(console, _word(label), f"[{_COLOURS[label]}]{_named(tasks)}[/]  [dim]{escape(advice)}[/]")
+    unscored = found.labelled(TaskLabel.UNSCORABLE)
     if unscored:
         _line(console, "", f"look closer: sandlot show {escape(str(path))}/{unscored[0].task}/0")
 
@@ -202,5 +209,5 @@ def _surest(placement: Placement) -> float:
 
 def _named(tasks: Iterable[Placement]) -> str:
     listed = list(tasks)
-    shown = ", ".join(f"{escape(each.task)} {each.passed}/{each.scored}" for each in listed[:SHOWN])
-    return f"{shown}, ..." if len(listed) > SHOWN else shown
+    shown = ", ".join(f"{escape(each.task)} {each.passed}/{each.scored}" for each in listed[:_SHOWN])
+    return f"{shown}, ..." if len(listed) > _SHOWN else shown

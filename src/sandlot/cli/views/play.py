@@ -22,7 +22,7 @@ from sandlot.rollout import run_rollout
 from sandlot.store.blobs import MemoryBlobs
 from sandlot.wiring.config import judge_config, user_config
 from sandlot.wiring.models import open_users
-from sandlot.wiring.parts import Parts, open_grading
+from sandlot.wiring.parts import RolloutParts, open_grading
 
 
 async def play_in_terminal(env: str, task: str | None, user: str | None, judge: str | None) -> Trace:
@@ -34,13 +34,13 @@ async def play_in_terminal(env: str, task: str | None, user: str | None, judge: 
     print(f"{environment.name}: {chosen.id}. Speak, call `/tool {{json}}`, or `/help`. Ctrl-D leaves.\n")
     async with open_grading(environment, judge=judge_config(judge)) as grading, AsyncExitStack() as stack:
         users = await stack.enter_async_context(open_users(player, environment)) if player else None
-        parts = Parts(grading=grading, policies=Person(), harness=ToolLoop(), users=users)
+        parts = RolloutParts(grading=grading, policies=_Person(), harness=ToolLoop(), users=users)
         trace = await run_rollout(parts, chosen, run="play", rollout=0, blobs=MemoryBlobs())
     show_result(trace)
     return trace
 
 
-class Person:
+class _Person:
     """Policies of one: whoever sits at the keyboard."""
 
     name = "person"
@@ -49,7 +49,7 @@ class Person:
         self._num_shown = 0
 
     @asynccontextmanager
-    async def policy(self, task: Task, seed: int, rollout: int = 0) -> AsyncGenerator["Person"]:  # noqa: ARG002 - a person needs neither
+    async def policy(self, task: Task, seed: int, rollout: int = 0) -> AsyncGenerator["_Person"]:  # noqa: ARG002 - a person needs neither
         """The same person each time."""
         yield self
 

@@ -3,7 +3,7 @@
 from sandlot.cli.views.summary import plain
 from sandlot.run.regrade import Report, word_for
 
-SHOWN = 20
+_SHOWN = 20
 
 
 def print_report(report: Report) -> None:
@@ -11,8 +11,8 @@ def print_report(report: Report) -> None:
     print(f"{report.run}: {report.regraded} rollouts graded again, {report.same} the same, {len(report.changed)} changed")
     if not report.same_environment:
         print("the environment has changed since the run was made")
-    for item in report.changed[:SHOWN]:
+    for item in report.changed[:_SHOWN]:
         checks = ", ".join(item.changed_checks[:6])
         print(f"  {plain(item.task)}/{item.rollout}: {word_for(item.before)} -> {word_for(item.now)}  ({checks})")
-    if len(report.changed) > SHOWN:
-        print(f"  and {len(report.changed) - SHOWN} more; `--json` has all")
+    if len(report.changed) > _SHOWN:
+        print(f"  and {len(report.changed) - _SHOWN} more; `--json` has all")

@@ -6,19 +6,19 @@ from collections.abc import Sequence
 import typer
 
 from sandlot.analysis.taxonomy import LABELS, label_named
-from sandlot.analysis.triage.labels import ENOUGH, Labelled, add_label, read_labels, review_of
+from sandlot.analysis.triage.labels import ENOUGH, LabelledTrace, add_label, read_labels, review_of
 from sandlot.analysis.triage.strata import Chosen
 from sandlot.cli.views.show import show_trace
 from sandlot.core.concurrency.clock import SYSTEM_CLOCK
 from sandlot.core.errors import ConfigError
 from sandlot.run.results import Run
 
-SHOWN_CHARS = 2000
+_SHOWN_CHARS = 2000
 """Of a message; `sandlot show` has all of it."""
-ASKED = "label (Enter: `{given}`, `?`: list, `s`: skip, `q`: stop; words after it are your note)"
+_ASKED = "label (Enter: `{given}`, `?`: list, `s`: skip, `q`: stop; words after it are your note)"
 
 
-def keep(run: Run, judgements: Sequence[str], *, by: str, note: str) -> list[Labelled]:
+def keep(run: Run, judgements: Sequence[str], *, by: str, note: str) -> list[LabelledTrace]:
     """Keep judgements written as `TASK/ROLLOUT=LABEL`; nothing is kept if any of them is wrong."""
     read = [_read(run, judgement) for judgement in judgements]
     at = SYSTEM_CLOCK.wall()
@@ -44,7 +44,7 @@ def review(run: Run, proposed: Sequence[Chosen], *, by: str) -> None:
     told = False
     for number, chosen in enumerate(proposed, start=1):
         print(f"\n--- {number} of {len(proposed)}: {chosen.task}/{chosen.rollout}  ({chosen.why}) ---")
-        show_trace(run.path, chosen.task, chosen.rollout, json=False, most=SHOWN_CHARS)
+        show_trace(run.path, chosen.task, chosen.rollout, json=False, most=_SHOWN_CHARS)
         answer = _asked(chosen.label)
         if answer is None:
             break
@@ -65,7 +65,7 @@ def review(run: Run, proposed: Sequence[Chosen], *, by: str) -> None:
 def _asked(given: str) -> tuple[str, str] | None:
     """A label and a note; an empty label to skip, None to stop."""
     while True:
-        typer.echo(ASKED.format(given=given) + ": ", err=True, nl=False)
+        typer.echo(_ASKED.format(given=given) + ": ", err=True, nl=False)
         line = sys.stdin.readline()
         word, _, note = line.strip().partition(" ")
         if not line or word in {"q", "quit"}:

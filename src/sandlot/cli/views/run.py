@@ -23,9 +23,9 @@ from sandlot.core.trace import TraceRow
 from sandlot.env.environment import Environment
 from sandlot.env.fingerprint import environment_fingerprint
 from sandlot.env.load import load
-from sandlot.observe.progress import Progress as Tally
 from sandlot.observe.progress import Reading
-from sandlot.run.config import Plan, RunConfig, plan_run
+from sandlot.observe.progress import RolloutProgress as Tally
+from sandlot.run.config import RunConfig, RunPlan, plan_run
 from sandlot.run.forecast import forecast
 from sandlot.run.manifest import public
 from sandlot.run.results import Run
@@ -34,7 +34,7 @@ from sandlot.run.summary import Summary
 
 
 @dataclass(frozen=True, slots=True)
-class Finished:
+class RunResult:
     """A run that has ended, one way or another."""
 
     run: Run
@@ -60,7 +60,7 @@ class Finished:
             Console(highlight=False, soft_wrap=True).print(line)
 
 
-def run_watched(config: RunConfig, *, runs: Path, place: Path | None, quiet: bool) -> Finished:
+def run_watched(config: RunConfig, *, runs: Path, place: Path | None, quiet: bool) -> RunResult:
     """Run it, showing progress on stderr unless nobody looks."""
     make_room()
     console = Console(stderr=True, quiet=quiet)
@@ -69,14 +69,14 @@ def run_watched(config: RunConfig, *, runs: Path, place: Path | None, quiet: boo
         TextColumn("{task.fields[said]}"), TimeRemainingColumn(compact=True),
         console=console,
     ) as bars, authors_on_stderr():  # fmt: skip
-        watcher = Bar(bars, console)
+        watcher = _Bar(bars, console)
         run = anyio.run(functools.partial(run_config, config, runs=runs, place=place, watch=watcher))
         if run.sittings and run.sittings[-1].stopped:
             signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is kept; a second Ctrl-C must not eat the word on how to continue
-    return Finished(run, run.summary())
+    return RunResult(run, run.summary())
 
 
-class Bar(Watcher):
+class _Bar(Watcher):
     """Draws one line."""
 
     def __init__(self, bars: Bars, console: Console) -> None:
@@ -85,7 +85,7 @@ class Bar(Watcher):
         self._tally: Tally | None = None
         self._line: TaskID | None = None
 
-    def begin(self, path: Path, plan: Plan, num_done: int) -> None:
+    def begin(self, path: Path, plan: RunPlan, num_done: int) -> None:
         """Say where it goes, and whether it continues something."""
         continued = f", continuing after {num_done}" if num_done else ""
         self._console.print(

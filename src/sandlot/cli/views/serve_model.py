@@ -21,7 +21,7 @@ from sandlot.serve.guard import Guard
 from sandlot.serve.model.routes import model_app
 from sandlot.serve.model.server import ModelServer
 
-AT_ONCE = 8192
+_AT_ONCE = 8192
 """Completions running or waiting; the engine itself runs `--max-batch` of them."""
 
 
@@ -47,7 +47,7 @@ class ModelShare:
 
 
 @dataclass(frozen=True, slots=True)
-class Vocabulary:
+class _Vocabulary:
     """A tokenizer as the server uses it."""
 
     tokenizer: Tokenizer
@@ -78,7 +78,11 @@ async def serve_model(spec: str, place: ModelPlace, share: ModelShare) -> None:
     config = LocalConfig(kv_bytes=int(share.kv_gib * 2**30), max_batch=share.max_batch, dtype=share.dtype)
     async with open_local(folder, name=spec, config=config) as model:
         server = ModelServer(
-            model, renderer, Vocabulary(renderer.tokenizer, read_shape(folder).vocabulary), at_once=AT_ONCE, gauges=model.metrics
+            model,
+            renderer,
+            _Vocabulary(renderer.tokenizer, read_shape(folder).vocabulary),
+            at_once=_AT_ONCE,
+            gauges=model.metrics,
         )
         app = model_app(server) if place.unix is not None else Guard(model_app(server), place.host, place.allow_hosts)
         opening = listening(app, host=place.host, port=place.port, unix=place.unix, drain_s=place.drain_s)

@@ -17,7 +17,7 @@ from sandlot.cli.views.summary import end_shown, plain
 from sandlot.core.errors import SandlotError
 from sandlot.core.limits import OnBreach
 from sandlot.core.ports.world import ToolSource, ToolSpec
-from sandlot.core.rubric import JudgeCheck, Rubric, Score
+from sandlot.core.rubric import JudgeCheck, Rubric, RubricScore
 from sandlot.core.task import split_of
 from sandlot.core.text import one_line, printable
 from sandlot.core.trace import Failed, Outcome, Scored
@@ -31,23 +31,23 @@ from sandlot.run.manifest import tools_as_served
 from sandlot.run.results import Run
 from sandlot.tools.mcp import McpServer
 
-BREACH = {
+_BREACH = {
     OnBreach.REFUSE: "a call that breaks it is refused",
     OnBreach.PENALTY: "breaking it costs points",
     OnBreach.END: "breaking it ends the rollout",
 }
-MAX_FILES = 12
+_MAX_FILES = 12
 """Files of the fingerprint shown; `--json` has them all."""
-MAX_REASON = 400
+_MAX_REASON = 400
 """Characters shown of why an MCP server's tools cannot be listed."""
-NEWLINE = "\n"
-UNDER = "\n       "
+_NEWLINE = "\n"
+_UNDER = "\n       "
 """Lines of one message stand under each other, right of its number."""
 
 
-MANY = 30
+_MANY = 30
 """More tasks than this are cut to the first `FEW`, unless all are wanted."""
-FEW = 20
+_FEW = 20
 
 
 def show_environment(what: str, *, json: bool, every: bool = False) -> None:
@@ -80,11 +80,11 @@ def _served_facts(env: Environment) -> dict[str, Any]:
 def _reason(error: str) -> str:
     """An error on one line. Of a long one the middle is left out: a server's traceback ends with the cause."""
     text = one_line(error, len(error))
-    return text if len(text) <= MAX_REASON else f"{text[:80]} ... {text[-(MAX_REASON - 85) :]}"
+    return text if len(text) <= _MAX_REASON else f"{text[:80]} ... {text[-(_MAX_REASON - 85) :]}"
 
 
 def _print_tasks(console: Console, what: str, tasks: list[dict[str, Any]], *, every: bool) -> None:
-    shown = tasks if every or len(tasks) <= MANY else tasks[:FEW]
+    shown = tasks if every or len(tasks) <= _MANY else tasks[:_FEW]
     rows = [(task["id"], task["split"].value, escape(one_line(task["prompt"], 80))) for task in shown]
     console.print()
     print_columns(console, ("task", "split", "prompt"), rows)
@@ -103,8 +103,8 @@ def _environment_lines(env: Environment, facts: dict[str, Any]) -> Iterator[tupl
     yield "source", f"{escape(facts['source'])}  [dim]fingerprint {facts['fingerprint'][:12]}[/]"
     yield (
         "files",
-        f"{len(facts['files'])} in the fingerprint: {escape(', '.join(facts['files'][:MAX_FILES]))}"
-        + (", ..." if len(facts["files"]) > MAX_FILES else ""),
+        f"{len(facts['files'])} in the fingerprint: {escape(', '.join(facts['files'][:_MAX_FILES]))}"
+        + (", ..." if len(facts["files"]) > _MAX_FILES else ""),
     )
     splits = ", ".join(f"{count} {name}" for name, count in facts["splits"].items())
     yield "tasks", f"{len(facts['tasks'])} ({splits})"
@@ -122,7 +122,7 @@ def _environment_lines(env: Environment, facts: dict[str, Any]) -> Iterator[tupl
     if facts["user"]:
         yield "user", escape(facts["user"])
     for constraint in env.constraints:
-        yield "rule", f"[bold]{escape(constraint.id)}[/]  {escape(constraint.describe())}; {BREACH[constraint.on_breach]}"
+        yield "rule", f"[bold]{escape(constraint.id)}[/]  {escape(constraint.describe())}; {_BREACH[constraint.on_breach]}"
     for name, checks in facts["rubrics"].items():
         judged = sum(isinstance(check, JudgeCheck) for check in checks)
         points = facts["points"][name]
@@ -191,7 +191,7 @@ def show_trace(path: Path, task: str, rollout: int, *, json: bool, most: int | N
         mark = "[green]*[/]" if node.is_turn else "[cyan]~[/]" if node.sampled else " "
         for line in rendered_message(node.message):
             cut = f" ... and {len(line) - most:,} more characters" if most is not None and len(line) > most else ""
-            console.print(f"{mark} {number:>3}  {escape(line[:most].rstrip().replace(NEWLINE, UNDER))}{cut}")
+            console.print(f"{mark} {number:>3}  {escape(line[:most].rstrip().replace(_NEWLINE, _UNDER))}{cut}")
     for event in trace.events:
         if event.kind == "user_told":
             console.print(f"[cyan]~[/]    the user was played by {escape(plain(event.detail['model']))}")
@@ -204,7 +204,7 @@ def show_trace(path: Path, task: str, rollout: int, *, json: bool, most: int | N
 def print_outcome(console: Console, outcome: Outcome | None, most: int | None = None) -> None:
     """The score with its checks, or why there is none."""
     if isinstance(outcome, Scored):
-        print_score(console, outcome.score)
+        _print_score(console, outcome.score)
     elif isinstance(outcome, Failed):
         console.print(f"failed: [red]{outcome.side}/{escape(outcome.kind)}[/]  {escape(plain(outcome.message[:most]))}")
         for frame in outcome.frames:
@@ -213,7 +213,7 @@ def print_outcome(console: Console, outcome: Outcome | None, most: int | None = 
         console.print(f"cancelled: {escape(plain(outcome.reason[:most]))}")
 
 
-def print_score(console: Console, score: Score) -> None:
+def _print_score(console: Console, score: RubricScore) -> None:
     """`120/183`, and a line for every check with its evidence."""
     console.print(f"score: [bold]{score}[/]" + (f"  (gate `{score.gate}` not met)" if score.gate else ""))
     table = Table("check", "verdict", "points", "evidence", box=None, pad_edge=False)

@@ -18,9 +18,9 @@ from sandlot.core.trace import Scored, Trace, TraceRow
 from sandlot.run.catalog import TaskScores, catalog_entry, scores_by_task
 from sandlot.run.results import Run
 
-FEW = 10
+_FEW = 10
 """Tasks of a run that are shown unless all are wanted: the ones with the lowest scores."""
-MOST_READ = 64
+_MOST_READ = 64
 """Attempts at a task whose traces are opened, for answers and checks."""
 
 
@@ -67,7 +67,7 @@ def _print_tasks(run: Run, tasks: Sequence[TaskScores], *, every: bool) -> None:
     if len(tasks) < 2:  # the summary has said it
         return
     lowest_first = sorted(tasks, key=lambda each: (each.score is not None, each.score or 0.0))
-    shown = lowest_first if every else lowest_first[:FEW]
+    shown = lowest_first if every else lowest_first[:_FEW]
     console = Console(highlight=False, soft_wrap=True)
     console.print("\n[dim]tasks, lowest score first[/]")
     print_columns(
@@ -105,7 +105,7 @@ def show_task(path: Path, task: str, *, json: bool) -> None:
     if json:
         print_json({"run": str(path), "task": task, "rollouts": rows})
         return
-    traces = {row.rollout: run.trace(task, row.rollout) for row in islice(rows, MOST_READ)}
+    traces = {row.rollout: run.trace(task, row.rollout) for row in islice(rows, _MOST_READ)}
     console = Console(highlight=False, soft_wrap=True)
     scored = [row.score for row in rows if row.score is not None]
     mean = f"mean score [bold]{sum(scored) / len(scored):.3f}[/], " if scored else ""

@@ -8,12 +8,12 @@ import anyio
 from rich.console import Console
 from rich.markup import escape
 
-from sandlot.calibrate.judges.gates import Gate, Standing, standing_of
+from sandlot.calibrate.judges.gates import GateState, JudgeGate, standing_of
 from sandlot.calibrate.users.conversations import conversations_of, labelled_conversations
 from sandlot.calibrate.users.gates import SimulatorGates, simulator_gates
-from sandlot.calibrate.users.simulator import SimulatorQuality, Subject, measure_user
+from sandlot.calibrate.users.simulator import SimulatedTask, SimulatorQuality, measure_user
 from sandlot.cli.options import authors_on_stderr
-from sandlot.cli.views.judge import STYLES, Finished, people_lines, percent, print_gates
+from sandlot.cli.views.judge import STYLES, GatedResult, people_lines, percent, print_gates
 from sandlot.cli.views.summary import plain
 from sandlot.core.errors import ConfigError
 from sandlot.core.types import Split
@@ -39,7 +39,7 @@ class Simulating:
     gates: SimulatorGates
 
 
-def simulate_watched(simulating: Simulating, *, quiet: bool) -> Finished:
+def simulate_watched(simulating: Simulating, *, quiet: bool) -> GatedResult:
     """Hold every conversation, saying on stderr what goes on."""
     if simulating.most < 1:
         raise ConfigError(f"--tasks is {simulating.most}; give 1 or more")
@@ -47,7 +47,7 @@ def simulate_watched(simulating: Simulating, *, quiet: bool) -> Finished:
     with authors_on_stderr():
         quality = anyio.run(functools.partial(_measured, simulating, console))
     gates = simulator_gates(quality, simulating.gates)
-    return Finished(quality, gates, functools.partial(print_simulator, quality, gates))
+    return GatedResult(quality, gates, functools.partial(_print_simulator, quality, gates))
 
 
 async def _measured(simulating: Simulating, console: Console) -> SimulatorQuality:
@@ -56,7 +56,7 @@ async def _measured(simulating: Simulating, console: Console) -> SimulatorQualit
     labels = labelled_conversations(simulating.labels, {task.id for task in everyone}) if simulating.labels else []
     chosen = {task.id for task in everyone[: simulating.most]}
     needed = chosen | {each.task for each in labels}
-    subjects = [Subject(task=task.public(), persona=await persona_of(env, task)) for task in everyone if task.id in needed]
+    subjects = [SimulatedTask(task=task.public(), persona=await persona_of(env, task)) for task in everyone if task.id in needed]
     known = [
         each for subject in subjects if subject.task.id in chosen for each in conversations_of(subject.task, subject.persona)
     ]
@@ -69,11 +69,11 @@ async def _measured(simulating: Simulating, console: Console) -> SimulatorQualit
             return await measure_user(users, subjects, conversations, repeats=simulating.repeats, at_once=simulating.at_once)
 
 
-def print_simulator(quality: SimulatorQuality, gates: tuple[Gate, ...]) -> None:
+def _print_simulator(quality: SimulatorQuality, gates: tuple[JudgeGate, ...]) -> None:
     """To stdout."""
     console = Console(highlight=False, soft_wrap=True)
     standing = standing_of(gates)
-    said = {Standing.PASS: "passes", Standing.FAIL: "fails", Standing.UNCALIBRATED: "not known: too little to go by"}[standing]
+    said = {GateState.PASS: "passes", GateState.FAIL: "fails", GateState.UNCALIBRATED: "not known: too little to go by"}[standing]
     console.print(f"user [bold]{escape(quality.user)}[/]: [{STYLES[standing]}]{said}[/]")
     console.print(f"[dim]      held[/]  {quality.calls:,} conversations as the users of {quality.tasks} tasks")
     print_gates(console, gates)

@@ -16,11 +16,11 @@ from sandlot.core.types import End
 from sandlot.run.results import Run
 from sandlot.run.summary import Summary
 
-BLOCKS = " ▁▂▃▄▅▆▇█"
-OWN = re.compile(r"\bsandlot_env_[0-9a-f]{12}\.")
+_BLOCKS = " ▁▂▃▄▅▆▇█"
+_OWN = re.compile(r"\bsandlot_env_[0-9a-f]{12}\.")
 """The private package an author's files are loaded into; its name says nothing to a person."""
 
-DIGITS = re.compile(r"\d+")
+_DIGITS = re.compile(r"\d+")
 
 
 def print_summary(run: Run, summary: Summary) -> None:
@@ -38,7 +38,7 @@ def print_numbers(run: Run, summary: Summary) -> None:
     for name, value in _lines(run, summary):
         console.print(f"[dim]{name:>10}[/]  {value}")
     for function in run.sittings[-1].blocked_by[:3] if run.sittings else ():
-        if OWN.match(function):  # a busy machine delays our own functions too, and an author cannot change those
+        if _OWN.match(function):  # a busy machine delays our own functions too, and an author cannot change those
             console.print(
                 f"[yellow]`{escape(plain(function))}` blocked all other rollouts: make it a plain `def`, or await in it[/]"
             )
@@ -46,7 +46,7 @@ def print_numbers(run: Run, summary: Summary) -> None:
 
 def plain(text: str) -> str:
     """What is fit for a terminal, with an author's functions named as the author knows them: `tools.buy`."""
-    return OWN.sub("", printable(text))
+    return _OWN.sub("", printable(text))
 
 
 def end_shown(end: str) -> str:
@@ -117,7 +117,7 @@ def _percent(interval: Interval) -> str:
 
 def _bars(histogram: tuple[int, ...]) -> str:
     most = max(histogram) or 1
-    return "0 " + "".join(BLOCKS[-(-count * 8 // most)] for count in histogram) + " 1"
+    return "0 " + "".join(_BLOCKS[-(-count * 8 // most)] for count in histogram) + " 1"
 
 
 def _pass_at(summary: Summary) -> str:
@@ -147,7 +147,7 @@ class Notable:
         best = (math.inf, 0, "", 0)
         for row in rows:
             if row.outcome == "failed":
-                alike = DIGITS.sub("", row.message or "")
+                alike = _DIGITS.sub("", row.message or "")
                 count, first = found.failed.get(alike, (0, row))
                 found.failed[alike] = (count + 1, first)
             if row.score is None:

@@ -8,7 +8,7 @@ from rich.markup import escape
 
 from sandlot.analysis.tokens.audit import TokenAudit
 
-SHOWN = 3
+_SHOWN = 3
 """Faults shown of each kind; `--json` has them all."""
 
 
@@ -24,7 +24,7 @@ def print_audit(audit: TokenAudit) -> None:
     console.print(f"   traces  {audit.traces}, {audit.turns} turns, {audit.tokens} sampled tokens in {audit.rows} rows")
     console.print(f"    drift  {drifts}")
     if audit.without_ids:
-        named = ", ".join(audit.without_ids[:SHOWN]) + (", ..." if len(audit.without_ids) > SHOWN else "")
+        named = ", ".join(audit.without_ids[:_SHOWN]) + (", ..." if len(audit.without_ids) > _SHOWN else "")
         console.print(f"   no ids  [yellow]{len(audit.without_ids)} traces cannot be trained on[/]  [dim]{escape(named)}[/]")
     for place, found in audit.positions.items():
         if found.tokens:
@@ -35,7 +35,7 @@ def print_audit(audit: TokenAudit) -> None:
         if code == "no_ids":
             continue
         console.print(f"[red]{code:>17}[/]  {count}")
-        for fault in [fault for fault in audit.faults if fault.code == code][:SHOWN]:
+        for fault in [fault for fault in audit.faults if fault.code == code][:_SHOWN]:
             console.print(f"{'':>17}  [dim]{escape(f'{fault.task}/{fault.rollout}, node {fault.node}: {fault.detail}')}[/]")
     looked = f"gate {audit.gate}" if audit.gate else "structure only: name the model with --model to check spelling and numbers"
     style = "green" if audit.verdict == "sound" else "red"

@@ -22,17 +22,17 @@ from sandlot.train.recipe import FILE as RECIPE
 from sandlot.train.recipe import Recipe, described
 from sandlot.train.report.html import FILE as REPORT
 from sandlot.train.report.progress import Learned, Measured
-from sandlot.train.report.progress import Progress as Learning
+from sandlot.train.report.progress import TrainingProgress as Learning
 from sandlot.train.report.summary import FILE, Heldout, Outcome
 from sandlot.train.train import place_of, train
 from sandlot.train.training import Training
 
-CURVE = 40
+_CURVE = 40
 """Characters of a bar for a score of 1."""
 
 
 @dataclass(frozen=True, slots=True)
-class Finished:
+class TrainingResult:
     """A training run that has ended, one way or another."""
 
     path: Path
@@ -50,10 +50,10 @@ class Finished:
         if json:
             print_json(self.outcome)
         else:
-            print_outcome(self.path, self.outcome)
+            _print_outcome(self.path, self.outcome)
 
 
-def train_watched(recipe: Recipe, *, place: Path | None, quiet: bool) -> Finished:
+def train_watched(recipe: Recipe, *, place: Path | None, quiet: bool) -> TrainingResult:
     """Train, showing how it goes on stderr unless nobody looks."""
     path = place_of(recipe, place)
     console = Console(stderr=True, quiet=quiet, highlight=False, soft_wrap=True)
@@ -65,7 +65,7 @@ def train_watched(recipe: Recipe, *, place: Path | None, quiet: bool) -> Finishe
         progress = train(recipe, run=path, watch=Lines(bars, console))
         if progress.stopped:
             signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is kept; a second Ctrl-C must not eat the word on how to continue
-    return Finished(path, msgspec.json.decode((path / FILE).read_bytes(), type=Outcome))
+    return TrainingResult(path, msgspec.json.decode((path / FILE).read_bytes(), type=Outcome))
 
 
 class Lines(Watcher):
@@ -169,12 +169,12 @@ def show_training(path: Path) -> None:
     outcome = msgspec.json.decode(ended.read_bytes(), type=Outcome) if ended.is_file() else None
     steps = progress.steps[-1].version if progress.steps else 0
     if outcome is not None and outcome.steps == steps:
-        print_outcome(path, outcome)
+        _print_outcome(path, outcome)
     else:
         _print_unfinished(path, progress, steps)
     console = Console(highlight=False, soft_wrap=True)
     for line in progress.evaluations:
-        bar = "█" * round(line.mean * CURVE)
+        bar = "█" * round(line.mean * _CURVE)
         console.print(
             f"[dim]{f'version {line.version}':>12}[/]  {line.mean:.3f}  [dim]{line.low:.3f} to {line.high:.3f}[/]  {bar}"
         )
@@ -193,7 +193,7 @@ def _print_unfinished(path: Path, progress: Learning, steps: int) -> None:
     )
 
 
-def print_outcome(path: Path, outcome: Outcome) -> None:
+def _print_outcome(path: Path, outcome: Outcome) -> None:
     """The end of a training run, for a person."""
     console = Console(highlight=False, soft_wrap=True)
     colour = {"complete": "green", "incomplete": "yellow"}.get(outcome.verdict, "red")

@@ -15,9 +15,9 @@ from sandlot.cli.views.summary import plain
 from sandlot.core.text import printable_json
 from sandlot.run.results import Run
 
-SHOWN = 12
+_SHOWN = 12
 """Clusters; `--json` has them all."""
-INDENT = " " * 13
+_INDENT = " " * 13
 
 
 def export_labels(run: Run) -> int:
@@ -41,14 +41,14 @@ def print_triage(triage: Triage) -> None:
         f"{triage.rollouts:,} rollouts, {wrong:,} without full marks[dim]{drawn}[/]"
     )
     console.print("[dim]    labels[/]  " + ", ".join(f"{name} {count:,}" for name, count in triage.labels.items()))
-    for cluster in triage.clusters[:SHOWN]:
+    for cluster in triage.clusters[:_SHOWN]:
         _print_cluster(console, triage.run, cluster)
-    if len(triage.clusters) > SHOWN:
-        rest = triage.clusters[SHOWN:]
-        console.print(f"[dim]{INDENT}and {len(rest)} more clusters with {sum(each.size for each in rest):,} rollouts: --json[/]")
+    if len(triage.clusters) > _SHOWN:
+        rest = triage.clusters[_SHOWN:]
+        console.print(f"[dim]{_INDENT}and {len(rest)} more clusters with {sum(each.size for each in rest):,} rollouts: --json[/]")
     if triage.odd:
         console.print("\n[bold]odd successes[/]  [dim]leads, not findings: each may have a good reason[/]")
-    for odd in triage.odd[:SHOWN]:
+    for odd in triage.odd[:_SHOWN]:
         _print_odd(console, triage.run, odd)
     _print_reading(console, triage)
 
@@ -62,23 +62,23 @@ def _print_cluster(console: Console, run: str, cluster: Cluster) -> None:
     )
     last = f", last tool `{signature.last_tool}`" if signature.last_tool != NONE else ""
     tasks = f"{cluster.tasks} task{'s' if cluster.tasks != 1 else ''}"
-    console.print(f"{INDENT}[dim]{tasks}{escape(plain(last))}[/]   sandlot show {escape(plain(f'{run}/{cluster.examples[0]}'))}")
+    console.print(f"{_INDENT}[dim]{tasks}{escape(plain(last))}[/]   sandlot show {escape(plain(f'{run}/{cluster.examples[0]}'))}")
     if cluster.concentration is not None:
         at = cluster.concentration
         console.print(
-            f"{INDENT}[cyan]concentrated in tag `{escape(plain(at.tag))}`: {at.these_with} of its {at.these} tasks, "
+            f"{_INDENT}[cyan]concentrated in tag `{escape(plain(at.tag))}`: {at.these_with} of its {at.these} tasks, "
             f"and {at.passing_with} of {at.passing} tasks that pass[/]"
         )
     if cluster.contrast is not None:
-        console.print(f"{INDENT}[cyan]{escape(plain(cluster.contrast.said))}[/]")
-        console.print(f"{INDENT}[dim]compare with:[/] sandlot show {escape(plain(f'{run}/{cluster.contrast.pair[0]}'))}")
+        console.print(f"{_INDENT}[cyan]{escape(plain(cluster.contrast.said))}[/]")
+        console.print(f"{_INDENT}[dim]compare with:[/] sandlot show {escape(plain(f'{run}/{cluster.contrast.pair[0]}'))}")
 
 
 def _print_odd(console: Console, run: str, odd: Odd) -> None:
     text = f'  [dim]"{escape(plain(odd.text))}"[/]' if odd.text else ""
     elsewhere = f", and {odd.elsewhere:.0%} of the others" if odd.text else ""
     console.print(f"{odd.size:>5,} {odd.share:>5.0%}  [yellow]{odd.why}[/]  {odd.said}[dim]{elsewhere}[/]{text}")
-    console.print(f"{INDENT}[dim]sandlot show {escape(plain(f'{run}/{odd.examples[0]}'))}[/]")
+    console.print(f"{_INDENT}[dim]sandlot show {escape(plain(f'{run}/{odd.examples[0]}'))}[/]")
 
 
 def _print_reading(console: Console, triage: Triage) -> None:
@@ -88,7 +88,7 @@ def _print_reading(console: Console, triage: Triage) -> None:
     console.print()
     if triage.proposed:
         console.print(f"[bold]to read[/]  {len(triage.proposed)} rollouts: {listed}")
-        console.print(f"{INDENT}[dim]sandlot triage {escape(triage.run)} --review[/]")
+        console.print(f"{_INDENT}[dim]sandlot triage {escape(triage.run)} --review[/]")
     if review.rollouts or review.damaged:
         console.print(f"[bold]read[/]     {_said(review)}")
 

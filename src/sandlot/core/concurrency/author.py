@@ -19,7 +19,7 @@ from sandlot.core.concurrency.threads import off_loop
 
 PRIVATE = "sandlot_env_"
 """Names of the packages that authors' files are loaded into begin so."""
-MAX_FRAMES = 12
+_MAX_FRAMES = 12
 """Frames kept of one error: the innermost."""
 
 
@@ -48,7 +48,7 @@ def frames_of(error: BaseException) -> tuple[str, ...]:
     step: BaseException | None = error
     while step is not None and id(step) not in seen:  # the innermost error that passed through the author's code decides
         seen.add(id(step))
-        found = getattr(step, "author_frames", ()) or tuple(_own_frames(step.__traceback__))[-MAX_FRAMES:] or found
+        found = getattr(step, "author_frames", ()) or tuple(_own_frames(step.__traceback__))[-_MAX_FRAMES:] or found
         step = getattr(step, "original", None) or step.__cause__ or step.__context__
     return found
 

@@ -31,20 +31,20 @@ from anyio.lowlevel import RunVar
 from sandlot.core.concurrency.author import frames_of, is_async, name_of
 from sandlot.core.concurrency.clock import excused
 
-MEMORY_BYTES = 2 * 2**30
+_MEMORY_BYTES = 2 * 2**30
 """Address space a child may take on top of what it inherits."""
 MAX_RESULT_BYTES = 64 * 2**20
 """What one call may send back."""
-MAX_CHILDREN = 32
+_MAX_CHILDREN = 32
 """Isolated calls at once in one process; the others wait their turn."""
-REAP_S = 10.0
+_REAP_S = 10.0
 """How long a killed child may take to be gone."""
 
 _HEADER = struct.Struct("<Q")
 _PR_SET_PDEATHSIG = 1
 _LIMITER: RunVar[anyio.CapacityLimiter] = RunVar("isolated_children")
 
-log = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 
 class ChildDied(RuntimeError):  # noqa: N818 - reads as what happened
@@ -62,7 +62,7 @@ class _Child:
     pipe: int
 
 
-async def call(function: Callable[..., Any], /, *args: Any, memory_bytes: int | None = MEMORY_BYTES, **kwargs: Any) -> Any:
+async def call(function: Callable[..., Any], /, *args: Any, memory_bytes: int | None = _MEMORY_BYTES, **kwargs: Any) -> Any:
     """What the function returns, or raise what it raises; `ChildDied` if it killed its process. Cancelling kills it.
 
     The function works on a copy of this process: what it changes in its arguments or in globals is seen by nobody.
@@ -153,14 +153,14 @@ async def _end(child: _Child) -> int | None:
     with suppress(ProcessLookupError):
         os.kill(child.pid, signal.SIGKILL)
     try:
-        with anyio.move_on_after(REAP_S, shield=True):
+        with anyio.move_on_after(_REAP_S, shield=True):
             await anyio.wait_readable(child.pidfd)
         pid, status = os.waitpid(child.pid, os.WNOHANG)  # noqa: ASYNC222 - does not block
     finally:
         os.close(child.pidfd)
         os.close(child.pipe)
     if not pid:
-        log.warning("isolated child would not die", extra={"pid": child.pid})
+        _log.warning("isolated child would not die", extra={"pid": child.pid})
         return None
     return status
 
@@ -179,7 +179,7 @@ def _limiter() -> anyio.CapacityLimiter:
     try:
         return _LIMITER.get()
     except LookupError:
-        limiter = anyio.CapacityLimiter(MAX_CHILDREN)
+        limiter = anyio.CapacityLimiter(_MAX_CHILDREN)
         _LIMITER.set(limiter)
         return limiter
 

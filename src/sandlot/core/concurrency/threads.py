@@ -25,10 +25,10 @@ ABANDONED: Counter[str] = Counter()
 MAX_THREADS = 64
 """Worker threads for author code in one process."""
 
-PATIENCE_S = 600.0
+_PATIENCE_S = 600.0
 """How long work may wait for a thread. That long, every thread is stuck, and it is nobody's fault who waits."""
 
-IDLE_S = 10.0
+_IDLE_S = 10.0
 """A worker thread without work ends after this."""
 
 
@@ -37,12 +37,12 @@ async def off_loop(name: str | Callable[[], str], work: Callable[[], Any]) -> An
 
     Work that calls several functions gives a function for the name: it is asked at the deadline, for the one then running.
     """
-    job = Job(work)
+    job = _Job(work)
     threads = _threads()
     threads.put(job)
     try:
         if job.stage == "waiting" and threads.is_full:
-            with excused(), deadline(PATIENCE_S, HarnessError, f"waiting for one of {MAX_THREADS} worker threads"):
+            with excused(), deadline(_PATIENCE_S, HarnessError, f"waiting for one of {MAX_THREADS} worker threads"):
                 await job.begun.wait()
         await job.answered.wait()
     except anyio.get_cancelled_exc_class():
@@ -53,7 +53,7 @@ async def off_loop(name: str | Callable[[], str], work: Callable[[], Any]) -> An
     return job.result
 
 
-class Job:
+class _Job:
     """One piece of work on its way to a thread and back."""
 
     __slots__ = ("abandoned", "answered", "begun", "context", "error", "result", "stage", "work")
@@ -82,7 +82,7 @@ class Job:
             self.error = RuntimeError(f"it raised {type(odd).__name__}: {odd}")
 
 
-class Threads:
+class _Threads:
     """The worker threads of one loop: started when needed, gone when idle, never in the way of leaving the process.
 
     Finished jobs share one wake-up of the loop: a wake-up each would cost more than most work does.
@@ -90,8 +90,8 @@ class Threads:
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._jobs: queue.SimpleQueue[Job] = queue.SimpleQueue()
-        self._finished: deque[Job] = deque()
+        self._jobs: queue.SimpleQueue[_Job] = queue.SimpleQueue()
+        self._finished: deque[_Job] = deque()
         self._woken = False
         self._lock = threading.Lock()
         self._num_threads = 0
@@ -104,14 +104,14 @@ class Threads:
         """True if more work waits than threads may be started for."""
         return self._num_free < 0 and self._num_threads >= self._most
 
-    def put(self, job: Job) -> None:
+    def put(self, job: _Job) -> None:
         """Have it run; `job.answered` is set on the loop."""
         with self._lock:
             self._num_free -= 1
         self._jobs.put(job)
         self._start_missing()
 
-    def give_up(self, job: Job, name: str | Callable[[], str]) -> None:
+    def give_up(self, job: _Job, name: str | Callable[[], str]) -> None:
         """Nobody waits for it any more. The thread that runs it is counted until it returns, and another may take its place."""
         with self._lock:
             if job.stage == "waiting":
@@ -133,7 +133,7 @@ class Threads:
     def _work(self) -> None:
         while True:
             try:
-                job = self._jobs.get(timeout=IDLE_S)
+                job = self._jobs.get(timeout=_IDLE_S)
             except queue.Empty:
                 with self._lock:
                     if self._num_free <= 0:  # a job is on its way to this thread
@@ -145,7 +145,7 @@ class Threads:
                 job.run()
             self._end(job)
 
-    def _begun(self, job: Job) -> bool:
+    def _begun(self, job: _Job) -> bool:
         with self._lock:
             if job.stage == "dropped":
                 return False
@@ -155,7 +155,7 @@ class Threads:
                 self._loop.call_soon_threadsafe(job.begun.set)
         return True
 
-    def _end(self, job: Job) -> None:
+    def _end(self, job: _Job) -> None:
         with self._lock:
             self._num_free += 1
             job.stage = "done"
@@ -176,14 +176,14 @@ class Threads:
             job.answered.set()
 
 
-_THREADS: RunVar[Threads] = RunVar("author_threads")
+_THREADS: RunVar[_Threads] = RunVar("author_threads")
 
 
-def _threads() -> Threads:
+def _threads() -> _Threads:
     """One set per event loop: answers go to the loop they were asked from."""
     try:
         return _THREADS.get()
     except LookupError:
-        threads = Threads()
+        threads = _Threads()
         _THREADS.set(threads)
         return threads

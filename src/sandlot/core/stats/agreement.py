@@ -16,8 +16,8 @@ from typing import TypeVar
 
 from sandlot.core.stats.intervals import CONFIDENCE, Interval, Sums, clustered_mean, mcnemar, normal_width, quantile, wilson
 
-RESAMPLES = 1_000
-FEWEST = 5
+_RESAMPLES = 1_000
+_FEWEST = 5
 """Items from which drawing again says anything."""
 
 Item = TypeVar("Item")
@@ -62,12 +62,12 @@ def bootstrap(
 ) -> Interval:
     """A figure with the interval of its values on items drawn again and again, with replacement. Seeded."""
     value = figure(items)
-    if value is None or len(items) < FEWEST:
+    if value is None or len(items) < _FEWEST:
         return Interval(value, -1.0, 1.0, "too little was labelled, or all of it alike")
     rng = Random(seed)  # noqa: S311 - statistics, not secrets; the same answer every time
-    drawn = [figure(rng.choices(items, k=len(items))) for _ in range(RESAMPLES)]
+    drawn = [figure(rng.choices(items, k=len(items))) for _ in range(_RESAMPLES)]
     values = sorted(each for each in drawn if each is not None)
-    if len(values) < RESAMPLES / 2:
+    if len(values) < _RESAMPLES / 2:
         return Interval(value, -1.0, 1.0, "most draws came out all alike: there is too little variety for an interval")
     tail = (1 - confidence) / 2
     return Interval(value, min(value, quantile(values, tail)), max(value, quantile(values, 1 - tail)))

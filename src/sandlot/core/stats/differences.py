@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from sandlot.core.stats import tests as comparisons
 from sandlot.core.stats.tests import log_choose
 
-FEW_EXPECTED = 5.0
+_FEW_EXPECTED = 5.0
 """Categories expected less often than this in either group are counted together: chi-square needs them so."""
 
 
@@ -84,7 +84,7 @@ def _pooled(first: Mapping[str, int], second: Mapping[str, int]) -> list[tuple[i
     rare = (0, 0)
     for name in sorted({*first, *second}):
         pair = (first.get(name, 0), second.get(name, 0))
-        if sum(pair) * share < FEW_EXPECTED:
+        if sum(pair) * share < _FEW_EXPECTED:
             rare = (rare[0] + pair[0], rare[1] + pair[1])
         elif sum(pair):
             pairs.append(pair)

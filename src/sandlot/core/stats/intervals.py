@@ -16,12 +16,12 @@ from functools import lru_cache
 from random import Random
 
 CONFIDENCE = 0.95
-UNBOUNDED = (-math.inf, math.inf)
+_UNBOUNDED = (-math.inf, math.inf)
 
-EXACT_FLIPS = 14
+_EXACT_FLIPS = 14
 """Up to this many non-zero differences every pattern of signs is tried."""
-SAMPLED_FLIPS = 9_999
-MAX_SAMPLED_SIZES = 1_000
+_SAMPLED_FLIPS = 9_999
+_MAX_SAMPLED_SIZES = 1_000
 """Above this many different sizes the sign-flip distribution is normal for every practical purpose."""
 
 
@@ -195,7 +195,7 @@ def spread_of(clusters: Collection[Sums]) -> Spread | None:
 
 
 def clustered_mean(
-    clusters: Collection[Sums], *, bounds: tuple[float, float] = UNBOUNDED, confidence: float = CONFIDENCE
+    clusters: Collection[Sums], *, bounds: tuple[float, float] = _UNBOUNDED, confidence: float = CONFIDENCE
 ) -> Interval:
     """A mean with a t interval over clusters, kept inside `bounds`, which are what the values could have been."""
     low, high = bounds
@@ -243,18 +243,18 @@ def sign_flip(differences: Sequence[float], *, seed: int = 0) -> float:
     seen = abs(math.fsum(differences)) * (1 - 1e-12)  # a tie counts, whatever the rounding
     if not sizes:
         return 1.0
-    if len(sizes) <= EXACT_FLIPS:
+    if len(sizes) <= _EXACT_FLIPS:
         return _exact_flips(sizes, seen)
     counts = Counter(sizes)
-    if len(counts) > MAX_SAMPLED_SIZES:
+    if len(counts) > _MAX_SAMPLED_SIZES:
         return math.erfc(seen / math.sqrt(2 * math.fsum(size * size for size in sizes)))
     rng = Random(seed)  # noqa: S311 - statistics, not secrets; the same answer every time
     hits = 0
-    for _ in range(SAMPLED_FLIPS):
+    for _ in range(_SAMPLED_FLIPS):
         # of `n` equal sizes the number of pluses is all that matters
         drawn = sum(size * (2 * rng.getrandbits(n).bit_count() - n) for size, n in counts.items())
         hits += abs(drawn) >= seen
-    return (hits + 1) / (SAMPLED_FLIPS + 1)
+    return (hits + 1) / (_SAMPLED_FLIPS + 1)
 
 
 def _exact_flips(sizes: Sequence[float], seen: float) -> float:

@@ -10,12 +10,12 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-EXACT_PATHS = 40_000
+_EXACT_PATHS = 40_000
 """Up to this product of two sizes the Kolmogorov-Smirnov chance is counted path by path."""
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class TestResult:
     """How large a difference is, and the chance of one at least so large if both sides were drawn alike."""
 
     effect: float
@@ -25,7 +25,7 @@ class Comparison:
 # -- numbers -----------------------------------------------------------------------------------------------------------
 
 
-def ks(left: Sequence[float], right: Sequence[float]) -> Comparison:
+def ks(left: Sequence[float], right: Sequence[float]) -> TestResult:
     """Kolmogorov-Smirnov: the largest gap between two distribution functions, 0 to 1. With ties the chance errs upwards."""
     if not left or not right:
         raise ValueError(f"{len(left)} and {len(right)} values; a comparison needs some on both sides")
@@ -35,8 +35,8 @@ def ks(left: Sequence[float], right: Sequence[float]) -> Comparison:
     n, m = len(one), len(other)
     # in units of 1/(n m), so that equal gaps compare equal
     gap = max(abs(bisect_right(one, x) * m - bisect_right(other, x) * n) for x in {*one, *other})
-    p = _exact_gap(gap, n, m) if n * m <= EXACT_PATHS else kolmogorov_tail(gap / math.sqrt(n * m * (n + m)))
-    return Comparison(gap / (n * m), p)
+    p = _exact_gap(gap, n, m) if n * m <= _EXACT_PATHS else kolmogorov_tail(gap / math.sqrt(n * m * (n + m)))
+    return TestResult(gap / (n * m), p)
 
 
 def _exact_gap(gap: int, n: int, m: int) -> float:
@@ -71,14 +71,14 @@ def kolmogorov_tail(x: float) -> float:
 # -- categories --------------------------------------------------------------------------------------------------------
 
 
-def chi_square(table: Sequence[Sequence[int]]) -> Comparison:
+def chi_square(table: Sequence[Sequence[int]]) -> TestResult:
     """Independence of rows and columns of counts; the effect is Cramer's V, 0 to 1. Empty rows and columns say nothing."""
     if len({len(row) for row in table}) > 1 or any(count < 0 for row in table for count in row):
         raise ValueError("give rows of equal length with counts from 0 up")
     rows = [row for row in table if any(row)]
     columns = [column for column in zip(*rows, strict=True) if any(column)]
     if len(rows) < 2 or len(columns) < 2:
-        return Comparison(0.0, 1.0)
+        return TestResult(0.0, 1.0)
     down, across = [sum(row) for row in zip(*columns, strict=True)], [sum(column) for column in columns]
     total = sum(across)
     statistic = math.fsum(
@@ -88,7 +88,7 @@ def chi_square(table: Sequence[Sequence[int]]) -> Comparison:
     )
     smaller = min(len(down), len(across)) - 1
     effect = math.sqrt(min(1.0, statistic / (total * smaller)))
-    return Comparison(effect, chi_square_tail(statistic, (len(down) - 1) * (len(across) - 1)))
+    return TestResult(effect, chi_square_tail(statistic, (len(down) - 1) * (len(across) - 1)))
 
 
 def chi_square_tail(x: float, degrees: int) -> float:
@@ -129,22 +129,22 @@ def _gamma_tail(shape: float, x: float) -> float:
 # -- shares ------------------------------------------------------------------------------------------------------------
 
 
-def two_shares(k: int, n: int, other_k: int, other_n: int) -> Comparison:
+def two_shares(k: int, n: int, other_k: int, other_n: int) -> TestResult:
     """The z test of two shares k/n; the effect is their difference, without a sign."""
     if not (0 <= k <= n and 0 <= other_k <= other_n and n and other_n):
         raise ValueError(f"{k} of {n} and {other_k} of {other_n}: give 0 <= k <= n, and n above 0")
     effect = abs(k / n - other_k / other_n)
     pooled = (k + other_k) / (n + other_n)
     error = math.sqrt(pooled * (1 - pooled) * (1 / n + 1 / other_n))
-    return Comparison(effect, math.erfc(effect / error / math.sqrt(2)) if error else 1.0)
+    return TestResult(effect, math.erfc(effect / error / math.sqrt(2)) if error else 1.0)
 
 
-def fisher(k: int, n: int, other_k: int, other_n: int) -> Comparison:
+def fisher(k: int, n: int, other_k: int, other_n: int) -> TestResult:
     """Fisher's exact test of two shares, both sides: right for the smallest counts. The effect is the shares' difference."""
     if not (0 <= k <= n and 0 <= other_k <= other_n):
         raise ValueError(f"{k} of {n} and {other_k} of {other_n}: give 0 <= k <= n")
     if not n or not other_n:
-        return Comparison(0.0, 1.0)
+        return TestResult(0.0, 1.0)
     hits, total = k + other_k, n + other_n
     every = log_choose(total, n)
 
@@ -154,7 +154,7 @@ def fisher(k: int, n: int, other_k: int, other_n: int) -> Comparison:
     seen = log_chance(k) + 1e-7  # a tie counts, whatever the rounding
     counts = range(max(0, n - (total - hits)), min(n, hits) + 1)
     p = math.fsum(math.exp(chance) for chance in map(log_chance, counts) if chance <= seen)
-    return Comparison(abs(k / n - other_k / other_n), min(1.0, p))
+    return TestResult(abs(k / n - other_k / other_n), min(1.0, p))
 
 
 def log_choose(n: int, k: int) -> float:

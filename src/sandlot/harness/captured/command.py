@@ -19,20 +19,20 @@ from sandlot.core.ports.sandbox import Command, Process, Sandbox, Stream
 from sandlot.core.ports.session import Policy, Session, Workplace
 from sandlot.core.trace import Event, Trace
 from sandlot.core.types import End, Json, Role
-from sandlot.harness.captured.server import MODEL, Conversation, capture_app
+from sandlot.harness.captured.server import MODEL, CapturedConversation, capture_app
 from sandlot.model.wire.listening import listening
 
-PORT = 8787
+_PORT = 8787
 """Where the endpoints are, inside the sandbox."""
-KEPT_BYTES = 16 << 10
+_KEPT_BYTES = 16 << 10
 """Of what the agent wrote, for each stream: this much of its end."""
-OUTPUT_BYTES = 64 << 20
+_OUTPUT_BYTES = 64 << 20
 """Output read at all; the rest is dropped inside the sandbox."""
-MAX_PROMPT_BYTES = 100_000
+_MAX_PROMPT_BYTES = 100_000
 """What fits into one variable of a process."""
-CONNECTIONS = 32
+_CONNECTIONS = 32
 """Of one agent, open at the same time."""
-GRACE_S = 10.0
+_GRACE_S = 10.0
 """After its limit the agent may put its files in order for so long, if nothing else stops it."""
 
 
@@ -54,7 +54,7 @@ class CommandAgent:
         sandbox = session.machine()
         opening = await session.reset()
         prompt = "\n\n".join(message.text for message in opening.messages if message.role in {Role.SYSTEM, Role.USER})
-        conversation = Conversation(trace, policy, session.turn_taken)
+        conversation = CapturedConversation(trace, policy, session.turn_taken)
         started, before = SYSTEM_CLOCK.monotonic(), trace.phases.get("model", 0.0)
         try:
             async with _answering(sandbox, conversation):
@@ -68,7 +68,7 @@ class CommandAgent:
             _sum_up(trace, conversation)
         return _end(trace, conversation, said)
 
-    async def _run(self, sandbox: Sandbox, prompt: str, conversation: Conversation) -> "Said":
+    async def _run(self, sandbox: Sandbox, prompt: str, conversation: CapturedConversation) -> "_Said":
         """The agent from its start to its end; killed when the conversation is over before it is."""
         process = await sandbox.spawn(
             Command(
@@ -77,10 +77,10 @@ class CommandAgent:
                 cwd=self._cwd,
                 user=self._user,
                 stdin=b"",
-                output_bytes=OUTPUT_BYTES,
+                output_bytes=_OUTPUT_BYTES,
             )
         )
-        said = Said()
+        said = _Said()
         try:
             async with anyio.create_task_group() as group:
                 group.start_soon(_stop_when_over, conversation, process)
@@ -91,12 +91,12 @@ class CommandAgent:
         except BaseExceptionGroup as wrapped:
             raise unwrapped(wrapped) from None
         finally:
-            with anyio.move_on_after(GRACE_S, shield=True):
+            with anyio.move_on_after(_GRACE_S, shield=True):
                 await process.kill()
         return said
 
 
-class Said:
+class _Said:
     """What a process said, at its end, and how it ended."""
 
     def __init__(self) -> None:
@@ -105,7 +105,7 @@ class Said:
 
     def add(self, name: str, data: bytes) -> None:
         """A further piece."""
-        self._pieces[name] = (self._pieces[name] + data)[-KEPT_BYTES:]
+        self._pieces[name] = (self._pieces[name] + data)[-_KEPT_BYTES:]
 
     def text(self, name: str) -> str:
         """The end of one stream."""
@@ -114,9 +114,9 @@ class Said:
 
 def _variables(prompt: str) -> dict[str, str]:
     """Where the endpoints are, in the words of the usual libraries."""
-    if len(prompt.encode()) > MAX_PROMPT_BYTES:
-        raise HarnessError(f"the task's prompt is over {MAX_PROMPT_BYTES} bytes, which no command takes; put it into a file")
-    base = f"http://127.0.0.1:{PORT}"
+    if len(prompt.encode()) > _MAX_PROMPT_BYTES:
+        raise HarnessError(f"the task's prompt is over {_MAX_PROMPT_BYTES} bytes, which no command takes; put it into a file")
+    base = f"http://127.0.0.1:{_PORT}"
     return {
         "OPENAI_BASE_URL": f"{base}/v1",
         "OPENAI_API_BASE": f"{base}/v1",
@@ -129,20 +129,20 @@ def _variables(prompt: str) -> dict[str, str]:
     }
 
 
-async def _stop_when_over(conversation: Conversation, process: Process) -> None:
+async def _stop_when_over(conversation: CapturedConversation, process: Process) -> None:
     await conversation.over.wait()
     await process.kill()
 
 
 @asynccontextmanager
-async def _answering(sandbox: Sandbox, conversation: Conversation) -> AsyncGenerator[None]:
+async def _answering(sandbox: Sandbox, conversation: CapturedConversation) -> AsyncGenerator[None]:
     """The endpoints, reachable from inside for as long as the context lives."""
     with tempfile.TemporaryDirectory(prefix="sandlot-") as folder:
         path = Path(folder) / "agent.sock"
         try:
             async with (
                 listening(capture_app(conversation), unix=path, drain_s=0.1),
-                sandbox.listen(PORT) as connections,
+                sandbox.listen(_PORT) as connections,
                 anyio.create_task_group() as relays,
             ):
                 relays.start_soon(_accept, connections, path, relays)
@@ -154,7 +154,7 @@ async def _answering(sandbox: Sandbox, conversation: Conversation) -> AsyncGener
 
 async def _accept(connections: AsyncIterator[Stream], path: Path, relays: anyio.abc.TaskGroup) -> None:
     """Each connection is two open files of ours: only so many at once, the next ones wait inside."""
-    slots = anyio.Semaphore(CONNECTIONS)
+    slots = anyio.Semaphore(_CONNECTIONS)
     async for inside in connections:
         await slots.acquire()
         with boundary(HarnessError, "taking a connection of the agent"):
@@ -184,14 +184,14 @@ async def _relay(inside: Stream, server: anyio.abc.SocketStream, slots: anyio.Se
             await inside.aclose()
 
 
-def _sum_up(trace: Trace, conversation: Conversation) -> None:
+def _sum_up(trace: Trace, conversation: CapturedConversation) -> None:
     detail: Json = {"requests": {kind.value: number for kind, number in conversation.history.drifts.items()}}
     if conversation.num_abandoned:
         detail["abandoned"] = conversation.num_abandoned
     trace.events.append(Event(kind="captured", turn=trace.num_turns, detail=detail))
 
 
-def _end(trace: Trace, conversation: Conversation, said: Said) -> End:
+def _end(trace: Trace, conversation: CapturedConversation, said: _Said) -> End:
     """Why it stopped. What broke on our side is raised; an agent that never asked the model has played nothing."""
     if conversation.error is not None:
         raise conversation.error

@@ -27,7 +27,7 @@ Shape = tuple[Any, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class _Found:
     """The beginning of a conversation that is in the trace already."""
 
     leaf: int | None = None
@@ -76,21 +76,21 @@ class History:
             self._children.clear()
             self._num_seen = 0
 
-    def _found(self, messages: Sequence[Message], told: str) -> "Found":
+    def _found(self, messages: Sequence[Message], told: str) -> "_Found":
         """The longest path that the messages begin with.
 
         Of several that fit, the newest: a client goes on with the last answer it got.
         """
-        best = Found()
+        best = _Found()
         roots = [index for index, tools in self._tools.items() if tools == told]
         paths = [best]
         for num, message in enumerate(messages, start=1):
-            longer: list[Found] = []
+            longer: list[_Found] = []
             for path in paths:
                 for index in roots if path.leaf is None else self._below(path.leaf):
                     same = _alike(self.trace.nodes[index], message)
                     if same is not None:
-                        longer.append(Found(index, num, path.realigned + (same is DriftKind.REALIGN)))
+                        longer.append(_Found(index, num, path.realigned + (same is DriftKind.REALIGN)))
             if not longer:
                 break
             paths = longer

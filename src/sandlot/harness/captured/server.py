@@ -26,19 +26,19 @@ from sandlot.model.wire.anthropic_server import messages_body, messages_events, 
 from sandlot.model.wire.arguments import storable
 from sandlot.model.wire.http import EventStream, body_of, event, json_response, while_connected
 from sandlot.model.wire.openai_server import chat_body, chat_events, read_chat
-from sandlot.model.wire.turn import Answered, Asked
+from sandlot.model.wire.turn import Answered, TurnRequest
 
 MAX_OVERFLOWS = 16
 """Requests one after the other that do not fit into the context; an agent that cannot shorten its history by then has ended."""
 MAX_KEPT_BYTES = 32 * 2**20
 """Messages of one rollout that are kept in its trace."""
-WISH_CHARS = 200
+_WISH_CHARS = 200
 """What is written down of a wish that was not granted."""
 MODEL = "sandlot"
 """The name every model has here: the run decides which one it is, not the agent."""
 
 
-class Conversation:
+class CapturedConversation:
     """One rollout's talk between an agent and the policy."""
 
     def __init__(self, trace: Trace, policy: Policy, count_turn: Callable[[int], End | None]) -> None:
@@ -60,7 +60,7 @@ class Conversation:
         self._taking = anyio.Lock()
         self._wishes: set[str] = set()
 
-    async def turn(self, asked: Asked) -> Answered:
+    async def turn(self, asked: TurnRequest) -> Answered:
         """The next turn of the conversation that was sent."""
         async with self._taking:
             if self._limit is not None:
@@ -77,7 +77,7 @@ class Conversation:
             self.end = None  # an agent that recovered from a full context has ended nothing
             return Answered(node.message, node.stop or "stop", node.usage or Usage())
 
-    async def _taken(self, asked: Asked) -> Node:
+    async def _taken(self, asked: TurnRequest) -> Node:
         """The turn; one that is not taken leaves its events and no nodes, however often it is asked for."""
         trace = self._trace
         num_nodes, num_events = len(trace.nodes), len(trace.events)
@@ -127,7 +127,7 @@ class Conversation:
         self.over.set()
         raise error
 
-    def _note_wishes(self, asked: Asked) -> None:
+    def _note_wishes(self, asked: TurnRequest) -> None:
         """How an agent wants to be sampled is the run's decision; that it was not done is written down once for each wish."""
         new = {name: _brief(value) for name, value in asked.wishes.items() if name not in self._wishes}
         if new:
@@ -135,7 +135,7 @@ class Conversation:
             self._trace.events.append(Event(kind="wishes_ignored", turn=self._trace.num_turns, detail=new))
 
 
-def capture_app(conversation: Conversation) -> Starlette:
+def capture_app(conversation: CapturedConversation) -> Starlette:
     """The routes an agent may ask: OpenAI's chat and Anthropic's messages."""
 
     async def chat(request: Request) -> Response:
@@ -170,12 +170,14 @@ def capture_app(conversation: Conversation) -> Starlette:
     )
 
 
-async def _answered(request: Request, conversation: Conversation, asked: Asked, written: Callable[[Answered], Any]) -> Response:
+async def _answered(
+    request: Request, conversation: CapturedConversation, asked: TurnRequest, written: Callable[[Answered], Any]
+) -> Response:
     answered = await while_connected(request.receive, lambda: conversation.turn(asked))
     return json_response(None if answered is None else written(answered))
 
 
-async def _chat_stream(conversation: Conversation, asked: Asked, *, usage: bool) -> AsyncIterator[bytes]:
+async def _chat_stream(conversation: CapturedConversation, asked: TurnRequest, *, usage: bool) -> AsyncIterator[bytes]:
     answered, error = await _tried(conversation.turn, asked)
     if answered is None:
         yield event(_error(error))
@@ -184,7 +186,7 @@ async def _chat_stream(conversation: Conversation, asked: Asked, *, usage: bool)
         yield piece
 
 
-async def _messages_stream(conversation: Conversation, asked: Asked) -> AsyncIterator[bytes]:
+async def _messages_stream(conversation: CapturedConversation, asked: TurnRequest) -> AsyncIterator[bytes]:
     answered, error = await _tried(conversation.turn, asked)
     if answered is None:
         yield event({"type": "error"} | _error(error), "error")
@@ -193,7 +195,9 @@ async def _messages_stream(conversation: Conversation, asked: Asked) -> AsyncIte
         yield piece
 
 
-async def _tried(turn: Callable[[Asked], Awaitable[Answered]], asked: Asked) -> tuple[Answered | None, SandlotError | None]:
+async def _tried(
+    turn: Callable[[TurnRequest], Awaitable[Answered]], asked: TurnRequest
+) -> tuple[Answered | None, SandlotError | None]:
     """In a stream that has begun, a failure is an event."""
     try:
         return await turn(asked), None
@@ -208,7 +212,7 @@ def _is_overflow(error: Exception | None) -> bool:
 def _brief(value: object) -> object:
     """A wish as it was said, or the beginning of its text."""
     text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
-    return value if len(text) <= WISH_CHARS and storable(value) else text[:WISH_CHARS]
+    return value if len(text) <= _WISH_CHARS and storable(value) else text[:_WISH_CHARS]
 
 
 def _error(error: Exception | None) -> dict[str, Any]:

@@ -26,22 +26,22 @@ import msgspec
 from sandlot.core.errors import ConfigError, ModelError
 from sandlot.core.ports.model import Sampled, Sampling, TokenModel
 
-READY_S = 600.0
+_READY_S = 600.0
 """Loading a model may take this long."""
-CLOSE_S = 15.0
+_CLOSE_S = 15.0
 """What an engine may take to finish its step and go."""
-PATIENCE_S = 5.0
+_PATIENCE_S = 5.0
 """A socket of our own that does not answer for so long is that of a dead process."""
 AT_ONCE = 32
 """Requests an engine runs at once. Who comes later waits here, where waiting is not the agent's time, and not in its queue."""
-SHOWN_CHARS = 2000
+_SHOWN_CHARS = 2000
 PREFIX = "sandlot-engine-"
-NEW_S = 60.0
+_NEW_S = 60.0
 """A folder this young may belong to somebody who has made its lock and does not hold it yet."""
 
 
 @dataclass(slots=True)
-class Engine:
+class EngineProcess:
     """A running child and where it is reached."""
 
     spec: str
@@ -63,7 +63,7 @@ class Engine:
     def last_words(self) -> str:
         """The end of what it wrote."""
         text = (self.folder / "engine.log").read_text(errors="replace").strip()
-        return text[-SHOWN_CHARS:] or "it wrote nothing"
+        return text[-_SHOWN_CHARS:] or "it wrote nothing"
 
     def death(self) -> ModelError | None:
         """What to tell those who wait for it, if it has died."""
@@ -74,12 +74,12 @@ class Engine:
         )
 
 
-_running: dict[tuple[int, str, str], Engine] = {}
+_running: dict[tuple[int, str, str], EngineProcess] = {}
 """By process, model and options: a fork has none of its parent's children."""
 
 
 @asynccontextmanager
-async def open_engine(spec: str, options: Sequence[str] = ()) -> AsyncGenerator[Engine]:
+async def open_engine(spec: str, options: Sequence[str] = ()) -> AsyncGenerator[EngineProcess]:
     """The engine of a model, started if nobody has it open, and stopped when the last one leaves."""
     key = os.getpid(), spec, " ".join(options)
     engine = _running.get(key)
@@ -88,7 +88,7 @@ async def open_engine(spec: str, options: Sequence[str] = ()) -> AsyncGenerator[
         engine = _running.setdefault(key, started)
         if engine is not started:  # somebody else was faster
             started.process.kill()
-            with anyio.move_on_after(CLOSE_S + 5, shield=True):
+            with anyio.move_on_after(_CLOSE_S + 5, shield=True):
                 await _stopped(started)
     engine.num_users += 1
     try:
@@ -98,11 +98,11 @@ async def open_engine(spec: str, options: Sequence[str] = ()) -> AsyncGenerator[
         engine.num_users -= 1
         if engine.num_users == 0:
             _running.pop(key, None)
-            with anyio.move_on_after(CLOSE_S + 5, shield=True):
+            with anyio.move_on_after(_CLOSE_S + 5, shield=True):
                 await _stopped(engine)
 
 
-async def _started(spec: str, options: Sequence[str]) -> Engine:
+async def _started(spec: str, options: Sequence[str]) -> EngineProcess:
     folder, lock = await anyio.to_thread.run_sync(_own_folder)
     command = [sys.executable, "-m", "sandlot", "serve", "--model", spec, "--unix", str(folder / "engine.sock"), "--until-eof"]
     command += ["--max-batch", str(AT_ONCE), *options]
@@ -114,7 +114,7 @@ async def _started(spec: str, options: Sequence[str]) -> Engine:
             stderr=log,
             start_new_session=True,  # Ctrl-C is told to the run, which ends its engines itself
         )
-    return Engine(spec, folder, process, lock)
+    return EngineProcess(spec, folder, process, lock)
 
 
 def _own_folder() -> tuple[Path, BinaryIO]:
@@ -122,7 +122,7 @@ def _own_folder() -> tuple[Path, BinaryIO]:
     for old in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
         with suppress(OSError):
             known = old.lstat()  # others may put anything of this name into a shared folder
-            if known.st_uid == os.getuid() and time.time() - known.st_mtime > NEW_S and _abandoned(old):
+            if known.st_uid == os.getuid() and time.time() - known.st_mtime > _NEW_S and _abandoned(old):
                 shutil.rmtree(old)
     folder = Path(tempfile.mkdtemp(prefix=PREFIX))
     lock = (folder / "lock").open("wb")
@@ -140,7 +140,7 @@ def _abandoned(folder: Path) -> bool:
     return True
 
 
-async def _require_ready(engine: Engine) -> None:
+async def _require_ready(engine: EngineProcess) -> None:
     """Wait for its one line; the first to come reads it."""
     if engine.ready.is_set():
         return
@@ -150,14 +150,14 @@ async def _require_ready(engine: Engine) -> None:
     assert engine.process.stdout is not None
     said = b""
     try:
-        with anyio.fail_after(READY_S), suppress(anyio.EndOfStream):
+        with anyio.fail_after(_READY_S), suppress(anyio.EndOfStream):
             while b"\n" not in said:
                 said += await engine.process.stdout.receive()
     except anyio.get_cancelled_exc_class():
         engine.process.kill()  # it loads, and hears nothing until it has
         raise
     except TimeoutError:
-        raise ConfigError(f"the engine of `{engine.spec}` was not ready within {READY_S:g} s: {engine.last_words()}") from None
+        raise ConfigError(f"the engine of `{engine.spec}` was not ready within {_READY_S:g} s: {engine.last_words()}") from None
     finally:
         engine.ready.set()
     if b"\n" not in said:
@@ -166,11 +166,11 @@ async def _require_ready(engine: Engine) -> None:
     engine.dtype = said.decode(errors="replace").partition(" at ")[0].rpartition(" in ")[2]
 
 
-async def _stopped(engine: Engine) -> None:
+async def _stopped(engine: EngineProcess) -> None:
     process = engine.process
     if process.stdin is not None:
         await process.stdin.aclose()
-    with anyio.move_on_after(CLOSE_S):
+    with anyio.move_on_after(_CLOSE_S):
         await process.wait()
     if process.returncode is None:
         process.kill()
@@ -181,10 +181,10 @@ async def _stopped(engine: Engine) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class EngineTokens:
+class _EngineTokens:
     """`ports.TokenModel` of an engine; its death is told as what it was."""
 
-    engine: Engine
+    engine: EngineProcess
     model: TokenModel
 
     @property
@@ -221,7 +221,7 @@ async def open_engine_tokens(
 
     async with open_engine(spec, options) as engine:
         config = RemoteConfig(
-            unix=engine.socket, name=spec, at_once=min(at_once, AT_ONCE), request_s=request_s, patience_s=PATIENCE_S
+            unix=engine.socket, name=spec, at_once=min(at_once, AT_ONCE), request_s=request_s, patience_s=_PATIENCE_S
         )
         async with open_remote(config, environ={}) as remote:
-            yield EngineTokens(engine, remote)
+            yield _EngineTokens(engine, remote)

@@ -26,11 +26,11 @@ from sandlot.model.endpoint.retry import Patience, retry_after, retrying
 from sandlot.model.endpoint.secret import basic_auth, called_url, key_from, secrets_of
 from sandlot.model.wire.failure import failure_of, shown
 
-log = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
-LARGE_BODY_BYTES = 2**20
+_LARGE_BODY_BYTES = 2**20
 """From here on the library wants a stream, and sends it in pieces."""
-SPARE_FILES = 256
+_SPARE_FILES = 256
 """Open files left to everything else in the process."""
 
 Got = TypeVar("Got")
@@ -50,16 +50,16 @@ class EndpointConfig(msgspec.Struct, frozen=True, kw_only=True):
     unix: Path | None = None
 
 
-def connections_allowed(at_once: int) -> int:
+def _connections_allowed(at_once: int) -> int:
     """As many as asked for, if the system lets this process open that many files; the soft limit is raised where it may be."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = at_once + SPARE_FILES
+    wanted = at_once + _SPARE_FILES
     if soft != resource.RLIM_INFINITY and soft < wanted:
         soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
         if soft < wanted:
-            allowed = max(1, soft - SPARE_FILES)
-            log.warning("fewer connections than asked for: open files are limited", extra={"asked": at_once, "allowed": allowed})
+            allowed = max(1, soft - _SPARE_FILES)
+            _log.warning("fewer connections than asked for: open files are limited", extra={"asked": at_once, "allowed": allowed})
             return allowed
     return at_once
 
@@ -104,7 +104,7 @@ class Endpoint:
         self._session = session
         self._secrets = secrets
         self._patience = patience
-        self._slots = anyio.Semaphore(connections_allowed(config.at_once), fast_acquire=True)
+        self._slots = anyio.Semaphore(_connections_allowed(config.at_once), fast_acquire=True)
 
     def __repr__(self) -> str:
         return f"Endpoint({self.name!r})"
@@ -125,7 +125,7 @@ class Endpoint:
         """Tell it that something is not needed any more; tried once, and whatever it answers is fine."""
         error = await self._attempt("DELETE", path, None, lambda _reply: None)
         if error is not None:
-            log.debug("not released", extra={"error": str(error)})
+            _log.debug("not released", extra={"error": str(error)})
 
     async def _asked(self, method: str, path: str, body: bytes | None, read: Callable[[bytes], Got]) -> Got:
         return await retrying(self._patience, lambda: self._attempt(method, path, body, read))
@@ -159,7 +159,7 @@ class Endpoint:
 
     async def _exchange(self, method: str, path: str, body: bytes | None, read: Callable[[bytes], Got]) -> Got:
         try:
-            data = body if body is None or len(body) < LARGE_BODY_BYTES else BytesIO(body)
+            data = body if body is None or len(body) < _LARGE_BODY_BYTES else BytesIO(body)
             url = called_url(self.config.url, path)
             async with self._session.request(method, url, data=data, allow_redirects=False) as response:
                 reply = await self._read(response)

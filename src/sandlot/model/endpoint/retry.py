@@ -20,7 +20,7 @@ import msgspec
 from sandlot.core.concurrency.clock import SYSTEM_CLOCK, Clock, excused
 from sandlot.core.errors import ModelError
 
-log = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 FIRST_WAIT_S = 0.5
 LONGEST_WAIT_S = 30.0
@@ -107,7 +107,7 @@ def _final(error: ModelError, number: int) -> ModelError:
 
 
 def _tell(retry: Retry) -> None:
-    log.debug("model retry", extra={"kind": retry.kind, "attempt": retry.attempt, "wait_s": retry.wait_s})
+    _log.debug("model retry", extra={"kind": retry.kind, "attempt": retry.attempt, "wait_s": retry.wait_s})
     listener = _listener.get()
     if listener is not None:
         listener(retry)

@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit, urlunsplit
 from sandlot.core.errors import ConfigError
 from sandlot.core.redaction import Secrets
 
-KEY_VARIABLES = ("SANDLOT_API_KEY", "OPENAI_API_KEY")
+_KEY_VARIABLES = ("SANDLOT_API_KEY", "OPENAI_API_KEY")
 """Where a key is looked for, first found wins, unless a config names a variable of its own."""
 
 
@@ -19,7 +19,7 @@ def key_from(environ: Mapping[str, str], variable: str | None) -> str | None:
     """The key: from the named variable, which must then be set, or from the usual ones, or None for servers that want none."""
     if variable is not None and not environ.get(variable):
         raise ConfigError(f"the API key should come from `${variable}`, which is not set; `export {variable}=...`")
-    found = next((name for name in (KEY_VARIABLES if variable is None else (variable,)) if environ.get(name)), None)
+    found = next((name for name in (_KEY_VARIABLES if variable is None else (variable,)) if environ.get(name)), None)
     if found is None:
         return None
     key = environ[found].strip()

@@ -16,8 +16,8 @@ from sandlot.core.ports.model import ChatModel, Reply, Sampled, Sampling, TokenM
 from sandlot.core.ports.world import ToolSpec
 from sandlot.core.trace import Message, Reasoning, Text, ToolCall, ToolResult, Usage
 
-CHARS_PER_TOKEN = 4
-GUESSED_COMPLETION = 512
+_CHARS_PER_TOKEN = 4
+_GUESSED_COMPLETION = 512
 """Tokens a turn is thought to sample while nothing better is known."""
 
 
@@ -43,7 +43,7 @@ class Prices(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return (fresh * self.prompt + cached * cached_price + usage.completion_tokens * self.completion) / 1e6
 
 
-class Caps(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class SpendCaps(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Where spending ends; None for no cap."""
 
     tokens: int | None = None
@@ -59,8 +59,8 @@ class Caps(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 class Spend:
     """The purse of one run, shared by all of its models. A resumed run starts with what was spent before."""
 
-    def __init__(self, caps: Caps | None = None, spent: Usage | None = None) -> None:
-        self.caps = caps or Caps()
+    def __init__(self, caps: SpendCaps | None = None, spent: Usage | None = None) -> None:
+        self.caps = caps or SpendCaps()
         self.spent = spent or Usage()
         self.turns = 0
         self.guessed_turns = 0
@@ -75,7 +75,7 @@ class Spend:
 
     def estimate_completion(self, max_tokens: int | None) -> int:
         """What a turn will probably sample: the mean so far, at most its own cap."""
-        mean = self.spent.completion_tokens // self.turns if self.turns else GUESSED_COMPLETION
+        mean = self.spent.completion_tokens // self.turns if self.turns else _GUESSED_COMPLETION
         return mean if max_tokens is None else min(mean, max_tokens)
 
     @contextmanager
@@ -123,7 +123,7 @@ class Bill:
 
 
 @dataclass(frozen=True, slots=True)
-class CappedChat:
+class _CappedChat:
     """`ports.ChatModel` that pays for every turn."""
 
     model: ChatModel
@@ -139,7 +139,7 @@ class CappedChat:
         """One reply with its price; `ModelError(kind="spend")` once the cap is reached."""
         estimate = self._priced(
             Usage(
-                prompt_tokens=sum(_chars(message) for message in messages) // CHARS_PER_TOKEN + 1,
+                prompt_tokens=sum(_chars(message) for message in messages) // _CHARS_PER_TOKEN + 1,
                 completion_tokens=self.spend.estimate_completion(sampling.max_tokens),
             )
         )
@@ -161,11 +161,11 @@ def capped(model: ChatModel, spend: Spend, prices: Prices | None = None) -> Chat
         raise ConfigError(
             f"a spend cap in USD needs the prices of `{model.name}`: give USD for a million prompt and completion tokens"
         )
-    return CappedChat(model, spend, prices)
+    return _CappedChat(model, spend, prices)
 
 
 @dataclass(frozen=True, slots=True)
-class CappedTokens:
+class _CappedTokens:
     """`ports.TokenModel` that counts every turn against a cap on tokens; a model of one's own has no price."""
 
     model: TokenModel
@@ -199,7 +199,7 @@ def capped_tokens(model: TokenModel, spend: Spend) -> TokenModel:
     """The model, counted against the cap on tokens of `spend`."""
     if spend.caps.usd is not None:
         raise ConfigError(f"`{model.name}` has no price, so there is no cap in USD; cap its tokens: `--max-total-tokens`")
-    return CappedTokens(model, spend)
+    return _CappedTokens(model, spend)
 
 
 def _chars(message: Message) -> int:

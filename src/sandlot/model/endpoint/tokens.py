@@ -18,12 +18,12 @@ from sandlot.core.ports.model import Sampled, Sampling
 from sandlot.model.endpoint.endpoint import Endpoint, EndpointConfig, open_endpoint
 from sandlot.model.endpoint.retry import Patience
 from sandlot.model.endpoint.secret import shown_url
-from sandlot.model.wire.token_engines import DIALECTS, Dialect, Wanted
+from sandlot.model.wire.token_engines import DIALECTS, CompletionRequest, Dialect
 
-PROBE_IDS = (1, 2, 3)
+_PROBE_IDS = (1, 2, 3)
 """A prompt every vocabulary has."""
-PROBE_TEMPERATURE = 0.25
-SAME = 1e-2
+_PROBE_TEMPERATURE = 0.25
+_SAME = 1e-2
 """Log-probabilities closer than this are the same ones, computed twice."""
 
 
@@ -111,7 +111,7 @@ class RemoteTokens:
         if not ids:
             raise ModelError(f"{self.name}: there is nothing to continue", kind="bad_request")
         most = room if sampling.max_tokens is None else min(room, sampling.max_tokens)
-        wanted = Wanted(self._model, ids, sampling, most, stop_ids, session, self._adapter)
+        wanted = CompletionRequest(self._model, ids, sampling, most, stop_ids, session, self._adapter)
         body = msgspec.json.encode(self._dialect.write(wanted))
         return await self.endpoint.post(self._dialect.path, body, lambda reply: self._dialect.read(reply, wanted))
 
@@ -130,7 +130,7 @@ class InModel(msgspec.Struct):
     """For adapters, the model they are for."""
 
 
-class InModels(msgspec.Struct):
+class _InModels(msgspec.Struct):
     """A reply of `/v1/models`."""
 
     data: list[InModel]
@@ -154,7 +154,7 @@ async def _listed(endpoint: Endpoint, config: RemoteConfig) -> tuple[str, int]:
 def models_in(reply: bytes) -> list[InModel]:
     """What a reply of `/v1/models` lists."""
     try:
-        return msgspec.json.decode(reply, type=InModels).data
+        return msgspec.json.decode(reply, type=_InModels).data
     except (ValueError, RecursionError) as error:
         raise ModelError(f"/v1/models did not answer with a list of models: {error}", kind="malformed") from None
 
@@ -175,13 +175,13 @@ async def _require_true_logprobs(endpoint: Endpoint, config: RemoteConfig, model
 
 async def _is_raw(endpoint: Endpoint, model: str) -> bool:
     """Ask for the same distribution at two temperatures: only a processed one changes."""
-    told = [await endpoint.post("/v1/completions", _probe(model, heat), _alternatives) for heat in (1.0, PROBE_TEMPERATURE)]
+    told = [await endpoint.post("/v1/completions", _probe(model, heat), _alternatives) for heat in (1.0, _PROBE_TEMPERATURE)]
     shared = set(told[0]) & set(told[1])
-    return bool(shared) and all(abs(told[0][each] - told[1][each]) < SAME for each in shared)
+    return bool(shared) and all(abs(told[0][each] - told[1][each]) < _SAME for each in shared)
 
 
 def _probe(model: str, temperature: float) -> bytes:
-    body = {"model": model, "prompt": list(PROBE_IDS), "max_tokens": 1, "temperature": temperature, "logprobs": 4, "seed": 0}
+    body = {"model": model, "prompt": list(_PROBE_IDS), "max_tokens": 1, "temperature": temperature, "logprobs": 4, "seed": 0}
     return msgspec.json.encode(body)
 
 

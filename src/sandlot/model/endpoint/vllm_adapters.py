@@ -22,12 +22,12 @@ from sandlot.core.ports.model import Sampled, Sampling
 from sandlot.model.endpoint.retry import Patience, retrying
 from sandlot.model.endpoint.tokens import RemoteConfig, RemoteTokens, models_in, open_remote
 
-log = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 LOAD, UNLOAD = "/v1/load_lora_adapter", "/v1/unload_lora_adapter"
-CLOSE_S = 30.0
+_CLOSE_S = 30.0
 """How long the server may take to unload what is left."""
-HOW = "start vLLM with VLLM_ALLOW_RUNTIME_LORA_UPDATING=True in its environment and `--enable-lora`"
+_HOW = "start vLLM with VLLM_ALLOW_RUNTIME_LORA_UPDATING=True in its environment and `--enable-lora`"
 
 
 @asynccontextmanager
@@ -52,12 +52,12 @@ async def open_adapted(
         try:
             yield adapted
         finally:
-            with anyio.move_on_after(CLOSE_S, shield=True):
+            with anyio.move_on_after(_CLOSE_S, shield=True):
                 await adapted.close()
 
 
 @dataclass(slots=True)
-class Adapter:
+class _Adapter:
     """One version at the server."""
 
     name: str
@@ -77,7 +77,7 @@ class AdaptedTokens:
         self._tokens = tokens
         self._owner = owner
         self._patience = patience
-        self._adapters: list[Adapter] = []
+        self._adapters: list[_Adapter] = []
         """All that are loaded, the newest last."""
 
     def __repr__(self) -> str:
@@ -99,7 +99,7 @@ class AdaptedTokens:
         finally:
             adapter.requests -= 1
             if adapter.requests == 0 and adapter in self._adapters[:-1]:
-                with anyio.move_on_after(CLOSE_S, shield=True):
+                with anyio.move_on_after(_CLOSE_S, shield=True):
                     await self._unload(adapter)
         return msgspec.structs.replace(sampled, versions=((len(sampled.ids) // 4, adapter.version),))
 
@@ -111,14 +111,14 @@ class AdaptedTokens:
 
         Returns when the server has it; the folder must stay for as long as `loaded` names it.
         """
-        digest = await off_loop("digest_of", lambda: digest_of(folder))
+        digest = await off_loop("digest_of", lambda: _digest_of(folder))
         name = f"{self._owner}-{version:06d}-{digest}"
         if self._adapters and self._adapters[-1].name == name:
             return
         old = next((adapter for adapter in self._adapters if adapter.name == name), None)
         if old is None:
             await self._load(name, version, folder)
-            self._adapters.append(Adapter(name, version, folder, self._tokens.adapted(name)))
+            self._adapters.append(_Adapter(name, version, folder, self._tokens.adapted(name)))
         else:  # gone back to while requests still name it
             self._adapters.remove(old)
             self._adapters.append(old)
@@ -146,11 +146,11 @@ class AdaptedTokens:
             if "already been loaded" in str(error):  # by a request whose reply was lost: the name says that it is the same
                 return None
             # What the engine refuses comes as a 500: asking again would only be refused again.
-            return refused(error, version, folder)
+            return _refused(error, version, folder)
 
         await retrying(self._patience, attempt)
 
-    async def _unload(self, adapter: Adapter) -> None:
+    async def _unload(self, adapter: _Adapter) -> None:
         if adapter in self._adapters:
             self._adapters.remove(adapter)
             await self._told_to_unload(adapter.name)
@@ -159,10 +159,10 @@ class AdaptedTokens:
         """Told once; an adapter that stays costs the server memory and nothing else, for its name is never asked for again."""
         error = await self._tokens.endpoint.once(UNLOAD, msgspec.json.encode({"lora_name": name}), lambda _reply: None)
         if error is not None:
-            log.warning("an adapter was not unloaded", extra={"adapter": name, "error": str(error)})
+            _log.warning("an adapter was not unloaded", extra={"adapter": name, "error": str(error)})
 
 
-def digest_of(folder: Path) -> str:
+def _digest_of(folder: Path) -> str:
     """What names an adapter: its files."""
     digest = hashlib.sha256()
     for path in sorted(folder.iterdir()):
@@ -170,18 +170,18 @@ def digest_of(folder: Path) -> str:
     return digest.hexdigest()[:16]
 
 
-def refused(error: ModelError, version: int, folder: Path) -> ModelError:
+def _refused(error: ModelError, version: int, folder: Path) -> ModelError:
     """Why a version could not be loaded, and what to change."""
     told = str(error)
     lowered = told.lower()
     if "no adapter found" in lowered:
         advice = f"The server reads the adapter itself: it must see {folder} under this very path, by a shared disk if need be"
     elif error.kind == "not_found":
-        advice = f"The server takes no adapters while it runs: {HOW}"
+        advice = f"The server takes no adapters while it runs: {_HOW}"
     elif "rank" in lowered:
         advice = "Start vLLM with `--max-lora-rank` of the recipe's `lora` or more"
     elif "lora" in lowered and "enable" in lowered:
-        advice = f"The server has adapters switched off: {HOW}"
+        advice = f"The server has adapters switched off: {_HOW}"
     else:
-        advice = f"If it is not meant to take adapters, {HOW}, and `--max-lora-rank` of the recipe's `lora` or more"
+        advice = f"If it is not meant to take adapters, {_HOW}, and `--max-lora-rank` of the recipe's `lora` or more"
     return ModelError(f"the adapter of version {version} was not loaded: {told}. {advice}", kind=error.kind)

@@ -35,7 +35,7 @@ class Batch:
     """The most tokens one sequence has in this pass: 1 if all of it is decoding."""
 
 
-class Cache:
+class KVCache:
     """Keys and values of every block: `[layers, blocks, kv_heads, block_size, head]` each."""
 
     def __init__(self, shape: Shape, blocks: int, block_size: int, device: torch.device, dtype: torch.dtype) -> None:
@@ -59,7 +59,7 @@ class Runner(Protocol):
     """Runs batches on one device."""
 
     @property
-    def cache(self) -> Cache:
+    def cache(self) -> KVCache:
         """The KV it reads and writes."""
         ...
 

@@ -12,11 +12,11 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
-from sandlot.model.engine.batch import Batch, Cache
+from sandlot.model.engine.batch import Batch, KVCache
 from sandlot.model.engine.kernels import attend_decoding, attend_prompts, write_kv
 from sandlot.model.nn.decoder import Attend, Block, Decoder
 
-ROWS = 128
+_ROWS = 128
 """Rows of one tile of a prompt: queries times the heads that share a KV head."""
 
 
@@ -30,7 +30,7 @@ class CudaRunner:
         self.decoder = decoder.eval().requires_grad_(requires_grad=False)
         self.device = weight.device
         # One block more than the engine knows of: what fills up a recorded batch writes there.
-        self.cache = Cache(decoder.shape, blocks + 1, block_size, weight.device, weight.dtype)
+        self.cache = KVCache(decoder.shape, blocks + 1, block_size, weight.device, weight.dtype)
         self.scratch = blocks
         self.max_batch = max_batch
         self.width = -(-(max_context or decoder.shape.context) // block_size)
@@ -39,7 +39,7 @@ class CudaRunner:
         # Once for all layers, since no layer number is in them.
         self._inputs = torch.compile(Block.inputs, dynamic=True)  # pyright: ignore[reportUnknownMemberType]
         self._outputs = torch.compile(Block.outputs, dynamic=True)  # pyright: ignore[reportUnknownMemberType]
-        self._graphs: dict[int, Recorded] = {}
+        self._graphs: dict[int, _Recorded] = {}
         self._processors = _processors(weight.device)
 
     @torch.inference_mode()
@@ -68,8 +68,8 @@ class CudaRunner:
             size += min(32, size)
         return size
 
-    def _record(self, size: int) -> "Recorded":
-        inputs = Packed(size, self.width, self.device)
+    def _record(self, size: int) -> "_Recorded":
+        inputs = _Packed(size, self.width, self.device)
         inputs.fill_idle(self.scratch, self.cache.block_size)
         attend = self._decoding(inputs, self._splits(size))
 
@@ -85,14 +85,14 @@ class CudaRunner:
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, capture_error_mode="thread_local"):  # a trainer in another thread goes on meanwhile
             logits = run()
-        return Recorded(graph=graph, inputs=inputs, logits=logits)
+        return _Recorded(graph=graph, inputs=inputs, logits=logits)
 
     def _splits(self, size: int) -> int:
         """Programs for one sequence and KV head: enough in all to keep every processor busy."""
         programs = size * self.decoder.shape.kv_heads
         return max(1, min(16, 2 * self._processors // programs))
 
-    def _decoding(self, inputs: "Packed", splits: int) -> Attend:
+    def _decoding(self, inputs: "_Packed", splits: int) -> Attend:
         def attend(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
             keys, values = self.cache.keys[layer], self.cache.values[layer]
             write_kv(k, v, keys, values, inputs.slots)
@@ -104,13 +104,13 @@ class CudaRunner:
 
     def _run(self, batch: Batch) -> Tensor:
         shape = self.decoder.shape
-        tiles = _tiles(batch.starts, ROWS // (shape.heads // shape.kv_heads)).to(self.device, non_blocking=True)
+        tiles = _tiles(batch.starts, _ROWS // (shape.heads // shape.kv_heads)).to(self.device, non_blocking=True)
         starts = batch.starts.to(self.device, non_blocking=True)
 
         def attend(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
             keys, values = self.cache.keys[layer], self.cache.values[layer]
             write_kv(k, v, keys, values, batch.slots)
-            return attend_prompts(q, keys, values, batch.tables, batch.lengths, starts, tiles, ROWS)
+            return attend_prompts(q, keys, values, batch.tables, batch.lengths, starts, tiles, _ROWS)
 
         return self._logits(self._hidden(batch.ids, batch.positions, attend)[batch.wanted])
 
@@ -156,7 +156,7 @@ def _tiles(starts: Tensor, queries: int) -> Tensor:
     return torch.stack((sequence, number * queries), dim=1).to(torch.int32)
 
 
-class Packed:
+class _Packed:
     """A decoding batch's inputs in one buffer: one copy fills them all."""
 
     def __init__(self, size: int, width: int, device: torch.device) -> None:
@@ -200,9 +200,9 @@ class Packed:
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
+class _Recorded:
     """A graph with what goes in and what comes out."""
 
     graph: torch.cuda.CUDAGraph
-    inputs: Packed
+    inputs: _Packed
     logits: Tensor

@@ -17,11 +17,11 @@ from sandlot.model.engine.batch import Runner
 from sandlot.model.engine.blocks import Blocks
 from sandlot.model.engine.evict import ByCost, Eviction
 from sandlot.model.engine.gauges import Gauges
-from sandlot.model.engine.request import Finished, Request, Sequence
+from sandlot.model.engine.request import Completion, Request, Sequence
 from sandlot.model.engine.sampler import Pick, draw, inverse
-from sandlot.model.engine.scheduler import Plan, Scheduler
+from sandlot.model.engine.scheduler import Scheduler, StepPlan
 from sandlot.model.engine.seats import Rows, Seats
-from sandlot.model.engine.tree import Tree
+from sandlot.model.engine.tree import PrefixTree
 
 OldKv = Literal["recompute", "keep"]
 """What happens to running requests when weights change: their KV is computed again with the new weights before their next token,
@@ -64,7 +64,7 @@ class Engine:
         self._old_kv: OldKv = old_kv
         self._seats = Seats(max_batch, self.context, cache.block_size)
         pool = Blocks(blocks)
-        tree = Tree(pool, cache.block_size, eviction or ByCost())
+        tree = PrefixTree(pool, cache.block_size, eviction or ByCost())
         self._scheduler = Scheduler(cache, pool, tree, self._seats, chunk=chunk, share=share)
         self._sequences: dict[int, Sequence] = {}
         self._deadlines: list[tuple[float, int]] = []
@@ -138,7 +138,7 @@ class Engine:
             if self._old_kv == "recompute" or in_prompt:
                 self._scheduler.preempt(sequence)
 
-    def step(self) -> list[Finished]:
+    def step(self) -> list[Completion]:
         """Everyone who runs gets on by one token, or one chunk of prompt; those who are done since the last step."""
         self._expire()
         plan = self._scheduler.plan(self._clock())
@@ -167,7 +167,7 @@ class Engine:
         elif not sequence.stop:
             self._scheduler.waiting.remove(sequence)
 
-    def _computed(self, plan: Plan) -> Rows:
+    def _computed(self, plan: StepPlan) -> Rows:
         """Note what is in KV now and offer prompts to the tree; the rows whose next token is to be drawn."""
         seats = self._seats
         seats.lengths[plan.rows] += plan.counts
@@ -205,10 +205,10 @@ class Engine:
         text = self._decode(self._seats.ids[row, max(sequence.num_prompt, total - window) : total].tolist())
         return any(stop in text for stop in sequence.request.stop)
 
-    def _retire(self) -> list[Finished]:
+    def _retire(self) -> list[Completion]:
         ended, self._ended = self._ended, []
         now = self._clock()
-        finished: list[Finished] = []
+        finished: list[Completion] = []
         for sequence in ended:
             if self._sequences.pop(sequence.id, None):
                 finished.append(sequence.finished(now))

@@ -5,9 +5,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from sandlot.model.engine.request import Finished
+from sandlot.model.engine.request import Completion
 
-WINDOW_S = 10.0
+_WINDOW_S = 10.0
 """Rates are over the last this many seconds."""
 
 
@@ -34,7 +34,7 @@ class Gauges:
         self._steps.append((now, sampled))
         self._forget(now)
 
-    def finished(self, finished: Finished) -> None:
+    def finished(self, finished: Completion) -> None:
         """One request is answered."""
         self.num_finished += 1
         self._queued_s.append(finished.queued_s)
@@ -57,5 +57,5 @@ class Gauges:
         }
 
     def _forget(self, now: float) -> None:
-        while self._steps and self._steps[0][0] < now - WINDOW_S:
+        while self._steps and self._steps[0][0] < now - _WINDOW_S:
             self._steps.popleft()

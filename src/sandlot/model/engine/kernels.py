@@ -13,7 +13,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-LOG2_E = 1.4426950408889634
+_LOG2_E = 1.4426950408889634
 
 
 @triton.jit
@@ -152,7 +152,7 @@ def attend_prompts(q: Tensor, cache_k: Tensor, cache_v: Tensor, tables: Tensor, 
     _, kv_heads, block, width = cache_k.shape
     out = torch.empty(q.shape, device=q.device, dtype=q.dtype)
     _attend[(len(tiles), kv_heads, 1)](
-        q, cache_k, cache_v, out, out, tables, lengths, starts, tiles, width**-0.5 * LOG2_E, q.stride(0), tables.stride(0),
+        q, cache_k, cache_v, out, out, tables, lengths, starts, tiles, width**-0.5 * _LOG2_E, q.stride(0), tables.stride(0),
         KV_HEADS=kv_heads, GROUP=q.shape[1] // kv_heads, WIDTH=width, BLOCK=block, ROWS=rows, SPLITS=1, DECODE=False,
         STAGES=2, PRECISION=_precision(q), num_warps=8)  # fmt: skip
     return out
@@ -169,7 +169,7 @@ def attend_decoding(q: Tensor, cache_k: Tensor, cache_v: Tensor, tables: Tensor,
         parts = torch.empty((count, heads, splits, width), device=q.device, dtype=torch.float32)
         lse = torch.empty((count, heads, splits), device=q.device, dtype=torch.float32)
     _attend[(count, kv_heads, splits)](
-        q, cache_k, cache_v, parts, lse, tables, lengths, lengths, lengths, width**-0.5 * LOG2_E, q.stride(0), tables.stride(0),
+        q, cache_k, cache_v, parts, lse, tables, lengths, lengths, lengths, width**-0.5 * _LOG2_E, q.stride(0), tables.stride(0),
         KV_HEADS=kv_heads, GROUP=group, WIDTH=width, BLOCK=block, ROWS=max(16, triton.next_power_of_2(group)), SPLITS=splits,
         DECODE=True, STAGES=3, PRECISION=_precision(q), num_warps=2)  # fmt: skip
     if splits > 1:

@@ -14,14 +14,14 @@ from sandlot.core.concurrency.threads import off_loop
 from sandlot.core.errors import ModelError, boundary
 from sandlot.core.ports.model import Sampled, Sampling
 from sandlot.core.types import Dtype
-from sandlot.model.engine.batch import Cache, Runner
+from sandlot.model.engine.batch import KVCache, Runner
 from sandlot.model.engine.engine import Decode, Engine, OldKv
 from sandlot.model.engine.evict import ByCost
 from sandlot.model.engine.plain import PlainRunner
 from sandlot.model.engine.precision import choose_precision
-from sandlot.model.engine.request import Finished, Request
+from sandlot.model.engine.request import Completion, Request
 from sandlot.model.engine.sampler import Pick, inverse
-from sandlot.model.engine.worker import Worker
+from sandlot.model.engine.worker import EngineWorker
 from sandlot.model.nn.decoder import Decoder
 from sandlot.model.nn.folder import load_folder, stored_dtype
 from sandlot.model.nn.packed import packed
@@ -33,7 +33,7 @@ Weights = Mapping[str, torch.Tensor]
 MakeRunner = Callable[[Decoder, int, int], Runner]
 """(decoder, blocks, block size) -> what runs it."""
 
-CLOSE_S = 60.0
+_CLOSE_S = 60.0
 """How long the last step may take."""
 
 
@@ -90,7 +90,7 @@ async def open_local(
     try:
         yield local
     finally:
-        with anyio.move_on_after(CLOSE_S, shield=True):
+        with anyio.move_on_after(_CLOSE_S, shield=True):
             await local.close()
 
 
@@ -102,7 +102,7 @@ class LocalModel:
         self._decoder = decoder
         self._config = config
         self._context = engine.context
-        self._worker = Worker(engine)
+        self._worker = EngineWorker(engine)
 
     @property
     def name(self) -> str:
@@ -117,7 +117,7 @@ class LocalModel:
     @property
     def dtype(self) -> str:
         """The number type it computes in."""
-        return dtype_name(self._decoder.embedding.weight.dtype)
+        return _dtype_name(self._decoder.embedding.weight.dtype)
 
     async def sample(self, ids: Sequence[int], sampling: Sampling, *, stop_ids: Sequence[int] = (), session: str = "") -> Sampled:
         """Continue exactly these ids; cancelling it frees what it held."""
@@ -173,7 +173,7 @@ class LocalModel:
         if wrong:
             raise ModelError(f"token {wrong[0]} is not in the vocabulary of {vocabulary}", kind="request")
 
-    def _sampled(self, finished: Finished) -> Sampled:
+    def _sampled(self, finished: Completion) -> Sampled:
         if finished.stop == "deadline":
             raise ModelError(f"no answer within {self._config.patience_s:g} s", kind="timeout", retryable=True)
         if finished.stop == "failed":
@@ -188,7 +188,7 @@ class LocalModel:
         )
 
 
-def attention_cost(shape: Shape) -> float:
+def _attention_cost(shape: Shape) -> float:
     """What looking back at one token costs, where a token's own matrices cost 1."""
     per_layer = shape.hidden * (shape.heads + shape.kv_heads) * 2 * shape.head + 3 * shape.hidden * shape.mlp
     return 2 * shape.heads * shape.head * shape.layers / (per_layer * shape.layers + shape.hidden * shape.vocabulary)
@@ -200,14 +200,14 @@ def _engine(decoder: Decoder, config: LocalConfig, runner: MakeRunner, pick: Pic
     assert config.block_size is not None
     assert config.chunk is not None
     most = config.max_batch * -(-context // config.block_size)
-    blocks = min(config.kv_bytes // Cache.block_bytes(shape, config.block_size, dtype), most)
+    blocks = min(config.kv_bytes // KVCache.block_bytes(shape, config.block_size, dtype), most)
     return Engine(
         runner(decoder, blocks, config.block_size),
         blocks=blocks,
         context=context,
         max_batch=config.max_batch,
         chunk=config.chunk,
-        eviction=ByCost(attention=attention_cost(shape)),
+        eviction=ByCost(attention=_attention_cost(shape)),
         pick=pick,
         old_kv=config.old_kv,
         decode=decode,
@@ -216,11 +216,11 @@ def _engine(decoder: Decoder, config: LocalConfig, runner: MakeRunner, pick: Pic
 
 def _loaded(folder: Path, named: Dtype | None) -> Decoder:
     on_gpu = torch.cuda.is_available()
-    chosen = choose_precision(dtype_name(stored_dtype(folder)), named, on_gpu=on_gpu)
+    chosen = choose_precision(_dtype_name(stored_dtype(folder)), named, on_gpu=on_gpu)
     return load_folder(folder, dtype=getattr(torch, chosen.dtype), device="cuda" if on_gpu else "cpu")
 
 
-def dtype_name(dtype: torch.dtype) -> str:
+def _dtype_name(dtype: torch.dtype) -> str:
     """Torch's name of a number type, such as `bfloat16`."""
     return str(dtype).removeprefix("torch.")
 

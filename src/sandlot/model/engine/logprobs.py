@@ -12,7 +12,7 @@ from sandlot.model.nn.attention import causal
 from sandlot.model.nn.decoder import Decoder
 from sandlot.model.nn.folder import load_folder, stored_dtype
 
-AT_ONCE = 512
+_AT_ONCE = 512
 """Tokens whose scores over the whole vocabulary are held at the same time."""
 
 
@@ -27,8 +27,8 @@ def token_logprobs(
         return [float("nan")] * len(tokens)
     hidden = decoder(tokens[:-1], torch.arange(len(tokens) - 1, device=device), causal())
     found = [float("nan")]
-    for begin in range(0, len(hidden), AT_ONCE):
-        logits = decoder.logits(hidden[begin : begin + AT_ONCE]).float()
+    for begin in range(0, len(hidden), _AT_ONCE):
+        logits = decoder.logits(hidden[begin : begin + _AT_ONCE]).float()
         wanted = tokens[begin + 1 : begin + 1 + len(logits)]
         logprobs = distribution(logits, temperature, top_p, top_k).gather(-1, wanted[:, None])[:, 0]
         found += (float(value) for value in logprobs.cpu())

@@ -11,13 +11,13 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - the name everyone knows
 from torch import Tensor
 
-from sandlot.model.engine.batch import Batch, Cache
+from sandlot.model.engine.batch import Batch, KVCache
 from sandlot.model.nn.decoder import Attend, Decoder
 
 Part = Callable[[Tensor, Tensor, Tensor, Tensor], None]
 """(queries of all tokens, one layer's keys, its values, output to write to)."""
 
-BUCKET = 1.5
+_BUCKET = 1.5
 """Sequences attend together while the longest is at most this many times the shortest."""
 
 
@@ -29,10 +29,10 @@ class PlainRunner:
         self._decoder = decoder.eval()
         self._head = weight
         self._head_from = (0, 0)
-        self._cache = Cache(decoder.shape, blocks, block_size, weight.device, weight.dtype)
+        self._cache = KVCache(decoder.shape, blocks, block_size, weight.device, weight.dtype)
 
     @property
-    def cache(self) -> Cache:
+    def cache(self) -> KVCache:
         """The KV it reads and writes."""
         return self._cache
 
@@ -82,7 +82,7 @@ class PlainRunner:
         single.sort(key=lengths.__getitem__)
         while single:
             shortest = lengths[single[0]]
-            group = [index for index in single if lengths[index] <= max(BUCKET * shortest, shortest + self._cache.block_size)]
+            group = [index for index in single if lengths[index] <= max(_BUCKET * shortest, shortest + self._cache.block_size)]
             single = single[len(group) :]
             at, ends = [starts[index] for index in group], [lengths[index] for index in group]
             parts.append(self._decoding(at, ends, batch.tables[group]))

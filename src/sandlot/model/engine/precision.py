@@ -19,13 +19,13 @@ import msgspec
 from sandlot.core.types import Dtype, digest
 from sandlot.model.engine.weights import cache_folder
 
-SLOWER = 1.25
+_SLOWER = 1.25
 """A half type that takes up to this many times the CPU time of float32 is kept: it needs half the memory."""
-ROWS = (1, 64)
+_ROWS = (1, 64)
 """Tokens of the timed batches: one is decoded, several are a prompt."""
 WIDTH, OUT, CALLS, REPEATS = 576, 1536, 3, 4
-CPU_INFO = Path("/proc/cpuinfo")
-NAMES = ("model name", "flags", "Features", "CPU implementer", "CPU part", "CPU variant")
+_CPU_INFO = Path("/proc/cpuinfo")
+_NAMES = ("model name", "flags", "Features", "CPU implementer", "CPU part", "CPU variant")
 """The lines of `/proc/cpuinfo` that tell one kind of processor from another, on x86-64 and on aarch64."""
 
 
@@ -43,7 +43,7 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     @property
     def is_native(self) -> bool:
         """True if the half type is worth using."""
-        return self.half_s <= SLOWER * self.single_s
+        return self.half_s <= _SLOWER * self.single_s
 
     def __str__(self) -> str:
         return f"{self.half} takes {self.half_s / max(self.single_s, 1e-12):.2g} times the CPU time of float32"
@@ -123,11 +123,11 @@ def processor_name() -> str:
 def _processor() -> dict[str, str]:
     """Of the first processor: a machine has one kind, or the first decides."""
     try:
-        text = CPU_INFO.read_text(errors="replace").partition("\n\n")[0]
+        text = _CPU_INFO.read_text(errors="replace").partition("\n\n")[0]
     except OSError:
         return {"model name": platform.processor() or platform.machine()}
     lines = (line.partition(":") for line in text.splitlines())
-    return {name.strip(): value.strip() for name, _, value in lines if name.strip() in NAMES}
+    return {name.strip(): value.strip() for name, _, value in lines if name.strip() in _NAMES}
 
 
 def _settings() -> list[str]:
@@ -153,7 +153,7 @@ def measure_linear(half: str) -> tuple[float, float]:
     def seconds(dtype: torch.dtype) -> float:
         linear = nn.Linear(WIDTH, OUT, bias=False, dtype=dtype)
         layer = PackedLinear(linear) if packs(linear.weight) else linear
-        batches = [torch.ones(rows, WIDTH, dtype=dtype) for rows in ROWS]
+        batches = [torch.ones(rows, WIDTH, dtype=dtype) for rows in _ROWS]
         with torch.inference_mode():
             return sum(_best(lambda given=given: layer(given)) for given in batches)
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sandlot.model.engine.tree import Node
+from sandlot.model.engine.tree import PrefixBlock
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +32,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finished:
+class Completion:
     """What came of a request."""
 
     id: int
@@ -92,7 +92,7 @@ class Sequence:
         self.seat = -1
         self.order = -1
         """When it was seated: the newest is preempted first."""
-        self.node: Node | None = None
+        self.node: PrefixBlock | None = None
         """Where in the tree its whole blocks end."""
         self.kv_version = -1
         """The weights its KV was computed with."""
@@ -103,9 +103,9 @@ class Sequence:
         self.stop = ""
         self.error = ""
 
-    def finished(self, now: float) -> Finished:
+    def finished(self, now: float) -> Completion:
         """The answer, from what is known."""
-        return Finished(
+        return Completion(
             id=self.id,
             ids=self.ids[self.num_prompt :],
             logprobs=self.logprobs,

@@ -14,7 +14,7 @@ import torch.nn.functional as F  # noqa: N812 - the name everyone knows
 from numpy.typing import NDArray
 from torch import Tensor
 
-CHUNK = 256
+_CHUNK = 256
 """Tokens of the vocabulary that are cumulated together."""
 
 GREEDY_BELOW = 1e-5
@@ -90,14 +90,14 @@ def inverse(logits: Tensor, temperature: Tensor, uniform: Tensor) -> tuple[Tenso
     """
     greedy = temperature == 0
     probabilities = (logits / temperature.masked_fill(greedy, 1.0).to(logits.dtype)[:, None]).softmax(-1)
-    chunks = F.pad(probabilities, (0, -logits.shape[-1] % CHUNK)).unflatten(-1, (-1, CHUNK))
+    chunks = F.pad(probabilities, (0, -logits.shape[-1] % _CHUNK)).unflatten(-1, (-1, _CHUNK))
     mass = chunks.sum(-1, dtype=torch.float64)
     total = mass.cumsum(-1)
     aim = uniform[:, None] * total[:, -1:]
     chunk = _first_above(total, aim)
     before = total.gather(-1, chunk) - mass.gather(-1, chunk)
-    inside = chunks.gather(1, chunk[:, :, None].expand(-1, -1, CHUNK))[:, 0].cumsum(-1, dtype=torch.float64)
-    drawn = (chunk * CHUNK + _first_above(inside, aim - before))[:, 0].clamp_(max=logits.shape[-1] - 1)
+    inside = chunks.gather(1, chunk[:, :, None].expand(-1, -1, _CHUNK))[:, 0].cumsum(-1, dtype=torch.float64)
+    drawn = (chunk * _CHUNK + _first_above(inside, aim - before))[:, 0].clamp_(max=logits.shape[-1] - 1)
     best, certain = _likeliest(logits)
     chosen = torch.where(greedy, best, drawn)
     return chosen, torch.where(greedy, certain, probabilities.gather(-1, chosen[:, None])[:, 0].log())

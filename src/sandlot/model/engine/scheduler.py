@@ -11,15 +11,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sandlot.model.engine.batch import Cache
+from sandlot.model.engine.batch import KVCache
 from sandlot.model.engine.blocks import Blocks
 from sandlot.model.engine.request import Sequence
 from sandlot.model.engine.seats import Rows, Seats
-from sandlot.model.engine.tree import ID_BYTES, Match, Node, Tree
+from sandlot.model.engine.tree import ID_BYTES, Match, PrefixBlock, PrefixTree
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class StepPlan:
     """The rows of the next step, decoding ones first, and how many tokens of each."""
 
     rows: Rows
@@ -30,7 +30,7 @@ class Plan:
 class Scheduler:
     """The queue, the seats, and the blocks behind them."""
 
-    def __init__(self, cache: Cache, blocks: Blocks, tree: Tree, seats: Seats, *, chunk: int, share: bool) -> None:
+    def __init__(self, cache: KVCache, blocks: Blocks, tree: PrefixTree, seats: Seats, *, chunk: int, share: bool) -> None:
         self.blocks = blocks
         self.tree = tree
         self.seats = seats
@@ -49,7 +49,7 @@ class Scheduler:
         """Blocks that are free or can be."""
         return self.blocks.num_free + self.blocks.num_idle
 
-    def plan(self, now: float) -> Plan:
+    def plan(self, now: float) -> StepPlan:
         """Seat whom there is room for, and share out the step's tokens."""
         self._grow()
         rows = np.flatnonzero(self.seats.taken)
@@ -63,9 +63,9 @@ class Scheduler:
         room = self._chunk - len(decoding) - (np.cumsum(needs) - needs)
         counts = np.minimum(needs, room)
         rest, counts = rest[counts > 0], counts[counts > 0]
-        return Plan(np.concatenate((decoding, rest)), np.concatenate((np.ones_like(decoding), counts)), len(decoding))
+        return StepPlan(np.concatenate((decoding, rest)), np.concatenate((np.ones_like(decoding), counts)), len(decoding))
 
-    def keep(self, sequence: Sequence, *, whole: bool) -> Node | None:
+    def keep(self, sequence: Sequence, *, whole: bool) -> PrefixBlock | None:
         """Put what it computed into the tree, its last unfilled block too if `whole`; where that ends."""
         node, seats, row = sequence.node, self.seats, sequence.seat
         if node is None:
@@ -138,7 +138,7 @@ class Scheduler:
     def _is_prefilling(self, sequence: Sequence) -> bool:
         return bool(self.seats.totals[sequence.seat] - self.seats.lengths[sequence.seat] > 1)
 
-    def _next_block(self, spelled: bytes, node: Node) -> tuple[Node, bytes]:
+    def _next_block(self, spelled: bytes, node: PrefixBlock) -> tuple[PrefixBlock, bytes]:
         """What it computes next, as the tree will know it."""
         at = node.depth * ID_BYTES
         return node, spelled[at : min(at + self.seats.block_size * ID_BYTES, len(spelled) - ID_BYTES)]

@@ -18,7 +18,7 @@ from sandlot.model.engine.sampler import Settings
 Rows = NDArray[np.int64]
 """Row numbers."""
 
-NO_ID = -1
+_NO_ID = -1
 
 
 class Seats:
@@ -38,7 +38,7 @@ class Seats:
         self.ids = np.zeros((count, context), np.int32)
         self.logprobs = np.zeros((count, context), np.float64)
         self.versions = np.zeros((count, context), np.int32)
-        self.stop_ids = np.full((count, 1), NO_ID, np.int32)
+        self.stop_ids = np.full((count, 1), _NO_ID, np.int32)
         self.has_stop_text = np.zeros(count, bool)
         self._settings = Settings.empty(count)
         self._sequences: list[Sequence | None] = [None] * count
@@ -138,6 +138,6 @@ class Seats:
     def _put_stop_ids(self, row: int, stop_ids: tuple[int, ...]) -> None:
         short = len(stop_ids) - self.stop_ids.shape[1]
         if short > 0:
-            self.stop_ids = np.pad(self.stop_ids, ((0, 0), (0, short)), constant_values=NO_ID)
-        self.stop_ids[row] = NO_ID
+            self.stop_ids = np.pad(self.stop_ids, ((0, 0), (0, short)), constant_values=_NO_ID)
+        self.stop_ids[row] = _NO_ID
         self.stop_ids[row, : len(stop_ids)] = stop_ids

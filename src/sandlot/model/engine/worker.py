@@ -16,37 +16,37 @@ import anyio
 
 from sandlot.core.errors import ModelError
 from sandlot.model.engine.engine import Engine
-from sandlot.model.engine.request import Finished, Request
+from sandlot.model.engine.request import Completion, Request
 
-log = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
-SNAPSHOT_S = 0.25
+_SNAPSHOT_S = 0.25
 """Metrics are at most this old while the engine is busy."""
 
 
-class Ticket:
+class _Ticket:
     """One order on its way to the thread and back."""
 
     __slots__ = ("answered", "error", "finished", "number", "obey")
 
-    def __init__(self, obey: "Callable[[Ticket], None]") -> None:
+    def __init__(self, obey: "Callable[[_Ticket], None]") -> None:
         self.obey = obey
         """Runs on the thread, between two steps."""
         self.answered = anyio.Event()
         self.number = 0
-        self.finished: Finished | None = None
+        self.finished: Completion | None = None
         self.error: ModelError | None = None
 
 
-class Worker:
+class EngineWorker:
     """Owns an engine. Made on the loop that its answers go to."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._loop = asyncio.get_running_loop()
-        self._orders: queue.SimpleQueue[Ticket | None] = queue.SimpleQueue()
-        self._tickets: dict[int, Ticket] = {}
-        self._answers: list[Ticket] = []
+        self._orders: queue.SimpleQueue[_Ticket | None] = queue.SimpleQueue()
+        self._tickets: dict[int, _Ticket] = {}
+        self._answers: list[_Ticket] = []
         self._lock = threading.Lock()
         self._death: ModelError | None = None
         self._ended = anyio.Event()
@@ -59,10 +59,10 @@ class Worker:
         """The engine's, as of a moment ago."""
         return self._metrics
 
-    async def ask(self, request: Request) -> Finished:
+    async def ask(self, request: Request) -> Completion:
         """What comes of it. Cancelling frees what it held."""
 
-        def submit(ticket: Ticket) -> None:
+        def submit(ticket: _Ticket) -> None:
             try:
                 ticket.number = self._engine.submit(request)
             except ValueError as error:
@@ -70,12 +70,12 @@ class Worker:
             else:
                 self._tickets[ticket.number] = ticket
 
-        ticket = Ticket(submit)
+        ticket = _Ticket(submit)
         self._put(ticket)
         try:
             await ticket.answered.wait()
         except anyio.get_cancelled_exc_class():
-            self._orders.put(Ticket(lambda _own: self._forget(ticket)))
+            self._orders.put(_Ticket(lambda _own: self._forget(ticket)))
             raise
         if ticket.error:
             raise ticket.error
@@ -85,11 +85,11 @@ class Worker:
     async def between_steps(self, order: Callable[[Engine], None]) -> None:
         """Have it done to the engine while no step runs, and wait until it was. If it raises, the engine is dead."""
 
-        def obey(ticket: Ticket) -> None:
+        def obey(ticket: _Ticket) -> None:
             order(self._engine)
             self._answers.append(ticket)
 
-        ticket = Ticket(obey)
+        ticket = _Ticket(obey)
         self._put(ticket)
         await ticket.answered.wait()
         if ticket.error:
@@ -100,7 +100,7 @@ class Worker:
         self._orders.put(None)
         await self._ended.wait()
 
-    def _put(self, ticket: Ticket) -> None:
+    def _put(self, ticket: _Ticket) -> None:
         with self._lock:  # else an order could slip in after the dying thread has looked for the last time
             if self._death:
                 raise ModelError(str(self._death), kind=self._death.kind)
@@ -118,9 +118,9 @@ class Worker:
                     self._answers.append(ticket)
                 self._note()
                 self._answer()
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001 - logged with its stack, and every waiting caller gets it
             death = ModelError(f"the engine died: {type(error).__name__}: {error}")
-            log.exception("engine died")
+            _log.exception("engine died")
         self._die(death)
 
     def _take_orders(self) -> bool:
@@ -138,17 +138,17 @@ class Worker:
                 self._orders.put(ticket)  # to be refused with the others
                 raise
 
-    def _forget(self, ticket: Ticket) -> None:
+    def _forget(self, ticket: _Ticket) -> None:
         if self._tickets.pop(ticket.number, None):
             self._engine.cancel(ticket.number)
 
-    def _refuse(self, ticket: Ticket, error: ModelError) -> None:
+    def _refuse(self, ticket: _Ticket, error: ModelError) -> None:
         ticket.error = error
         self._answers.append(ticket)
 
     def _note(self) -> None:
         now = time.monotonic()
-        if now - self._noted_s >= SNAPSHOT_S or self._engine.is_idle:
+        if now - self._noted_s >= _SNAPSHOT_S or self._engine.is_idle:
             self._noted_s = now
             self._metrics = self._engine.metrics()
 

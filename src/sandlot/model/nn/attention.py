@@ -4,8 +4,6 @@ Tokens lie in depth-first order of a forest. `last[k]` is the index after k's su
 `k <= q < last[k]`. One sequence, packed documents and shared prefixes are all this one rule.
 """
 
-from collections.abc import Sequence
-
 import torch
 import torch.nn.functional as F  # noqa: N812 - the name everyone knows
 from torch import Tensor
@@ -20,12 +18,6 @@ def causal() -> Attend:
         return masked(q, k, v, None)
 
     return attend
-
-
-def packed(lengths: Sequence[int]) -> Attend:
-    """Documents one after the other, none of which sees another."""
-    ends = torch.tensor(lengths).cumsum(0)
-    return forest(ends.repeat_interleave(torch.tensor(lengths)))
 
 
 def forest(last: Tensor) -> Attend:

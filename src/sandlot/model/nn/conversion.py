@@ -54,14 +54,14 @@ def convert_gguf(file: Path | str, folder: Path | str) -> None:
 
 
 def _write(gguf: Gguf, new: Path) -> None:
-    shape, special = gguf_shape(gguf), _special_ids(gguf.metadata)
-    tensors = {hugging_face_name(name): tensor for name, tensor in gguf.tensors.items()}
+    shape, special = _gguf_shape(gguf), _special_ids(gguf.metadata)
+    tensors = {_hugging_face_name(name): tensor for name, tensor in gguf.tensors.items()}
     check_shapes(shape, {name: tensor.shape for name, tensor in tensors.items()})
     weights = {name: _weight(shape, name, tensor) for name, tensor in tensors.items()}
     write_tensors(new / "model.safetensors", weights, torch.bfloat16)
     _write_json(new / "config.json", {**config_of(shape), **special, "dtype": "bfloat16"})
     _write_json(new / "generation_config.json", special)
-    tokenizer(gguf.metadata).save(str(new / "tokenizer.json"))
+    _tokenizer(gguf.metadata).save(str(new / "tokenizer.json"))
     _write_json(new / "tokenizer_config.json", _tokenizer_config(gguf.metadata, shape))
 
 
@@ -69,7 +69,7 @@ def _write_json(path: Path, content: dict[str, Any]) -> None:
     path.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
-def gguf_shape(gguf: Gguf) -> Shape:
+def _gguf_shape(gguf: Gguf) -> Shape:
     """The shape in a file's metadata."""
     meta = gguf.metadata
     family = str(meta.get("general.architecture"))
@@ -102,7 +102,7 @@ def _short(value: float) -> float:
     return float(str(np.float32(value)))
 
 
-def hugging_face_name(name: str) -> str:
+def _hugging_face_name(name: str) -> str:
     """`blk.3.attn_q.weight` is `model.layers.3.self_attn.q_proj.weight`."""
     if name in _OTHER_NAMES:
         return _OTHER_NAMES[name]
@@ -125,7 +125,7 @@ def halves(rows: Tensor, heads: int) -> Tensor:
     return rows.reshape(heads, -1, 2, *rows.shape[1:]).transpose(1, 2).reshape(rows.shape)
 
 
-def tokenizer(meta: dict[str, Any]) -> Tokenizer:
+def _tokenizer(meta: dict[str, Any]) -> Tokenizer:
     """The byte-level BPE a file's vocabulary and merges make."""
     if (model := meta.get("tokenizer.ggml.model")) != "gpt2":
         raise ValueError(f"tokenizer model `{model}` is not supported; there is: gpt2")

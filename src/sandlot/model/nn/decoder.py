@@ -27,7 +27,7 @@ class Decoder(nn.Module):
         self.shape = shape
         self.embedding = nn.Embedding(shape.vocabulary, shape.hidden)
         self.blocks = nn.ModuleList(Block(shape) for _ in range(shape.layers))
-        self.norm = Norm(shape.hidden, shape.norm_eps)
+        self.norm = _Norm(shape.hidden, shape.norm_eps)
         self.head = nn.Linear(shape.hidden, shape.vocabulary, bias=False)
         if shape.tied:
             self.head.weight = self.embedding.weight
@@ -63,12 +63,12 @@ class Block(nn.Module):
     def __init__(self, shape: Shape) -> None:
         super().__init__()
         self.heads, self.kv_heads, self.width = shape.heads, shape.kv_heads, shape.head
-        self.before_attention = Norm(shape.hidden, shape.norm_eps)
+        self.before_attention = _Norm(shape.hidden, shape.norm_eps)
         self.qkv = nn.Linear(shape.hidden, (shape.heads + 2 * shape.kv_heads) * shape.head, bias=shape.qkv_bias)
-        self.q_norm = Norm(shape.head, shape.norm_eps) if shape.qk_norm else nn.Identity()
-        self.k_norm = Norm(shape.head, shape.norm_eps) if shape.qk_norm else nn.Identity()
+        self.q_norm = _Norm(shape.head, shape.norm_eps) if shape.qk_norm else nn.Identity()
+        self.k_norm = _Norm(shape.head, shape.norm_eps) if shape.qk_norm else nn.Identity()
         self.output = nn.Linear(shape.heads * shape.head, shape.hidden, bias=shape.output_bias)
-        self.before_mlp = Norm(shape.hidden, shape.norm_eps)
+        self.before_mlp = _Norm(shape.hidden, shape.norm_eps)
         self.gate_up = nn.Linear(shape.hidden, 2 * shape.mlp, bias=shape.mlp_bias)
         self.down = nn.Linear(shape.mlp, shape.hidden, bias=shape.mlp_bias)
 
@@ -85,7 +85,7 @@ class Block(nn.Module):
         return x + self.down(F.silu(gate) * up)
 
 
-class Norm(nn.Module):
+class _Norm(nn.Module):
     """Root-mean-square norm, computed in fp32 at least."""
 
     def __init__(self, width: int, eps: float) -> None:

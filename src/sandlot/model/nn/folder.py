@@ -19,14 +19,14 @@ from sandlot.model.nn.layout import check_shapes, copy_weights, weights_of
 from sandlot.model.nn.shape import ORIGIN, Shape, config_of, read_json, read_shape
 from sandlot.model.nn.stored import Origin, Stored, stored_in, write_tensors
 
-WEIGHTS = "model.safetensors"
-INDEX = "model.safetensors.index.json"
+_WEIGHTS = "model.safetensors"
+_INDEX = "model.safetensors.index.json"
 COMPANIONS = (
     "tokenizer.json", "tokenizer_config.json", "generation_config.json", "special_tokens_map.json", "chat_template.jinja",
     "added_tokens.json", "vocab.json", "merges.txt", "LICENSE",
 )  # fmt: skip
 """What belongs to a model and is not weights; `save_folder` takes it along."""
-MODEL_FILES = ("config.json", WEIGHTS, INDEX, ORIGIN, *COMPANIONS)
+MODEL_FILES = ("config.json", _WEIGHTS, _INDEX, ORIGIN, *COMPANIONS)
 _TIED_HEAD = "lm_head.weight"
 
 
@@ -102,7 +102,7 @@ def save_folder(
             config["sandlot_setting"] = origin.setting
             (new / ORIGIN).write_bytes(origin.text)
         (new / "config.json").write_text(json.dumps(config, indent=2) + "\n")
-        write_tensors(new / WEIGHTS, weights_of(decoder), dtype)
+        write_tensors(new / _WEIGHTS, weights_of(decoder), dtype)
 
 
 def _special_ids(folder: Path) -> dict[str, Any]:
@@ -112,20 +112,20 @@ def _special_ids(folder: Path) -> dict[str, Any]:
 
 def _stored(path: Path, opened: ExitStack) -> dict[str, Stored]:
     """Every tensor of a folder's one file, or of the files its index names."""
-    if (path / WEIGHTS).is_file():
-        return stored_in(path / WEIGHTS, opened)
-    if not (path / INDEX).is_file():
-        raise ValueError(f"{path} has neither {WEIGHTS} nor {INDEX}; only safetensors are read")
-    mapped = read_json(path / INDEX).get("weight_map")
+    if (path / _WEIGHTS).is_file():
+        return stored_in(path / _WEIGHTS, opened)
+    if not (path / _INDEX).is_file():
+        raise ValueError(f"{path} has neither {_WEIGHTS} nor {_INDEX}; only safetensors are read")
+    mapped = read_json(path / _INDEX).get("weight_map")
     if not isinstance(mapped, dict) or not mapped:
-        raise ValueError(f"{path / INDEX}: no `weight_map`")
+        raise ValueError(f"{path / _INDEX}: no `weight_map`")
     mapped = cast("dict[str, object]", mapped)
     stored: dict[str, Stored] = {}
     for name in sorted({str(file) for file in mapped.values()}):
         if Path(name).name != name or not name.endswith(".safetensors"):
-            raise ValueError(f"{path / INDEX}: `{name}` is not the name of a safetensors file in this folder")
+            raise ValueError(f"{path / _INDEX}: `{name}` is not the name of a safetensors file in this folder")
         stored |= stored_in(path / name, opened)
     wrong = [name for name in mapped.keys() | stored.keys() if name not in stored or mapped.get(name) != stored[name].file.name]
     if wrong:
-        raise ValueError(f"{path / INDEX}: the index and the files disagree about `{min(wrong)}`")
+        raise ValueError(f"{path / _INDEX}: the index and the files disagree about `{min(wrong)}`")
     return stored

@@ -62,9 +62,9 @@ class Shape:
             raise ValueError(f"heads of width {self.head} cannot be rotated; the width must be even")
 
 
-FAMILIES = ("llama", "qwen2", "qwen3")
+_FAMILIES = ("llama", "qwen2", "qwen3")
 _LARGEST_JSON = 64 << 20
-ROPES = ("default", "linear", "llama3", "yarn")
+_ROPES = ("default", "linear", "llama3", "yarn")
 _ROPE_KEYS = {
     "rope_theta", "rope_type", "type", "factor", "original_max_position_embeddings", "low_freq_factor", "high_freq_factor",
     "beta_fast", "beta_slow", "attention_factor", "partial_rotary_factor",
@@ -99,8 +99,8 @@ def shape_of(config: dict[str, Any]) -> Shape:
 
 
 def _refuse_unsupported(config: dict[str, Any], family: str) -> None:
-    if family not in FAMILIES:
-        raise ValueError(f"model_type `{family}` is not supported; there are: {', '.join(FAMILIES)}")
+    if family not in _FAMILIES:
+        raise ValueError(f"model_type `{family}` is not supported; there are: {', '.join(_FAMILIES)}")
     if config.get("hidden_act", "silu") != "silu":
         raise ValueError(f"hidden_act `{config['hidden_act']}` is not supported; there is: silu")
     if config.get("use_sliding_window") or set(config.get("layer_types") or ()) - {"full_attention"}:
@@ -113,8 +113,8 @@ def _rope_of(config: dict[str, Any]) -> Rope:
     # Newer files keep everything in `rope_parameters`; older ones have the base outside and the stretch in `rope_scaling`.
     written: dict[str, Any] = {**(config.get("rope_scaling") or {}), **(config.get("rope_parameters") or {})}
     kind = str(written.get("rope_type", written.get("type", "default")))
-    if kind not in ROPES:
-        raise ValueError(f"rope type `{kind}` is not supported; there are: {', '.join(ROPES)}")
+    if kind not in _ROPES:
+        raise ValueError(f"rope type `{kind}` is not supported; there are: {', '.join(_ROPES)}")
     unknown = set(written) - _ROPE_KEYS
     if unknown or written.get("partial_rotary_factor", 1) != 1 or config.get("partial_rotary_factor", 1) != 1:
         raise ValueError(f"rope setting `{min(unknown, default='partial_rotary_factor')}` is not supported")

@@ -12,7 +12,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-DTYPES = {"F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
+_DTYPES = {"F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +43,9 @@ def stored_in(path: Path, opened: ExitStack) -> dict[str, Stored]:
     for name in file.keys():  # noqa: SIM118 - not a mapping
         view = file.get_slice(name)
         kind = str(view.get_dtype())
-        if kind not in DTYPES:
-            raise ValueError(f"{path}: `{name}` is of type {kind}; there are: {', '.join(DTYPES)}")
-        stored[name] = Stored(path, tuple(view.get_shape()), DTYPES[kind], partial(file.get_tensor, name))
+        if kind not in _DTYPES:
+            raise ValueError(f"{path}: `{name}` is of type {kind}; there are: {', '.join(_DTYPES)}")
+        stored[name] = Stored(path, tuple(view.get_shape()), _DTYPES[kind], partial(file.get_tensor, name))
     return stored
 
 

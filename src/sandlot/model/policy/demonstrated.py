@@ -21,7 +21,7 @@ from sandlot.core.trace import Message, Node, Tokens, Trace, Usage
 from sandlot.model.policy.rendered import Prompts
 
 
-class Writer(Renderer, Protocol):
+class TurnRenderer(Renderer, Protocol):
     """A renderer that can also write an assistant's turn."""
 
     def turn(self, message: Message) -> list[int]:
@@ -34,7 +34,7 @@ class DemonstratedPolicies:
     """`ports.Policies` that play as `players` do."""
 
     players: Policies
-    renderer: Writer
+    renderer: TurnRenderer
     version: int
     """Of the weights that are about to see it."""
 
@@ -50,11 +50,11 @@ class DemonstratedPolicies:
     @asynccontextmanager
     async def _opened(self, task: Task, seed: int, rollout: int) -> AsyncGenerator[Policy]:
         async with self.players.policy(task, seed, rollout) as player:
-            yield DemonstratedPolicy(self, player, Prompts(self.renderer))
+            yield _DemonstratedPolicy(self, player, Prompts(self.renderer))
 
 
 @dataclass(frozen=True, slots=True)
-class DemonstratedPolicy:
+class _DemonstratedPolicy:
     """Lets the player take the turn, and writes it down."""
 
     settings: DemonstratedPolicies

@@ -15,9 +15,9 @@ from sandlot.core.trace import Message, Node, Text
 from sandlot.core.types import End, Role
 
 FAITHFUL = "scripted:persona"
-ALIKE = 0.5
+_ALIKE = 0.5
 """The share of words that two texts have in common, of all that are in either, from which they say the same."""
-LEAST = 3
+_LEAST = 3
 """Letters of a word that has to be heard."""
 WAITING = "I have told you what I want. What else do you need from me?"
 
@@ -30,11 +30,11 @@ class FaithfulUsers:
 
     def user(self, persona: Persona, task: Task, seed: int, rollout: int = 0) -> AbstractAsyncContextManager[User]:  # noqa: ARG002 - it leaves nothing to chance
         """The persona itself."""
-        return nullcontext(FaithfulUser(self.name, persona, task.prompt))
+        return nullcontext(_FaithfulUser(self.name, persona, task.prompt))
 
 
 @dataclass(frozen=True, slots=True)
-class FaithfulUser:
+class _FaithfulUser:
     """`ports.User` to the letter."""
 
     name: str
@@ -47,8 +47,8 @@ class FaithfulUser:
 
     async def reply(self, text: str) -> UserTurn:
         """The facts that were asked for, or thanks at the end."""
-        heard = words_of(text)
-        if any(_alike(heard, words_of(example)) for example in self.persona.solved):
+        heard = _words_of(text)
+        if any(_alike(heard, _words_of(example)) for example in self.persona.solved):
             return self._says("Thank you, that is all.", End.DONE)
         asked = [words for name, words in self.persona.facts.items() if _long(name) and _long(name) <= heard]
         return self._says(" ".join(asked) or WAITING)
@@ -58,14 +58,14 @@ class FaithfulUser:
         return UserTurn(text=text, end=end, node=Node(message=message, sampled=True, stop="stop", model=self.name))
 
 
-def words_of(text: str) -> frozenset[str]:
+def _words_of(text: str) -> frozenset[str]:
     """The words of a text; one number is as good as another."""
     return frozenset(re.findall(r"\w+", re.sub(r"\d+(?:[.,]\d+)*", "0", text.casefold())))
 
 
 def _long(name: str) -> frozenset[str]:
-    return frozenset(word for word in words_of(name) if len(word) >= LEAST)
+    return frozenset(word for word in _words_of(name) if len(word) >= _LEAST)
 
 
 def _alike(one: frozenset[str], other: frozenset[str]) -> bool:
-    return bool(one | other) and len(one & other) / len(one | other) >= ALIKE
+    return bool(one | other) and len(one & other) / len(one | other) >= _ALIKE

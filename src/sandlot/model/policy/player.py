@@ -20,7 +20,7 @@ from sandlot.model.policy.random_calls import random_arguments
 
 FLOOD_CHARS = 4 * 2**20
 """What `flood` says."""
-MAX_RANDOM_TURNS = 6
+_MAX_RANDOM_TURNS = 6
 REFUSAL = "I cannot help with that."
 
 MALFORMED: tuple[Callable[[str, str], ToolCall], ...] = (
@@ -43,7 +43,7 @@ class Move:
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class PlayerView:
     """What a player sees."""
 
     trace: Trace
@@ -57,7 +57,7 @@ class Moment:
         return self.trace.num_turns
 
 
-Play = Callable[[Moment], Move]
+Play = Callable[[PlayerView], Move]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class Player:
 
     async def turn(self, trace: Trace, leaf: int, tools: Sequence[ToolSpec]) -> Node:
         """What the function says."""
-        move = self.play(Moment(trace, leaf, tools, self.seed))
+        move = self.play(PlayerView(trace, leaf, tools, self.seed))
         return assistant_node(self.name, trace, leaf, move.parts, move.stop)
 
 
@@ -110,20 +110,20 @@ def constant(text: str) -> Play:
     return lambda _: move
 
 
-def refuse(_: Moment) -> Move:
+def refuse(_: PlayerView) -> Move:
     """Will not."""
     return Move((Text(REFUSAL),), "refusal")
 
 
-def echo(moment: Moment) -> Move:
+def echo(moment: PlayerView) -> Move:
     """Repeats what it was last told."""
     said = next((message.text for message in reversed(heard(moment.trace, moment.leaf)) if message.role is Role.USER), "")
     return Move((Text(said),) if said else ())
 
 
-def random_calls(moment: Moment) -> Move:
+def random_calls(moment: PlayerView) -> Move:
     """Calls random tools with random arguments that fit their schemas, for a few turns."""
-    num_turns = 1 + derive_seed("random", moment.seed) % MAX_RANDOM_TURNS
+    num_turns = 1 + derive_seed("random", moment.seed) % _MAX_RANDOM_TURNS
     if moment.turn >= num_turns or not moment.tools:
         return Move()
     rng = Random(derive_seed("random", moment.seed, moment.turn))  # noqa: S311 - a seeded player, not a secret
@@ -131,7 +131,7 @@ def random_calls(moment: Moment) -> Move:
     return Move((ToolCall(f"random_{moment.turn}", tool.name, random_arguments(tool.parameters, rng)),))
 
 
-def loop(moment: Moment) -> Move:
+def loop(moment: PlayerView) -> Move:
     """Calls the first tool for ever; without tools it talks for ever."""
     if not moment.tools:
         return Move((Text("again"),))
@@ -139,7 +139,7 @@ def loop(moment: Moment) -> Move:
     return Move((ToolCall(f"loop_{moment.turn}", tool.name, random_arguments(tool.parameters, Random(0))),))  # noqa: S311 - as above
 
 
-def malformed(moment: Moment) -> Move:
+def malformed(moment: PlayerView) -> Move:
     """Makes every bad call of `MALFORMED`, then stops."""
     if moment.turn >= len(MALFORMED):
         return Move()
@@ -147,11 +147,11 @@ def malformed(moment: Moment) -> Move:
     return Move((MALFORMED[moment.turn](f"bad_{moment.turn}", tool),))
 
 
-def flood(_: Moment) -> Move:
+def flood(_: PlayerView) -> Move:
     """Says far too much."""
     return Move((Text("flood " * (FLOOD_CHARS // 6)),))
 
 
-def crash(_: Moment) -> Move:
+def crash(_: PlayerView) -> Move:
     """Fails as an engine does that dies."""
     raise ModelError("scripted:crash raised, as it was asked to", kind="crash")

@@ -10,8 +10,8 @@ from typing import Any, cast
 
 from sandlot.core.types import Json
 
-MAX_DEPTH = 4
-WORDS = ("a", "open", "42", "total", "2024-01-01", "/", "select 1", "")
+_MAX_DEPTH = 4
+_WORDS = ("a", "open", "42", "total", "2024-01-01", "/", "select 1", "")
 
 
 def random_arguments(schema: Json, rng: Random) -> Json:
@@ -21,7 +21,7 @@ def random_arguments(schema: Json, rng: Random) -> Json:
 
 
 def _draw(schema: Json, root: Json, rng: Random, depth: int) -> Any:
-    if depth > MAX_DEPTH:
+    if depth > _MAX_DEPTH:
         return None
     schema = _resolved(schema, root)
     if "const" in schema:
@@ -61,7 +61,7 @@ def _plain(kind: str, schema: Json, rng: Random) -> Any:
         case "null":
             return None
         case _:
-            return rng.choice(WORDS).ljust(schema.get("minLength", 0), "x")[: schema.get("maxLength")]
+            return rng.choice(_WORDS).ljust(schema.get("minLength", 0), "x")[: schema.get("maxLength")]
 
 
 def _bounds(schema: Json) -> tuple[float, float]:
@@ -71,7 +71,7 @@ def _bounds(schema: Json) -> tuple[float, float]:
 
 def _resolved(schema: Json, root: Json) -> Json:
     """The schema a `$ref` within the same document points to."""
-    for _ in range(MAX_DEPTH):
+    for _ in range(_MAX_DEPTH):
         pointer = schema.get("$ref")
         if not isinstance(pointer, str) or not pointer.startswith("#/"):
             break

@@ -24,17 +24,17 @@ from sandlot.core.trace import Event, Node, Tokens, Trace, Usage
 from sandlot.core.types import derive_seed
 from sandlot.model.endpoint.retry import Retry, retries_told
 
-RELEASE_S = 10.0
+_RELEASE_S = 10.0
 """How long letting go of a rollout may take once it is over."""
 
 
 def rendered(model: TokenModel, renderer: Renderer, sampling: Sampling, *, clock: Clock = SYSTEM_CLOCK) -> Policies:
     """Policies that let a token model speak through its renderer."""
-    return RenderedPolicies(model, renderer, sampling, clock)
+    return _RenderedPolicies(model, renderer, sampling, clock)
 
 
 @dataclass(frozen=True, slots=True)
-class RenderedPolicies:
+class _RenderedPolicies:
     """`ports.Policies` over one token model."""
 
     model: TokenModel
@@ -54,9 +54,9 @@ class RenderedPolicies:
     @asynccontextmanager
     async def _opened(self, seed: int, session: str) -> AsyncGenerator[Policy]:
         try:
-            yield RenderedPolicy(self, seed, session, Prompts(self.renderer))
+            yield _RenderedPolicy(self, seed, session, Prompts(self.renderer))
         finally:
-            with anyio.move_on_after(RELEASE_S, shield=True):
+            with anyio.move_on_after(_RELEASE_S, shield=True):
                 await self.model.release(session)
 
 
@@ -108,10 +108,10 @@ class Prompts:
 
 
 @dataclass(slots=True)
-class RenderedPolicy:
+class _RenderedPolicy:
     """Takes a turn by sampling."""
 
-    settings: RenderedPolicies
+    settings: _RenderedPolicies
     seed: int
     session: str
     prompts: Prompts
@@ -130,7 +130,7 @@ class RenderedPolicy:
 
         with retries_told(note):
             sampled = await settings.model.sample(prompt.ids, sampling, stop_ids=settings.renderer.stop_ids, session=self.session)
-        require_whole(sampled, settings.model.name)
+        _require_whole(sampled, settings.model.name)
         num_sampled = len(sampled.ids) // 4
         message = settings.renderer.parse(unpacked_ids(sampled.ids), f"turn{turn}")
         return Node(
@@ -158,7 +158,7 @@ class RenderedPolicy:
         return msgspec.structs.replace(sampling, max_tokens=most, seed=derive_seed("sampling", self.seed, turn))
 
 
-def require_whole(sampled: Sampled, name: str) -> None:
+def _require_whole(sampled: Sampled, name: str) -> None:
     """Refuse tokens that do not come with one probability and one weight version each: they could not be trained on."""
     num = len(sampled.ids) // 4
     counts = {

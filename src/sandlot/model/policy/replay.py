@@ -22,7 +22,7 @@ from sandlot.core.trace import Event, Message, Node, Trace
 from sandlot.core.types import End, Json
 from sandlot.model.policy.player import heard
 
-SHOWN_CHARS = 400
+_SHOWN_CHARS = 400
 """What an event shows of each side of a difference."""
 
 FindTrace = Callable[[str, int], Trace | None]
@@ -31,11 +31,11 @@ FindTrace = Callable[[str, int], Trace | None]
 
 def replayed(traces: FindTrace, until: int | None = None, then: Policies | None = None, *, name: str = "replay") -> Policies:
     """Policies that replay the first `until` turns (None: all there are) of a recorded trace, then go on with `then`."""
-    return ReplayedPolicies(name if then is None else f"{name}+{then.name}", traces, until, then)
+    return _ReplayedPolicies(name if then is None else f"{name}+{then.name}", traces, until, then)
 
 
 @dataclass(frozen=True, slots=True)
-class ReplayedPolicies:
+class _ReplayedPolicies:
     """`ports.Policies` over recorded traces."""
 
     name: str
@@ -55,13 +55,13 @@ class ReplayedPolicies:
                 f"rollout {rollout} of task `{task.id}` was not recorded, so it cannot be replayed", kind="not_found"
             )
         if self.then is None:
-            yield ReplayPolicy(recorded, self.until, None)
+            yield _ReplayPolicy(recorded, self.until, None)
             return
         async with self.then.policy(task, seed, rollout) as then:
-            yield ReplayPolicy(recorded, self.until, then)
+            yield _ReplayPolicy(recorded, self.until, then)
 
 
-class ReplayPolicy:
+class _ReplayPolicy:
     """Says what was said, and compares what is heard."""
 
     def __init__(self, recorded: Trace, until: int | None, then: Policy | None) -> None:
@@ -101,11 +101,11 @@ class ReplayPolicy:
 
 def replayed_users(traces: FindTrace, *, name: str = "replay") -> Users:
     """Users that say again what a user said in a recorded trace."""
-    return ReplayedUsers(name, traces)
+    return _ReplayedUsers(name, traces)
 
 
 @dataclass(frozen=True, slots=True)
-class ReplayedUsers:
+class _ReplayedUsers:
     """`ports.Users` over recorded traces."""
 
     name: str
@@ -116,10 +116,10 @@ class ReplayedUsers:
         recorded = self.traces(task.id, rollout)
         if recorded is None:
             raise ModelError(f"rollout {rollout} of task `{task.id}` was not recorded, so its user cannot be", kind="not_found")
-        return nullcontext(ReplayedUser(recorded, task.prompt))
+        return nullcontext(_ReplayedUser(recorded, task.prompt))
 
 
-class ReplayedUser:
+class _ReplayedUser:
     """Says what the user said, whatever the agent says."""
 
     def __init__(self, recorded: Trace, prompt: str) -> None:
@@ -172,4 +172,4 @@ def _differences(then: Sequence[Message], now: Sequence[Message]) -> list[Json]:
 
 
 def _shown(text: str | None) -> str | None:
-    return text if text is None or len(text) <= SHOWN_CHARS else text[:SHOWN_CHARS] + "..."
+    return text if text is None or len(text) <= _SHOWN_CHARS else text[:_SHOWN_CHARS] + "..."

@@ -60,7 +60,7 @@ class Over:
 
 
 Turns = Mailbox[tuple[Part, ...] | Over]
-Answers = Mailbox[tuple[Message, ...]]
+_Answers = Mailbox[tuple[Message, ...]]
 
 
 class Agent:
@@ -87,7 +87,7 @@ class Agent:
     ```
     """
 
-    def __init__(self, turns: Turns, answers: Answers, prompt: str, tools: tuple[ToolSpec, ...]) -> None:
+    def __init__(self, turns: Turns, answers: _Answers, prompt: str, tools: tuple[ToolSpec, ...]) -> None:
         self.prompt = prompt
         """What the agent was told at the start."""
         self.tools = tools
@@ -134,7 +134,7 @@ class Agent:
             self._busy = False
 
 
-class SolutionPolicy:
+class _SolutionPolicy:
     """Plays a solution as if it were a model."""
 
     def __init__(self, name: str, solution: Solution, task: Task, group: TaskGroup) -> None:
@@ -145,7 +145,7 @@ class SolutionPolicy:
         self._begun = False
         self._over: Over | None = None
         self._turns: Turns = Mailbox()
-        self._answers: Answers = Mailbox()
+        self._answers: _Answers = Mailbox()
 
     async def turn(self, trace: Trace, leaf: int, tools: Sequence[ToolSpec]) -> Node:
         """What the solution does next; an empty message once it has ended. What it raises is `AuthorError`."""
@@ -187,7 +187,7 @@ async def played(name: str, solution: Solution, task: Task) -> AsyncGenerator[Po
     try:
         async with anyio.create_task_group() as group:
             try:
-                yield SolutionPolicy(name, solution, task, group)
+                yield _SolutionPolicy(name, solution, task, group)
             finally:
                 group.cancel_scope.cancel()
     except ExceptionGroup as wrapped:  # what the rollout itself raised passes through as it was

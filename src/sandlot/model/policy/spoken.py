@@ -32,11 +32,11 @@ def spoken(
     clock: Clock = SYSTEM_CLOCK,
 ) -> Policies:
     """Policies that let a chat model speak; `reasoning` says whether it is shown its earlier thoughts again."""
-    return SpokenPolicies(model, sampling, calls == "text", reasoning == "keep", clock)
+    return _SpokenPolicies(model, sampling, calls == "text", reasoning == "keep", clock)
 
 
 @dataclass(frozen=True, slots=True)
-class SpokenPolicies:
+class _SpokenPolicies:
     """`ports.Policies` over one chat model."""
 
     model: ChatModel
@@ -52,14 +52,14 @@ class SpokenPolicies:
 
     def policy(self, task: Task, seed: int, rollout: int = 0) -> AbstractAsyncContextManager[Policy]:  # noqa: ARG002 - it learns of the task from its messages
         """A policy without state of its own: costs nothing to open."""
-        return nullcontext(SpokenPolicy(self, seed))
+        return nullcontext(_SpokenPolicy(self, seed))
 
 
 @dataclass(frozen=True, slots=True)
-class SpokenPolicy:
+class _SpokenPolicy:
     """Takes a turn by asking the model."""
 
-    settings: SpokenPolicies
+    settings: _SpokenPolicies
     seed: int
 
     async def turn(self, trace: Trace, leaf: int, tools: Sequence[ToolSpec]) -> Node:
@@ -69,7 +69,7 @@ class SpokenPolicy:
         sampling = msgspec.structs.replace(settings.sampling, seed=derive_seed("sampling", self.seed, turn))
         messages = [node.message for node in trace.path(leaf)]
         if not settings.keep_reasoning:
-            messages = [without_reasoning(message) for message in messages]
+            messages = [_without_reasoning(message) for message in messages]
         if settings.text_calls:
             messages, tools = as_text(messages, tools), ()
         begun, monotonic = settings.clock.wall(), settings.clock.monotonic
@@ -94,7 +94,7 @@ class SpokenPolicy:
         )
 
 
-def without_reasoning(message: Message) -> Message:
+def _without_reasoning(message: Message) -> Message:
     """The message as the model is shown it again."""
     if not any(isinstance(part, Reasoning) for part in message.parts):
         return message

@@ -33,11 +33,11 @@ SPOKEN_CHARS = 16_000
 
 def played_users(policies: Policies) -> Users:
     """Users that are played by a model's policies."""
-    return PlayedUsers(policies)
+    return _PlayedUsers(policies)
 
 
 @dataclass(frozen=True, slots=True)
-class PlayedUsers:
+class _PlayedUsers:
     """`ports.Users` over any policies."""
 
     policies: Policies
@@ -54,7 +54,7 @@ class PlayedUsers:
     @asynccontextmanager
     async def _opened(self, persona: Persona, task: Task, seed: int, rollout: int) -> AsyncGenerator[User]:
         async with self.policies.policy(task, seed, rollout) as policy:
-            yield PlayedUser(self.name, policy, persona, task, seed)
+            yield _PlayedUser(self.name, policy, persona, task, seed)
 
 
 def end_mark(seed: int) -> str:
@@ -62,7 +62,7 @@ def end_mark(seed: int) -> str:
     return f"END-{derive_seed('end of a conversation', seed) % 16**6:06X}"
 
 
-class PlayedUser:
+class _PlayedUser:
     """`ports.User` for one rollout."""
 
     def __init__(self, name: str, policy: Policy, persona: Persona, task: Task, seed: int) -> None:
@@ -85,7 +85,7 @@ class PlayedUser:
     async def reply(self, text: str) -> UserTurn:
         """The model's next words as the user."""
         events: list[Event] = []
-        heard = cut(without_mark(text, self._mark), "user_heard_cut", events) or SILENCE
+        heard = _cut(without_mark(text, self._mark), "user_heard_cut", events) or SILENCE
         self._leaf = self._view.append(Node(message=said(Role.USER, heard), parent=self._leaf))
         known = len(self._view.events)
         try:
@@ -93,11 +93,11 @@ class PlayedUser:
                 node = await self._policy.turn(self._view, self._leaf, ())
         except ModelError as error:
             if error.kind != "context":
-                raise blamed(error, self._name) from error
+                raise _blamed(error, self._name) from error
             # The agent made the conversation as long as it is: that must not spare it its score.
             events.append(Event(kind="user_context_overflow", turn=0, detail={"message": str(error)[:500]}))
             return UserTurn(end=End.TOKEN_LIMIT, events=tuple(events))
-        node = msgspec.structs.replace(node, message=spoken_by(node, events))
+        node = msgspec.structs.replace(node, message=_spoken_by(node, events))
         self._leaf = self._view.append(node)
         events += (msgspec.structs.replace(event, detail={**event.detail, "agent": AGENT}) for event in self._view.events[known:])
         return self._read(node, events)
@@ -106,7 +106,7 @@ class PlayedUser:
         reading = read_reply(node.message.text, self._mark)
         if node.stop == "length":
             events.append(Event(kind="user_turn_cut", turn=0, detail={"chars": len(reading.text)}))
-        shown = cut(reading.text, "user_said_cut", events)
+        shown = _cut(reading.text, "user_said_cut", events)
         if not shown and not reading.done:  # its mark, out of place, and nothing else
             shown = SILENT
             events.append(Event(kind="user_said_nothing", turn=0, detail={"stop": node.stop}))
@@ -119,7 +119,7 @@ class PlayedUser:
         return UserTurn(text=shown, end=end, node=uttered, events=tuple(events))
 
 
-def spoken_by(node: Node, events: list[Event]) -> Message:
+def _spoken_by(node: Node, events: list[Event]) -> Message:
     """A model's turn as words: a user has no tools, so a call it writes is only text; what is no reply is told."""
     (spoken,) = as_text([node.message], ())
     if node.stop == "refusal":
@@ -132,7 +132,7 @@ def spoken_by(node: Node, events: list[Event]) -> Message:
     return said(Role.ASSISTANT, SILENT)
 
 
-def cut(text: str, kind: str, events: list[Event]) -> str:
+def _cut(text: str, kind: str, events: list[Event]) -> str:
     """No more of a message than either side is shown; what is cut is told."""
     if len(text) <= SPOKEN_CHARS:
         return text
@@ -141,7 +141,7 @@ def cut(text: str, kind: str, events: list[Event]) -> str:
     return f"{text[:half]}\n[... {len(text) - 2 * half} of {len(text)} characters cut here ...]\n{text[-half:]}"
 
 
-def blamed(error: ModelError, name: str) -> ModelError:
+def _blamed(error: ModelError, name: str) -> ModelError:
     """The same failure, with whose it was."""
     return ModelError(
         f"the user, played by `{name}`: {error}",

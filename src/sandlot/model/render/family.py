@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 from sandlot.core.errors import ModelError
 from sandlot.core.ports.world import ToolSpec
-from sandlot.core.trace import Image, Message, Part, Tensor, ToolResult
+from sandlot.core.trace import ImagePart, Message, Part, Tensor, ToolResult
 from sandlot.core.types import Role
-from sandlot.model.render.tokenizer import CUT, Mark, Piece
+from sandlot.model.render.tokenizer import CUT, ControlToken, Piece
 
 
 class Head(NamedTuple):
@@ -29,7 +29,7 @@ class Family:
     name: str
     openings: Mapping[Role, tuple[Piece, ...]]
     """What stands before a turn of each role. The assistant's is where sampling begins."""
-    end: Mark
+    end: ControlToken
     """What ends a turn; the model samples it after its own."""
     head: Callable[[Sequence[Message], Sequence[ToolSpec]], Head]
     """Tells the tools, and whatever else the family says before the first message."""
@@ -49,7 +49,7 @@ class Family:
     @property
     def required(self) -> set[str]:
         """The control tokens a tokenizer must have."""
-        opening = {piece.text for pieces in self.openings.values() for piece in pieces if isinstance(piece, Mark)}
+        opening = {piece.text for pieces in self.openings.values() for piece in pieces if isinstance(piece, ControlToken)}
         return opening | {self.end.text} | set(self.marks)
 
 
@@ -90,7 +90,7 @@ def _apart(message: Message) -> list[Message]:
 def refuse_pictures(message: Message) -> None:
     """Text-only families say so, instead of leaving a picture out."""
     for part in message.parts:
-        if isinstance(part, Image | Tensor) or (isinstance(part, ToolResult) and part.images):
+        if isinstance(part, ImagePart | Tensor) or (isinstance(part, ToolResult) and part.images):
             raise ModelError(
                 f"a {message.role} message holds an image or tensor, which this model has no tokens for", kind="unsupported"
             )

@@ -28,12 +28,12 @@ def open_renderer(folder: Path) -> TokenRenderer:
         raise ConfigError(f"`{folder}` has no tokenizer.json, so nothing can be rendered for its model")
     tokenizer = Tokenizer(folder / "tokenizer.json")
     config = _json(folder / "tokenizer_config.json")
-    template = chat_template(folder, config)
-    family = family_of(tokenizer, template, config, str(folder))
+    template = _chat_template(folder, config)
+    family = _family_of(tokenizer, template, config, str(folder))
     missing = sorted(family.required - tokenizer.control.keys())
     if missing:
         raise ConfigError(f"`{folder}`: family `{family.name}` needs control tokens the tokenizer lacks: {', '.join(missing)}")
-    told = stop_tokens(folder)
+    told = _stop_tokens(folder)
     end = tokenizer.control[family.end.text]
     source = template.source if template else ""
     renderer = TokenRenderer(
@@ -46,7 +46,7 @@ def open_renderer(folder: Path) -> TokenRenderer:
     return renderer
 
 
-def family_of(tokenizer: Tokenizer, template: ChatTemplate | None, config: Json, where: str) -> Family:
+def _family_of(tokenizer: Tokenizer, template: ChatTemplate | None, config: Json, where: str) -> Family:
     """The family a tokenizer speaks; the error lists those there are."""
     named: object = config.get("sandlot_family") or _recognised(tokenizer, template)
     families: dict[object, Callable[[], Family]] = {
@@ -72,7 +72,7 @@ def _recognised(tokenizer: Tokenizer, template: ChatTemplate | None) -> str | No
     return None
 
 
-def chat_template(folder: Path, config: Json) -> ChatTemplate | None:
+def _chat_template(folder: Path, config: Json) -> ChatTemplate | None:
     """The folder's template: in a file of its own, or in `tokenizer_config.json`; of several, the default one."""
     own = folder / "chat_template.jinja"
     source: Any = own.read_text() if own.is_file() else config.get("chat_template")
@@ -85,7 +85,7 @@ def chat_template(folder: Path, config: Json) -> ChatTemplate | None:
     return ChatTemplate(source, tokens)
 
 
-def stop_tokens(folder: Path) -> tuple[int, ...]:
+def _stop_tokens(folder: Path) -> tuple[int, ...]:
     """The ids at which the folder says generation stops."""
     for name in ("generation_config.json", "config.json"):
         told = _json(folder / name).get("eos_token_id")

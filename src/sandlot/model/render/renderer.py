@@ -12,7 +12,7 @@ from sandlot.core.ports.world import ToolSpec
 from sandlot.core.trace import Message
 from sandlot.core.types import Role
 from sandlot.model.render.family import Family, refuse_pictures, spelled
-from sandlot.model.render.tokenizer import Mark, Piece, Tokenizer
+from sandlot.model.render.tokenizer import ControlToken, Piece, Tokenizer
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,5 +84,5 @@ class TokenRenderer:
         return Demonstration(ids, mask)
 
     def _closed(self, token: int) -> bool:
-        ends = (self.family.end, *map(Mark, self.family.other_ends))
+        ends = (self.family.end, *map(ControlToken, self.family.other_ends))
         return any(self.tokenizer.control.get(end.text) == token for end in ends)

@@ -15,10 +15,10 @@ from sandlot.core.types import Role
 from sandlot.model.render.renderer import TokenRenderer
 from sandlot.model.render.template import ChatTemplate
 
-SHOWN = 6
+_SHOWN = 6
 """Tokens shown on each side of a difference."""
 
-TEXTS = (
+_TEXTS = (
     "Hello, world!",
     " two  spaces ",
     "line\n\nbreaks\n",
@@ -30,7 +30,7 @@ TEXTS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Probe:
+class RenderProbe:
     """One conversation, and what a template must know to have an opinion on it."""
 
     what: str
@@ -40,11 +40,11 @@ class Probe:
 
 def require_sound(renderer: TokenRenderer, template: ChatTemplate | None, told: Sequence[int], where: str) -> None:
     """Run every probe; the first that fails refuses the pairing."""
-    for fault in faults(renderer, template, told):
+    for fault in _faults(renderer, template, told):
         raise ConfigError(f"`{where}` and renderer `{renderer.family.name}` do not belong together: {fault}")
 
 
-def faults(renderer: TokenRenderer, template: ChatTemplate | None, told: Sequence[int]) -> Iterator[str]:
+def _faults(renderer: TokenRenderer, template: ChatTemplate | None, told: Sequence[int]) -> Iterator[str]:
     """What is wrong, probe by probe; nothing if the two belong together."""
     yield from _stop_faults(renderer, told)
     yield from _text_faults(renderer)
@@ -69,7 +69,7 @@ def _stop_faults(renderer: TokenRenderer, told: Sequence[int]) -> Iterator[str]:
 def _text_faults(renderer: TokenRenderer) -> Iterator[str]:
     tokenizer = renderer.tokenizer
     control = set(tokenizer.control.values())
-    for text in (*TEXTS, *tokenizer.control, " ".join(tokenizer.control)):
+    for text in (*_TEXTS, *tokenizer.control, " ".join(tokenizer.control)):
         ids = tokenizer.encode_text(text)
         if control.intersection(ids):
             yield f"probe `content`: the text {text!r:.80} encodes to a control token"
@@ -78,7 +78,7 @@ def _text_faults(renderer: TokenRenderer) -> Iterator[str]:
             yield f"probe `decode and encode` of {text!r:.80}: {_difference(renderer, ids, again)}"
 
 
-def _stability_faults(renderer: TokenRenderer, probe: Probe) -> Iterator[str]:
+def _stability_faults(renderer: TokenRenderer, probe: RenderProbe) -> Iterator[str]:
     """A longer conversation begins with the shorter one: for our spelling of every step from role to role."""
     opening = len(renderer.tokenizer.encode(renderer.family.openings[Role.ASSISTANT]))
     before: list[int] = []
@@ -95,7 +95,7 @@ def _joins(renderer: TokenRenderer, messages: Sequence[Message], end: int) -> bo
     return renderer.family.joined_results and end > 1 and {message.role for message in messages[end - 2 : end]} == {Role.TOOL}
 
 
-def _bridge_faults(renderer: TokenRenderer, probe: Probe) -> Iterator[str]:
+def _bridge_faults(renderer: TokenRenderer, probe: RenderProbe) -> Iterator[str]:
     """What a rollout appends turn by turn is what rendering the whole would have given."""
     for at, message in enumerate(probe.messages):
         if message.role is Role.ASSISTANT:
@@ -107,7 +107,7 @@ def _bridge_faults(renderer: TokenRenderer, probe: Probe) -> Iterator[str]:
                 yield f"probe `bridge`, {probe.what}, after message {at + 1}: {_difference(renderer, bridged, whole)}"
 
 
-def _template_faults(renderer: TokenRenderer, template: ChatTemplate, probe: Probe) -> Iterator[str]:
+def _template_faults(renderer: TokenRenderer, template: ChatTemplate, probe: RenderProbe) -> Iterator[str]:
     """The folder's own template spells it the same, where it has an opinion."""
     with_calls = bool(probe.tools) or any(message.role is Role.TOOL for message in probe.messages)
     if with_calls and not template.tells_tools:
@@ -120,7 +120,7 @@ def _template_faults(renderer: TokenRenderer, template: ChatTemplate, probe: Pro
         yield f"probe `chat template`, {probe.what}: {_difference(renderer, ids, expected, 'renderer', 'template')}"
 
 
-def _words(probe: Probe) -> list[str]:
+def _words(probe: RenderProbe) -> list[str]:
     parts = [part for message in probe.messages for part in message.parts]
     return [part.text for part in parts if isinstance(part, Text | Reasoning)]
 
@@ -141,7 +141,7 @@ def _difference(
     renderer: TokenRenderer, one: Sequence[int], other: Sequence[int], left: str = "one", right: str = "other"
 ) -> str:
     at = next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
-    window = slice(max(0, at - SHOWN), at + SHOWN)
+    window = slice(max(0, at - _SHOWN), at + _SHOWN)
     shown = [
         f"{name} {list(ids[window])} {renderer.tokenizer.decode(ids[window])!r}" for name, ids in ((left, one), (right, other))
     ]
@@ -157,7 +157,7 @@ _TOOL = ToolSpec(
 )
 
 
-def probes() -> tuple[Probe, ...]:
+def probes() -> tuple[RenderProbe, ...]:
     """Every step from role to role that a rollout takes."""
     system, user = said(Role.SYSTEM, "Be brief."), said(Role.USER, "What is a sandlot?")
     answer, more = said(Role.ASSISTANT, "A field."), said(Role.USER, "Where?")
@@ -172,15 +172,15 @@ def probes() -> tuple[Probe, ...]:
     thought = Message(role=Role.ASSISTANT, parts=(Reasoning("Hm."), *bare.parts))
     tools = (_TOOL,)
     return (
-        Probe("user", (user,)),
-        Probe("system, user", (system, user)),
-        Probe("user, assistant, user", (user, answer, more)),
-        Probe("system, user, assistant, user, assistant, user", (system, user, answer, more, answer, more)),
-        Probe("tools told", (user,), tools),
-        Probe("tools told after a system prompt", (system, user), tools),
-        Probe("a call and its result", (system, user, one, result), tools),
-        Probe("a bare call, its result, an answer, a question", (system, user, bare, result, answer, more), tools),
-        Probe("two calls, two results", (user, two, result, second), tools),
-        Probe("a thought, a call, its result", (user, thought, result), tools),
-        Probe("two questions", (user, more)),
+        RenderProbe("user", (user,)),
+        RenderProbe("system, user", (system, user)),
+        RenderProbe("user, assistant, user", (user, answer, more)),
+        RenderProbe("system, user, assistant, user, assistant, user", (system, user, answer, more, answer, more)),
+        RenderProbe("tools told", (user,), tools),
+        RenderProbe("tools told after a system prompt", (system, user), tools),
+        RenderProbe("a call and its result", (system, user, one, result), tools),
+        RenderProbe("a bare call, its result, an answer, a question", (system, user, bare, result, answer, more), tools),
+        RenderProbe("two calls, two results", (user, two, result, second), tools),
+        RenderProbe("a thought, a call, its result", (user, thought, result), tools),
+        RenderProbe("two questions", (user, more)),
     )

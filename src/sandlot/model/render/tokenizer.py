@@ -15,19 +15,19 @@ from tokenizers import Tokenizer as Encoder
 from sandlot.core.errors import ConfigError, boundary
 from sandlot.core.types import digest
 
-UNKNOWN = "\ufffd"
+_UNKNOWN = "\ufffd"
 """What an id outside the vocabulary is shown as: a model may have more rows than its tokenizer has tokens."""
 
 
-class Mark(NamedTuple):
+class ControlToken(NamedTuple):
     """A control token by its text."""
 
     text: str
 
 
-Piece = Mark | str
+Piece = ControlToken | str
 
-CUT = Mark("")
+CUT = ControlToken("")
 """No token: text on its two sides is encoded apart. It stands where a model's own tokens begin."""
 
 
@@ -92,7 +92,7 @@ class Tokenizer:
             if text:
                 pieces.append(self._decoded(text))
                 text = []
-            pieces.append(Mark(name))
+            pieces.append(ControlToken(name))
         return [*pieces, self._decoded(text)] if text else pieces
 
     def decode(self, ids: Sequence[int]) -> str:
@@ -102,7 +102,7 @@ class Tokenizer:
     def _decoded(self, ids: list[int]) -> str:
         if self._known.issuperset(ids):
             return self._text.decode(ids, skip_special_tokens=False)
-        return "".join(self._text.decode([token]) if token in self._known else UNKNOWN for token in ids)
+        return "".join(self._text.decode([token]) if token in self._known else _UNKNOWN for token in ids)
 
 
 def _without(data: dict[str, Any], control: set[str]) -> dict[str, Any]:

@@ -10,14 +10,14 @@ from sandlot.core.ports.world import ToolSpec
 from sandlot.core.trace import Message, Part, Reasoning, Text, Usage
 from sandlot.core.types import Json, Role
 from sandlot.model.wire.http import decoded, event
-from sandlot.model.wire.turn import Answered, Asked, call_from, joined, refused, result_of, schema_of, text_parts, wishes_of
+from sandlot.model.wire.turn import Answered, TurnRequest, call_from, joined, refused, result_of, schema_of, text_parts, wishes_of
 
-FINISH = {"stop": "end_turn", "length": "max_tokens", "calls": "tool_use", "refusal": "refusal"}
+_FINISH = {"stop": "end_turn", "length": "max_tokens", "calls": "tool_use", "refusal": "refusal"}
 """Why a turn stopped, in Anthropic's words."""
-WISHES = ("temperature", "top_p", "top_k", "max_tokens", "stop_sequences")
+_WISHES = ("temperature", "top_p", "top_k", "max_tokens", "stop_sequences")
 
 
-class InBlock(msgspec.Struct):
+class _InBlock(msgspec.Struct):
     """One block of content, of any type."""
 
     type: str
@@ -27,18 +27,18 @@ class InBlock(msgspec.Struct):
     name: str = ""
     input: Any = None
     tool_use_id: str = ""
-    content: "str | list[InBlock] | None" = None
+    content: "str | list[_InBlock] | None" = None
     is_error: bool | None = None
 
 
-class InMessage(msgspec.Struct):
+class _InMessage(msgspec.Struct):
     """One message of the history."""
 
     role: Literal["user", "assistant", "system"]
-    content: str | list[InBlock]
+    content: str | list[_InBlock]
 
 
-class InTool(msgspec.Struct):
+class _InTool(msgspec.Struct):
     """A tool; those the vendor runs itself have no schema."""
 
     name: str
@@ -46,13 +46,13 @@ class InTool(msgspec.Struct):
     input_schema: Json | None = None
 
 
-class MessagesRequest(msgspec.Struct):
+class _MessagesRequest(msgspec.Struct):
     """`POST /v1/messages`."""
 
-    messages: list[InMessage]
+    messages: list[_InMessage]
     model: str = ""
-    system: str | list[InBlock] | None = None
-    tools: list[InTool] | None = None
+    system: str | list[_InBlock] | None = None
+    tools: list[_InTool] | None = None
     tool_choice: Json | None = None
     max_tokens: int | None = None
     temperature: float | None = None
@@ -62,9 +62,9 @@ class MessagesRequest(msgspec.Struct):
     stream: bool | None = None
 
 
-def read_messages(body: bytes) -> Asked:
+def read_messages(body: bytes) -> TurnRequest:
     """The request in our words; a 400 that names the field if it is none."""
-    request = decoded(body, MessagesRequest)
+    request = decoded(body, _MessagesRequest)
     if not request.messages:
         raise refused("messages", "there are none")
     choice = (request.tool_choice or {}).get("type", "auto")
@@ -75,10 +75,10 @@ def read_messages(body: bytes) -> Asked:
     for place, message in enumerate(request.messages):
         messages += _messages(place, message)
     tools = () if choice == "none" else tuple(_tool(place, tool) for place, tool in enumerate(request.tools or ()))
-    return Asked(messages=joined(messages), tools=tools, stream=bool(request.stream), wishes=wishes_of(request, WISHES))
+    return TurnRequest(messages=joined(messages), tools=tools, stream=bool(request.stream), wishes=wishes_of(request, _WISHES))
 
 
-def _messages(place: int, message: InMessage) -> list[Message]:
+def _messages(place: int, message: _InMessage) -> list[Message]:
     """One of theirs is one or several of ours: results of tools come in a user's message, before what the user says."""
     role = {"user": Role.USER, "assistant": Role.ASSISTANT, "system": Role.SYSTEM}[message.role]
     if isinstance(message.content, str):
@@ -105,7 +105,7 @@ def _messages(place: int, message: InMessage) -> list[Message]:
     return [*results, *said]
 
 
-def _input(block: InBlock) -> object:
+def _input(block: _InBlock) -> object:
     """A call's arguments; those that could not be read went out under a name of ours, and come back as they were."""
     match block.input:
         case {"malformed_arguments": str(text), **rest} if not rest:
@@ -114,7 +114,7 @@ def _input(block: InBlock) -> object:
             return block.input or {}
 
 
-def _texts(content: str | list[InBlock] | None, where: str) -> str:
+def _texts(content: str | list[_InBlock] | None, where: str) -> str:
     if not isinstance(content, list):
         return content or ""
     for index, block in enumerate(content):
@@ -123,7 +123,7 @@ def _texts(content: str | list[InBlock] | None, where: str) -> str:
     return "".join(block.text or "" for block in content)
 
 
-def _tool(place: int, tool: InTool) -> ToolSpec:
+def _tool(place: int, tool: _InTool) -> ToolSpec:
     schema = schema_of(f"tools[{place}].input_schema", tool.input_schema)
     return ToolSpec(name=tool.name, description=tool.description or "", parameters=schema)
 
@@ -135,7 +135,7 @@ def messages_body(answered: Answered, model: str) -> Json:
     """One turn as a whole reply."""
     return _head(model) | {
         "content": list(_blocks(answered.message)),
-        "stop_reason": FINISH[answered.stop],
+        "stop_reason": _FINISH[answered.stop],
         "stop_sequence": None,
         "usage": _usage(answered.usage),
     }
@@ -151,7 +151,7 @@ def messages_events(answered: Answered, model: str) -> Iterator[bytes]:
         yield _event("content_block_start", index=place, content_block=empty)
         yield _event("content_block_delta", index=place, delta=delta)
         yield _event("content_block_stop", index=place)
-    end = {"stop_reason": FINISH[answered.stop], "stop_sequence": None}
+    end = {"stop_reason": _FINISH[answered.stop], "stop_sequence": None}
     yield _event("message_delta", delta=end, usage={"output_tokens": answered.usage.completion_tokens})
     yield _event("message_stop")
 

@@ -15,7 +15,7 @@ MAX_CHARS = 2**20
 """Arguments longer than this are not read."""
 MAX_DEPTH = 64
 """Objects and lists inside one another; deeper ones break readers further on."""
-MAX_SHOWN = 4000
+_MAX_SHOWN = 4000
 """Characters kept of arguments that could not be read."""
 MAX_NAME = 256
 
@@ -33,8 +33,8 @@ def tool_call(call_id: str, name: str, text: str) -> ToolCall:
 
 def malformed_call(call_id: str, name: str, text: str) -> ToolCall:
     """A call that could not be read, with the text that came; of a very long one both ends are kept."""
-    if len(text) > MAX_SHOWN:
-        half = MAX_SHOWN // 2
+    if len(text) > _MAX_SHOWN:
+        half = _MAX_SHOWN // 2
         text = f"{text[:half]} [... {len(text) - 2 * half} characters cut ...] {text[-half:]}"
     return ToolCall(call_id, short_name(name), malformed=_storable_text(text))
 

@@ -12,13 +12,13 @@ import msgspec
 from sandlot.core.errors import ModelError
 from sandlot.core.text import one_line
 
-RETRYABLE = frozenset({408, 409, 425, 429})
+_RETRYABLE = frozenset({408, 409, 425, 429})
 """Statuses worth another try, besides every 5xx."""
 
-CONTEXT_CODES = frozenset(
+_CONTEXT_CODES = frozenset(
     {"context_length_exceeded", "context_window_exceeded", "string_above_max_length", "exceed_context_size_error"}
 )
-CONTEXT_PHRASES = (
+_CONTEXT_PHRASES = (
     "context length",  # OpenAI, vLLM, SGLang, Together
     "context_length",
     "context window",  # Anthropic-compatible gateways, Groq
@@ -34,13 +34,13 @@ CONTEXT_PHRASES = (
     "exceeds the maximum number of tokens",  # Gemini gateways
 )
 """Words an endpoint uses when the history no longer fits, in lower case."""
-CONTEXT_STATUSES = frozenset({400, 413, 422, 500})
+_CONTEXT_STATUSES = frozenset({400, 413, 422, 500})
 
-SHOWN_CHARS = 500
+_SHOWN_CHARS = 500
 """What is shown of an endpoint's own message."""
 
 
-class Told(msgspec.Struct, frozen=True):
+class _Told(msgspec.Struct, frozen=True):
     """What an error reply says about itself."""
 
     message: str
@@ -50,18 +50,18 @@ class Told(msgspec.Struct, frozen=True):
     def is_context(self) -> bool:
         """True if the history no longer fits."""
         lowered = self.message.lower()
-        return self.code in CONTEXT_CODES or any(phrase in lowered for phrase in CONTEXT_PHRASES)
+        return self.code in _CONTEXT_CODES or any(phrase in lowered for phrase in _CONTEXT_PHRASES)
 
 
 def failure_of(status: int, body: bytes, where: str, *, retry_after_s: float | None = None) -> ModelError:
     """The error for a reply whose status is not 200. `where` names model and endpoint, without secrets."""
-    told = told_by(body)
+    told = _told_by(body)
     said = f"{where} answered {status}: {told.message or 'no message'}"
     out_of_quota = told.code == "insufficient_quota"
-    if (status in RETRYABLE or status >= 500) and not out_of_quota and not (status == 500 and told.is_context):
+    if (status in _RETRYABLE or status >= 500) and not out_of_quota and not (status == 500 and told.is_context):
         kind = {408: "timeout", 504: "timeout", 429: "rate_limit"}.get(status, "server")
         return ModelError(said, kind=kind, retryable=True, retry_after_s=retry_after_s)
-    if status in CONTEXT_STATUSES and told.is_context:
+    if status in _CONTEXT_STATUSES and told.is_context:
         return ModelError(f"{said}. The conversation is longer than the model's context", kind="context")
     kind, advice = ("rate_limit", "The account is out of quota: waiting does not help") if out_of_quota else _advice(status)
     return ModelError(f"{said}. {advice}", kind=kind)
@@ -86,12 +86,12 @@ def error_in_reply(error: Any) -> ModelError:
     return ModelError(f"the endpoint answered 200 with an error instead of a completion: {told.message}", kind="malformed")
 
 
-def told_by(body: bytes) -> Told:
+def _told_by(body: bytes) -> _Told:
     """The message and code in an error body, in any of the shapes servers use; else the beginning of the body."""
     try:
         value = msgspec.json.decode(body)
     except (ValueError, RecursionError):
-        return Told(shown(body[: 4 * SHOWN_CHARS].decode("utf-8", "replace")))
+        return _Told(shown(body[: 4 * _SHOWN_CHARS].decode("utf-8", "replace")))
     if isinstance(value, dict):
         fields = cast("dict[str, Any]", value)
         for name in ("error", "detail"):
@@ -100,16 +100,16 @@ def told_by(body: bytes) -> Told:
     return _told_in(value)
 
 
-def _told_in(error: Any) -> Told:
+def _told_in(error: Any) -> _Told:
     if not isinstance(error, dict):
-        return Told(shown(error if isinstance(error, str) else repr(error)))
+        return _Told(shown(error if isinstance(error, str) else repr(error)))
     fields = cast("dict[str, Any]", error)
     message = fields.get("message")
     code = fields.get("code") or fields.get("type")
-    return Told(shown(message if isinstance(message, str) else repr(fields)), code if isinstance(code, str) else "")
+    return _Told(shown(message if isinstance(message, str) else repr(fields)), code if isinstance(code, str) else "")
 
 
 def shown(text: str) -> str:
     """Text fit for one line of an error: printable, cut."""
-    line = one_line(text[: 2 * SHOWN_CHARS])
-    return line if len(line) <= SHOWN_CHARS else line[:SHOWN_CHARS] + "..."
+    line = one_line(text[: 2 * _SHOWN_CHARS])
+    return line if len(line) <= _SHOWN_CHARS else line[:_SHOWN_CHARS] + "..."

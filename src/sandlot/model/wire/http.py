@@ -14,7 +14,7 @@ from sandlot.core.errors import unwrapped
 
 MAX_BODY_BYTES = 32 * 2**20
 """A request's body; a history of a million tokens is a third of it."""
-QUIET_S = 10.0
+_QUIET_S = 10.0
 """A stream that has nothing to say for so long says that it still lives."""
 
 Read = TypeVar("Read")
@@ -98,7 +98,7 @@ class EventStream(Response):
 
 async def _keep_alive(send: Send, writing: anyio.Lock) -> None:
     while True:
-        await anyio.sleep(QUIET_S)
+        await anyio.sleep(_QUIET_S)
         async with writing:
             await send({"type": "http.response.body", "body": b": still here\n\n", "more_body": True})
 

@@ -17,10 +17,10 @@ import uvicorn
 
 from sandlot.core.errors import ConfigError, unwrapped
 
-BACKLOG = 4096
-CLOSING_S = 5.0
+_BACKLOG = 4096
+_CLOSING_S = 5.0
 """What closing may take after the last request is over."""
-LONGEST_PATH = 107
+_LONGEST_PATH = 107
 """Bytes a unix socket's path may have; the kernel's own limit."""
 
 
@@ -69,7 +69,7 @@ async def listening(
                     yield address
                 finally:
                     server.stopped.set()
-                    with anyio.move_on_after(drain_s + CLOSING_S, shield=True):
+                    with anyio.move_on_after(drain_s + _CLOSING_S, shield=True):
                         await ended.wait()
                     life.cancel()
         except BaseExceptionGroup as group:  # the server raises nothing of its own: the one error in it is the caller's
@@ -86,7 +86,7 @@ async def _idle(server: _Server) -> None:
 def _at_port(host: str, port: int) -> Generator[tuple[socket.socket, str]]:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        listener = socket.create_server((host, port), family=family, backlog=BACKLOG)
+        listener = socket.create_server((host, port), family=family, backlog=_BACKLOG)
     except OSError as error:
         raise ConfigError(
             f"cannot listen at {host} port {port}: {error}; name another with --port, 0 for any free one"
@@ -98,8 +98,8 @@ def _at_port(host: str, port: int) -> Generator[tuple[socket.socket, str]]:
 
 @contextmanager
 def _at_path(path: Path) -> Generator[tuple[socket.socket, str]]:
-    if len(os.fsencode(path)) > LONGEST_PATH:
-        raise ConfigError(f"unix socket `{path}`: the path is longer than {LONGEST_PATH} bytes, which no socket's may be")
+    if len(os.fsencode(path)) > _LONGEST_PATH:
+        raise ConfigError(f"unix socket `{path}`: the path is longer than {_LONGEST_PATH} bytes, which no socket's may be")
     if path.exists() and stat.S_ISSOCK(path.stat().st_mode):
         path.unlink()  # left behind by a server that was killed
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -109,7 +109,7 @@ def _at_path(path: Path) -> Generator[tuple[socket.socket, str]]:
         except OSError as error:
             raise ConfigError(f"cannot listen at unix socket `{path}`: {error}") from error
         path.chmod(0o600)
-        listener.listen(BACKLOG)
+        listener.listen(_BACKLOG)
         try:
             yield listener, f"unix:{path}"
         finally:

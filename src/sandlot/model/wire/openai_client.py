@@ -21,11 +21,11 @@ from sandlot.core.types import Json, Role
 from sandlot.model.wire.arguments import MAX_NAME, tool_call
 from sandlot.model.wire.failure import error_in_reply
 
-STOPS = {"stop": "stop", "length": "length", "tool_calls": "calls", "function_call": "calls", "content_filter": "refusal"}
+_STOPS = {"stop": "stop", "length": "length", "tool_calls": "calls", "function_call": "calls", "content_filter": "refusal"}
 """What an endpoint calls the reason it stopped, and what a node calls it; words not listed count as `stop`."""
-THINK = "<think>"
+_THINK = "<think>"
 """How content begins where a server does not part reasoning from the answer itself."""
-BROKEN_STOPS = {"abort", "error"}
+_BROKEN_STOPS = {"abort", "error"}
 """The engine gave up in the middle: what it said until then is nobody's answer."""
 
 
@@ -128,7 +128,7 @@ def _arguments_text(call: ToolCall) -> str:
 
 
 def _refuse(part: Part) -> NoReturn:
-    kind = type(part).__name__.lower() if not isinstance(part, ToolResult) else "image in a tool result"
+    kind = type(part).__name__.removesuffix("Part").lower() if not isinstance(part, ToolResult) else "image in a tool result"
     raise ModelError(f"a chat endpoint cannot be sent a part of kind `{kind}` yet; use text only", kind="bad_request")
 
 
@@ -147,66 +147,66 @@ def _without_surrogates(value: Any) -> Any:
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)] | None
 
 
-class InFunction(msgspec.Struct):
+class _InFunction(msgspec.Struct):
     """A call; arguments are JSON text, or with some servers the object itself."""
 
     name: str
     arguments: msgspec.Raw = msgspec.Raw(b"null")
 
 
-class InCall(msgspec.Struct):
+class _InCall(msgspec.Struct):
     """A tool call in a reply."""
 
-    function: InFunction
+    function: _InFunction
     id: str | None = None
 
 
-class InPart(msgspec.Struct):
+class _InPart(msgspec.Struct):
     """A piece of content, where content is a list."""
 
     text: str | None = None
 
 
-class InMessage(msgspec.Struct):
+class _InMessage(msgspec.Struct):
     """What the model said."""
 
-    content: str | list[InPart] | None = None
-    tool_calls: list[InCall] | None = None
+    content: str | list[_InPart] | None = None
+    tool_calls: list[_InCall] | None = None
     refusal: str | None = None
     reasoning_content: str | None = None
     reasoning: Any = None
 
 
-class InChoice(msgspec.Struct):
+class _InChoice(msgspec.Struct):
     """One of the completions; we ask for one."""
 
-    message: InMessage
+    message: _InMessage
     finish_reason: str | None = None
 
 
-class InDetails(msgspec.Struct):
+class _InDetails(msgspec.Struct):
     """Which prompt tokens were cheaper."""
 
     cached_tokens: Count = None
 
 
-class InUsage(msgspec.Struct):
+class _InUsage(msgspec.Struct):
     """What it cost."""
 
     prompt_tokens: Count = None
     completion_tokens: Count = None
-    prompt_tokens_details: InDetails | None = None
+    prompt_tokens_details: _InDetails | None = None
 
 
-class InReply(msgspec.Struct):
+class _InReply(msgspec.Struct):
     """A whole reply."""
 
-    choices: list[InChoice] | None = None
-    usage: InUsage | None = None
+    choices: list[_InChoice] | None = None
+    usage: _InUsage | None = None
     error: Any = None
 
 
-_decoder = msgspec.json.Decoder(InReply)
+_decoder = msgspec.json.Decoder(_InReply)
 
 
 def reply_from(body: bytes) -> Reply:
@@ -214,19 +214,19 @@ def reply_from(body: bytes) -> Reply:
     try:
         incoming = _decoder.decode(body)
     except (ValueError, RecursionError) as error:
-        raise malformed(f"{type(error).__name__}: {error}", body) from None
+        raise _malformed(f"{type(error).__name__}: {error}", body) from None
     if incoming.error is not None:
         raise error_in_reply(incoming.error)
     if not incoming.choices:
-        raise malformed("it has no choices", body)
+        raise _malformed("it has no choices", body)
     choice = incoming.choices[0]
-    if choice.finish_reason in BROKEN_STOPS:
+    if choice.finish_reason in _BROKEN_STOPS:
         raise ModelError(f"the endpoint broke off with finish_reason `{choice.finish_reason}`", kind="server", retryable=True)
     parts = _parts_of(choice.message)
     return Reply(parts=parts, usage=_usage_of(incoming.usage), stop=_stop_of(choice, parts))
 
 
-def malformed(why: str, body: bytes) -> ModelError:
+def _malformed(why: str, body: bytes) -> ModelError:
     """A reply that is none, with its beginning."""
     start = body[:200].decode("utf-8", "replace")
     return ModelError(
@@ -235,13 +235,13 @@ def malformed(why: str, body: bytes) -> ModelError:
     )
 
 
-def _parts_of(message: InMessage) -> tuple[Part, ...]:
+def _parts_of(message: _InMessage) -> tuple[Part, ...]:
     parts: list[Part] = []
     thought = message.reasoning_content or (message.reasoning if isinstance(message.reasoning, str) else None)
     content = message.content
     if isinstance(content, list):
         content = "".join(part.text or "" for part in content)
-    if not thought and content and content.startswith(THINK):
+    if not thought and content and content.startswith(_THINK):
         thought, content = _split_thought(content)
     if thought:
         parts.append(Reasoning(thought))
@@ -259,7 +259,7 @@ def _parts_of(message: InMessage) -> tuple[Part, ...]:
 
 def _split_thought(content: str) -> tuple[str, str]:
     """Reasoning and answer of a server that leaves both in the content. A thought that never ends is all the model said."""
-    thought, closed, answer = content.removeprefix(THINK).partition("</think>")
+    thought, closed, answer = content.removeprefix(_THINK).partition("</think>")
     return (thought.strip(), answer.strip()) if closed else ("", content)
 
 
@@ -276,7 +276,7 @@ def _text_of(raw: msgspec.Raw) -> str:
         return data.decode("utf-8", "replace")
 
 
-def _usage_of(usage: InUsage | None) -> Usage:
+def _usage_of(usage: _InUsage | None) -> Usage:
     if usage is None:
         return Usage()
     details = usage.prompt_tokens_details
@@ -287,8 +287,8 @@ def _usage_of(usage: InUsage | None) -> Usage:
     )
 
 
-def _stop_of(choice: InChoice, parts: tuple[Part, ...]) -> str:
-    stop = STOPS.get(choice.finish_reason or "stop", "stop")
+def _stop_of(choice: _InChoice, parts: tuple[Part, ...]) -> str:
+    stop = _STOPS.get(choice.finish_reason or "stop", "stop")
     if choice.message.refusal:
         return "refusal"
     if stop in {"stop", "calls"}:

@@ -17,7 +17,7 @@ from sandlot.core.types import Json, Role
 from sandlot.model.wire.http import LAST_EVENT, decoded, event
 from sandlot.model.wire.turn import (
     Answered,
-    Asked,
+    TurnRequest,
     arguments_text,
     call_from,
     joined,
@@ -87,7 +87,7 @@ class StreamOptions(msgspec.Struct):
     include_usage: bool | None = None
 
 
-class Wanted(msgspec.Struct):
+class SamplingRequest(msgspec.Struct):
     """How a completion is to be sampled; chat and plain completions share these fields."""
 
     model: str = ""
@@ -114,7 +114,7 @@ class Wanted(msgspec.Struct):
         return bool(self.stream_options and self.stream_options.include_usage)
 
 
-class ChatRequest(Wanted):
+class ChatRequest(SamplingRequest):
     """`POST /v1/chat/completions`."""
 
     messages: list[InMessage] = []
@@ -126,20 +126,20 @@ class ChatRequest(Wanted):
     response_format: Json | None = None
 
 
-WISHES = ("temperature", "top_p", "top_k", "max_tokens", "max_completion_tokens", "stop", "seed")
-NEUTRAL: Json = {"logit_bias": {}, "presence_penalty": 0, "frequency_penalty": 0, "repetition_penalty": 1, "min_p": 0}
+_WISHES = ("temperature", "top_p", "top_k", "max_tokens", "max_completion_tokens", "stop", "seed")
+_NEUTRAL: Json = {"logit_bias": {}, "presence_penalty": 0, "frequency_penalty": 0, "repetition_penalty": 1, "min_p": 0}
 """Fields that are accepted only with the value that changes nothing."""
 
 
-def require_plain(request: Wanted) -> None:
+def require_plain(request: SamplingRequest) -> None:
     """Refuse what would change the distribution and is not done."""
-    for name, neutral in NEUTRAL.items():
+    for name, neutral in _NEUTRAL.items():
         value = getattr(request, name)
         if value is not None and value != neutral:
             raise refused(name, f"is {value!r}; only {neutral!r} is supported")
 
 
-def read_chat(body: bytes) -> tuple[ChatRequest, Asked]:
+def read_chat(body: bytes) -> tuple[ChatRequest, TurnRequest]:
     """The request as it came and in our words; a 400 that names the field if it is none."""
     request = decoded(body, ChatRequest)
     if not request.messages:
@@ -151,7 +151,7 @@ def read_chat(body: bytes) -> tuple[ChatRequest, Asked]:
         raise refused("response_format", "only `text` is supported")
     messages = joined([_message(place, message) for place, message in enumerate(request.messages)])
     tools = () if request.tool_choice == "none" else tuple(_tool(place, tool) for place, tool in enumerate(request.tools or ()))
-    return request, Asked(messages=messages, tools=tools, stream=bool(request.stream), wishes=wishes_of(request, WISHES))
+    return request, TurnRequest(messages=messages, tools=tools, stream=bool(request.stream), wishes=wishes_of(request, _WISHES))
 
 
 def _message(place: int, message: InMessage) -> Message:
@@ -192,7 +192,7 @@ def _tool(place: int, tool: InTool) -> ToolSpec:
 # -- replies -----------------------------------------------------------------------------------------------------------
 
 
-def message_body(message: Message) -> Json:
+def _message_body(message: Message) -> Json:
     """An assistant's message as OpenAI has it."""
     body: Json = {"role": "assistant", "content": message.text or (None if message.calls else "")}
     thoughts = "".join(part.text for part in message.parts if isinstance(part, Reasoning))
@@ -224,7 +224,7 @@ def head(kind: str, model: str) -> Json:
 
 def chat_choice(answered: Answered, index: int = 0) -> Json:
     """One turn as a choice."""
-    return {"index": index, "message": message_body(answered.message), "finish_reason": FINISH[answered.stop]}
+    return {"index": index, "message": _message_body(answered.message), "finish_reason": FINISH[answered.stop]}
 
 
 def chat_body(answered: Answered, model: str) -> Json:

@@ -25,14 +25,14 @@ _OPENING = re.compile(r"<tool_call>|<function=([A-Za-z0-9_.:/-]{1,128})>|```(jso
 _SPACE = re.compile(r"\s*")
 
 
-class Found(NamedTuple):
+class FoundCalls(NamedTuple):
     """The text that is left, and the calls that were in it."""
 
     text: str
     calls: tuple[ToolCall, ...]
 
 
-def parse_calls(text: str, prefix: str = "call") -> Found:
+def parse_calls(text: str, prefix: str = "call") -> FoundCalls:
     """Find the calls; ids are `prefix` and a number. Text without calls comes back as it was."""
     scan = text[:MAX_TEXT]
     kept: list[str] = []
@@ -47,9 +47,9 @@ def parse_calls(text: str, prefix: str = "call") -> Found:
         calls += found
         at = end
     if not calls:
-        return Found(text, ())
+        return FoundCalls(text, ())
     kept.append(text[at:])
-    return Found("".join(kept).strip(), tuple(calls))
+    return FoundCalls("".join(kept).strip(), tuple(calls))
 
 
 def _block(text: str, opening: re.Match[str], call_id: str) -> tuple[list[ToolCall], int]:

@@ -18,10 +18,10 @@ from sandlot.core.ports.model import Sampled, Sampling
 from sandlot.core.types import Json
 from sandlot.model.wire.failure import error_in_reply
 
-SLACK = 1e-3
+_SLACK = 1e-3
 """A log-probability may be this much above 0: rounding."""
 
-PLAIN: Json = {"min_p": 0.0, "repetition_penalty": 1.0, "presence_penalty": 0.0, "frequency_penalty": 0.0}
+_PLAIN: Json = {"min_p": 0.0, "repetition_penalty": 1.0, "presence_penalty": 0.0, "frequency_penalty": 0.0}
 """Said in every request: what is left open, an engine takes from the model's `generation_config.json`, and then samples from
 another distribution than the one recorded."""
 
@@ -31,7 +31,7 @@ Read = TypeVar("Read")
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class CompletionRequest:
     """One completion to be asked for."""
 
     model: str
@@ -50,8 +50,8 @@ class Dialect:
 
     name: str
     path: str
-    write: Callable[[Wanted], Json]
-    read: Callable[[bytes, Wanted], Sampled]
+    write: Callable[[CompletionRequest], Json]
+    read: Callable[[bytes, CompletionRequest], Sampled]
     sessions: bool = False
     """True if it is told when a rollout is over."""
 
@@ -59,45 +59,45 @@ class Dialect:
 # -- vLLM, and our own server ------------------------------------------------------------------------------------------
 
 
-class InLogprobs(msgspec.Struct):
+class _InLogprobs(msgspec.Struct):
     """Of the sampled tokens, in order."""
 
     token_logprobs: list[float | None] | None = None
 
 
-class InChoice(msgspec.Struct):
+class _InChoice(msgspec.Struct):
     """One completion."""
 
     token_ids: list[Id] | None = None
     prompt_token_ids: list[Id] | None = None
-    logprobs: InLogprobs | None = None
+    logprobs: _InLogprobs | None = None
     finish_reason: str | None = None
     weight_versions: list[tuple[Count, Count]] | None = None
 
 
-class InDetails(msgspec.Struct):
+class _InDetails(msgspec.Struct):
     """Which prompt tokens were not computed."""
 
     cached_tokens: Count | None = None
 
 
-class InUsage(msgspec.Struct):
+class _InUsage(msgspec.Struct):
     """What it cost."""
 
     prompt_tokens: Count | None = None
-    prompt_tokens_details: InDetails | None = None
+    prompt_tokens_details: _InDetails | None = None
 
 
-class InCompletion(msgspec.Struct):
+class _InCompletion(msgspec.Struct):
     """A reply of `/v1/completions`."""
 
     model: str | None = None
-    choices: list[InChoice] | None = None
-    usage: InUsage | None = None
+    choices: list[_InChoice] | None = None
+    usage: _InUsage | None = None
     error: Any = None
 
 
-def _write_completion(wanted: Wanted) -> Json:
+def _write_completion(wanted: CompletionRequest) -> Json:
     sampling = wanted.sampling
     body: Json = {
         "model": wanted.model,
@@ -106,7 +106,7 @@ def _write_completion(wanted: Wanted) -> Json:
         "temperature": sampling.temperature,
         "top_p": sampling.top_p,
         "top_k": sampling.top_k or -1,
-        **PLAIN,
+        **_PLAIN,
         "logprobs": 1,
         "return_token_ids": True,
         "ignore_eos": True,  # only what is named here ends a turn
@@ -119,30 +119,30 @@ def _write_completion(wanted: Wanted) -> Json:
     return body
 
 
-def _write_own(wanted: Wanted) -> Json:
+def _write_own(wanted: CompletionRequest) -> Json:
     return _write_completion(wanted) | ({"session": wanted.session} if wanted.session else {})
 
 
-def _read_completion(reply: bytes, wanted: Wanted) -> Sampled:
-    whole = _decoded(reply, InCompletion)
+def _read_completion(reply: bytes, wanted: CompletionRequest) -> Sampled:
+    whole = _decoded(reply, _InCompletion)
     if whole.error is not None:
         raise error_in_reply(whole.error)
     if wanted.adapter and whole.model != wanted.model:
-        raise malformed(f"`{wanted.model}` was asked, and `{whole.model}` answered")
+        raise _malformed(f"`{wanted.model}` was asked, and `{whole.model}` answered")
     if not whole.choices or len(whole.choices) != 1:
-        raise malformed(f"one choice was asked for, {len(whole.choices or ())} came")
+        raise _malformed(f"one choice was asked for, {len(whole.choices or ())} came")
     choice = whole.choices[0]
     if choice.token_ids is None:
-        raise malformed("it has no `token_ids`; the server is too old for `return_token_ids`, or not vLLM")
+        raise _malformed("it has no `token_ids`; the server is too old for `return_token_ids`, or not vLLM")
     if choice.prompt_token_ids is not None and choice.prompt_token_ids != list(wanted.ids):
-        raise malformed("it continued another prompt than the one it was given")
+        raise _malformed("it continued another prompt than the one it was given")
     if choice.logprobs is None or choice.logprobs.token_logprobs is None:
-        raise malformed("it has no `logprobs`")
-    usage = whole.usage or InUsage()
+        raise _malformed("it has no `logprobs`")
+    usage = whole.usage or _InUsage()
     if usage.prompt_tokens is not None and usage.prompt_tokens != len(wanted.ids):
-        raise malformed(f"the prompt had {len(wanted.ids)} tokens, the server counted {usage.prompt_tokens}")
+        raise _malformed(f"the prompt had {len(wanted.ids)} tokens, the server counted {usage.prompt_tokens}")
     cached = usage.prompt_tokens_details.cached_tokens if usage.prompt_tokens_details else None
-    return exact(
+    return _exact(
         wanted,
         choice.token_ids,
         choice.logprobs.token_logprobs,
@@ -155,7 +155,7 @@ def _read_completion(reply: bytes, wanted: Wanted) -> Sampled:
 # -- SGLang ------------------------------------------------------------------------------------------------------------
 
 
-class InFinish(msgspec.Struct):
+class _InFinish(msgspec.Struct):
     """Why it stopped, and what it met there."""
 
     type: str
@@ -163,31 +163,31 @@ class InFinish(msgspec.Struct):
     message: str | None = None
 
 
-class InMeta(msgspec.Struct):
+class _InMeta(msgspec.Struct):
     """Everything about a completion but its text."""
 
     output_token_logprobs: list[tuple[float | None, Id, Any]] | None = None
-    finish_reason: InFinish | None = None
+    finish_reason: _InFinish | None = None
     prompt_tokens: Count | None = None
     cached_tokens: Count | None = None
     weight_version: str | int | None = None
 
 
-class InGenerated(msgspec.Struct):
+class _InGenerated(msgspec.Struct):
     """A reply of `/generate`."""
 
-    meta_info: InMeta | None = None
+    meta_info: _InMeta | None = None
     output_ids: list[Id] | None = None
     error: Any = None
 
 
-def _write_generate(wanted: Wanted) -> Json:
+def _write_generate(wanted: CompletionRequest) -> Json:
     sampling = wanted.sampling
     settings: Json = {
         "temperature": sampling.temperature,
         "top_p": sampling.top_p,
         "top_k": sampling.top_k or -1,
-        **PLAIN,
+        **_PLAIN,
         "max_new_tokens": wanted.max_tokens,
         "stop_token_ids": list(wanted.stop_ids),
         "skip_special_tokens": False,
@@ -198,21 +198,21 @@ def _write_generate(wanted: Wanted) -> Json:
     return {"input_ids": list(wanted.ids), "sampling_params": settings, "return_logprob": True, "logprob_start_len": -1}
 
 
-def _read_generate(reply: bytes, wanted: Wanted) -> Sampled:
-    whole = _decoded(reply, InGenerated)
+def _read_generate(reply: bytes, wanted: CompletionRequest) -> Sampled:
+    whole = _decoded(reply, _InGenerated)
     if whole.error is not None:
         raise error_in_reply(whole.error)
     meta = whole.meta_info
     if meta is None or meta.output_token_logprobs is None or meta.finish_reason is None:
-        raise malformed("it has no `meta_info` with `output_token_logprobs` and `finish_reason`")
+        raise _malformed("it has no `meta_info` with `output_token_logprobs` and `finish_reason`")
     logprobs = [value for value, *_ in meta.output_token_logprobs]
     ids = [token for _, token, *_ in meta.output_token_logprobs]
     if whole.output_ids is not None and whole.output_ids != ids:
-        raise malformed("`output_ids` and `output_token_logprobs` name different tokens")
+        raise _malformed("`output_ids` and `output_token_logprobs` name different tokens")
     if meta.prompt_tokens is not None and meta.prompt_tokens != len(wanted.ids):
-        raise malformed(f"the prompt had {len(wanted.ids)} tokens, the server counted {meta.prompt_tokens}")
+        raise _malformed(f"the prompt had {len(wanted.ids)} tokens, the server counted {meta.prompt_tokens}")
     matched = meta.finish_reason.matched
-    return exact(
+    return _exact(
         wanted,
         ids,
         logprobs,
@@ -229,14 +229,14 @@ def _version(named: str | int | None) -> int:
         return 0
     if str(named).isdecimal():
         return int(named)
-    raise malformed(f"the weight version is {named!r}; publish weights under numbers, so that they can be put in order")
+    raise _malformed(f"the weight version is {named!r}; publish weights under numbers, so that they can be put in order")
 
 
 # -- what every reply must be ------------------------------------------------------------------------------------------
 
 
-def exact(
-    wanted: Wanted,
+def _exact(
+    wanted: CompletionRequest,
     ids: Sequence[int],
     logprobs: Sequence[float | None],
     versions: Sequence[tuple[int, int]],
@@ -249,19 +249,19 @@ def exact(
     if stop not in {"stop", "length"}:
         raise ModelError(f"the engine broke off with finish reason `{stop}`", kind="server", retryable=True)
     if not ids or len(ids) > wanted.max_tokens:
-        raise malformed(f"{len(ids)} tokens came where 1 to {wanted.max_tokens} were asked for")
+        raise _malformed(f"{len(ids)} tokens came where 1 to {wanted.max_tokens} were asked for")
     if len(logprobs) != len(ids):
-        raise malformed(f"{len(ids)} tokens and {len(logprobs)} log-probabilities")
-    numbers = [value if value is not None and math.isfinite(value) and value <= SLACK else None for value in logprobs]
+        raise _malformed(f"{len(ids)} tokens and {len(logprobs)} log-probabilities")
+    numbers = [value if value is not None and math.isfinite(value) and value <= _SLACK else None for value in logprobs]
     if None in numbers:
         place = numbers.index(None)
-        raise malformed(f"the log-probability of token {place} is {logprobs[place]!r}")
+        raise _malformed(f"the log-probability of token {place} is {logprobs[place]!r}")
     if sum(count for count, _ in versions) != len(ids) or any(count < 1 for count, _ in versions):
-        raise malformed(f"weight versions {list(versions)[:8]} do not add up to {len(ids)} tokens")
+        raise _malformed(f"weight versions {list(versions)[:8]} do not add up to {len(ids)} tokens")
     if stop == "stop" and not wanted.sampling.stop and ids[-1] not in (*wanted.stop_ids, *also_stops):
-        raise malformed(f"it stopped, and its last token {ids[-1]} is no stop token: the one that was sampled is missing")
+        raise _malformed(f"it stopped, and its last token {ids[-1]} is no stop token: the one that was sampled is missing")
     if not 0 <= cached <= len(wanted.ids):
-        raise malformed(f"{cached} of {len(wanted.ids)} prompt tokens were cached")
+        raise _malformed(f"{cached} of {len(wanted.ids)} prompt tokens were cached")
     return Sampled(
         ids=struct.pack(f"<{len(ids)}i", *ids),
         logprobs=struct.pack(f"<{len(ids)}f", *(min(value, 0.0) for value in numbers if value is not None)),
@@ -271,7 +271,7 @@ def exact(
     )
 
 
-def malformed(why: str) -> ModelError:
+def _malformed(why: str) -> ModelError:
     """A reply that cannot be believed."""
     return ModelError(f"the engine's reply is no exact completion: {why}", kind="malformed")
 
@@ -280,7 +280,7 @@ def _decoded(reply: bytes, kind: type[Read]) -> Read:
     try:
         return msgspec.json.decode(reply, type=kind)
     except (ValueError, RecursionError) as error:
-        raise malformed(f"{type(error).__name__}: {error}") from None
+        raise _malformed(f"{type(error).__name__}: {error}") from None
 
 
 DIALECTS: dict[Literal["sandlot", "vllm", "sglang"], Dialect] = {

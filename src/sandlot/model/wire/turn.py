@@ -14,7 +14,7 @@ from sandlot.model.wire.arguments import MAX_NAME, tool_call
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class TurnRequest:
     """One request for a turn."""
 
     messages: tuple[Message, ...]
@@ -34,8 +34,8 @@ class Answered:
     usage: Usage
 
 
-EMPTY_SCHEMA: Json = {"type": "object", "properties": {}}
-MAX_MESSAGES = 10_000
+_EMPTY_SCHEMA: Json = {"type": "object", "properties": {}}
+_MAX_MESSAGES = 10_000
 """Of one history."""
 
 
@@ -47,7 +47,7 @@ def refused(field: str, why: str) -> HTTPException:
 def schema_of(field: str, schema: Json | None) -> Json:
     """What a tool takes, in the shape every renderer reads; a 400 if it is none, which is its client's mistake."""
     if not schema:
-        return EMPTY_SCHEMA
+        return _EMPTY_SCHEMA
     required: Any = schema.get("required") or []
     if not isinstance(schema.get("properties") or {}, dict):
         raise refused(f"{field}.properties", "is not an object")
@@ -70,8 +70,8 @@ def arguments_text(call: ToolCall) -> str:
 
 def joined(messages: Sequence[Message]) -> tuple[Message, ...]:
     """The messages with neighbouring tool results in one, as the tool loop has them: one message for the results of a turn."""
-    if len(messages) > MAX_MESSAGES:
-        raise refused("messages", f"there are {len(messages)}; at most {MAX_MESSAGES} are read")
+    if len(messages) > _MAX_MESSAGES:
+        raise refused("messages", f"there are {len(messages)}; at most {_MAX_MESSAGES} are read")
     whole: list[Message] = []
     for message in messages:
         last = whole[-1] if whole else None

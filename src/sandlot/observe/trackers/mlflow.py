@@ -15,8 +15,8 @@ from sandlot.core.types import digest
 from sandlot.observe.trackers.package import required
 from sandlot.observe.trackers.tracker import Settings, Tracker
 
-EXPERIMENT = "sandlot"
-OWN = "sandlot.run"
+_EXPERIMENT = "sandlot"
+_OWN = "sandlot.run"
 """The tag by which a run that goes on is found again: a digest of where it lies, for a path may hold any character."""
 
 
@@ -29,10 +29,10 @@ def open_mlflow(rest: str, run: Path) -> Tracker:
         )
     package = required("mlflow.tracking", "mlflow")
     run.mkdir(parents=True, exist_ok=True)
-    return Mlflow(package.MlflowClient(tracking_uri=rest or f"sqlite:///{run.resolve() / 'mlflow.db'}"), run)
+    return _Mlflow(package.MlflowClient(tracking_uri=rest or f"sqlite:///{run.resolve() / 'mlflow.db'}"), run)
 
 
-class Mlflow:
+class _Mlflow:
     """A client of one store."""
 
     def __init__(self, client: Any, run: Path) -> None:
@@ -41,14 +41,14 @@ class Mlflow:
 
     def begin(self, name: str, settings: Settings, version: int) -> None:
         """The run of an earlier sitting goes on."""
-        found: Any = self._client.get_experiment_by_name(EXPERIMENT)
-        experiment: str = found.experiment_id if found else self._client.create_experiment(EXPERIMENT)
-        earlier: Any = self._client.search_runs([experiment], f"tags.`{OWN}` = '{self._own}'") if version else []
+        found: Any = self._client.get_experiment_by_name(_EXPERIMENT)
+        experiment: str = found.experiment_id if found else self._client.create_experiment(_EXPERIMENT)
+        earlier: Any = self._client.search_runs([experiment], f"tags.`{_OWN}` = '{self._own}'") if version else []
         if earlier:
             self._run = earlier[0].info.run_id
             self._client.update_run(self._run, status="RUNNING")
             return
-        self._run = self._client.create_run(experiment, run_name=name, tags={OWN: self._own}).info.run_id
+        self._run = self._client.create_run(experiment, run_name=name, tags={_OWN: self._own}).info.run_id
         for key, value in settings.items():
             self._client.log_param(self._run, key, value)
 

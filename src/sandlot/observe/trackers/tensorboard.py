@@ -11,10 +11,10 @@ from sandlot.observe.trackers.tracker import Settings, Tracker
 def open_tensorboard(rest: str, run: Path) -> Tracker:
     """`tensorboard` or `tensorboard:DIR`."""
     required("tensorboard", "tensorboard")
-    return TensorBoard(Path(rest) if rest else run / "tensorboard")
+    return _TensorBoard(Path(rest) if rest else run / "tensorboard")
 
 
-class TensorBoard:
+class _TensorBoard:
     """A writer of event files."""
 
     def __init__(self, folder: Path) -> None:

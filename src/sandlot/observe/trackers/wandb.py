@@ -17,10 +17,10 @@ def open_wandb(rest: str, run: Path) -> Tracker:
     """`wandb` or `wandb:PROJECT`."""
     if rest and not rest.replace("-", "").replace("_", "").isalnum():
         raise ConfigError(f"tracker `wandb:{rest}`: write `wandb:PROJECT`, a name of letters, digits, `-` and `_`")
-    return Wandb(required("wandb", "wandb"), rest or "sandlot", run)
+    return _Wandb(required("wandb", "wandb"), rest or "sandlot", run)
 
 
-class Wandb:
+class _Wandb:
     """A run of the package."""
 
     def __init__(self, package: Any, project: str, run: Path) -> None:

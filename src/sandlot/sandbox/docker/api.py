@@ -22,8 +22,8 @@ from sandlot.core.concurrency.clock import deadline
 from sandlot.core.errors import ConfigError, SandboxError
 from sandlot.sandbox.docker.attached import Attached
 
-DEFAULT_SOCKET = "/var/run/docker.sock"
-CALL_S = 60.0
+_DEFAULT_SOCKET = "/var/run/docker.sock"
+_CALL_S = 60.0
 """What one call may take; a busy engine starts a sandbox in a second or two."""
 
 _ANSWER_BYTES = 256 << 20
@@ -31,7 +31,7 @@ _HEAD_BYTES = 64 << 10
 _DYING_S = 5.0
 _CONNECTIONS = 128
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 
 class _Said(msgspec.Struct, frozen=True, rename="pascal"):
@@ -112,7 +112,7 @@ class _Refusal(msgspec.Struct, frozen=True):
     message: str = ""
 
 
-class Engine:
+class DockerApi:
     """A running engine. Get one from `open_engine`."""
 
     def __init__(self, session: aiohttp.ClientSession, path: str, version: Version) -> None:
@@ -207,7 +207,7 @@ class Engine:
             raise SandboxError(f"the engine does not attach: {(answer + rest)[:500].decode(errors='replace')}", kind="start")
         return Attached(sock, rest)
 
-    async def _get(self, path: str, kind: type[T], query: Mapping[str, str] | None = None) -> T:
+    async def _get(self, path: str, kind: type[_T], query: Mapping[str, str] | None = None) -> _T:
         return _decoded(await self._call("GET", path, query) or b"", kind)
 
     async def _call(
@@ -238,10 +238,10 @@ class Engine:
         return f"/v{self.version.api_version}{path}{asked}"
 
     def _bounded(self, what: str) -> AbstractContextManager[Any]:
-        return deadline(CALL_S, SandboxError, f"the engine at {self.path}: {what}")
+        return deadline(_CALL_S, SandboxError, f"the engine at {self.path}: {what}")
 
 
-def _decoded(data: bytes, kind: type[T]) -> T:
+def _decoded(data: bytes, kind: type[_T]) -> _T:
     try:
         return msgspec.json.decode(data, type=kind)
     except msgspec.DecodeError as error:
@@ -295,7 +295,7 @@ async def _head(sock: socket.socket) -> tuple[bytes, bytes]:
 
 def find_socket(given: str = "") -> str:
     """The socket a user named, `$DOCKER_HOST`'s, or the usual one."""
-    named = given or os.environ.get("DOCKER_HOST", "") or DEFAULT_SOCKET
+    named = given or os.environ.get("DOCKER_HOST", "") or _DEFAULT_SOCKET
     path = named.removeprefix("unix://")
     if "://" in path or not path.startswith("/"):
         raise ConfigError(
@@ -305,7 +305,7 @@ def find_socket(given: str = "") -> str:
 
 
 @asynccontextmanager
-async def open_engine(path: str) -> AsyncGenerator[Engine]:
+async def open_engine(path: str) -> AsyncGenerator[DockerApi]:
     """The engine behind a socket; `ConfigError` with the remedy if none answers there."""
     _check_socket(path)
     connector = aiohttp.UnixConnector(path=path, limit=_CONNECTIONS)
@@ -319,7 +319,7 @@ async def open_engine(path: str) -> AsyncGenerator[Engine]:
             raise ConfigError(
                 f"no Docker engine answers at {path} ({error or 'nothing came'}); is it a Docker engine's socket?"
             ) from error
-        yield Engine(session, path, version)
+        yield DockerApi(session, path, version)
 
 
 def _check_socket(path: str) -> None:

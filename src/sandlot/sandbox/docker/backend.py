@@ -19,7 +19,7 @@ from anyio.abc import TaskGroup
 from sandlot.core.errors import ConfigError, SandboxError, unwrapped
 from sandlot.core.limits import Limits
 from sandlot.core.ports.sandbox import Command
-from sandlot.sandbox.docker.api import Engine, find_socket, open_engine
+from sandlot.sandbox.docker.api import DockerApi, find_socket, open_engine
 from sandlot.sandbox.docker.image import find_base
 from sandlot.sandbox.docker.machine import Base, DockerMachine, start_docker_machine
 from sandlot.sandbox.docker.probe import docker_capabilities
@@ -27,14 +27,14 @@ from sandlot.sandbox.docker.snapshot import DockerFrozen, DockerSnapshot, writte
 from sandlot.sandbox.link.machine import Machine
 from sandlot.sandbox.link.process import NativeProcess
 from sandlot.sandbox.link.stream import NativeStream
-from sandlot.sandbox.link.wire import Entry
+from sandlot.sandbox.link.wire import ListingEntry
 from sandlot.sandbox.owner import is_gone, new_labels
 from sandlot.sandbox.program import program
 from sandlot.sandbox.quota import Quota
 
-log = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
-AT_ONCE = 8
+_AT_ONCE = 8
 """Sandboxes being started at the same time; an engine does most of it one after another."""
 
 _RUN = "sandlot.run"
@@ -68,7 +68,7 @@ class DockerSandbox:
         """Absolute paths of all files below a folder, sorted; the image's included, `/proc`, `/dev` and `/sys` not."""
         return await self._reader().files_below(folder)
 
-    async def stat(self, path: str) -> Entry:
+    async def stat(self, path: str) -> ListingEntry:
         """One path as it is, links not followed."""
         return await self._reader().stat(path)
 
@@ -146,7 +146,7 @@ class DockerSandbox:
 class DockerBackend:
     """Makes sandboxes (port `Backend`). Get one from `open_docker`."""
 
-    def __init__(self, engine: Engine, tasks: TaskGroup, quota: Quota, pool: int, agent: Path) -> None:
+    def __init__(self, engine: DockerApi, tasks: TaskGroup, quota: Quota, pool: int, agent: Path) -> None:
         self.engine = engine
         self._tasks = tasks
         self._quota = quota
@@ -157,7 +157,7 @@ class DockerBackend:
         self._pristine: dict[str, DockerMachine] = {}
         self._ready: dict[str, deque[DockerMachine]] = {}
         self._filling: Counter[str] = Counter()
-        self._starting = anyio.CapacityLimiter(AT_ONCE)
+        self._starting = anyio.CapacityLimiter(_AT_ONCE)
         self._finding = anyio.Lock()
 
     @asynccontextmanager
@@ -245,7 +245,7 @@ class DockerBackend:
             try:
                 ready.append(await self.start(base))
             except SandboxError as error:  # nobody asked for this one; whoever asks next starts their own and hears why
-                log.warning("the pool could not be filled", extra={"image": image, "error": str(error)})
+                _log.warning("the pool could not be filled", extra={"image": image, "error": str(error)})
                 return
             finally:
                 self._filling[image] -= 1

@@ -4,13 +4,13 @@ import platform
 
 from sandlot.core.errors import ConfigError
 from sandlot.sandbox.defaults import surroundings_of
-from sandlot.sandbox.docker.api import Engine, EngineImage, ImageConfig
+from sandlot.sandbox.docker.api import DockerApi, EngineImage, ImageConfig
 from sandlot.sandbox.docker.machine import MOUNTED, Base
 
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
-async def find_base(engine: Engine, name: str) -> Base:
+async def find_base(engine: DockerApi, name: str) -> Base:
     """The image a user named, as something to start from; `ConfigError` with the remedy if it cannot be."""
     if name == "host" or name.startswith(("/", ".")):
         raise ConfigError(

@@ -22,15 +22,15 @@ from anyio.abc import TaskGroup
 from sandlot.core.concurrency.clock import deadline
 from sandlot.core.errors import SandboxError, SandboxOutOfMemory
 from sandlot.sandbox.defaults import Surroundings
-from sandlot.sandbox.docker.api import Engine
+from sandlot.sandbox.docker.api import DockerApi
 from sandlot.sandbox.link.link import Link
 from sandlot.sandbox.link.machine import Machine
 from sandlot.sandbox.native.cgroup import PERIOD_US, socket_bytes
 from sandlot.sandbox.native.zygote import HOSTNAME, OUT_OF_MEMORY
 from sandlot.sandbox.quota import Quota
 
-AGENT = "/dev/init"
-START_S = 120.0
+_AGENT = "/dev/init"
+_START_S = 120.0
 """From asking the engine to the agent's first word, on a machine where many start at once."""
 
 CAPABILITIES = (*("CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID", "NET_BIND_SERVICE", "SYS_CHROOT"),)
@@ -44,8 +44,8 @@ MOUNTED = {
 """Files the engine mounts over every image's. They are no part of what it commits, and would say something about the host."""
 
 
-MOST_PATHS = 200_000
-MOST_PATH_BYTES = 64 << 20
+_MOST_PATHS = 200_000
+_MOST_PATH_BYTES = 64 << 20
 """Changed paths that are read from the engine's folder: so many, and so many characters of them. An agent decides how many."""
 
 
@@ -79,7 +79,7 @@ class Base:
 class DockerMachine:
     """A live agent; `machine` is what it offers."""
 
-    def __init__(self, engine: Engine, number: str, machine: Machine, base: Base) -> None:
+    def __init__(self, engine: DockerApi, number: str, machine: Machine, base: Base) -> None:
         self._engine = engine
         self.number = number
         self.machine = machine
@@ -120,7 +120,7 @@ class DockerMachine:
     async def close(self) -> None:
         """End it; returns when the engine has removed it."""
         await self.machine.close()
-        await discard(self._engine, self.number)
+        await _discard(self._engine, self.number)
 
 
 def shown(name: str) -> str:
@@ -128,7 +128,7 @@ def shown(name: str) -> str:
     return "".join("\ufffd" if "\udc80" <= letter <= "\udcff" else letter for letter in name)
 
 
-def paths_below(folder: str, most: int = MOST_PATHS, most_bytes: int = MOST_PATH_BYTES) -> Touched:
+def paths_below(folder: str, most: int = _MOST_PATHS, most_bytes: int = _MOST_PATH_BYTES) -> Touched:
     """The paths below a folder of the host, as seen from it, nearest first. No file is opened, no link is followed."""
     found: list[str] = []
     waiting = deque([folder])
@@ -150,7 +150,7 @@ def paths_below(folder: str, most: int = MOST_PATHS, most_bytes: int = MOST_PATH
     return Touched(frozenset(found), left_out + len(waiting) if left_out else 0)
 
 
-async def discard(engine: Engine, number: str) -> None:
+async def _discard(engine: DockerApi, number: str) -> None:
     """Wait for a machine whose agent was told to end; if it does not, end it."""
     with anyio.move_on_after(5):
         await engine.until_removed(number)
@@ -159,11 +159,11 @@ async def discard(engine: Engine, number: str) -> None:
 
 
 async def start_docker_machine(
-    engine: Engine, tasks: TaskGroup, base: Base, quota: Quota, *, program: Path, labels: Mapping[str, str]
+    engine: DockerApi, tasks: TaskGroup, base: Base, quota: Quota, *, program: Path, labels: Mapping[str, str]
 ) -> DockerMachine:
     """A fresh machine, ready for commands; its reader runs in `tasks` until it is closed."""
     number = ""
-    with deadline(START_S, SandboxError, "starting a sandbox"):
+    with deadline(_START_S, SandboxError, "starting a sandbox"):
         with anyio.CancelScope(shield=True):  # cancelled in between, it would be there and nobody would know its name
             number = await engine.create(_config(base, quota, program, labels))
         link: Link | None = None
@@ -183,7 +183,7 @@ async def start_docker_machine(
     return made
 
 
-async def _cause_of_death(engine: Engine, number: str) -> SandboxError:
+async def _cause_of_death(engine: DockerApi, number: str) -> SandboxError:
     """The error for a machine whose connection broke."""
     with suppress(SandboxError):  # an engine that does not answer says nothing about the cause
         if await engine.ended_for_memory(number):
@@ -202,7 +202,7 @@ def _config(base: Base, quota: Quota, program: Path, labels: Mapping[str, str]) 
     limit = {"Soft": quota.open_files, "Hard": quota.open_files}
     return {
         "Image": base.image,
-        "Entrypoint": [AGENT],
+        "Entrypoint": [_AGENT],
         "Cmd": ["agent"],
         "User": "0:0",
         "WorkingDir": "/",
@@ -219,7 +219,7 @@ def _config(base: Base, quota: Quota, program: Path, labels: Mapping[str, str]) 
             "NetworkMode": "none",
             "IpcMode": "private",
             "LogConfig": {"Type": "none"},
-            "Mounts": [{"Type": "bind", "Source": str(program), "Target": AGENT, "ReadOnly": True}],
+            "Mounts": [{"Type": "bind", "Source": str(program), "Target": _AGENT, "ReadOnly": True}],
             "CapDrop": ["ALL"],
             "CapAdd": list(CAPABILITIES),
             "SecurityOpt": ["no-new-privileges"],

@@ -17,10 +17,10 @@ import msgspec
 
 from sandlot.core.errors import SandboxError
 from sandlot.core.ports.sandbox import Survey
-from sandlot.sandbox.docker.api import Engine
+from sandlot.sandbox.docker.api import DockerApi
 from sandlot.sandbox.docker.machine import MOUNTED, Base, DockerMachine, Touched, shown
 from sandlot.sandbox.link.machine import Entries, Machine
-from sandlot.sandbox.link.wire import Entry, Listing
+from sandlot.sandbox.link.wire import Listing, ListingEntry
 from sandlot.sandbox.native.snapshot import Change, survey_of, told
 
 if TYPE_CHECKING:
@@ -30,18 +30,18 @@ _LET_GO_S = 5.0
 _NOT_LISTED = frozenset({"proc", "dev", "sys"})
 
 
-COMPARING_SHARE = 0.5
+_COMPARING_SHARE = 0.5
 """How much of the time that is left the engine may take to compare, before it is looked whether an agent left too much."""
-MANY_PATHS = 50_000
+_MANY_PATHS = 50_000
 """An agent that left more than these is the reason why the engine takes so long."""
-MANY_FOLDERS = 20_000
+_MANY_FOLDERS = 20_000
 """Folders that are looked into, each by one request of about 0.3 ms."""
 
 
 class DockerFrozen:
     """A machine with its processes dead, and the image made of what it wrote. Held by everyone who stands on it."""
 
-    def __init__(self, engine: Engine, machine: DockerMachine, below: "DockerFrozen | None") -> None:
+    def __init__(self, engine: DockerApi, machine: DockerMachine, below: "DockerFrozen | None") -> None:
         self._engine = engine
         self.machine = machine
         self._below = below.hold() if below is not None else None  # the engine keeps no image whose parent is gone
@@ -94,7 +94,7 @@ class DockerSnapshot:
 
     async def survey(self) -> Survey:
         """Everything that is not the image's, with its kind."""
-        return await survey(self._frozen.machine, self._pristine)
+        return await _survey(self._frozen.machine, self._pristine)
 
     async def read(self, path: str) -> bytes:
         """One file, the image's included; `FileNotFoundError` if it is not there."""
@@ -119,10 +119,10 @@ class DockerSnapshot:
         return self._fork(self._frozen)
 
 
-async def survey(machine: DockerMachine, pristine: Callable[[Base], Awaitable[Machine]]) -> Survey:
+async def _survey(machine: DockerMachine, pristine: Callable[[Base], Awaitable[Machine]]) -> Survey:
     """Everything in a machine that is not the image's. What is too much to be listed in time is counted."""
     touched = await _touched_in_time(machine, pristine)
-    listed = await _changed(machine.machine, None, touched.paths, most=MANY_FOLDERS)
+    listed = await _changed(machine.machine, None, touched.paths, most=_MANY_FOLDERS)
     found = await survey_of(Entries(listed.found, listed.left_out + touched.left_out))
     mounted = {path: len(data) for path, data in (await machine.mounted()).items() if data != MOUNTED[path]}
     return msgspec.structs.replace(found, sizes={**found.sizes, **mounted})
@@ -133,21 +133,21 @@ async def _touched_in_time(machine: DockerMachine, pristine: Callable[[Base], Aw
     too_long = False
     left_s = anyio.current_effective_deadline() - anyio.current_time()
     try:
-        with anyio.move_on_after(left_s * COMPARING_SHARE):
+        with anyio.move_on_after(left_s * _COMPARING_SHARE):
             return await _touched(machine, pristine)
     except OSError as error:
         if error.errno != errno.EFBIG:
             raise
         too_long = True
     extra = await _count(machine.machine) - await _count(await pristine(machine.base))
-    if too_long or extra > MANY_PATHS:
+    if too_long or extra > _MANY_PATHS:
         return Touched(frozenset(), max(extra, 1))
     return await _touched(machine, pristine)
 
 
 async def written(machine: DockerMachine, pristine: Callable[[Base], Awaitable[Machine]]) -> Mapping[str, int]:
     """Every file of a machine that is not the image's, by absolute path: size in bytes."""
-    return dict(sorted((await survey(machine, pristine)).sizes.items()))
+    return dict(sorted((await _survey(machine, pristine)).sizes.items()))
 
 
 async def _touched(machine: DockerMachine, pristine: Callable[[Base], Awaitable[Machine]]) -> Touched:
@@ -157,7 +157,7 @@ async def _touched(machine: DockerMachine, pristine: Callable[[Base], Awaitable[
         if error.kind != "engine":
             raise
     # One path too long for the engine ends its comparison. What an agent does must not leave it ungraded: compare ourselves.
-    return machine.besides(Touched(await differing(machine.machine, await pristine(machine.base))))
+    return machine.besides(Touched(await _differing(machine.machine, await pristine(machine.base))))
 
 
 async def _count(machine: Machine) -> int:
@@ -166,7 +166,7 @@ async def _count(machine: Machine) -> int:
     return len(found) + left_out
 
 
-async def changed(now: Machine, before: Machine | None, paths: Iterable[str]) -> list[Entry]:
+async def changed(now: Machine, before: Machine | None, paths: Iterable[str]) -> list[ListingEntry]:
     """What is at these paths now, and before if a machine is given for that; links are never followed."""
     return (await _changed(now, before, paths)).found
 
@@ -178,7 +178,7 @@ async def _changed(now: Machine, before: Machine | None, paths: Iterable[str], *
     is missing in it is found by looking. A folder that cannot be listed whole is marked as too deep. Folders beyond `most` are
     not looked into, and counted.
     """
-    found: list[Entry] = []
+    found: list[ListingEntry] = []
     tree = await anyio.to_thread.run_sync(_tree, paths)
     waiting: deque[tuple[str, _Names, Machine | None]] = deque([("/", tree, before)])
     num_listed = 0
@@ -201,7 +201,7 @@ async def _changed(now: Machine, before: Machine | None, paths: Iterable[str], *
     return Entries(found, len(waiting))
 
 
-async def differing(now: Machine, before: Machine) -> frozenset[str]:
+async def _differing(now: Machine, before: Machine) -> frozenset[str]:
     """Paths at which two machines differ by what a listing shows: kind, size, time, mode, owner."""
     seen = [
         {
@@ -227,7 +227,7 @@ def _tree(paths: Iterable[str]) -> _Names:
     return root
 
 
-async def _children(machine: Machine, folder: str) -> dict[str, Entry] | None:
+async def _children(machine: Machine, folder: str) -> dict[str, ListingEntry] | None:
     """By name; empty where there is no such folder, None where its path or its listing is too long."""
     try:
         entries = await machine.entries(Listing.CHILDREN, folder)
@@ -236,11 +236,11 @@ async def _children(machine: Machine, folder: str) -> dict[str, Entry] | None:
     return {entry.path.rpartition("/")[2]: entry for entry in entries}
 
 
-def _joined(path: str, now: Entry | None, before: Entry | None) -> Entry:
-    nothing = Entry(path, "-", "-", 0, 0, 0, 0, 0, 0)
+def _joined(path: str, now: ListingEntry | None, before: ListingEntry | None) -> ListingEntry:
+    nothing = ListingEntry(path, "-", "-", 0, 0, 0, 0, 0, 0)
     entry = now or nothing
     return replace(entry, image_kind=before.kind if before else "-", image_size=before.size if before else 0)
 
 
-def _too_deep(folder: str) -> Entry:
-    return Entry(folder, "t", "-", 0, 0, 0, 0, 0, 0)
+def _too_deep(folder: str) -> ListingEntry:
+    return ListingEntry(folder, "t", "-", 0, 0, 0, 0, 0, 0)

@@ -23,7 +23,7 @@ from sandlot.sandbox.images.pieces import Pieces, blob_name, digest_of, open_arc
 from sandlot.sandbox.images.skeleton import bare_skeleton
 from sandlot.sandbox.images.store import About, Lease, keep, key_for
 from sandlot.sandbox.images.stretch import Stretch, refused
-from sandlot.sandbox.images.unpack import Caps, Unpacking
+from sandlot.sandbox.images.unpack import ImageCaps, Unpacking
 
 KIND = "archive"
 _HEX = re.compile(r"[0-9a-f]{64}")
@@ -75,7 +75,7 @@ class _Config(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Layer:
+class ImageLayer:
     """One layer as it lies in the archive."""
 
     packed: Stretch
@@ -84,22 +84,22 @@ class Layer:
 
 
 @dataclass(frozen=True, slots=True)
-class Contents:
+class _Contents:
     """What an archive says it holds: nothing of it is unpacked yet."""
 
     digest: str
-    layers: tuple[Layer, ...]
+    layers: tuple[ImageLayer, ...]
     """Bottom first."""
     diff_ids: tuple[str, ...]
     """What the configuration says of each layer's unpacked bytes."""
     surroundings: Surroundings
 
 
-def archive_image(path: Path, tag: str = "", caps: Caps | None = None) -> Image:
+def archive_image(path: Path, tag: str = "", caps: ImageCaps | None = None) -> Image:
     """Unpack an archive into the store, or find it there."""
-    caps = caps or Caps()
+    caps = caps or ImageCaps()
     with _blamed(path), open_archive(path, caps) as files:
-        contents = read_contents(files, tag)
+        contents = _read_contents(files, tag)
 
         def fill(lease: Lease) -> About:
             with boundary(ConfigError, "unpacking it"):  # a full disk and a name no file can have are told apart by their words
@@ -116,8 +116,8 @@ def archive_image(path: Path, tag: str = "", caps: Caps | None = None) -> Image:
 
 def archive_digest(path: Path, tag: str = "") -> str:
     """The digest without unpacking anything."""
-    with _blamed(path), open_archive(path, Caps()) as files:
-        return read_contents(files, tag).digest
+    with _blamed(path), open_archive(path, ImageCaps()) as files:
+        return _read_contents(files, tag).digest
 
 
 @contextmanager
@@ -133,7 +133,7 @@ def _blamed(path: Path) -> Generator[None]:
 # -- what it says --------------------------------------------------------------------------------------------------------------
 
 
-def read_contents(files: Pieces, tag: str = "") -> Contents:
+def _read_contents(files: Pieces, tag: str = "") -> _Contents:
     """The one image of an archive, or the one with that tag."""
     if files.find("manifest.json") is not None:
         config, layers = _from_docker(files, tag)
@@ -150,10 +150,10 @@ def read_contents(files: Pieces, tag: str = "") -> Contents:
         raise refused(f"its configuration names {len(diff_ids)} layers by sha256, the archive holds {len(layers)}")
     run = about.config or _Run()
     surroundings = surroundings_of(run.env, run.user, run.working_dir)
-    return Contents(digest_of(config), tuple(layers), tuple(diff_ids), surroundings)
+    return _Contents(digest_of(config), tuple(layers), tuple(diff_ids), surroundings)
 
 
-def _from_docker(files: Pieces, tag: str) -> tuple[bytes, list[Layer]]:
+def _from_docker(files: Pieces, tag: str) -> tuple[bytes, list[ImageLayer]]:
     saved = msgspec.json.decode(files.json("manifest.json"), type=list[_DockerManifest])
     tags = {name: one for one in saved for name in (one.repo_tags or ())}
     one = _the_one(saved, tags, tag)
@@ -161,10 +161,10 @@ def _from_docker(files: Pieces, tag: str) -> tuple[bytes, list[Layer]]:
     named = _HEX.search(one.config)
     if named is not None and f"sha256:{named[0]}" != digest_of(config):
         raise refused(f"the configuration is not what its name says: {one.config}")
-    return config, [Layer(files.get(posixpath.normpath(layer)), None) for layer in one.layers]
+    return config, [ImageLayer(files.get(posixpath.normpath(layer)), None) for layer in one.layers]
 
 
-def _from_oci(files: Pieces, tag: str) -> tuple[bytes, list[Layer]]:
+def _from_oci(files: Pieces, tag: str) -> tuple[bytes, list[ImageLayer]]:
     index = msgspec.json.decode(files.json("index.json"), type=_Index)
     one = None
     while one is None or "index" in one.media_type or "manifest.list" in one.media_type:  # for each platform one of its own
@@ -173,7 +173,7 @@ def _from_oci(files: Pieces, tag: str) -> tuple[bytes, list[Layer]]:
         named = {each.annotations.get("org.opencontainers.image.ref.name", ""): each for each in choices}
         one = _the_one(choices, named, tag if any(named) else "")
     manifest = msgspec.json.decode(files.blob(one.digest), type=_OciManifest)
-    layers = [Layer(files.get(blob_name(layer.digest)), layer.digest) for layer in manifest.layers]
+    layers = [ImageLayer(files.get(blob_name(layer.digest)), layer.digest) for layer in manifest.layers]
     return files.blob(manifest.config.digest), layers
 
 
@@ -204,7 +204,7 @@ def _machine() -> str:
 # -- unpacking it --------------------------------------------------------------------------------------------------------------
 
 
-def _unpack(contents: Contents, root: Path, caps: Caps) -> int:
+def _unpack(contents: _Contents, root: Path, caps: ImageCaps) -> int:
     unpacking = Unpacking(root, caps, keep_owners=os.geteuid() == 0)
     for layer, diff_id in zip(contents.layers, contents.diff_ids, strict=True):
         if layer.packed_digest is not None and layer.packed.digest() != layer.packed_digest:

@@ -22,12 +22,12 @@ from sandlot.sandbox.images.image import Image
 from sandlot.sandbox.images.skeleton import bare_skeleton
 from sandlot.sandbox.images.store import About, Lease, hold, keep, key_for
 
-log = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
-KIND = "debian"
-FORMAT = "1"
+_KIND = "debian"
+_FORMAT = "1"
 """Part of the recipe's hash: change it when what is done after installing changes."""
-VARIANT = "minbase"
+_VARIANT = "minbase"
 _SUITE = re.compile(r"[a-z][a-z0-9.-]*")
 _PACKAGE = re.compile(r"[a-z0-9][a-z0-9+.-]+")
 _EMPTIED = ("dev", "run", "tmp", "var/cache/apt/archives", "var/lib/apt/lists", "var/log", "var/tmp")
@@ -42,7 +42,7 @@ _REWRITTEN = {
 
 
 @dataclass(frozen=True, slots=True)
-class Recipe:
+class DebianRecipe:
     """What was asked for."""
 
     suite: str
@@ -57,11 +57,11 @@ class Recipe:
     @property
     def key(self) -> str:
         """The name it is kept by."""
-        text = "\n".join((FORMAT, VARIANT, os.uname().machine, self.suite, *self.packages))
-        return key_for(KIND, hashlib.sha256(text.encode()).hexdigest())
+        text = "\n".join((_FORMAT, _VARIANT, os.uname().machine, self.suite, *self.packages))
+        return key_for(_KIND, hashlib.sha256(text.encode()).hexdigest())
 
 
-def read_recipe(rest: str) -> Recipe:
+def read_recipe(rest: str) -> DebianRecipe:
     """What follows `debian:`; a file of names is read here."""
     suite, _, listed = rest.partition("?")
     if listed.startswith("@"):
@@ -77,34 +77,34 @@ def read_recipe(rest: str) -> Recipe:
     wrong = [name for name in packages if not _PACKAGE.fullmatch(name)]
     if wrong:
         raise ConfigError(f"image `debian:{rest}`: `{wrong[0]}` cannot be the name of a Debian package")
-    return Recipe(suite, packages)
+    return DebianRecipe(suite, packages)
 
 
-def debian_image(recipe: Recipe) -> Image:
+def debian_image(recipe: DebianRecipe) -> Image:
     """Install the packages, or find them installed."""
     lease = _installed(recipe)
     bare = bare_skeleton()
     return Image(name=recipe.name, trees=(("/", (lease.root, bare.root)),), portable=False, leases=(lease, bare))
 
 
-def debian_digest(recipe: Recipe, *, build: bool) -> str:
+def debian_digest(recipe: DebianRecipe, *, build: bool) -> str:
     """Of the names and versions installed; `unbuilt` in their place if nothing shall be built and nothing was."""
     there = _installed(recipe) if build else hold(recipe.key)
     return there.about().digest if there is not None else f"{recipe.name}:unbuilt"
 
 
-def _installed(recipe: Recipe) -> Lease:
+def _installed(recipe: DebianRecipe) -> Lease:
     def fill(lease: Lease) -> About:
         _debootstrap(recipe, lease)
         _clean(lease.root)
         versions = installed_versions(lease.root)
         digest = f"debian:sha256:{hashlib.sha256(versions.encode()).hexdigest()}"
-        return About(kind=KIND, name=recipe.name, digest=digest, notes=("not portable: versions are those of the day",))
+        return About(kind=_KIND, name=recipe.name, digest=digest, notes=("not portable: versions are those of the day",))
 
     return keep(recipe.key, fill)
 
 
-def _debootstrap(recipe: Recipe, lease: Lease) -> None:
+def _debootstrap(recipe: DebianRecipe, lease: Lease) -> None:
     program = shutil.which("debootstrap", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
     if program is None:
         raise SandboxError(f"image `{recipe.name}` is made by debootstrap: `apt-get install debootstrap`", kind="config")
@@ -118,14 +118,14 @@ def _debootstrap(recipe: Recipe, lease: Lease) -> None:
     command = ["unshare", "--mount", "--propagation=private", "--pid", "--fork", "--kill-child=KILL", "--"]
     command += [
         program,
-        f"--variant={VARIANT}",
+        f"--variant={_VARIANT}",
         "--force-check-gpg",
         *include,
         recipe.suite,
         str(lease.root),
         *_mirror(recipe.suite),
     ]
-    log.warning("installing Debian packages for an image: a minute or two, once", extra={"image": recipe.name})
+    _log.warning("installing Debian packages for an image: a minute or two, once", extra={"image": recipe.name})
     last: deque[str] = deque(maxlen=20)
     process = subprocess.Popen(  # noqa: S603 - names were checked
         command,
@@ -142,7 +142,7 @@ def _debootstrap(recipe: Recipe, lease: Lease) -> None:
         assert process.stdout is not None
         for line in process.stdout:
             last.append(_without_password(line.strip()))
-            log.info("debootstrap", extra={"image": recipe.name, "line": last[-1]})
+            _log.info("debootstrap", extra={"image": recipe.name, "line": last[-1]})
         code = process.wait()
     except BaseException:
         process.send_signal(signal.SIGKILL)

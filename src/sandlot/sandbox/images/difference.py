@@ -14,7 +14,7 @@ from sandlot.sandbox.images.folder import file_digests
 from sandlot.sandbox.images.store import hold, kept
 from sandlot.sandbox.program import cache_folder
 
-STATUS = Path("/var/lib/dpkg/status")
+_STATUS = Path("/var/lib/dpkg/status")
 KEPT_LISTS = 20
 """Lists of packages that are kept; the oldest go first."""
 
@@ -24,7 +24,7 @@ _VERSION = re.compile(r"^Version: (\S+)$", re.MULTILINE)
 _HOST = re.compile(r"host:(?P<etc>sha256:[0-9a-f]+):(?P<packages>[^:]+)(?::(?P<folders>.*))?", re.DOTALL)
 
 
-def packages_digest(status: Path = STATUS) -> str:
+def packages_digest(status: Path = _STATUS) -> str:
     """One hash over what is installed; the list itself is kept. `unknown` on a machine without dpkg."""
     if not status.exists():
         return "unknown"

@@ -33,13 +33,13 @@ USERS = (
     ("nobody", 65534, "/nonexistent", "/usr/sbin/nologin"),
 )
 
-MODES = {"tmp": 0o1777, "root": 0o700}
+_MODES = {"tmp": 0o1777, "root": 0o700}
 """Of folders that a mount point is made in: as everywhere else."""
 
-MAX_TREES = 8
+_MAX_TREES = 8
 """As `agent/sandlot.h` has it."""
 
-NOTE = "not portable: another machine has another `/usr`"
+_NOTE = "not portable: another machine has another `/usr`"
 
 
 def host_image(folders: tuple[Path, ...] = ()) -> Image:
@@ -52,8 +52,8 @@ def host_image(folders: tuple[Path, ...] = ()) -> Image:
     hidden = settings_hidden()
     usr = (hidden.root, Path("/usr")) if hidden else (Path("/usr"),)
     trees = (("/", root), ("/usr", usr), *((str(top), (top,)) for top in (*real, *more)))
-    if len(trees) > MAX_TREES:
-        raise ConfigError(f"image `host` with {len(more)} folders; {MAX_TREES - 2 - len(real)} is the most: name one above them")
+    if len(trees) > _MAX_TREES:
+        raise ConfigError(f"image `host` with {len(more)} folders; {_MAX_TREES - 2 - len(real)} is the most: name one above them")
     leases = tuple(lease for lease in (skeleton, places, hidden) if lease is not None)
     return Image(name=":".join(("host", *map(str, more))), trees=trees, portable=False, leases=leases)
 
@@ -89,8 +89,8 @@ def _places(folders: list[Path]) -> Lease:
             for folder in folders:
                 (lease.root / folder.relative_to("/")).mkdir(parents=True, exist_ok=True)
             for top in {folder.parts[1] for folder in folders}:
-                if top in MODES:
-                    (lease.root / top).chmod(MODES[top])
+                if top in _MODES:
+                    (lease.root / top).chmod(_MODES[top])
         return About(kind="places", name=":".join(("host", *map(str, folders))), digest=f"places:{stamp.hexdigest()}")
 
     return keep(key_for("places", stamp.hexdigest()), fill)
@@ -120,7 +120,7 @@ def _skeleton() -> Lease:
             for source in sources:
                 _copy(source, root / "etc" / source.relative_to("/etc"))
             _fill_etc(root / "etc")
-        return About(kind="host", name="host", digest=f"host:{folder_digest(root)}", notes=(NOTE,))
+        return About(kind="host", name="host", digest=f"host:{folder_digest(root)}", notes=(_NOTE,))
 
     return keep(key_for("host", stamp.hexdigest()), fill)
 

@@ -8,7 +8,7 @@ from sandlot.core.errors import ConfigError
 from sandlot.sandbox.defaults import Surroundings
 from sandlot.sandbox.images.store import Lease
 
-MOUNT_POINTS = ("dev", "proc", "sys")
+_MOUNT_POINTS = ("dev", "proc", "sys")
 """Sandboxes mount their own here, by path: a link in an image would send the mount elsewhere."""
 
 
@@ -49,7 +49,7 @@ def _file_system(folder: Path, mounts: Path = Path("/proc/self/mountinfo")) -> s
 
 def require_mount_points(root: Path) -> None:
     """Refuse a root file system whose `/dev`, `/proc` or `/sys` is something else than a folder."""
-    for name in MOUNT_POINTS:
+    for name in _MOUNT_POINTS:
         try:
             mode = (root / name).lstat().st_mode
         except FileNotFoundError:

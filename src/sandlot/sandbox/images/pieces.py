@@ -14,10 +14,10 @@ from sandlot.core.errors import ConfigError
 from sandlot.sandbox.images.packing import is_packed, unpacked
 from sandlot.sandbox.images.store import images_folder
 from sandlot.sandbox.images.stretch import Stretch, refused
-from sandlot.sandbox.images.tar import Kind, entries
-from sandlot.sandbox.images.unpack import Caps
+from sandlot.sandbox.images.tar import TarKind, entries
+from sandlot.sandbox.images.unpack import ImageCaps
 
-MAX_JSON = 16 << 20
+_MAX_JSON = 16 << 20
 
 
 class Pieces:
@@ -51,8 +51,8 @@ class Pieces:
     def json(self, name: str) -> bytes:
         """A small file, whole."""
         piece = self.get(name)
-        if piece.size > MAX_JSON:
-            raise refused(f"`{name}` takes {piece.size} bytes; at most {MAX_JSON} are read")
+        if piece.size > _MAX_JSON:
+            raise refused(f"`{name}` takes {piece.size} bytes; at most {_MAX_JSON} are read")
         return piece.read(0, piece.size)
 
     def blob(self, digest: str) -> bytes:
@@ -64,7 +64,7 @@ class Pieces:
 
 
 @contextmanager
-def open_archive(path: Path, caps: Caps) -> Generator[Pieces]:
+def open_archive(path: Path, caps: ImageCaps) -> Generator[Pieces]:
     """The pieces of a tar, of a tar packed with gzip, or of an OCI layout folder, open for as long as the context lasts."""
     opened: list[int] = []
     try:
@@ -98,20 +98,20 @@ def _named(tar: Stretch) -> dict[str, Stretch]:
             raise refused("more than 100000 files in an image archive")
         name = posixpath.normpath(entry.name.decode("utf-8", "surrogateescape"))
         link = entry.link.decode("utf-8", "surrogateescape")
-        if entry.kind is Kind.FILE:
+        if entry.kind is TarKind.FILE:
             at = entry.segments[0].at if entry.segments else 0
             if len(entry.segments) > 1 or entry.size != sum(segment.length for segment in entry.segments):
                 raise refused(f"`{name}` is a sparse file, which no image archive has")
             found[name] = tar.within(at, entry.size)
-        elif entry.kind is Kind.LINK:
+        elif entry.kind is TarKind.LINK:
             links[name] = posixpath.normpath(posixpath.join(posixpath.dirname(name), link))
-        elif entry.kind is Kind.HARD_LINK:
+        elif entry.kind is TarKind.HARD_LINK:
             links[name] = posixpath.normpath(link)
     return found | {name: found[target] for name, target in links.items() if target in found}
 
 
 @contextmanager
-def plain(packed: Stretch, caps: Caps) -> Generator[Stretch]:
+def plain(packed: Stretch, caps: ImageCaps) -> Generator[Stretch]:
     """A tar as it is; unpacked into a nameless file first if it is packed."""
     if not is_packed(packed):
         yield packed

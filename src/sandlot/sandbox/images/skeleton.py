@@ -10,7 +10,7 @@ from sandlot.sandbox.images.store import About, Lease, keep, key_for
 FORMAT = "2"
 """Part of every skeleton's name: change it when what a skeleton holds changes."""
 
-FOLDERS = (
+_FOLDERS = (
     *("dev", "etc", "home", "media", "mnt", "opt", "proc", "root", "run", "srv", "sys", "tmp", "usr"),
     *("var", "var/cache", "var/lib", "var/lock", "var/log", "var/tmp"),
 )
@@ -29,7 +29,7 @@ def bare_skeleton() -> Lease:
 def fill_bare(root: Path) -> None:
     """Put the folders into a fresh root."""
     with plain_umask():
-        for folder in FOLDERS:
+        for folder in _FOLDERS:
             (root / folder).mkdir()
     (root / "tmp").chmod(0o1777)
     (root / "var/tmp").chmod(0o1777)

@@ -22,7 +22,7 @@ from sandlot.sandbox.images.image import Image
 USR = Path("/usr")
 """What of the machine every `host` image shows."""
 
-KINDS = ("host", "folder:PATH", "archive:PATH", "debian:SUITE?PACKAGE,PACKAGE", "host:FOLDER:FOLDER")
+_KINDS = ("host", "folder:PATH", "archive:PATH", "debian:SUITE?PACKAGE,PACKAGE", "host:FOLDER:FOLDER")
 
 
 def is_known(spec: str) -> bool:
@@ -93,7 +93,7 @@ def _split(spec: str) -> tuple[str, str]:
         return "path", spec
     kind, _, rest = spec.partition(":")
     if not is_known(spec) or not rest:
-        there = ", ".join(f"`{each}`" for each in KINDS)
+        there = ", ".join(f"`{each}`" for each in _KINDS)
         raise ConfigError(f"no image named {spec!r}; there are: {there}")
     return kind, rest
 

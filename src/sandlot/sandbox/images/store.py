@@ -26,11 +26,11 @@ from sandlot.core.concurrency.clock import SYSTEM_CLOCK, Clock
 from sandlot.core.errors import SandboxError
 from sandlot.sandbox.program import cache_folder
 
-log = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
-DRAFT = ".draft-"
-MAKING = ".making-"
-YOUNG_S = 3600
+_DRAFT = ".draft-"
+_MAKING = ".making-"
+_YOUNG_S = 3600
 """A draft without a lock file is left alone this long: its maker may be between two steps."""
 
 
@@ -131,7 +131,7 @@ def keep(key: str, fill: Callable[[Lease], About]) -> Lease:
 
 
 def _made(key: str, fill: Callable[[Lease], About]) -> Lease:
-    draft = Path(tempfile.mkdtemp(prefix=DRAFT, dir=images_folder()))
+    draft = Path(tempfile.mkdtemp(prefix=_DRAFT, dir=images_folder()))
     try:
         fd = os.open(draft / "lock", os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
         lease = Lease(draft, fd)
@@ -145,18 +145,18 @@ def _made(key: str, fill: Callable[[Lease], About]) -> Lease:
         _remove_tree(draft)
         raise
     lease.release.detach()
-    log.info("made an image", extra={"image": about.name, "digest": about.digest, "size_bytes": about.size_bytes})
+    _log.info("made an image", extra={"image": about.name, "digest": about.digest, "size_bytes": about.size_bytes})
     return Lease(images_folder() / key, fd)
 
 
 @contextmanager
 def _only_maker(key: str) -> Generator[None]:
-    fd = os.open(images_folder() / f"{MAKING}{key}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    fd = os.open(images_folder() / f"{_MAKING}{key}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            log.warning("waiting for another process that makes the same image", extra={"image": key})
+            _log.warning("waiting for another process that makes the same image", extra={"image": key})
             fcntl.flock(fd, fcntl.LOCK_EX)
         yield
     finally:
@@ -184,8 +184,8 @@ def gc(keep: Collection[str] = (), *, unused_for_s: float = 0.0, clock: Clock = 
         stays = item.key in keep or item.about.digest in keep or clock.wall() - item.used < unused_for_s
         if not stays and _remove(images_folder() / item.key):
             gone.append(item)
-    for draft in images_folder().glob(f"{DRAFT}*"):
-        if (draft / "lock").exists() or clock.wall() - draft.stat().st_mtime > YOUNG_S:
+    for draft in images_folder().glob(f"{_DRAFT}*"):
+        if (draft / "lock").exists() or clock.wall() - draft.stat().st_mtime > _YOUNG_S:
             _remove(draft)
     return gone
 
@@ -198,7 +198,7 @@ def _remove(folder: Path) -> bool:
         return False
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        doomed = Path(tempfile.mkdtemp(prefix=DRAFT, dir=folder.parent))
+        doomed = Path(tempfile.mkdtemp(prefix=_DRAFT, dir=folder.parent))
         folder.rename(doomed)
     except (BlockingIOError, FileNotFoundError):
         return False

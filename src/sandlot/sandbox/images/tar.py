@@ -13,13 +13,13 @@ from enum import StrEnum
 
 from sandlot.sandbox.images.stretch import Stretch, refused
 
-BLOCK = 512
+_BLOCK = 512
 MAX_HEADERS_BYTES = 1 << 20
 """Names, extended headers and sparse maps of one entry."""
-MAX_NAME = 4096
+_MAX_NAME = 4096
 
 
-class Kind(StrEnum):
+class TarKind(StrEnum):
     """What an entry makes."""
 
     FILE = "file"
@@ -31,7 +31,7 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Segment:
+class TarSegment:
     """Where a run of a file's bytes lies."""
 
     offset: int
@@ -42,11 +42,11 @@ class Segment:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class TarEntry:
     """One thing an archive holds. Names are bytes: they need not be text."""
 
     name: bytes
-    kind: Kind
+    kind: TarKind
     mode: int
     uid: int
     gid: int
@@ -54,17 +54,17 @@ class Entry:
     size: int
     """Of the file as it will be, holes included."""
     link: bytes
-    segments: tuple[Segment, ...]
+    segments: tuple[TarSegment, ...]
 
 
 _KINDS = {
-    **dict.fromkeys((b"0", b"\0", b"7", b"S"), Kind.FILE),
-    b"1": Kind.HARD_LINK,
-    b"2": Kind.LINK,
-    b"5": Kind.FOLDER,
-    **dict.fromkeys((b"3", b"4", b"6"), Kind.OTHER),
+    **dict.fromkeys((b"0", b"\0", b"7", b"S"), TarKind.FILE),
+    b"1": TarKind.HARD_LINK,
+    b"2": TarKind.LINK,
+    b"5": TarKind.FOLDER,
+    **dict.fromkeys((b"3", b"4", b"6"), TarKind.OTHER),
 }
-_END = bytes(BLOCK)
+_END = bytes(_BLOCK)
 
 
 class _Extras:
@@ -83,19 +83,19 @@ class _Extras:
         return size
 
 
-def entries(archive: Stretch) -> Iterator[Entry]:
+def entries(archive: Stretch) -> Iterator[TarEntry]:
     """Everything in an archive, in its order; `ConfigError` where it cannot be understood."""
     at = 0
     common: dict[bytes, bytes] = {}
     extras = _Extras(common)
     while at < archive.size:
-        header = archive.read(at, BLOCK)
+        header = archive.read(at, _BLOCK)
         if header == _END:
             break
         _require_checksum(header, at)
-        kind, size, at = header[156:157], _number(header[124:136]), at + BLOCK
+        kind, size, at = header[156:157], _number(header[124:136]), at + _BLOCK
         if kind in b"xgLKV":
-            extras.take(BLOCK)
+            extras.take(_BLOCK)
             body = archive.read(at, extras.take(size))
             at += _padded(size)
             if kind in b"LK":
@@ -118,24 +118,24 @@ def entries(archive: Stretch) -> Iterator[Entry]:
 _SPARSE_PAIRS = (b"GNU.sparse.offset", b"GNU.sparse.numbytes")
 
 
-def _entry(archive: Stretch, header: bytes, at: int, extras: _Extras) -> tuple[Entry, int]:
+def _entry(archive: Stretch, header: bytes, at: int, extras: _Extras) -> tuple[TarEntry, int]:
     """The entry a header speaks of, and where the next header is."""
     letter, values = header[156:157], extras.values
     kind = _KINDS.get(letter)
     if kind is None:
-        raise refused(f"an entry of an unknown type {letter!r} at byte {at - BLOCK}")
+        raise refused(f"an entry of an unknown type {letter!r} at byte {at - _BLOCK}")
     name = values.get(b"GNU.sparse.name") or values.get(b"path") or _name(header)
-    if kind is Kind.FILE and name.endswith(b"/"):
-        kind = Kind.FOLDER
+    if kind is TarKind.FILE and name.endswith(b"/"):
+        kind = TarKind.FOLDER
     stored = _count(values[b"size"]) if b"size" in values else _number(header[124:136])
-    stored = stored if kind is Kind.FILE else 0  # what is no file has no bytes, whatever its header says
+    stored = stored if kind is TarKind.FILE else 0  # what is no file has no bytes, whatever its header says
     end = at + _padded(stored)
-    size, segments = stored, (Segment(0, at, stored),) if stored else ()
-    if kind is Kind.FILE and (letter == b"S" or any(key.startswith(b"GNU.sparse.") for key in values)):
+    size, segments = stored, (TarSegment(0, at, stored),) if stored else ()
+    if kind is TarKind.FILE and (letter == b"S" or any(key.startswith(b"GNU.sparse.") for key in values)):
         size, pairs, at, end = _sparse(archive, header, at, end, extras)
         segments = _segments(pairs, size, at, end)
     archive.read(at + sum(segment.length for segment in segments), 0)
-    entry = Entry(
+    entry = TarEntry(
         name=_checked(name),
         kind=kind,
         mode=_number(header[100:108]) & 0o7777,
@@ -156,9 +156,9 @@ def _sparse(archive: Stretch, header: bytes, at: int, end: int, extras: _Extras)
         pairs = [_number(header[place : place + 12]) for place in range(386, 482, 12)]
         more = header[482]
         while more:
-            block = archive.read(at, extras.take(BLOCK))
+            block = archive.read(at, extras.take(_BLOCK))
             pairs += [_number(block[place : place + 12]) for place in range(0, 504, 12)]
-            more, at, end = block[504], at + BLOCK, end + BLOCK
+            more, at, end = block[504], at + _BLOCK, end + _BLOCK
         return _number(header[483:495]), pairs, at, end
     size = _count(values.get(b"GNU.sparse.realsize") or values.get(b"GNU.sparse.size") or b"")
     if values.get(b"GNU.sparse.major") == b"1":
@@ -175,24 +175,24 @@ def _map_in_data(archive: Stretch, at: int, end: int, extras: _Extras) -> tuple[
     while True:
         if at + used >= end:
             raise refused("a sparse file's map does not end")
-        text += archive.read(at + used, extras.take(BLOCK))
-        used += BLOCK
+        text += archive.read(at + used, extras.take(_BLOCK))
+        used += _BLOCK
         lines = text.split(b"\n")[:-1]
         if lines and len(lines) > 2 * _count(lines[0]):
             return [_count(line) for line in lines[1 : 1 + 2 * _count(lines[0])]], used
 
 
-def _segments(pairs: list[int], size: int, at: int, end: int) -> tuple[Segment, ...]:
+def _segments(pairs: list[int], size: int, at: int, end: int) -> tuple[TarSegment, ...]:
     if len(pairs) % 2:
         raise refused("a sparse file's map has an offset without a length")
-    found: list[Segment] = []
+    found: list[TarSegment] = []
     past = 0
     for offset, length in zip(pairs[::2], pairs[1::2], strict=True):
         if length == 0:
             continue
         if offset < past or offset + length > size or at + length > end:
             raise refused(f"a sparse file of {size} bytes has {length} bytes at {offset}")
-        found.append(Segment(offset, at, length))
+        found.append(TarSegment(offset, at, length))
         past, at = offset + length, at + length
     return tuple(found)
 
@@ -256,10 +256,10 @@ def _name(header: bytes) -> bytes:
 
 
 def _checked(name: bytes) -> bytes:
-    if b"\0" in name or len(name) > MAX_NAME:
+    if b"\0" in name or len(name) > _MAX_NAME:
         raise refused(f"a name no file can have: {name[:80]!r}")
     return name
 
 
 def _padded(size: int) -> int:
-    return -(-size // BLOCK) * BLOCK
+    return -(-size // _BLOCK) * _BLOCK

@@ -20,20 +20,20 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sandlot.sandbox.images.stretch import Stretch, refused
-from sandlot.sandbox.images.tar import Entry, Kind, entries
+from sandlot.sandbox.images.tar import TarEntry, TarKind, entries
 
-WHITEOUT = b".wh."
-OPAQUE = b".wh..wh..opq"
-AUFS = b".wh..wh."
+_WHITEOUT = b".wh."
+_OPAQUE = b".wh..wh..opq"
+_AUFS = b".wh..wh."
 """Book-keeping of an old file system; the opaque mark is the one that means something."""
-MAX_LINKS = 40
-MAX_DEPTH = 256
-MAX_ID = 65535
-NOBODY = 65534
+_MAX_LINKS = 40
+_MAX_DEPTH = 256
+_MAX_ID = 65535
+_NOBODY = 65534
 
 
 @dataclass(frozen=True, slots=True)
-class Caps:
+class ImageCaps:
     """What an image may grow to; more is taken for a bomb."""
 
     num_paths: int = 2_000_000
@@ -47,9 +47,9 @@ class Caps:
 class Unpacking:
     """One image being put together in a fresh folder that nobody else can write to."""
 
-    def __init__(self, root: Path, caps: Caps | None = None, *, keep_owners: bool) -> None:
+    def __init__(self, root: Path, caps: ImageCaps | None = None, *, keep_owners: bool) -> None:
         self._root = os.fsencode(root)
-        self._caps = caps or Caps()
+        self._caps = caps or ImageCaps()
         self._keep_owners = keep_owners
         self._num_paths = 0
         self._size_bytes = 0
@@ -63,13 +63,13 @@ class Unpacking:
         for entry in entries(layer):
             self._count(entry)
             *_, name = parts = _parts(entry.name) or [b""]
-            if name.startswith(WHITEOUT):
+            if name.startswith(_WHITEOUT):
                 self._white_out(parts)
         for entry in entries(layer):
             parts = _parts(entry.name)
             if not parts:
                 self._set_root(entry)
-            elif not parts[-1].startswith(WHITEOUT):
+            elif not parts[-1].startswith(_WHITEOUT):
                 self._put(parts, entry, layer)
 
     def finish(self) -> None:
@@ -83,7 +83,7 @@ class Unpacking:
                 os.chmod(path, mode)
                 os.utime(path, ns=(mtime_ns, mtime_ns))
 
-    def _count(self, entry: Entry) -> None:
+    def _count(self, entry: TarEntry) -> None:
         self._num_paths += 1
         self._size_bytes += entry.size
         self._require_small()
@@ -101,32 +101,32 @@ class Unpacking:
         folder = self._resolve(above, make=False)
         if folder is None:
             return
-        if name == OPAQUE:
+        if name == _OPAQUE:
             for inside in os.listdir(folder):
                 _remove(folder + b"/" + inside)
-        elif not name.startswith(AUFS):
-            hidden = name.removeprefix(WHITEOUT)
+        elif not name.startswith(_AUFS):
+            hidden = name.removeprefix(_WHITEOUT)
             if hidden in {b"", b".", b".."}:
                 raise refused(f"a whiteout of nothing: {b'/'.join(parts)!r}")
             _remove(folder + b"/" + hidden)
 
     # -- making ------------------------------------------------------------------------------------------------------
 
-    def _set_root(self, entry: Entry) -> None:
-        if entry.kind is not Kind.FOLDER:
+    def _set_root(self, entry: TarEntry) -> None:
+        if entry.kind is not TarKind.FOLDER:
             raise refused(f"the root of the image is a {entry.kind}")
         self._folders[self._root] = entry.mode | stat.S_IRWXU, _sane_time(entry)
 
-    def _put(self, parts: list[bytes], entry: Entry, layer: Stretch) -> None:
+    def _put(self, parts: list[bytes], entry: TarEntry, layer: Stretch) -> None:
         folder = self._resolve(parts[:-1], make=True)
         assert folder is not None
         path = folder + b"/" + parts[-1]
-        if entry.kind is Kind.OTHER:
+        if entry.kind is TarKind.OTHER:
             self.num_left_out += 1
             _remove(path)
-        elif entry.kind is Kind.HARD_LINK:
+        elif entry.kind is TarKind.HARD_LINK:
             self._link(path, entry)
-        elif entry.kind is Kind.FOLDER:
+        elif entry.kind is TarKind.FOLDER:
             if not _is_folder(path):
                 _remove(path)
                 os.mkdir(path, 0o700)
@@ -136,8 +136,8 @@ class Unpacking:
             _remove(path)
             self._write(path, entry, layer)
 
-    def _write(self, path: bytes, entry: Entry, layer: Stretch) -> None:
-        if entry.kind is Kind.LINK:
+    def _write(self, path: bytes, entry: TarEntry, layer: Stretch) -> None:
+        if entry.kind is TarKind.LINK:
             if not entry.link:
                 raise refused(f"a link that leads nowhere: {entry.name!r}")
             os.symlink(entry.link, path)
@@ -148,7 +148,7 @@ class Unpacking:
             os.chmod(path, entry.mode & 0o777)  # after the owner: a change of owner may take bits away
         os.utime(path, ns=(_sane_time(entry), _sane_time(entry)), follow_symlinks=False)
 
-    def _link(self, path: bytes, entry: Entry) -> None:
+    def _link(self, path: bytes, entry: TarEntry) -> None:
         """A second name for a file of this image. Also for one of a lower layer, which is the same folder by now."""
         *above, name = _parts(entry.link) or [b""]
         folder = self._resolve(above, make=False)
@@ -160,9 +160,9 @@ class Unpacking:
         _remove(path)
         os.link(target, path, follow_symlinks=False)
 
-    def _own(self, path: bytes, entry: Entry) -> None:
+    def _own(self, path: bytes, entry: TarEntry) -> None:
         if self._keep_owners:
-            uid, gid = (number if number <= MAX_ID else NOBODY for number in (entry.uid, entry.gid))
+            uid, gid = (number if number <= _MAX_ID else _NOBODY for number in (entry.uid, entry.gid))
             os.chown(path, uid, gid, follow_symlinks=False)
 
     def _resolve(self, parts: Sequence[bytes], *, make: bool) -> bytes | None:
@@ -196,8 +196,8 @@ class Unpacking:
                 raise refused(f"{b'/'.join(parts)!r} goes through something that is not a folder")
             else:
                 return None
-            if num_links > MAX_LINKS or len(done) > MAX_DEPTH:
-                raise refused(f"{b'/'.join(parts)[:200]!r} goes through more than {MAX_LINKS} links or {MAX_DEPTH} folders")
+            if num_links > _MAX_LINKS or len(done) > _MAX_DEPTH:
+                raise refused(f"{b'/'.join(parts)[:200]!r} goes through more than {_MAX_LINKS} links or {_MAX_DEPTH} folders")
         return b"/".join((self._root, *done))
 
     def _make_folder(self, path: bytes) -> None:
@@ -212,12 +212,12 @@ def _parts(name: bytes) -> list[bytes]:
     parts = [part for part in name.split(b"/") if part not in {b"", b"."}]
     if b".." in parts:
         raise refused(f"{name!r} leads out of the image")
-    if any(part.startswith(WHITEOUT) for part in parts[:-1]):
+    if any(part.startswith(_WHITEOUT) for part in parts[:-1]):
         raise refused(f"{name!r} is below a whiteout")
     return parts
 
 
-def _write_file(path: bytes, entry: Entry, layer: Stretch) -> None:
+def _write_file(path: bytes, entry: TarEntry, layer: Stretch) -> None:
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     with open(fd, "wb", buffering=0) as file:  # noqa: PTH123 - opened by descriptor
         for segment in entry.segments:
@@ -240,5 +240,5 @@ def _is_folder(path: bytes) -> bool:
         return False
 
 
-def _sane_time(entry: Entry) -> int:
+def _sane_time(entry: TarEntry) -> int:
     return min(max(entry.mtime_ns, 0), 2**33 * 10**9)

@@ -14,7 +14,7 @@ from typing import Protocol
 import anyio
 
 from sandlot.core.errors import SandboxError
-from sandlot.sandbox.link.wire import Frame, FrameReader, Kind, frame, garbled, take_failure, take_number
+from sandlot.sandbox.link.wire import Frame, FrameKind, FrameReader, frame, garbled, take_failure, take_number
 
 _RECEIVE = 256 << 10
 
@@ -24,7 +24,7 @@ def repeated(error: SandboxError) -> SandboxError:
     return type(error)(str(error), kind=error.kind)
 
 
-class Listener(Protocol):
+class ChannelListener(Protocol):
     """Somebody with a channel. Neither method may raise anything but `SandboxError`, nor block."""
 
     def on_frame(self, frame: Frame) -> None:
@@ -36,7 +36,7 @@ class Listener(Protocol):
         ...
 
 
-class Connection(Protocol):
+class _Connection(Protocol):
     """The bytes to and from one agent, never waited for in here: a non-blocking socket, or what an engine makes look like one."""
 
     def fileno(self) -> int:
@@ -63,11 +63,11 @@ class Connection(Protocol):
 class Link:
     """One agent's connection. `run` must be running for anything to arrive."""
 
-    def __init__(self, connection: Connection, cause_of_death: Callable[[], Awaitable[SandboxError]] | None = None) -> None:
+    def __init__(self, connection: _Connection, cause_of_death: Callable[[], Awaitable[SandboxError]] | None = None) -> None:
         self._connection = connection
         self._cause_of_death = cause_of_death
         self._reader = FrameReader()
-        self._listeners: dict[int, Listener] = {}
+        self._listeners: dict[int, ChannelListener] = {}
         self._next_channel = 1
         self._sending = anyio.Lock(fast_acquire=True)
         self._running = False
@@ -111,9 +111,9 @@ class Link:
             if not data:
                 raise SandboxError("the sandbox died before it was ready", kind="start")
             frames = self._reader.feed(data)
-        if frames[0].kind == Kind.FAILED:
+        if frames[0].kind == FrameKind.FAILED:
             raise SandboxError(f"the sandbox could not start: {take_failure(frames[0].payload)[1]}", kind="start")
-        if frames[0].kind != Kind.HELLO or frames[0].payload != b"\1\0\0\0":
+        if frames[0].kind != FrameKind.HELLO or frames[0].payload != b"\1\0\0\0":
             raise garbled("no greeting")
 
     async def run(self) -> None:
@@ -176,7 +176,7 @@ class Link:
             self.fail(SandboxError("the sandbox is closed", kind="closed"))
 
     @contextmanager
-    def channel(self, listener: Listener) -> Generator[int]:
+    def channel(self, listener: ChannelListener) -> Generator[int]:
         """A channel for the time of a conversation; what arrives for it later is ignored."""
         number = self.open_channel(listener)
         try:
@@ -193,7 +193,7 @@ class Link:
         poller.register(self._connection, select.POLLRDHUP)
         return any(event & (select.POLLHUP | select.POLLRDHUP | select.POLLERR) for _, event in poller.poll(0))
 
-    def open_channel(self, listener: Listener) -> int:
+    def open_channel(self, listener: ChannelListener) -> int:
         """A fresh channel number for a listener."""
         if self.broken is not None:
             raise repeated(self.broken)
@@ -206,7 +206,7 @@ class Link:
         """Stop listening."""
         self._listeners.pop(number, None)
 
-    async def send(self, kind: Kind, channel: int, payload: bytes = b"") -> None:
+    async def send(self, kind: FrameKind, channel: int, payload: bytes = b"") -> None:
         """Send one frame whole."""
         data = memoryview(frame(kind, channel, payload))
         async with self._sending:
@@ -222,7 +222,7 @@ class Link:
                 except OSError as error:
                     await self._died(str(error))
 
-    async def ask(self, kind: Kind, payload: bytes, *, most: int = 64 << 20) -> tuple[list[bytes], int]:
+    async def ask(self, kind: FrameKind, payload: bytes, *, most: int = 64 << 20) -> tuple[list[bytes], int]:
         """One request and its whole answer: the DATA payloads and the number in DONE. `OSError` if the agent refused."""
         answer = _Answer(most)
         with self.channel(answer) as number:
@@ -245,15 +245,15 @@ class _Answer:
 
     def on_frame(self, frame: Frame) -> None:
         match frame.kind:
-            case Kind.DATA:
+            case FrameKind.DATA:
                 self._left -= len(frame.payload)
                 if self._left < 0:
                     raise garbled("more than was asked for")
                 self.pieces.append(frame.payload)
                 return
-            case Kind.DONE:
+            case FrameKind.DONE:
                 self.value = take_number(frame.payload)
-            case Kind.FAILED:
+            case FrameKind.FAILED:
                 number, message = take_failure(frame.payload)
                 self.error = OSError(number, message)  # becomes FileNotFoundError and its kin by number
             case _:

@@ -20,8 +20,8 @@ from sandlot.sandbox.defaults import Surroundings
 from sandlot.sandbox.link.link import Link
 from sandlot.sandbox.link.process import NativeProcess, spawn
 from sandlot.sandbox.link.stream import NativeStream, connect, listen
-from sandlot.sandbox.link.wire import Entry, Kind, Listing, take_entries, text
-from sandlot.sandbox.native.zygote import Layer, Zygote
+from sandlot.sandbox.link.wire import FrameKind, Listing, ListingEntry, take_entries, text
+from sandlot.sandbox.native.zygote import OverlayLayer, Zygote
 from sandlot.sandbox.quota import Quota
 
 _CHUNK = 512 << 10
@@ -33,7 +33,7 @@ _NOT_LISTED = ("/proc/", "/dev/", "/sys/")
 class Entries(NamedTuple):
     """A listing as far as the quota allows."""
 
-    found: list[Entry]
+    found: list[ListingEntry]
     left_out: int
     """Paths that were there and are not in `found`."""
 
@@ -70,23 +70,23 @@ class Machine:
             return []  # there is nothing below it
         return sorted(entry.path for entry in entries if entry.kind == "f" and not entry.path.startswith(_NOT_LISTED))
 
-    async def stat(self, path: str) -> Entry:
+    async def stat(self, path: str) -> ListingEntry:
         """One path as it is, links not followed."""
         return (await self.entries(Listing.ITSELF, path))[0]
 
     async def read(self, path: str) -> bytes:
         """One regular file, whole. `OSError` by number: not there, a folder, larger than the quota allows."""
         most = self._quota.file_bytes
-        pieces, _ = await self.link.ask(Kind.READ, most.to_bytes(8, "little") + text(absolute(path)), most=most)
+        pieces, _ = await self.link.ask(FrameKind.READ, most.to_bytes(8, "little") + text(_absolute(path)), most=most)
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     async def write(self, path: str, data: bytes, mode: int = 0o644) -> None:
         """One file with the folders above it, in pieces."""
         for at in range(0, max(len(data), 1), _CHUNK):
-            head = struct.pack("<BI", at > 0, mode) + text(absolute(path))
-            await self.link.ask(Kind.WRITE, head + text(data[at : at + _CHUNK]))
+            head = struct.pack("<BI", at > 0, mode) + text(_absolute(path))
+            await self.link.ask(FrameKind.WRITE, head + text(data[at : at + _CHUNK]))
 
-    async def entries(self, how: Listing, path: str = "/") -> list[Entry]:
+    async def entries(self, how: Listing, path: str = "/") -> list[ListingEntry]:
         """A whole listing; `OSError` with `EFBIG` if it is longer than the quota allows."""
         found, left_out = await self.first_entries(how, path)
         if left_out:
@@ -97,17 +97,17 @@ class Machine:
     async def first_entries(self, how: Listing, path: str = "/", *, most: int | None = None) -> Entries:
         """A listing up to so many bytes (None: the quota's), and how many paths are not in it."""
         most = self._quota.listing_bytes if most is None else most
-        request = bytes((how,)) + most.to_bytes(8, "little") + text(absolute(path))
-        pieces, left_out = await self.link.ask(Kind.LIST, request, most=most)
+        request = bytes((how,)) + most.to_bytes(8, "little") + text(_absolute(path))
+        pieces, left_out = await self.link.ask(FrameKind.LIST, request, most=most)
         if sum(map(len, pieces)) <= _PARSED_ON_LOOP:
             return Entries(_parsed(pieces), left_out)
         return Entries(await anyio.to_thread.run_sync(_parsed, pieces), left_out)
 
     async def kill_all(self, *, freeze: bool) -> int:
         """End every process but process 1, and if asked let none start again. Returns how many there were."""
-        return (await self.link.ask(Kind.FREEZE, bytes((freeze,))))[1]
+        return (await self.link.ask(FrameKind.FREEZE, bytes((freeze,))))[1]
 
-    async def into_layer(self, zygote: Zygote) -> Layer:
+    async def into_layer(self, zygote: Zygote) -> OverlayLayer:
         """What it wrote as a layer for others to stand on. Once, and only when it is frozen or has ended."""
         if self._upper < 0:
             raise SandboxError("the sandbox is closed; its files are gone", kind="closed")
@@ -128,11 +128,11 @@ class Machine:
                 await anyio.to_thread.run_sync(os.close, upper)
 
 
-def _parsed(pieces: Sequence[bytes]) -> list[Entry]:
+def _parsed(pieces: Sequence[bytes]) -> list[ListingEntry]:
     return [entry for piece in pieces for entry in take_entries(piece)]
 
 
-def absolute(path: str) -> str:
+def _absolute(path: str) -> str:
     """The path, if it is one the sandbox can be asked for."""
     if not path.startswith("/") or "\0" in path:
         raise ValueError(f"path {path!r} in a sandbox is not absolute, or has a NUL in it; paths start with `/`")

@@ -9,7 +9,18 @@ import anyio
 from sandlot.core.errors import SandboxError
 from sandlot.core.ports.sandbox import Command
 from sandlot.sandbox.link.link import Link, repeated
-from sandlot.sandbox.link.wire import FRAME_MAX, WINDOW, Frame, Kind, garbled, take_exit, take_failure, take_number, text, words
+from sandlot.sandbox.link.wire import (
+    FRAME_MAX,
+    WINDOW,
+    Frame,
+    FrameKind,
+    garbled,
+    take_exit,
+    take_failure,
+    take_number,
+    text,
+    words,
+)
 
 _PIECE = 64 << 10
 _FINAL = 4 << 20
@@ -18,7 +29,7 @@ _FINAL = 4 << 20
 _NAMES = ("stdout", "stderr")
 _UNLIMITED = (1 << 64) - 1
 
-ENVIRONMENT = {
+_ENVIRONMENT = {
     "HOME": "/root",
     "LANG": "C.UTF-8",
     "LC_ALL": "C.UTF-8",
@@ -53,20 +64,20 @@ class Channel:
     def on_frame(self, frame: Frame) -> None:
         """Keep what came and wake whoever waits."""
         match frame.kind:
-            case Kind.OUTPUT:
+            case FrameKind.OUTPUT:
                 if not frame.payload or frame.payload[0] >= len(_NAMES):
                     raise garbled("output of no stream")
                 self._keep(frame.payload[0], frame.payload[1:])
-            case Kind.TAKEN:
+            case FrameKind.TAKEN:
                 self._untaken -= take_number(frame.payload)
-            case Kind.EXITED:
+            case FrameKind.EXITED:
                 self.code, self.dropped = take_exit(frame.payload)
                 self._close()
-            case Kind.CLOSED:
+            case FrameKind.CLOSED:
                 self._close()
-            case Kind.DONE:
+            case FrameKind.DONE:
                 self._accepted = True
-            case Kind.FAILED:
+            case FrameKind.FAILED:
                 number, message = take_failure(frame.payload)
                 self._fail(OSError(number, message))
             case _:
@@ -108,7 +119,7 @@ class Channel:
             self._changed = anyio.Event()
         return self._changed
 
-    async def request(self, kind: Kind, payload: bytes = b"") -> None:
+    async def request(self, kind: FrameKind, payload: bytes = b"") -> None:
         """Send a frame about this channel."""
         await self._link.send(kind, self.number, payload)
 
@@ -141,7 +152,7 @@ class Channel:
         which, data = self._pieces.popleft()
         if self._ungranted >= WINDOW // 2 and not self._pieces and not self._closed and self._error is None:
             granted, self._ungranted = self._ungranted, 0
-            await self.request(Kind.GRANT, granted.to_bytes(8, "little"))
+            await self.request(FrameKind.GRANT, granted.to_bytes(8, "little"))
         return which, data
 
     async def exit_code(self) -> int:
@@ -158,7 +169,7 @@ class Channel:
         """Send input; waits while the other side does not read. Empty bytes close it."""
         view = memoryview(data)
         if not view:
-            await self.request(Kind.INPUT)
+            await self.request(FrameKind.INPUT)
         while view:
             if self._error is not None:
                 raise self._error
@@ -169,7 +180,7 @@ class Channel:
                 continue
             part, view = view[:_PIECE], view[_PIECE:]
             self._untaken += len(part)
-            await self.request(Kind.INPUT, bytes(part))
+            await self.request(FrameKind.INPUT, bytes(part))
 
     def promise(self, sent: int, feed: bytes) -> None:
         """Input given whole at the start: `sent` went with the first frame, the rest goes while somebody waits for output."""
@@ -183,9 +194,9 @@ class Channel:
             self._feed = self._feed[_PIECE:]
             self._untaken += len(part)
             changed = self._news()
-            await self.request(Kind.INPUT, part)
+            await self.request(FrameKind.INPUT, part)
             if not self._feed:
-                await self.request(Kind.INPUT)
+                await self.request(FrameKind.INPUT)
             if changed.is_set():
                 return
         await self._news().wait()
@@ -228,7 +239,7 @@ class NativeProcess:
     async def kill(self) -> None:
         """End it and everything it started; returns when it has ended."""
         if self._channel.code is None and not self._channel.over():
-            await self._channel.request(Kind.KILL)
+            await self._channel.request(FrameKind.KILL)
             await self._channel.exit_code()
 
 
@@ -244,14 +255,14 @@ async def spawn(link: Link, command: Command) -> NativeProcess:
         channel.refuse(f"sandlot: cannot start this command: {error}\n")
         return NativeProcess(channel)
     channel.promise(len(first), rest)
-    await channel.request(Kind.SPAWN, payload)
+    await channel.request(FrameKind.SPAWN, payload)
     return NativeProcess(channel)
 
 
 @functools.lru_cache(maxsize=32)
 def _environment(own: tuple[tuple[str, str], ...]) -> bytes:
     """The variables of a command as they are sent; most commands of a sandbox have the same."""
-    environment = [f"{name}={value}" for name, value in (ENVIRONMENT | dict(own)).items()]
+    environment = [f"{name}={value}" for name, value in (_ENVIRONMENT | dict(own)).items()]
     if "\0" in "".join(environment):
         raise ValueError("it has a NUL in it")
     return words(environment)

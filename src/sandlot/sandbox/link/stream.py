@@ -7,9 +7,9 @@ import anyio
 
 from sandlot.sandbox.link.link import Link
 from sandlot.sandbox.link.process import Channel
-from sandlot.sandbox.link.wire import Kind, text
+from sandlot.sandbox.link.wire import FrameKind, text
 
-AT_ONCE = 256
+_AT_ONCE = 256
 """Connections of one listener that are open at the same time; the next ones wait inside, in the kernel's queue."""
 
 _LINGER_S = 5.0
@@ -55,11 +55,11 @@ async def connect(link: Link, where: int | str) -> NativeStream:
     """Reach a port or unix socket inside; `ConnectionRefusedError` and its kin if nobody listens."""
     channel = Channel(link)
     port, path = (where, "") if isinstance(where, int) else (0, where)
-    await _agreed(channel, Kind.CONNECT, port.to_bytes(4, "little") + text(path))
+    await _agreed(channel, FrameKind.CONNECT, port.to_bytes(4, "little") + text(path))
     return NativeStream(channel)
 
 
-async def _agreed(channel: Channel, kind: Kind, payload: bytes) -> None:
+async def _agreed(channel: Channel, kind: FrameKind, payload: bytes) -> None:
     """Ask, and wait for the agent's yes; if nobody waits any more, neither does the agent."""
     try:
         await channel.request(kind, payload)
@@ -69,14 +69,14 @@ async def _agreed(channel: Channel, kind: Kind, payload: bytes) -> None:
         raise
 
 
-class Connections:
+class _Connections:
     """The connections programs inside make to one port, as they come. Get them from `listen`."""
 
     def __init__(self, link: Link, listener: Channel) -> None:
         self._link = link
         self._listener = listener
         self._coming: Channel | None = None
-        self._open = anyio.CapacityLimiter(AT_ONCE)
+        self._open = anyio.CapacityLimiter(_AT_ONCE)
         self._held: set[Channel] = set()
         self._taking = anyio.Lock(fast_acquire=True)
 
@@ -93,7 +93,7 @@ class Connections:
             await self._room()
             if self._coming is None:
                 self._coming = Channel(self._link)
-                await self._coming.request(Kind.ACCEPT, self._listener.number.to_bytes(4, "little"))
+                await self._coming.request(FrameKind.ACCEPT, self._listener.number.to_bytes(4, "little"))
             channel = self._coming
             if not await channel.accepted():
                 raise StopAsyncIteration
@@ -122,7 +122,7 @@ async def _close(channel: Channel) -> None:
     """Both ways, at once: what was not taken yet is lost."""
     if not channel.over():
         with anyio.CancelScope(shield=True):
-            await channel.request(Kind.CLOSE)
+            await channel.request(FrameKind.CLOSE)
         channel.abandon()
 
 
@@ -132,8 +132,8 @@ async def listen(link: Link, port: int) -> AsyncGenerator[AsyncIterator[NativeSt
     if not 0 < port <= _MAX_PORT:
         raise ValueError(f"port {port} to listen on inside a sandbox; ports are 1 to {_MAX_PORT}")
     listener = Channel(link)
-    await _agreed(listener, Kind.LISTEN, port.to_bytes(4, "little"))
-    connections = Connections(link, listener)
+    await _agreed(listener, FrameKind.LISTEN, port.to_bytes(4, "little"))
+    connections = _Connections(link, listener)
     try:
         yield connections
     finally:

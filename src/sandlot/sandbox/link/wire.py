@@ -22,7 +22,7 @@ _LENGTH = struct.Struct("<I")
 _ENTRY = struct.Struct("<BBIIIQQQ")
 
 
-class Kind(IntEnum):
+class FrameKind(IntEnum):
     """What a frame says; the numbers are those of `enum kind`."""
 
     CONFIGURE = 1
@@ -81,7 +81,7 @@ class Frame:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ListingEntry:
     """One line of a listing."""
 
     path: str
@@ -102,7 +102,7 @@ def garbled(what: str) -> SandboxError:
     return SandboxError(f"the sandbox sent {what}; its connection is closed", kind="protocol")
 
 
-def frame(kind: Kind, channel: int, payload: bytes = b"") -> bytes:
+def frame(kind: FrameKind, channel: int, payload: bytes = b"") -> bytes:
     """The bytes of one frame."""
     if len(payload) + 5 > FRAME_MAX:
         raise ValueError(f"a frame of {len(payload)} bytes is longer than {FRAME_MAX}; send it in pieces")
@@ -166,9 +166,9 @@ def take_failure(payload: bytes) -> tuple[int, str]:
     return int.from_bytes(payload[:4], "little"), payload[8:].decode("utf-8", "replace")
 
 
-def take_entries(payload: bytes) -> list[Entry]:
+def take_entries(payload: bytes) -> list[ListingEntry]:
     """The lines of one DATA frame of a listing."""
-    entries: list[Entry] = []
+    entries: list[ListingEntry] = []
     at = 0
     while at < len(payload):
         if len(payload) - at < _ENTRY.size + 4:
@@ -180,5 +180,5 @@ def take_entries(payload: bytes) -> list[Entry]:
             raise garbled("a listing with a name longer than itself")
         path = payload[at : at + length].decode("utf-8", "surrogateescape")
         at += length
-        entries.append(Entry(path, chr(kind), chr(image_kind), mode, uid, gid, size, mtime_ns, image_size))
+        entries.append(ListingEntry(path, chr(kind), chr(image_kind), mode, uid, gid, size, mtime_ns, image_size))
     return entries

@@ -26,25 +26,27 @@ from sandlot.sandbox.images.spec import find_image, image_digest
 from sandlot.sandbox.link.machine import Entries, Machine
 from sandlot.sandbox.link.process import NativeProcess
 from sandlot.sandbox.link.stream import NativeStream
-from sandlot.sandbox.link.wire import Entry, Listing
+from sandlot.sandbox.link.wire import Listing, ListingEntry
 from sandlot.sandbox.native.cgroup import CONTROLLERS, Cgroups, find_cgroups
 from sandlot.sandbox.native.machine import start_machine
 from sandlot.sandbox.native.probe import capabilities
 from sandlot.sandbox.native.snapshot import Frozen, NativeSnapshot, survey_of
-from sandlot.sandbox.native.zygote import Layer, Tree, Zygote, open_zygote
+from sandlot.sandbox.native.zygote import OverlayLayer, OverlayTree, Zygote, open_zygote
 from sandlot.sandbox.program import program
 from sandlot.sandbox.quota import Quota
 
-log = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
-AT_ONCE = 16
+_AT_ONCE = 16
 """Sandboxes being started at the same time; more would only wait for each other inside the kernel."""
 
 
 class NativeSandbox:
     """A machine for one rollout (port `Sandbox`)."""
 
-    def __init__(self, backend: "NativeBackend", trees: tuple[Tree, ...], machine: Machine, below: Frozen | None = None) -> None:
+    def __init__(
+        self, backend: "NativeBackend", trees: tuple[OverlayTree, ...], machine: Machine, below: Frozen | None = None
+    ) -> None:
         self._backend = backend
         self._trees = trees
         self._opened = trees
@@ -70,7 +72,7 @@ class NativeSandbox:
         """Absolute paths of all files below a folder, sorted; the image's included, `/proc`, `/dev` and `/sys` not."""
         return await self._reader().files_below(folder)
 
-    async def stat(self, path: str) -> Entry:
+    async def stat(self, path: str) -> ListingEntry:
         """One path as it is, links not followed."""
         return await self._reader().stat(path)
 
@@ -153,10 +155,10 @@ class NativeBackend:
         self._tasks = tasks
         self._quota = quota
         self._pool = pool
-        self._images: dict[str, tuple[Image, tuple[Tree, ...]]] = {}
+        self._images: dict[str, tuple[Image, tuple[OverlayTree, ...]]] = {}
         self._ready: dict[str, deque[Machine]] = {}
         self._filling: Counter[str] = Counter()
-        self._starting = anyio.CapacityLimiter(AT_ONCE)
+        self._starting = anyio.CapacityLimiter(_AT_ONCE)
         self._finding = anyio.Lock()
 
     @asynccontextmanager
@@ -180,7 +182,7 @@ class NativeBackend:
         async with _closing(NativeSandbox(self, trees, machine, frozen.hold())) as sandbox:
             yield sandbox
 
-    async def start(self, trees: tuple[Tree, ...], surroundings: Surroundings) -> Machine:
+    async def start(self, trees: tuple[OverlayTree, ...], surroundings: Surroundings) -> Machine:
         """A machine on these layers, when its turn comes."""
         async with self._starting:
             return await start_machine(self.zygote, self._tasks, trees, self._quota, surroundings)
@@ -211,19 +213,20 @@ class NativeBackend:
         """Machines waiting in the pool."""
         return sum(len(ready) for ready in self._ready.values())
 
-    async def _image(self, name: str) -> tuple[Image, tuple[Tree, ...]]:
+    async def _image(self, name: str) -> tuple[Image, tuple[OverlayTree, ...]]:
         if name in self._images:
             return self._images[name]
         async with self._finding:
             if name not in self._images:
                 image = await anyio.to_thread.run_sync(find_image, name)
                 trees = [
-                    Tree(place, tuple([await self._layer(image, folder) for folder in folders])) for place, folders in image.trees
+                    OverlayTree(place, tuple([await self._layer(image, folder) for folder in folders]))
+                    for place, folders in image.trees
                 ]
                 self._images[name] = image, tuple(trees)
             return self._images[name]
 
-    async def _layer(self, image: Image, folder: Path) -> Layer:
+    async def _layer(self, image: Image, folder: Path) -> OverlayLayer:
         layer = await self.zygote.folder(folder)
         # `host` can be used as it is, and `probe` says what does not work; the files of any other image are there to be changed.
         if image.portable and not layer.owners_mapped:
@@ -247,7 +250,7 @@ class NativeBackend:
             try:
                 ready.append(await self.start(trees, found.surroundings))
             except SandboxError as error:  # nobody asked for this one; whoever asks next starts their own and hears why
-                log.warning("the pool could not be filled", extra={"image": image, "error": str(error)})
+                _log.warning("the pool could not be filled", extra={"image": image, "error": str(error)})
                 return
             finally:
                 self._filling[image] -= 1

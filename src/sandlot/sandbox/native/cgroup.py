@@ -19,7 +19,7 @@ CONTROLLERS = ("memory", "cpu", "pids")
 PERIOD_US = 20_000
 """Processor time is handed out this often: short, so that a throttled sandbox stutters instead of stalling."""
 
-SOCKETS_MOST = 64 << 20
+_SOCKETS_MOST = 64 << 20
 """The most that the sockets of one sandbox hold. The whole machine shares one limit (`net.ipv4.tcp_mem`)."""
 
 _NAME = re.compile(r"sandlot-(\d+)-(\d+)-\d+\Z")
@@ -76,7 +76,7 @@ class Cgroups:
 
 def socket_bytes(quota: Quota) -> int:
     """What the sockets of one sandbox may hold. Version 1 does not count it as memory; version 2 does."""
-    return min(quota.memory_bytes // 8, SOCKETS_MOST)
+    return min(quota.memory_bytes // 8, _SOCKETS_MOST)
 
 
 def find_cgroups(proc: Path = Path("/proc")) -> Cgroups:

@@ -8,12 +8,12 @@ from anyio.abc import TaskGroup
 from sandlot.sandbox.defaults import Surroundings
 from sandlot.sandbox.link.link import Link
 from sandlot.sandbox.link.machine import Machine
-from sandlot.sandbox.native.zygote import Tree, Zygote
+from sandlot.sandbox.native.zygote import OverlayTree, Zygote
 from sandlot.sandbox.quota import Quota
 
 
 async def start_machine(
-    zygote: Zygote, tasks: TaskGroup, trees: Sequence[Tree], quota: Quota, surroundings: Surroundings
+    zygote: Zygote, tasks: TaskGroup, trees: Sequence[OverlayTree], quota: Quota, surroundings: Surroundings
 ) -> Machine:
     """A fresh machine on these layers, ready for commands; its reader runs in `tasks` until it is closed."""
     started = await zygote.start(trees, quota)

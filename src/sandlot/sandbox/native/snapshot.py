@@ -12,14 +12,14 @@ from sandlot.core.errors import SandboxOutOfMemory
 from sandlot.core.ports.sandbox import Survey
 from sandlot.sandbox.defaults import Surroundings
 from sandlot.sandbox.link.machine import Entries, Machine
-from sandlot.sandbox.link.wire import Entry, Listing
-from sandlot.sandbox.native.zygote import Layer, Tree, Zygote
+from sandlot.sandbox.link.wire import Listing, ListingEntry
+from sandlot.sandbox.native.zygote import OverlayLayer, OverlayTree, Zygote
 
 if TYPE_CHECKING:
     from sandlot.sandbox.native.backend import NativeSandbox
 
 Answer = TypeVar("Answer")
-StartMachine = Callable[[tuple[Tree, ...], Surroundings], Awaitable[Machine]]
+_StartMachine = Callable[[tuple[OverlayTree, ...], Surroundings], Awaitable[Machine]]
 
 _KINDS = {"f": "file", "d": "folder", "l": "link", "o": "other", "t": "too deep", "-": "nothing"}
 _SORTED_ON_LOOP = 2000
@@ -39,7 +39,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     mtime_ns: int
 
 
-def told(entry: Entry) -> Change:
+def told(entry: ListingEntry) -> Change:
     """A line of a CHANGED listing as a person reads it."""
     return Change(
         before=_KINDS.get(entry.image_kind, "other"),
@@ -71,21 +71,21 @@ def _survey(entries: Entries) -> Survey:
 class Frozen:
     """A machine with its processes dead, and the layer made of what it wrote. Held by everyone who stands on it."""
 
-    def __init__(self, machine: Machine, below: tuple[Tree, ...], zygote: Zygote, start: StartMachine) -> None:
+    def __init__(self, machine: Machine, below: tuple[OverlayTree, ...], zygote: Zygote, start: _StartMachine) -> None:
         self.machine = machine
         self._below = below
         self._zygote = zygote
         self._start = start
         self._replacing = anyio.Lock(fast_acquire=True)
-        self._layer: Layer | None = None
+        self._layer: OverlayLayer | None = None
         self._holders = 1
 
-    async def trees(self) -> tuple[Tree, ...]:
+    async def trees(self) -> tuple[OverlayTree, ...]:
         """The stack with this layer on top; the layer is made when the first one asks."""
         if self._layer is None:
             self._layer = await self.machine.into_layer(self._zygote)
         top = self._layer
-        return tuple(Tree(tree.mountpoint, (top, *tree.layers)) for tree in self._below)
+        return tuple(OverlayTree(tree.mountpoint, (top, *tree.layers)) for tree in self._below)
 
     async def replace_reader(self) -> None:
         """If the machine that wrote the files was killed for memory, read them by a fresh one.
@@ -146,7 +146,7 @@ class NativeSnapshot:
         """A sandbox that goes on from these files. Its processes start afresh; forks do not see each other."""
         return self._fork(self._frozen)
 
-    async def _changed(self) -> "list[Entry]":
+    async def _changed(self) -> "list[ListingEntry]":
         """Sorted, each path once: a path in several layers is reported by each of them with the same, merged answer."""
         entries = await self._frozen.ask(lambda machine: machine.entries(Listing.CHANGED))
         return sorted({entry.path: entry for entry in entries if entry.kind in _KINDS}.values(), key=lambda entry: entry.path)

@@ -17,24 +17,24 @@ import anyio
 import anyio.to_thread
 
 from sandlot.core.errors import SandboxError, SandboxOutOfMemory
-from sandlot.sandbox.link.wire import Fate, FrameReader, Kind, frame, take_failure, take_number, text
+from sandlot.sandbox.link.wire import Fate, FrameKind, FrameReader, frame, take_failure, take_number, text
 from sandlot.sandbox.native.cgroup import Cgroups
 from sandlot.sandbox.native.subids import find_loan
 from sandlot.sandbox.quota import Quota
 
-FIRST_ID = 0x2000_0000
+_FIRST_ID = 0x2000_0000
 """Host id of the first sandbox's root when we are root, far from any user. Each further one has the next 65536 ids."""
 
 HOSTNAME = "sandbox"
 
 OUT_OF_MEMORY = "the sandbox used up its memory: the kernel killed process 1, and every process inside has ended with it"
 
-DYING_S = 5.0
+_DYING_S = 5.0
 """How long to wait for the kernel to end the processes of a sandbox that lost its process 1."""
 
 
 @dataclass(frozen=True, slots=True)
-class Layer:
+class OverlayLayer:
     """A folder the zygote holds, that sandboxes can be stacked on."""
 
     number: int
@@ -44,11 +44,11 @@ class Layer:
 
 
 @dataclass(frozen=True, slots=True)
-class Tree:
+class OverlayTree:
     """One overlay of a sandbox's root."""
 
     mountpoint: str
-    layers: tuple[Layer, ...]
+    layers: tuple[OverlayLayer, ...]
     """Topmost first."""
 
 
@@ -69,7 +69,7 @@ class Zygote:
         self._control = control
         self._process = process
         self._asking = anyio.Lock(fast_acquire=True)
-        self._folders: dict[Path, Layer] = {}
+        self._folders: dict[Path, OverlayLayer] = {}
         self._numbers = itertools.count(1)
         self.pid = process.pid
         self.cgroups = cgroups
@@ -88,41 +88,41 @@ class Zygote:
             find_loan(user, Path(f"/etc/{file}"), program) for file, program in (("subuid", "newuidmap"), ("subgid", "newgidmap"))
         )
         loans = b"".join(text(loan.program) + struct.pack("<II", loan.first, loan.count) for loan in (users, groups))
-        payload = struct.pack("<II", FIRST_ID, len(self.cgroups.folders)) + folders + loans
-        value = await self._ask(Kind.CONFIGURE, payload)
+        payload = struct.pack("<II", _FIRST_ID, len(self.cgroups.folders)) + folders + loans
+        value = await self._ask(FrameKind.CONFIGURE, payload)
         self.privileged = bool(value & 1)
         self.num_ids = value >> 1
         self.lent = users.missing or groups.missing or f"`{users.program}` refused"
 
-    async def folder(self, path: Path) -> Layer:
+    async def folder(self, path: Path) -> OverlayLayer:
         """A folder of the host as a read-only layer; the same folder is held once."""
         if path not in self._folders:
-            value = await self._ask(Kind.ADD_FOLDER, text(str(path)))
+            value = await self._ask(FrameKind.ADD_FOLDER, text(str(path)))
             mapped = bool(value >> 32) or not self.privileged
             self.owners_mapped &= mapped
-            self._folders[path] = Layer(number=value & 0xFFFF_FFFF, is_image=True, owners_mapped=mapped)
+            self._folders[path] = OverlayLayer(number=value & 0xFFFF_FFFF, is_image=True, owners_mapped=mapped)
         return self._folders[path]
 
-    async def upper(self, sandbox: int, fd: int) -> Layer:
+    async def upper(self, sandbox: int, fd: int) -> OverlayLayer:
         """What a frozen sandbox wrote, as a layer. The descriptor is used up."""
-        value = await self._ask(Kind.ADD_UPPER, sandbox.to_bytes(8, "little"), fd)
-        return Layer(number=value & 0xFFFF_FFFF, is_image=False)
+        value = await self._ask(FrameKind.ADD_UPPER, sandbox.to_bytes(8, "little"), fd)
+        return OverlayLayer(number=value & 0xFFFF_FFFF, is_image=False)
 
-    async def drop(self, layer: Layer) -> None:
+    async def drop(self, layer: OverlayLayer) -> None:
         """Let a layer go; sandboxes that stand on it keep it until they end."""
-        await self._ask(Kind.DROP_LAYER, struct.pack("<I", layer.number))
+        await self._ask(FrameKind.DROP_LAYER, struct.pack("<I", layer.number))
 
     async def count(self) -> int:
         """How many sandboxes live: what is left after all were closed is a leak."""
-        return await self._ask(Kind.COUNT, b"")
+        return await self._ask(FrameKind.COUNT, b"")
 
     async def cause_of_death(self, sandbox: int) -> SandboxError:
         """The error for a sandbox whose connection broke. The kernel may still be ending its processes, so this may wait."""
         fate = Fate.LIVES
-        with anyio.move_on_after(DYING_S):
+        with anyio.move_on_after(_DYING_S):
             while fate is Fate.LIVES:
                 try:
-                    fate = Fate(await self._ask(Kind.FATE, sandbox.to_bytes(8, "little")))
+                    fate = Fate(await self._ask(FrameKind.FATE, sandbox.to_bytes(8, "little")))
                 except SandboxError:
                     break  # the zygote died, and with it every sandbox
                 if fate is Fate.LIVES:
@@ -131,7 +131,7 @@ class Zygote:
             return SandboxOutOfMemory(OUT_OF_MEMORY)
         return SandboxError("the sandbox died", kind="died")
 
-    async def start(self, trees: Sequence[Tree], quota: Quota) -> Started:
+    async def start(self, trees: Sequence[OverlayTree], quota: Quota) -> Started:
         """Ask for a sandbox; returns at once."""
         number = next(self._numbers)
         lines = self.cgroups.lines(quota)
@@ -151,7 +151,7 @@ class Zygote:
         ours.setblocking(False)  # noqa: FBT003 - the socket module's own signature
         try:
             async with self._asking:
-                await self._send(frame(Kind.START, 0, payload), theirs.fileno())
+                await self._send(frame(FrameKind.START, 0, payload), theirs.fileno())
         except BaseException:
             ours.close()
             raise
@@ -159,7 +159,7 @@ class Zygote:
             theirs.close()
         return Started(number, ours)
 
-    async def _ask(self, kind: Kind, payload: bytes, fd: int | None = None) -> int:
+    async def _ask(self, kind: FrameKind, payload: bytes, fd: int | None = None) -> int:
         async with self._asking:
             with anyio.CancelScope(shield=True):  # an answer not waited for would be taken for the next one's
                 await self._send(frame(kind, 0, payload), fd)
@@ -168,7 +168,7 @@ class Zygote:
         frames = FrameReader().feed(data)
         if not frames:
             raise SandboxError("the sandbox zygote died", kind="died")
-        if frames[0].kind == Kind.FAILED:
+        if frames[0].kind == FrameKind.FAILED:
             number, message = take_failure(frames[0].payload)
             raise SandboxError(f"the sandbox zygote cannot {message} (error {number})", kind="start")
         return take_number(frames[0].payload)
@@ -188,12 +188,12 @@ class Zygote:
         """Close it and wait until it has taken every sandbox with it."""
         self._control.close()
         await anyio.to_thread.run_sync(self._process.wait, abandon_on_cancel=True)
-        with anyio.move_on_after(DYING_S):
+        with anyio.move_on_after(_DYING_S):
             while not self.cgroups.remove():  # noqa: ASYNC110 - sandboxes of a zygote that was killed end a moment after it
                 await anyio.sleep(0.01)
 
 
-def _packed(tree: Tree) -> bytes:
+def _packed(tree: OverlayTree) -> bytes:
     layers = b"".join(struct.pack("<IB", layer.number, layer.is_image) for layer in tree.layers)
     return text(tree.mountpoint) + struct.pack("<I", len(tree.layers)) + layers
 

@@ -20,9 +20,9 @@ from sandlot.core.ports.session import Session, Step
 from sandlot.core.trace import Message, ToolCall, said
 from sandlot.core.types import Role
 
-PROMPT = "task"
-FINISH = "finish"
-FINISH_SCHEMA = {
+_PROMPT = "task"
+_FINISH = "finish"
+_FINISH_SCHEMA = {
     "type": "object",
     "properties": {"answer": {"type": "string", "description": "Your final answer, or what you did."}},
     "required": ["answer"],
@@ -50,7 +50,7 @@ class Connection:
         self._ended = f"the rollout has ended: {opening.end}" if opening.end else ""
         self._turns = anyio.Lock()
         self._calls = count(1)
-        self._finish = _free_name(FINISH, {spec.name for spec in session.tools})
+        self._finish = _free_name(_FINISH, {spec.name for spec in session.tools})
         self.server: Server[Any] = Server(
             name,
             instructions=self._instructions(),
@@ -68,15 +68,15 @@ class Connection:
         offered = [
             mcp.Tool(name=spec.name, description=spec.description, input_schema=spec.parameters) for spec in self._session.tools
         ]
-        finish = mcp.Tool(name=self._finish, description="Give your answer and end the task.", input_schema=FINISH_SCHEMA)
+        finish = mcp.Tool(name=self._finish, description="Give your answer and end the task.", input_schema=_FINISH_SCHEMA)
         return mcp.ListToolsResult(tools=[*offered, finish])
 
     async def _list_prompts(self, _context: Any, _params: Any) -> mcp.ListPromptsResult:
-        return mcp.ListPromptsResult(prompts=[mcp.Prompt(name=PROMPT, description="What is to be done.")])
+        return mcp.ListPromptsResult(prompts=[mcp.Prompt(name=_PROMPT, description="What is to be done.")])
 
     async def _get_prompt(self, _context: Any, params: mcp.GetPromptRequestParams) -> mcp.GetPromptResult:
-        if params.name != PROMPT:
-            raise MCPError(mcp.INVALID_PARAMS, f"no prompt named `{params.name}`; there is: {PROMPT}")
+        if params.name != _PROMPT:
+            raise MCPError(mcp.INVALID_PARAMS, f"no prompt named `{params.name}`; there is: {_PROMPT}")
         return mcp.GetPromptResult(messages=[_prompt_message(message) for message in self._opening.messages])
 
     async def _call_tool(self, _context: Any, params: mcp.CallToolRequestParams) -> mcp.CallToolResult:

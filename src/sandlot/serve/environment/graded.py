@@ -22,7 +22,7 @@ from sandlot.store.blobs import MemoryBlobs
 from sandlot.wiring.parts import Grading
 
 
-class RecordedSession:
+class _RecordedSession:
     """A session that keeps a trace of what passes through it."""
 
     def __init__(self, session: WorldSession, trace: Trace, blobs: Blobs) -> None:
@@ -71,11 +71,11 @@ class GradedTask:
         trace = Trace(run="served", task=self._task.id, rollout=0, seed=world_seed(env, self._task))
         blobs = MemoryBlobs()
         async with open_session(env, self._task, backend=self._grading.backend, blobs=blobs) as session:
-            yield RecordedSession(session, trace, blobs)
+            yield _RecordedSession(session, trace, blobs)
 
     async def finish_text(self, session: Session) -> str:
         """The score of a rollout that has ended, check by check; what broke, if grading did."""
-        if not isinstance(session, RecordedSession):
+        if not isinstance(session, _RecordedSession):
             raise ConfigError("only sessions that this task opened can be graded by it")
         trace = session.trace
         with recorded(trace):

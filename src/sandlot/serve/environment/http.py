@@ -27,17 +27,17 @@ from sandlot.core.errors import HarnessError, SandlotError, boundary
 from sandlot.serve.environment.connection import Connection
 
 PATH = "/mcp"
-AT_ONCE = 64
+_AT_ONCE = 64
 """Worlds open at once; further clients are told to come back."""
-IDLE_S = 600.0
+_IDLE_S = 600.0
 """A world nobody has asked anything for this long is closed."""
-LOCAL_ONLY = TransportSecuritySettings(
+_LOCAL_ONLY = TransportSecuritySettings(
     allowed_hosts=["127.0.0.1:*", "localhost:*", "[::1]:*"],
     allowed_origins=["http://127.0.0.1:*", "http://localhost:*", "http://[::1]:*"],
 )
 """Against web pages that reach for a server on this machine (DNS rebinding)."""
 
-log = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 
 class Door:
@@ -49,12 +49,12 @@ class Door:
         worlds: TaskGroup,
         *,
         local: bool,
-        at_once: int = AT_ONCE,
-        idle_s: float = IDLE_S,
+        at_once: int = _AT_ONCE,
+        idle_s: float = _IDLE_S,
     ) -> None:
         self._open_connection = open_connection
         self._worlds = worlds
-        self._security = LOCAL_ONLY if local else None
+        self._security = _LOCAL_ONLY if local else None
         self._at_once = at_once
         self._idle_s = idle_s
         self._transports: dict[str, StreamableHTTPServerTransport] = {}
@@ -123,7 +123,7 @@ class Door:
         except SandlotError:
             if not started:
                 raise
-            log.exception("connection failed", extra={"session": name})
+            _log.exception("connection failed", extra={"session": name})
         finally:
             del self._transports[name]
             with anyio.CancelScope(shield=True):

@@ -13,10 +13,10 @@ import anyio
 
 from sandlot.serve.environment.connection import FinishText, OpenSession, open_connection
 
-MAX_BODY_BYTES = 4 * 2**20
-LOCAL = ("127.0.0.1", "localhost", "::1")
+_MAX_BODY_BYTES = 4 * 2**20
+_LOCAL = ("127.0.0.1", "localhost", "::1")
 
-log = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 
 async def serve_mcp(
@@ -67,8 +67,10 @@ async def _serve_http(
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.create_server((host, port), family=family) as listening:
         async with anyio.create_task_group() as worlds:
-            door = Door(lambda: open_connection(name, open_session, finish_text), worlds, local=host in LOCAL and not allow_hosts)
-            app = Guard(RequestBodyLimitMiddleware(door, MAX_BODY_BYTES), host, allow_hosts)
+            door = Door(
+                lambda: open_connection(name, open_session, finish_text), worlds, local=host in _LOCAL and not allow_hosts
+            )
+            app = Guard(RequestBodyLimitMiddleware(door, _MAX_BODY_BYTES), host, allow_hosts)
             config = uvicorn.Config(app, lifespan="off", log_level="warning", timeout_graceful_shutdown=2)
             if ready:
                 shown = f"[{host}]" if family == socket.AF_INET6 else host

@@ -18,7 +18,7 @@ from sandlot.core.trace import Usage
 from sandlot.core.types import Json
 from sandlot.model.wire.http import LAST_EVENT, EventStream, body_of, event, json_response, while_connected
 from sandlot.model.wire.openai_server import ChatRequest, chat_choice, choice_events, head, read_chat, usage_body
-from sandlot.model.wire.turn import Answered, Asked, refused
+from sandlot.model.wire.turn import Answered, TurnRequest, refused
 from sandlot.serve.model.server import ModelServer, error_body, ids_of, logprobs_of, sampling_of, server_of, session_of
 
 
@@ -41,7 +41,7 @@ async def chat_completions(request: Request) -> Response:
 class _Job:
     """One request, checked and rendered."""
 
-    def __init__(self, server: ModelServer, wanted: ChatRequest, asked: Asked, session: str) -> None:
+    def __init__(self, server: ModelServer, wanted: ChatRequest, asked: TurnRequest, session: str) -> None:
         self.server = server
         self.wanted = wanted
         self.session = session

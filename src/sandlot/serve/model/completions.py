@@ -18,16 +18,16 @@ from sandlot.core.ports.model import Sampled, Sampling
 from sandlot.core.trace import Usage
 from sandlot.core.types import Json
 from sandlot.model.wire.http import LAST_EVENT, EventStream, body_of, decoded, event, json_response, while_connected
-from sandlot.model.wire.openai_server import FINISH, Count, Wanted, head, usage_body
+from sandlot.model.wire.openai_server import FINISH, Count, SamplingRequest, head, usage_body
 from sandlot.model.wire.turn import refused
 from sandlot.serve.model.server import ModelServer, error_body, ids_of, logprobs_of, sampling_of, server_of, session_of
 
-DEFAULT_TOKENS = 16
+_DEFAULT_TOKENS = 16
 """What OpenAI samples where a request does not say."""
-MAX_PROMPTS = 64
+_MAX_PROMPTS = 64
 
 
-class CompletionRequest(Wanted):
+class _CompletionRequest(SamplingRequest):
     """`POST /v1/completions`."""
 
     prompt: Any = None
@@ -45,7 +45,7 @@ class CompletionRequest(Wanted):
 async def completions(request: Request) -> Response:
     """Answer one request."""
     server = server_of(request)
-    wanted = decoded(await body_of(request, server.body_bytes), CompletionRequest)
+    wanted = decoded(await body_of(request, server.body_bytes), _CompletionRequest)
     job = await to_thread.run_sync(_job, server, request, wanted)  # tokenising a long text takes seconds
     if wanted.stream:
         server.metrics.count("/v1/completions", 200)
@@ -58,12 +58,12 @@ async def completions(request: Request) -> Response:
 class _Job:
     """One request, checked: its prompts as ids and how they are sampled."""
 
-    def __init__(self, server: ModelServer, wanted: CompletionRequest, prompts: list[list[int]], session: str) -> None:
+    def __init__(self, server: ModelServer, wanted: _CompletionRequest, prompts: list[list[int]], session: str) -> None:
         self.server = server
         self.wanted = wanted
         self.prompts = prompts
         self.session = session
-        self.sampling: Sampling = sampling_of(wanted, wanted.max_tokens or DEFAULT_TOKENS)
+        self.sampling: Sampling = sampling_of(wanted, wanted.max_tokens or _DEFAULT_TOKENS)
         own = () if wanted.ignore_eos else server.renderer.stop_ids
         self.stop_ids = tuple(dict.fromkeys([*own, *(wanted.stop_token_ids or ())]))
 
@@ -124,7 +124,7 @@ class _Job:
         )
 
 
-def _job(server: ModelServer, request: Request, wanted: CompletionRequest) -> _Job:
+def _job(server: ModelServer, request: Request, wanted: _CompletionRequest) -> _Job:
     for name, value in {
         "echo": wanted.echo,
         "suffix": wanted.suffix,
@@ -149,8 +149,8 @@ def _prompts(server: ModelServer, prompt: Any) -> list[list[int]]:
     items = cast("list[Any]", prompt)
     if all(type(item) is int for item in items):
         return [cast("list[int]", items)]
-    if len(items) > MAX_PROMPTS:
-        raise refused("prompt", f"there are {len(items)}; at most {MAX_PROMPTS} go into one request")
+    if len(items) > _MAX_PROMPTS:
+        raise refused("prompt", f"there are {len(items)}; at most {_MAX_PROMPTS} go into one request")
     prompts: list[list[int]] = []
     for place, item in enumerate(items):
         if isinstance(item, str):

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 
-ROUTES = frozenset({"/v1/completions", "/v1/chat/completions", "/v1/models"})
+_ROUTES = frozenset({"/v1/completions", "/v1/chat/completions", "/v1/models"})
 """Counted by name. Any other path is a client's own words, which do not belong in a label."""
 
 
@@ -22,7 +22,7 @@ class Metrics:
 
     def count(self, route: str, status: int) -> None:
         """One more answer."""
-        self._answers[route if route in ROUTES else "other", status] += 1
+        self._answers[route if route in _ROUTES else "other", status] += 1
 
     def text(self) -> str:
         """All of it."""

@@ -18,25 +18,25 @@ from starlette.requests import Request
 from sandlot.core.errors import ModelError, unwrapped
 from sandlot.core.ports.model import Renderer, Sampled, Sampling, TokenModel
 from sandlot.model.wire.http import MAX_BODY_BYTES
-from sandlot.model.wire.openai_server import Wanted, require_plain
+from sandlot.model.wire.openai_server import SamplingRequest, require_plain
 from sandlot.serve.model.metrics import Metrics
 
-AT_ONCE = 1024
+_AT_ONCE = 1024
 """Completions sampled or waiting at the same time; further requests get 429."""
-REQUEST_S = 3600.0
+_REQUEST_S = 3600.0
 """The longest one request may take."""
-MAX_SESSION = 256
-MAX_STOPS = 64
+_MAX_SESSION = 256
+_MAX_STOPS = 64
 """Stop texts of a request: the engine looks for each after every token."""
-MAX_STOP_TOKENS = 1024
-MAX_STOP_CHARS = 1024
-BODY_BYTES_PER_TOKEN = 512
+_MAX_STOP_TOKENS = 1024
+_MAX_STOP_CHARS = 1024
+_BODY_BYTES_PER_TOKEN = 512
 """A body with more of them for each token of the context holds no prompts that could be served."""
-STATUS = {"context": 400, "bad_request": 400, "request": 400, "rate_limit": 429, "timeout": 504}
+_STATUS = {"context": 400, "bad_request": 400, "request": 400, "rate_limit": 429, "timeout": 504}
 """The HTTP status of a model's failure, by kind; 500 for the others."""
 
 
-class Words(Protocol):
+class ServedTokenizer(Protocol):
     """A tokenizer: text to ids and back, special tokens and all."""
 
     @property
@@ -60,16 +60,16 @@ class ModelServer:
         self,
         model: TokenModel,
         renderer: Renderer,
-        words: Words,
+        words: ServedTokenizer,
         *,
-        at_once: int = AT_ONCE,
+        at_once: int = _AT_ONCE,
         gauges: Callable[[], Mapping[str, float]] | None = None,
     ) -> None:
         self.model = model
         self.renderer = renderer
         self.words = words
         self.metrics = Metrics(gauges or dict[str, float])
-        self.body_bytes = min(MAX_BODY_BYTES, 2**20 + BODY_BYTES_PER_TOKEN * model.context)
+        self.body_bytes = min(MAX_BODY_BYTES, 2**20 + _BODY_BYTES_PER_TOKEN * model.context)
         """What a request may bring: more would only be tokenised to be refused."""
         self._at_once = at_once
 
@@ -82,10 +82,10 @@ class ModelServer:
             )
         self.metrics.running += num
         try:
-            with anyio.fail_after(REQUEST_S):
+            with anyio.fail_after(_REQUEST_S):
                 yield
         except TimeoutError:
-            raise HTTPException(504, f"not finished within {REQUEST_S:g} s") from None
+            raise HTTPException(504, f"not finished within {_REQUEST_S:g} s") from None
         finally:
             self.metrics.running -= num
 
@@ -102,8 +102,8 @@ class ModelServer:
 
     def require_stops(self, ids: Sequence[int]) -> None:
         """Refuse stop tokens there are none of, and too many."""
-        if len(ids) > MAX_STOP_TOKENS:
-            raise HTTPException(400, f"`stop_token_ids`: there are {len(ids)}; at most {MAX_STOP_TOKENS} are looked for")
+        if len(ids) > _MAX_STOP_TOKENS:
+            raise HTTPException(400, f"`stop_token_ids`: there are {len(ids)}; at most {_MAX_STOP_TOKENS} are looked for")
         if not 0 <= min(ids) <= max(ids) < self.words.size:
             raise HTTPException(400, f"`stop_token_ids`: a token id is outside 0..{self.words.size - 1}")
 
@@ -116,7 +116,7 @@ class ModelServer:
         return sampled
 
     async def sample_all(
-        self, prompts: Sequence[Sequence[int]], wanted: Wanted, sampling: Sampling, stop_ids: Sequence[int], session: str
+        self, prompts: Sequence[Sequence[int]], wanted: SamplingRequest, sampling: Sampling, stop_ids: Sequence[int], session: str
     ) -> list[Sampled]:
         """`n` completions of every prompt, beside each other, in order; each with a seed of its own."""
         num = wanted.n or 1
@@ -146,14 +146,14 @@ def logprobs_of(sampled: Sampled) -> list[float]:
     return np.frombuffer(sampled.logprobs, dtype="<f4").tolist()
 
 
-def sampling_of(wanted: Wanted, max_tokens: int | None) -> Sampling:
+def sampling_of(wanted: SamplingRequest, max_tokens: int | None) -> Sampling:
     """How a request wants to be sampled."""
     require_plain(wanted)
     stop = (wanted.stop,) if isinstance(wanted.stop, str) else tuple(wanted.stop or ())
     if any(not text for text in stop):
         raise HTTPException(400, "`stop`: an empty text would end every completion at once")
-    if len(stop) > MAX_STOPS or any(len(text) > MAX_STOP_CHARS for text in stop):
-        raise HTTPException(400, f"`stop`: give at most {MAX_STOPS} texts of at most {MAX_STOP_CHARS} characters")
+    if len(stop) > _MAX_STOPS or any(len(text) > _MAX_STOP_CHARS for text in stop):
+        raise HTTPException(400, f"`stop`: give at most {_MAX_STOPS} texts of at most {_MAX_STOP_CHARS} characters")
     return Sampling(
         temperature=1.0 if wanted.temperature is None else wanted.temperature,
         top_p=1.0 if wanted.top_p is None else wanted.top_p,
@@ -164,11 +164,11 @@ def sampling_of(wanted: Wanted, max_tokens: int | None) -> Sampling:
     )
 
 
-def session_of(request: Request, wanted: Wanted) -> str:
+def session_of(request: Request, wanted: SamplingRequest) -> str:
     """The rollout a request belongs to: the field `session`, or the header `X-Session-Id`; empty for none."""
     session = wanted.session or request.headers.get("x-session-id", "")
-    if len(session) > MAX_SESSION:
-        raise HTTPException(400, f"`session`: longer than {MAX_SESSION} characters")
+    if len(session) > _MAX_SESSION:
+        raise HTTPException(400, f"`session`: longer than {_MAX_SESSION} characters")
     return session
 
 
@@ -183,4 +183,4 @@ def error_body(error: Exception) -> tuple[int, dict[str, Any]]:
         return error.status_code, {"message": error.detail, "type": "invalid_request_error", "code": error.status_code}
     kind = error.kind if isinstance(error, ModelError) else "crash"
     code = "context_length_exceeded" if kind == "context" else kind
-    return STATUS.get(kind, 500), {"message": str(error), "type": "model_error", "code": code}
+    return _STATUS.get(kind, 500), {"message": str(error), "type": "model_error", "code": code}

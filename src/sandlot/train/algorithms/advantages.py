@@ -4,13 +4,13 @@ import numpy as np
 
 from sandlot.train.rows import Floats
 
-STEADY = 1e-6
+_STEADY = 1e-6
 """Added to a standard deviation before dividing by it."""
 
 
 def standardised(rewards: Floats) -> Floats:
     """GRPO: how many standard deviations from the group's mean."""
-    return (rewards - rewards.mean()) / (rewards.std() + STEADY)
+    return (rewards - rewards.mean()) / (rewards.std() + _STEADY)
 
 
 def centred(rewards: Floats) -> Floats:
@@ -21,7 +21,7 @@ def centred(rewards: Floats) -> Floats:
 def relative(rewards: Floats) -> Floats:
     """MaxRL: distance from the group's mean, in units of it; what is rarely solved counts more."""
     mean = rewards.mean()
-    return (rewards - mean) / mean if mean > STEADY else np.zeros_like(rewards)
+    return (rewards - mean) / mean if mean > _STEADY else np.zeros_like(rewards)
 
 
 def untouched(rewards: Floats) -> Floats:
@@ -33,7 +33,7 @@ def whitened(groups: list[list[Floats]]) -> list[list[Floats]]:
     """All advantages of a batch, whatever member of whatever group they belong to, to mean 0 and deviation 1."""
     each = [advantages for group in groups for advantages in group]
     joined = np.concatenate(each) if each else np.zeros(1, np.float32)
-    return [[(advantages - joined.mean()) / (joined.std() + STEADY) for advantages in group] for group in groups]
+    return [[(advantages - joined.mean()) / (joined.std() + _STEADY) for advantages in group] for group in groups]
 
 
 def leave_one_out(rewards: Floats) -> Floats:

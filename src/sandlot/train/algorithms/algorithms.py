@@ -29,7 +29,7 @@ from sandlot.train.rows import Floats, Group, Member, Row
 Values = Callable[[Row], Floats]
 """The critic's view before each token of a row."""
 
-BASELINES = {
+_BASELINES = {
     "grpo": standardised,
     "dr_grpo": centred,
     "rloo": leave_one_out,
@@ -39,7 +39,7 @@ BASELINES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Stream:
+class TokenLoss:
     """One loss along a row."""
 
     component: Component
@@ -48,11 +48,11 @@ class Stream:
 
 
 @dataclass(frozen=True, slots=True)
-class Example:
+class TrainingRow:
     """A row, and everything that is asked of it."""
 
     row: Row
-    streams: tuple[Stream, ...]
+    streams: tuple[TokenLoss, ...]
     partner: int | None = None
     """In a pair: the other example's number within its group."""
 
@@ -60,13 +60,13 @@ class Example:
 class Algorithm(Protocol):
     """Groups in, examples out; those of one group stay together."""
 
-    def __call__(self, groups: Sequence[Group], values: Values | None = None) -> list[list[Example]]:
+    def __call__(self, groups: Sequence[Group], values: Values | None = None) -> list[list[TrainingRow]]:
         """One list a group that has something to teach."""
         ...
 
 
 @runtime_checkable
-class Choosing(Protocol):
+class _Choosing(Protocol):
     """An algorithm that learns from other groups than those whose members differ."""
 
     def teaches(self, group: Group) -> bool:
@@ -76,7 +76,7 @@ class Choosing(Protocol):
 
 def teaches(algorithm: Algorithm, group: Group) -> bool:
     """True if an algorithm learns something from a group; without a word of its own, if the members differ."""
-    return algorithm.teaches(group) if isinstance(algorithm, Choosing) else group.informative
+    return algorithm.teaches(group) if isinstance(algorithm, _Choosing) else group.informative
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +100,7 @@ class PolicyGradient:
     steps: float = 0.0
     """GiGPO: how much a turn counts as compared with those turns of the group that answered the same observation."""
 
-    def __call__(self, groups: Sequence[Group], values: Values | None = None) -> list[list[Example]]:  # noqa: ARG002 - it has no critic
+    def __call__(self, groups: Sequence[Group], values: Values | None = None) -> list[list[TrainingRow]]:  # noqa: ARG002 - it has no critic
         """Groups whose members differ."""
         taught = [group for group in groups if self.teaches(group)]
         rows = [row for group in taught for member in group.members for row in member.rows]
@@ -108,7 +108,7 @@ class PolicyGradient:
         advantages = [self._advantages(group) for group in taught]
         return [
             [
-                Example(row, self._streams(_along(advantage, row), next(weights)))
+                TrainingRow(row, self._streams(_along(advantage, row), next(weights)))
                 for member, advantage in zip(group.members, members, strict=True)
                 for row in member.rows
             ]
@@ -121,7 +121,7 @@ class PolicyGradient:
 
     def _advantages(self, group: Group) -> list[Floats]:
         """For each member one advantage, or one a turn."""
-        baseline = BASELINES[self.baseline]
+        baseline = _BASELINES[self.baseline]
         whole = baseline(group.rewards)
         if self.steps:
             turns = by_observation(group, baseline, self.discount)
@@ -130,12 +130,12 @@ class PolicyGradient:
             return [np.array([advantage], np.float32) for advantage in whole]
         return by_place([returns_to_go(self.credit(member), self.discount) for member in group.members], baseline)
 
-    def _streams(self, signal: Floats, weight: Floats) -> tuple[Stream, ...]:
-        streams = [Stream(self.loss, signal, weight)]
+    def _streams(self, signal: Floats, weight: Floats) -> tuple[TokenLoss, ...]:
+        streams = [TokenLoss(self.loss, signal, weight)]
         if self.kl:
-            streams.append(Stream(Kl(self.kl_kind), signal, weight * np.float32(self.kl)))
+            streams.append(TokenLoss(Kl(self.kl_kind), signal, weight * np.float32(self.kl)))
         if self.entropy:
-            streams.append(Stream(Entropy(), signal, weight * np.float32(self.entropy)))
+            streams.append(TokenLoss(Entropy(), signal, weight * np.float32(self.entropy)))
         return tuple(streams)
 
 
@@ -160,7 +160,7 @@ class Ppo:
     whiten: bool = True
     """Advantages of the batch to mean 0 and deviation 1."""
 
-    def __call__(self, groups: Sequence[Group], values: Values | None = None) -> list[list[Example]]:
+    def __call__(self, groups: Sequence[Group], values: Values | None = None) -> list[list[TrainingRow]]:
         """All groups: a critic needs no comparison within them."""
         if values is None:
             raise ValueError("PPO needs a critic; build the trainer with `critic=True`")
@@ -191,11 +191,14 @@ class Ppo:
         advantages[places], returns[places] = gained, back
         return advantages, returns
 
-    def _example(self, row: Row, advantages: Floats, returns: Floats, weight: Floats) -> Example:
-        streams = [Stream(self.loss, advantages, weight), Stream(self.value, returns, weight * np.float32(self.value_weight))]
+    def _example(self, row: Row, advantages: Floats, returns: Floats, weight: Floats) -> TrainingRow:
+        streams = [
+            TokenLoss(self.loss, advantages, weight),
+            TokenLoss(self.value, returns, weight * np.float32(self.value_weight)),
+        ]
         if self.entropy:
-            streams.append(Stream(Entropy(), advantages, weight * np.float32(self.entropy)))
-        return Example(row, tuple(streams))
+            streams.append(TokenLoss(Entropy(), advantages, weight * np.float32(self.entropy)))
+        return TrainingRow(row, tuple(streams))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -205,12 +208,12 @@ class Imitate:
     least: float | None = None
     aggregate: Aggregate = "token"
 
-    def __call__(self, groups: Sequence[Group], values: Values | None = None) -> list[list[Example]]:  # noqa: ARG002 - it has no critic
+    def __call__(self, groups: Sequence[Group], values: Values | None = None) -> list[list[TrainingRow]]:  # noqa: ARG002 - it has no critic
         """Groups with a member good enough."""
         chosen = [[row for member in group.members if self._good(member) for row in member.rows] for group in groups]
         weights = iter(token_weights([row for rows in chosen for row in rows], self.aggregate))
         return [
-            [Example(row, (Stream(CrossEntropy(), np.ones(len(row), np.float32), next(weights)),)) for row in rows]
+            [TrainingRow(row, (TokenLoss(CrossEntropy(), np.ones(len(row), np.float32), next(weights)),)) for row in rows]
             for rows in chosen
             if rows
         ]
@@ -229,15 +232,15 @@ class Prefer:
 
     loss: Component = field(default_factory=Dpo)
 
-    def __call__(self, groups: Sequence[Group], values: Values | None = None) -> list[list[Example]]:  # noqa: ARG002 - it has no critic
+    def __call__(self, groups: Sequence[Group], values: Values | None = None) -> list[list[TrainingRow]]:  # noqa: ARG002 - it has no critic
         """One pair for each group whose members differ."""
         pairs = [_best_and_worst(group) for group in groups if group.informative]
         return [[self._side(better, 1.0, 1, len(pairs)), self._side(worse, -1.0, 0, len(pairs))] for better, worse in pairs]
 
-    def _side(self, row: Row, sign: float, partner: int, pairs: int) -> Example:
+    def _side(self, row: Row, sign: float, partner: int, pairs: int) -> TrainingRow:
         # The pair's loss stands on every token of the better row: their weights make it count once.
         weight = row.trained.astype(np.float32) / np.float32(max(1, row.trained.sum()) * pairs)
-        return Example(row, (Stream(self.loss, np.full(len(row), sign, np.float32), weight),), partner)
+        return TrainingRow(row, (TokenLoss(self.loss, np.full(len(row), sign, np.float32), weight),), partner)
 
 
 def _best_and_worst(group: Group) -> tuple[Row, Row]:

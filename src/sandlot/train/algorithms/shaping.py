@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sandlot.train.algorithms.algorithms import Algorithm, Example, Values, teaches
+from sandlot.train.algorithms.algorithms import Algorithm, TrainingRow, Values, teaches
 from sandlot.train.rows import Floats, Group, Member
 
 Shape = Callable[[Group], Floats]
 """What is added to each member's reward."""
 
 
-def lengths(group: Group) -> Floats:
+def _lengths(group: Group) -> Floats:
     """Trained tokens of each member."""
     return np.array([_length(member) for member in group.members], np.float32)
 
@@ -33,7 +33,7 @@ class Overlong:
 
     def __call__(self, group: Group) -> Floats:
         """Between -1 and 0."""
-        return np.clip((self.most - self.buffer - lengths(group)) / np.float32(self.buffer), -1, 0).astype(np.float32)
+        return np.clip((self.most - self.buffer - _lengths(group)) / np.float32(self.buffer), -1, 0).astype(np.float32)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +46,7 @@ class Shorter:
 
     def __call__(self, group: Group) -> Floats:
         """Between `-weight / 2` and `weight / 2`; nothing where all are of one length."""
-        long = lengths(group)
+        long = _lengths(group)
         span = float(np.ptp(long)) if len(long) else 0.0
         if not span:
             return np.zeros_like(long)
@@ -62,7 +62,7 @@ class Shaped:
     algorithm: Algorithm
     shape: Shape
 
-    def __call__(self, groups: Sequence[Group], values: Values | None = None) -> list[list[Example]]:
+    def __call__(self, groups: Sequence[Group], values: Values | None = None) -> list[list[TrainingRow]]:
         """What the algorithm says."""
         return self.algorithm([self._shaped(group) for group in groups], values)
 

@@ -11,9 +11,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sandlot.train.algorithms.algorithms import Example
+from sandlot.train.algorithms.algorithms import TrainingRow
 from sandlot.train.algorithms.losses import Component
-from sandlot.train.forest.forward import Seen
+from sandlot.train.forest.forward import RowOutputs
 from sandlot.train.forest.scores import placed
 from sandlot.train.rows import Floats
 
@@ -24,7 +24,7 @@ def settled_at(settled: list[list[Floats]] | None, places: Sequence[tuple[int, i
 
 
 def common_columns(
-    examples: Sequence[Example], sizes: Sequence[int], result: Seen, settled: Mapping[str, Tensor | None]
+    examples: Sequence[TrainingRow], sizes: Sequence[int], result: RowOutputs, settled: Mapping[str, Tensor | None]
 ) -> dict[str, Any]:
     """What all components read, by the names that `Columns` has for it; `sizes` are the rows of each piece of a group."""
     device = result.logprobs.device
@@ -48,7 +48,7 @@ def common_columns(
     }
 
 
-def stream_columns(examples: Sequence[Example], component: Component, device: torch.device) -> tuple[Tensor, Tensor]:
+def stream_columns(examples: Sequence[TrainingRow], component: Component, device: torch.device) -> tuple[Tensor, Tensor]:
     """The signal and the weight of one component on every trained token; weight 0 where a row does not have it."""
     signals: list[Floats] = []
     weights: list[Floats] = []

@@ -26,7 +26,7 @@ from sandlot.train.forest.scores import exact, placed, scores
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class ForestPiece:
     """Tokens `start` to `stop` of a forest."""
 
     start: int
@@ -37,9 +37,9 @@ class Piece:
     """True if others hang below it."""
 
 
-def pieces_of(forest: Forest, budget: int) -> list[Piece]:
+def pieces_of(forest: Forest, budget: int) -> list[ForestPiece]:
     """All tokens in order, no piece over the budget: whole subtrees together where they fit, else the first tokens of one."""
-    made: list[Piece] = []
+    made: list[ForestPiece] = []
     todo = [(0, len(forest), 0)]
     while todo:
         start, stop, above = todo.pop()
@@ -47,17 +47,17 @@ def pieces_of(forest: Forest, budget: int) -> list[Piece]:
         while at < stop:
             end = int(forest.last[at])
             if at > begun and end - begun > budget:
-                made.append(Piece(begun, at, above, inner=False))
+                made.append(ForestPiece(begun, at, above, inner=False))
                 begun = at
             elif end - at > budget:
-                made.append(Piece(at, at + budget, above, inner=True))
+                made.append(ForestPiece(at, at + budget, above, inner=True))
                 todo += [(end, stop, above), (at + budget, end, above + 1)]
                 break
             else:
                 at = end
         else:
             if at > begun:
-                made.append(Piece(begun, at, above, inner=False))
+                made.append(ForestPiece(begun, at, above, inner=False))
     return made
 
 
@@ -73,10 +73,10 @@ class Looks:
 
 
 @dataclass(slots=True)
-class Held:
+class _Held:
     """What a piece leaves for those below it: keys and values, a layer each, of the tokens that reach past it."""
 
-    piece: Piece
+    piece: ForestPiece
     open: Ints
     keys: list[Tensor]
     values: list[Tensor]
@@ -100,10 +100,10 @@ def looked_at(looks: Looks, forest: Forest, wanted: Ints, budget: int) -> tuple[
     """Log-probability, entropy and value of each wanted token, 0 where not asked for. `backward` brings the gradients."""
     walk = Walk(looks, forest, wanted, pieces_of(forest, budget))
     anchor = torch.zeros((), requires_grad=True)  # autograd asks for gradients only where something may have one
-    return cast("Any", DepthFirst).apply(anchor, walk)
+    return cast("Any", _DepthFirst).apply(anchor, walk)
 
 
-class DepthFirst(Function):
+class _DepthFirst(Function):
     """All of a walk as one step of autograd; going back adds to the parameters' own `grad`."""
 
     @staticmethod
@@ -131,7 +131,7 @@ class Walk:
     forest: Forest
     wanted: Ints
     """Tokens whose probability is asked for; each is looked at from its parent."""
-    pieces: Sequence[Piece]
+    pieces: Sequence[ForestPiece]
 
     @property
     def device(self) -> torch.device:
@@ -140,7 +140,7 @@ class Walk:
 
     def forward(self) -> tuple[Tensor, Tensor, Tensor]:
         """Everything wanted, without gradients."""
-        stack: list[Held] = []
+        stack: list[_Held] = []
         kind = exact(self.looks.decoder.embedding.weight.new_zeros(0)).dtype
         found = [torch.zeros(len(self.wanted), dtype=kind, device=self.device) for _ in range(3)]
         for piece in self.pieces:
@@ -155,7 +155,7 @@ class Walk:
 
     def backward(self, gradients: Sequence[Tensor]) -> None:
         """Send what the loss wants of everything `forward` gave back to the parameters."""
-        stack: list[Held] = []
+        stack: list[_Held] = []
         for piece in self.pieces:
             self._leave(stack, piece.above, gradients)
             if piece.inner:
@@ -166,13 +166,13 @@ class Walk:
                 self._send_back(piece, stack, gradients, None)
         self._leave(stack, 0, gradients)
 
-    def _leave(self, stack: list[Held], above: int, gradients: Sequence[Tensor]) -> None:
+    def _leave(self, stack: list[_Held], above: int, gradients: Sequence[Tensor]) -> None:
         """Everything below the last ones on the stack is done: so are they."""
         while len(stack) > above:
             held = stack.pop()
             self._send_back(held.piece, stack, gradients, held)
 
-    def _send_back(self, piece: Piece, stack: list[Held], gradients: Sequence[Tensor], held: Held | None) -> None:
+    def _send_back(self, piece: ForestPiece, stack: list[_Held], gradients: Sequence[Tensor], held: _Held | None) -> None:
         chosen = self._from(piece)
         place = placed(chosen, self.device)
         with torch.enable_grad():
@@ -188,12 +188,12 @@ class Walk:
         for each in stack:
             each.collect()
 
-    def _from(self, piece: Piece) -> Ints:
+    def _from(self, piece: ForestPiece) -> Ints:
         """Which of the wanted tokens are looked at from this piece."""
         parents = self.forest.parent[self.wanted]
         return np.flatnonzero((parents >= piece.start) & (parents < piece.stop))
 
-    def _looked(self, piece: Piece, hidden: Tensor, chosen: Ints) -> tuple[Tensor, Tensor, Tensor]:
+    def _looked(self, piece: ForestPiece, hidden: Tensor, chosen: Ints) -> tuple[Tensor, Tensor, Tensor]:
         looks, wanted = self.looks, self.wanted[chosen]
         before = hidden[placed(self.forest.parent[wanted] - piece.start, self.device)]
         targets = placed(self.forest.ids[wanted], self.device)
@@ -201,18 +201,18 @@ class Walk:
         values = exact(looks.critic(before))[:, 0] if looks.critic is not None else torch.zeros_like(logprobs)
         return logprobs, spread if looks.entropy else spread.detach(), values
 
-    def _held(self, piece: Piece, keys: list[Tensor], values: list[Tensor], *, learns: bool = False) -> Held:
+    def _held(self, piece: ForestPiece, keys: list[Tensor], values: list[Tensor], *, learns: bool = False) -> _Held:
         reach = np.arange(piece.start, piece.stop)
         reach = reach[self.forest.last[reach] > piece.stop]
         rows = placed(reach - piece.start, self.device)
-        held = Held(piece, reach, [each[rows] for each in keys], [each[rows] for each in values])
+        held = _Held(piece, reach, [each[rows] for each in keys], [each[rows] for each in values])
         if learns:
             held.gradients = [exact(leaf).new_zeros(leaf.shape) for leaf in held.leaves]
             for leaf in held.leaves:
                 leaf.requires_grad_()
         return held
 
-    def _computed(self, piece: Piece, stack: Sequence[Held]) -> tuple[Tensor, list[Tensor], list[Tensor]]:
+    def _computed(self, piece: ForestPiece, stack: Sequence[_Held]) -> tuple[Tensor, list[Tensor], list[Tensor]]:
         """Hidden states of a piece, and its keys and values in each layer."""
         looks, forest, device = self.looks, self.forest, self.device
         decoder, count = looks.decoder, piece.stop - piece.start
@@ -231,7 +231,7 @@ class Walk:
             values.append(v)
         return decoder.norm(x), keys, values
 
-    def _attention(self, piece: Piece, above: Sequence[Ints], spare: int) -> tuple[int, Attention]:
+    def _attention(self, piece: ForestPiece, above: Sequence[Ints], spare: int) -> tuple[int, Attention]:
         """How many keys come before a piece's own, and who sees whom. On a GPU both kinds are filled up with what none sees."""
         seen = np.concatenate((*above, np.empty(0, np.int64)))
         before = padded(len(seen)) if self.device.type == "cuda" and len(seen) else len(seen)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 Ints = NDArray[np.int64]
 
-FORWARD_AND_BACK = 3
+_FORWARD_AND_BACK = 3
 """What a token costs that is learned from, where one that is looked at costs 1."""
 
 
@@ -107,7 +107,7 @@ def fitted(rows: Sequence[NDArray[np.int32]], budget: int) -> list[Cut]:
     found = cuts(rows, budget)
     (whole,) = cuts(rows, sys.maxsize) or [Cut((), 0)]
     again = sum(cut.size for cut in found) - whole.size
-    return [whole] if FORWARD_AND_BACK * again > 2 * whole.size else found
+    return [whole] if _FORWARD_AND_BACK * again > 2 * whole.size else found
 
 
 def _sorted(rows: Sequence[NDArray[np.int32]]) -> list[int]:

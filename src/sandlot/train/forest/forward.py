@@ -23,7 +23,7 @@ from sandlot.train.rows import Row
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class RowOutputs:
     """What the forward says of the trained tokens of rows, rows joined: `[tokens]` each."""
 
     logprobs: Tensor
@@ -42,7 +42,7 @@ def seen(
     critic: nn.Linear | None = None,
     recompute: bool = False,
     tokens: int = sys.maxsize,
-) -> Seen:
+) -> RowOutputs:
     """Log-probabilities, at the temperature they were sampled with, and what else is asked for.
 
     A forest of more than `tokens` is computed depth first, in pieces of that many. Its gradients come by `backward` only.
@@ -64,7 +64,7 @@ def seen(
         before = hidden[placed(forest.parent[distinct], device)]
         logprobs, spread = scores(decoder, before, placed(forest.ids[distinct], device), temperature, entropy=entropy)
         values = exact(critic(before))[:, 0] if critic is not None else None
-    return Seen(
+    return RowOutputs(
         logprobs=logprobs[gather],
         entropy=spread[gather] if entropy else None,
         values=values[gather] if values is not None and critic is not None else None,

@@ -9,7 +9,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from sandlot.model.nn.decoder import Decoder
-from sandlot.train.forest.forward import Seen, seen
+from sandlot.train.forest.forward import RowOutputs, seen
 from sandlot.train.rows import Row
 
 
@@ -20,11 +20,11 @@ class Sight(nn.Module):
         super().__init__()
         self.decoder, self.critic = decoder, critic
 
-    def look(self, rows: Sequence[Row], *, critic: bool = False, **asked: Any) -> Seen:
+    def look(self, rows: Sequence[Row], *, critic: bool = False, **asked: Any) -> RowOutputs:
         """As `forward.seen`."""
-        return Seen(*self(rows, critic=critic, **asked))
+        return RowOutputs(*self(rows, critic=critic, **asked))
 
     def forward(self, rows: Sequence[Row], *, critic: bool, **asked: Any) -> tuple[Tensor, Tensor | None, Tensor | None, int]:
-        """The fields of `Seen`: whoever watches for gradients must find the tensors."""
+        """The fields of `RowOutputs`: whoever watches for gradients must find the tensors."""
         found = seen(self.decoder, rows, critic=self.critic if critic else None, **asked)
         return found.logprobs, found.entropy, found.values, found.computed

@@ -9,7 +9,7 @@ from torch.utils.checkpoint import checkpoint  # pyright: ignore[reportUnknownVa
 
 from sandlot.model.nn.decoder import Decoder
 
-CHUNK = 2048
+_CHUNK = 2048
 """Rows of logits at a time."""
 
 
@@ -35,8 +35,8 @@ def scores(decoder: Decoder, hidden: Tensor, targets: Tensor, temperature: float
         return chosen, spread
 
     parts: list[Any] = [
-        checkpoint(chunk, hidden[at : at + CHUNK], targets[at : at + CHUNK], use_reentrant=False)
-        for at in range(0, len(targets), CHUNK)
+        checkpoint(chunk, hidden[at : at + _CHUNK], targets[at : at + _CHUNK], use_reentrant=False)
+        for at in range(0, len(targets), _CHUNK)
     ]
     if not parts:
         empty = exact(hidden).new_zeros(0)

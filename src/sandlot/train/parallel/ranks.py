@@ -16,8 +16,8 @@ import torch.distributed as dist
 
 from sandlot.core.errors import ConfigError
 
-CPU = torch.device("cpu")
-PATIENCE = timedelta(days=7)
+_CPU = torch.device("cpu")
+_PATIENCE = timedelta(days=7)
 """How long rank 0 may collect rollouts before it orders an update; a process that dies is noticed at once all the same."""
 
 
@@ -27,7 +27,7 @@ class Ranks:
 
     number: int = 0
     count: int = 1
-    device: torch.device = CPU
+    device: torch.device = _CPU
     orders: dist.ProcessGroup | None = None
 
     @property
@@ -84,7 +84,7 @@ def open_ranks(device: str) -> Generator[Ranks]:
     place = _place(torch.device(device), int(os.environ["LOCAL_RANK"]))
     dist.init_process_group("cpu:gloo,cuda:nccl" if place.type == "cuda" else "gloo")
     try:
-        orders = cast("Any", dist).new_group(backend="gloo", timeout=PATIENCE)
+        orders = cast("Any", dist).new_group(backend="gloo", timeout=_PATIENCE)
         yield Ranks(number=dist.get_rank(), count=dist.get_world_size(), device=place, orders=orders)
     finally:
         dist.destroy_process_group()

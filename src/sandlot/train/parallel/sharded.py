@@ -66,7 +66,7 @@ class Shards:
             put(self._copy)
         own = self._own()
         for name, part in self._parts.items():
-            put_whole(part, own.get(name))
+            _put_whole(part, own.get(name))
 
     def _own(self) -> dict[str, Tensor]:
         return {name: parameter.detach() for name, parameter in self._copy.named_parameters()} if self._copy else {}
@@ -86,7 +86,7 @@ class Shards:
     def put_critic(self, critic: nn.Linear | None, kept: Mapping[str, Tensor] | None) -> None:
         """Overwrite a critic with what rank 0 has."""
         for name, parameter in critic.named_parameters() if critic is not None else ():
-            put_whole(parameter, kept[name] if kept else None)
+            _put_whole(parameter, kept[name] if kept else None)
 
     def state(self, optimiser: torch.optim.Optimizer) -> State:
         """The optimiser's state as it would be in one process."""
@@ -112,7 +112,7 @@ class Shards:
 
 
 @torch.no_grad()
-def put_whole(part: Tensor, whole: Tensor | None) -> None:
+def _put_whole(part: Tensor, whole: Tensor | None) -> None:
     """Overwrite a sharded tensor with what rank 0 has."""
     cast("DTensor", part).to_local().copy_(_dealt(part, whole).to_local())
 

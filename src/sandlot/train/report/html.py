@@ -10,22 +10,22 @@ from sandlot.core.stats.intervals import Interval
 from sandlot.core.trace import Scored, TraceRow
 from sandlot.env.load import load
 from sandlot.env.transcript import rendered_message
-from sandlot.observe.chart import Line, line_chart, share_bar
+from sandlot.observe.chart import Curve, line_chart, share_bar
 from sandlot.observe.page import page
 from sandlot.run.results import Run
 from sandlot.train.recipe import Recipe
-from sandlot.train.report.progress import Learned, Progress
+from sandlot.train.report.progress import Learned, TrainingProgress
 from sandlot.train.report.summary import Heldout, Level, Outcome, Paired, outcome_of, write_outcome
 
 FILE = "report.html"
-EXAMPLES = 3
+_EXAMPLES = 3
 """Tasks shown before and after."""
-LONGEST = 600
+_LONGEST = 600
 """Characters of one message of an example."""
-COLOURS = {"sampling": "--blue", "environment": "--green", "grading": "--amber", "update": "--violet"}
+_COLOURS = {"sampling": "--blue", "environment": "--green", "grading": "--amber", "update": "--violet"}
 
 
-def write_report(progress: Progress, recipe: Recipe) -> Outcome:
+def write_report(progress: TrainingProgress, recipe: Recipe) -> Outcome:
     """Write `summary.json` and `report.html` into the run's folder, finished or not."""
     env = load(recipe.env)
     outcome = outcome_of(progress, recipe, "none" if env.image is None else recipe.sandbox.partition(":")[0])
@@ -34,11 +34,11 @@ def write_report(progress: Progress, recipe: Recipe) -> Outcome:
     sections = [
         headline(outcome),
         *(f'<p class="alarm">{escape(sentence)}</p>' for sentence in outcome.alarms),
-        f'<section class="pictures">{"".join(pictures(progress, outcome))}</section>',
-        robustness(outcome),
-        skills(runs),
-        examples(runs),
-        settings(progress.path),
+        f'<section class="pictures">{"".join(_pictures(progress, outcome))}</section>',
+        _robustness(outcome),
+        _skills(runs),
+        _examples(runs),
+        _settings(progress.path),
     ]
     text = page(f"{recipe.name}: {outcome.environment} with {recipe.model}", "".join(sections))
     draft = (progress.path / FILE).with_suffix(".draft")
@@ -130,10 +130,10 @@ def _verdict(outcome: Outcome) -> str:
 # -- pictures ----------------------------------------------------------------------------------------------------------
 
 
-def pictures(progress: Progress, outcome: Outcome) -> Iterable[str]:
+def _pictures(progress: TrainingProgress, outcome: Outcome) -> Iterable[str]:
     """The curves, each with what to read in it."""
     measured, steps = progress.evaluations, progress.steps
-    curve = Line(
+    curve = Curve(
         "held-out score",
         [(line.version, line.mean) for line in measured],
         "--blue",
@@ -146,8 +146,8 @@ def pictures(progress: Progress, outcome: Outcome) -> Iterable[str]:
         line_chart([curve], x_name="version", y_range=(0, 1), label="held-out score by version"),
     )
 
-    def over(name: str, colour: str, values: Iterable[float]) -> Line:
-        return Line(name, list(zip((float(step.version) for step in steps), values, strict=True)), colour)
+    def over(name: str, colour: str, values: Iterable[float]) -> Curve:
+        return Curve(name, list(zip((float(step.version) for step in steps), values, strict=True)), colour)
 
     rewards = [
         over("reward", "--blue", (step.reward for step in steps)),
@@ -164,8 +164,8 @@ def pictures(progress: Progress, outcome: Outcome) -> Iterable[str]:
     if any(step.diversity for step in steps):
         told = [(float(step.version), step.diversity) for step in steps if step.diversity]
         lines = [
-            Line("different rollouts", [(version, each.distinct) for version, each in told], "--green"),
-            Line("distance of two", [(version, each.distance) for version, each in told], "--blue"),
+            Curve("different rollouts", [(version, each.distinct) for version, each in told], "--green"),
+            Curve("distance of two", [(version, each.distance) for version, each in told], "--blue"),
         ]
         yield _card(
             "Diversity within groups",
@@ -173,11 +173,11 @@ def pictures(progress: Progress, outcome: Outcome) -> Iterable[str]:
             "to compare.",
             line_chart(lines, x_name="step", y_range=(0, 1), label="diversity within groups by step"),
         )
-    bar = share_bar([(name, spent, COLOURS[name]) for name, spent in outcome.time.items()], label="where the time went")
+    bar = share_bar([(name, spent, _COLOURS[name]) for name, spent in outcome.time.items()], label="where the time went")
     yield _card("Where the time of the steps went", "Measurements are not in it.", bar)
 
 
-def _of_learning(steps: Sequence[Learned], over: Callable[[str, str, Iterable[float]], Line]) -> Iterable[str]:
+def _of_learning(steps: Sequence[Learned], over: Callable[[str, str, Iterable[float]], Curve]) -> Iterable[str]:
     """The loss of imitation; else entropy, clipping and KL of a policy that learns from what it sampled."""
     idle = over("groups that taught nothing", "--dim", (1 - step.informative / max(1, step.groups) for step in steps))
     if steps and all(step.kl is None for step in steps):
@@ -218,7 +218,7 @@ def _card(title: str, told: str, body: str) -> str:
 # -- in other words ----------------------------------------------------------------------------------------------------
 
 
-def robustness(outcome: Outcome) -> str:
+def _robustness(outcome: Outcome) -> str:
     """Each variant of the held-out tasks before and after."""
     if not outcome.robustness:
         return ""
@@ -237,7 +237,7 @@ def _spread(level: Level | None) -> str:
 # -- by skill ----------------------------------------------------------------------------------------------------------
 
 
-def skills(runs: Sequence[Run]) -> str:
+def _skills(runs: Sequence[Run]) -> str:
     """Each tag before and after."""
     if len(runs) < 2:
         return ""
@@ -272,7 +272,7 @@ def _moved(before: Interval, after: Interval) -> str:
 # -- examples ----------------------------------------------------------------------------------------------------------
 
 
-def examples(runs: Sequence[Run]) -> str:
+def _examples(runs: Sequence[Run]) -> str:
     """The same rollout of the same task, before and after: where it changed most, and one that stayed bad."""
     if len(runs) < 2:
         return ""
@@ -297,7 +297,7 @@ def _chosen(before: Sequence[TraceRow], after: Sequence[TraceRow]) -> list[tuple
     best = sorted(moved, key=lambda each: (-each[0], each[1:]))
     tasks: dict[str, int] = {}
     for gain, task, rollout in best:
-        if gain > 0 and len(tasks) < EXAMPLES and task.partition("-")[0] not in {name.partition("-")[0] for name in tasks}:
+        if gain > 0 and len(tasks) < _EXAMPLES and task.partition("-")[0] not in {name.partition("-")[0] for name in tasks}:
             tasks[task] = rollout
     worst = [(task, rollout) for _, task, rollout in reversed(best) if now[task, rollout] == 0 and task not in tasks]
     return [*tasks.items(), *worst[:1]]
@@ -307,7 +307,7 @@ def _trace(run: Run, task: str, number: int, word: str) -> str:
     trace = run.trace(task, number)
     score = str(trace.outcome.score) if isinstance(trace.outcome, Scored) else type(trace.outcome).__name__.lower()
     lines = [
-        line if len(line) <= LONGEST else line[:LONGEST] + " ..."
+        line if len(line) <= _LONGEST else line[:_LONGEST] + " ..."
         for node in trace.path()
         for line in rendered_message(node.message)
     ]
@@ -322,7 +322,7 @@ def _command(run: Run, task: str, number: int) -> str:
     return f"<p><code>sandlot show {escape(place)}</code></p>"
 
 
-def settings(path: Path) -> str:
+def _settings(path: Path) -> str:
     """The recipe as it was run."""
     file = path / "recipe.json"
     text = file.read_text(encoding="utf-8") if file.is_file() else ""

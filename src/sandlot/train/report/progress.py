@@ -19,7 +19,7 @@ from sandlot.train.rows import Group
 from sandlot.train.tally import Update
 
 FILE = "progress.jsonl"
-KINDS = {"model": "sampling", "grade": "grading"}
+_KINDS = {"model": "sampling", "grade": "grading"}
 """What the phases of a rollout are called here; all others are the environment's."""
 
 
@@ -77,7 +77,7 @@ class Learned(msgspec.Struct, frozen=True, kw_only=True, tag="step", tag_field="
         shares = {"sampling": 0.0, "environment": 0.0, "grading": 0.0}
         whole = max(1e-9, sum(self.phases.values()))
         for phase, spent in self.phases.items():
-            shares[KINDS.get(phase, "environment")] += (1 - update) * spent / whole
+            shares[_KINDS.get(phase, "environment")] += (1 - update) * spent / whole
         return {**shares, "update": update}
 
 
@@ -109,7 +109,7 @@ class WentBack(msgspec.Struct, frozen=True, kw_only=True, tag="rollback", tag_fi
 Line = Learned | Measured | Alarm | WentBack
 
 
-class Progress:
+class TrainingProgress:
     """All of it so far."""
 
     def __init__(self, path: Path, lines: Sequence[Line] = ()) -> None:
@@ -126,7 +126,7 @@ class Progress:
         """Steps of earlier sittings."""
 
     @classmethod
-    def resumed(cls, path: Path, version: int) -> "Progress":
+    def resumed(cls, path: Path, version: int) -> "TrainingProgress":
         """What was written up to a version; what a crash cut off after it will be learned again."""
         file = path / FILE
         kept = [line for line in read_lines(path) if line.version <= version]
@@ -138,7 +138,7 @@ class Progress:
         return cls(path, kept)
 
     @classmethod
-    def of(cls, path: Path) -> "Progress":
+    def of(cls, path: Path) -> "TrainingProgress":
         """Of a run that is only looked at."""
         return cls(path, read_lines(path))
 

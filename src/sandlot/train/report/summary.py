@@ -6,13 +6,13 @@ from pathlib import Path
 import msgspec
 
 from sandlot.core.stats.intervals import Interval
-from sandlot.run.compare import Comparison
+from sandlot.run.compare import RunComparison
 from sandlot.run.results import Run
 from sandlot.run.summary import Summary
 from sandlot.train.checkpoint import ADAPTER, MODEL
 from sandlot.train.recipe import Recipe
 from sandlot.train.report.diversity import Diversity
-from sandlot.train.report.progress import Measured, Progress
+from sandlot.train.report.progress import Measured, TrainingProgress
 
 FILE = "summary.json"
 
@@ -115,7 +115,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """In the last one."""
 
 
-def outcome_of(progress: Progress, recipe: Recipe, sandbox: str) -> Outcome:
+def outcome_of(progress: TrainingProgress, recipe: Recipe, sandbox: str) -> Outcome:
     """Read a run, finished or not."""
     path, run = progress.path, Run(progress.path)
     measured = [(line, Run(path / line.run)) for line in progress.evaluations]
@@ -149,7 +149,7 @@ def outcome_of(progress: Progress, recipe: Recipe, sandbox: str) -> Outcome:
         best_adapter=_below(path, kept, ADAPTER),
         skills=_skills(first[1].summary(), last[1].summary()) if first and last and len(measured) > 1 else {},
         separate=before is not None and after is not None and after.low > before.high,
-        time=time_spent(progress),
+        time=_time_spent(progress),
         alarms=tuple(alarm.sentence for alarm in progress.alarms),
         rollbacks=len(progress.rollbacks),
         robustness=dict(_robustness(recipe, first[1], last[1])) if first and last else {},
@@ -183,7 +183,7 @@ def _below(path: Path, kept: Path | None, name: str) -> str | None:
     return str(kept / name) if kept and (path / kept / name).is_dir() else None
 
 
-def time_spent(progress: Progress) -> dict[str, float]:
+def _time_spent(progress: TrainingProgress) -> dict[str, float]:
     """Seconds of all steps by what they went into."""
     spent: dict[str, float] = {}
     for step in progress.steps:
@@ -230,7 +230,7 @@ def _pass_at(summary: Summary) -> Iterable[tuple[str, float]]:
     return ((str(each.k), each.share.value) for each in summary.pass_at if each.share.value is not None)
 
 
-def _paired(found: Comparison) -> Paired:
+def _paired(found: RunComparison) -> Paired:
     return Paired(
         difference=_level(found.score),
         p_value=found.p_value,

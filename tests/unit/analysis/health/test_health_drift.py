@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from rows import scored
 from sandlot.analysis.health.drift import FEWEST, between, drift, halves
 from sandlot.analysis.health.features import NO_TOOL, UNREADABLE, Features, features_of
-from sandlot.analysis.health.item import Mark
+from sandlot.analysis.health.item import HealthMark
 from sandlot.analysis.health.surge import PROGRESS, stretches, surge
 from sandlot.core.trace import Message, Node, Text, ToolCall, ToolResult, Trace
 from sandlot.core.types import Role
@@ -58,13 +58,13 @@ def test_a_run_that_stays_as_it_was_does_not_drift():
     rows = [msgspec.structs.replace(row, turns=rng.randint(1, 9)) for row in rollouts(30, 8)]
     seen = [features(observed=tuple(rng.randint(10, 500) for _ in range(5))) for _ in range(200)]
     item = drift(halves(rows), seen[:100], seen[100:])
-    assert item.mark is Mark.OK, item
+    assert item.mark is HealthMark.OK, item
 
 
 def test_tools_that_give_way_to_others_are_a_drift_and_are_named():
     first, second = [features({"read": 8, "write": 2})] * 40, [features({"read": 2, "write": 8})] * 40
     item = drift(halves(rollouts(30, 4)), first, second)
-    assert item.mark is Mark.WARN
+    assert item.mark is HealthMark.WARN
     assert "tools (V 0.60)" in item.said
     assert "`read` 80% then 20%" in item.said
 
@@ -73,7 +73,7 @@ def test_observations_that_grow_are_a_drift():
     first = [features(observed=(100 + n, 200 + n)) for n in range(50)]
     second = [features(observed=(150 + n, 900 + n)) for n in range(50)]
     item = drift(halves(rollouts(30, 4)), first, second)
-    assert item.mark is Mark.WARN
+    assert item.mark is HealthMark.WARN
     assert "lengths observed" in item.said
 
 
@@ -81,27 +81,27 @@ def test_small_differences_are_none_however_certain():
     first, second = [features({"read": 500, "write": 500})] * 50, [features({"read": 550, "write": 450})] * 50
     item = drift(halves(rollouts(30, 4)), first, second)
     assert item.figures["compared"]["tools"]["p_value"] < 1e-9
-    assert item.mark is Mark.OK
+    assert item.mark is HealthMark.OK
 
 
 def test_later_rollouts_of_the_same_task_that_take_longer_are_a_drift():
     rows = [scored(task=f"t{t}", rollout=r, turns=2 if r < 4 else 6, started=float(r)) for t in range(10) for r in range(8)]
     item = drift(halves(rows), [], [])
-    assert item.mark is Mark.WARN
+    assert item.mark is HealthMark.WARN
     assert "turns (D 1.00)" in item.said
 
 
 def test_halves_of_different_tasks_are_shown_and_not_judged():
     rows = [scored(task=f"t{n}", turns=2 if n < 40 else 6, started=float(n)) for n in range(80)]
     item = drift(halves(rows), [], [])
-    assert item.mark is Mark.UNKNOWN
+    assert item.mark is HealthMark.UNKNOWN
     assert "different tasks" in item.said
     assert "--against" in item.needed
 
 
 def test_few_rollouts_say_how_many_are_needed():
     item = drift(halves(rollouts(2, 2)), [], [])
-    assert item.mark is Mark.UNKNOWN
+    assert item.mark is HealthMark.UNKNOWN
     assert str(FEWEST) in item.needed
 
 
@@ -139,7 +139,7 @@ def recurring(score_of, count=480, tasks=8):
 
 def test_a_reward_that_rises_without_full_marks_is_an_alarm():
     item = surge(recurring(lambda place, rng: (0.2 + 0.6 * place + rng.uniform(-0.1, 0.1), rng.random() < 0.1)))
-    assert item.mark is Mark.FAIL
+    assert item.mark is HealthMark.FAIL
     assert "look at what the rubric pays for" in item.said
 
 
@@ -148,7 +148,7 @@ def test_full_marks_that_rise_with_it_are_none():
         passed = rng.random() < place
         return (1.0 if passed else 0.2, passed)
 
-    assert surge(recurring(both)).mark is Mark.OK
+    assert surge(recurring(both)).mark is HealthMark.OK
 
 
 def test_a_run_without_a_rise_is_hardly_ever_an_alarm():
@@ -156,19 +156,19 @@ def test_a_run_without_a_rise_is_hardly_ever_an_alarm():
     for seed in range(30):
         shuffled = Random(seed)
         rows = recurring(lambda _place, _rng, shuffled=shuffled: (shuffled.random(), shuffled.random() < 0.3))
-        alarms += surge(rows).mark is Mark.FAIL
+        alarms += surge(rows).mark is HealthMark.FAIL
     assert alarms <= 1
 
 
 def test_easy_tasks_that_come_last_are_no_rise():
     rows = [scored(task=f"t{n // 8}", rollout=n % 8, score=n / 480 * 0.9, started=float(n)) for n in range(480)]
     assert stretches(rows) == []
-    assert surge(rows).mark is Mark.NOT_ASKED
+    assert surge(rows).mark is HealthMark.NOT_ASKED
 
 
 def test_a_short_training_run_says_how_much_is_needed():
     item = surge(recurring(lambda place, _rng: (place, False), count=40, tasks=4))
-    assert item.mark is Mark.UNKNOWN
+    assert item.mark is HealthMark.UNKNOWN
     assert "48 scored rollouts" in item.needed
 
 
@@ -180,7 +180,7 @@ def test_the_steps_of_a_training_run_are_read_as_it_wrote_them(tmp_path):
     lines = [{"is": "evaluation", "version": 0, "mean": 0.1}, *steps]
     (tmp_path / PROGRESS).write_bytes(b"\n".join(map(msgspec.json.encode, lines)) + b'\n\xff\xfe\n{"is": "st')
     item = surge([], tmp_path)
-    assert item.mark is Mark.FAIL
+    assert item.mark is HealthMark.FAIL
     assert item.figures["of"] == "training"
     assert item.figures["steps"] == 20
     assert item.figures["reward_rise"] == pytest.approx(0.4667, abs=1e-3)

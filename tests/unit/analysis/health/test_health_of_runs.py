@@ -4,7 +4,7 @@ import msgspec
 
 from made_traces import make_row, make_trace
 from sandlot.analysis.health.health import health_of, quick, rows_of
-from sandlot.analysis.health.item import Mark
+from sandlot.analysis.health.item import HealthMark
 from sandlot.analysis.health.sentinel import apart, difference_of, repeatable
 from sandlot.core.trace import Event
 from sandlot.core.types import End
@@ -58,7 +58,7 @@ async def items(tmp_path, text=SOUND, **options):
 
 async def test_a_sound_environment_is_healthy(tmp_path):
     found, health = await items(tmp_path)
-    assert health.verdict is Mark.OK, health
+    assert health.verdict is HealthMark.OK, health
     assert health.exit_code == 0
     assert found["regrade"].said == "32 graded again, all the same"
     assert found["replay"].said == "8 played again in fresh worlds, all the same"
@@ -67,22 +67,22 @@ async def test_a_sound_environment_is_healthy(tmp_path):
 
 async def test_a_grader_that_throws_dice_is_caught(tmp_path):
     found, health = await items(tmp_path, SOUND.replace("== task.key", "!= '' and os.urandom(1)[0] < 128 or None is task.key"))
-    assert found["regrade"].mark is Mark.FAIL
+    assert found["regrade"].mark is HealthMark.FAIL
     assert "`written`" in found["regrade"].said
     assert health.exit_code == 1
 
 
 async def test_a_tool_that_answers_otherwise_each_time_is_a_warning(tmp_path):
     found, _ = await items(tmp_path, SOUND.replace('return f"{len(text)} characters"', "return os.urandom(8).hex()"))
-    assert found["replay"].mark is Mark.WARN
+    assert found["replay"].mark is HealthMark.WARN
     assert "observations" in found["replay"].said
-    assert found["regrade"].mark is Mark.OK
+    assert found["regrade"].mark is HealthMark.OK
 
 
 async def test_a_world_that_changes_the_score_fails(tmp_path):
     text = SOUND.replace('("/out.txt", text)', '("/out.txt", text if os.urandom(1)[0] < 128 else "")')
     found, _ = await items(tmp_path, text, replays=64)  # half of them differ
-    assert found["replay"].mark is Mark.FAIL
+    assert found["replay"].mark is HealthMark.FAIL
     assert "score" in found["replay"].said
 
 
@@ -91,7 +91,7 @@ async def test_a_changed_or_lost_environment_concludes_nothing(tmp_path):
     (tmp_path / "notes.py").write_text(SOUND + "\nCHANGED = True\n")
     forget_modules(tmp_path)
     health = await health_of(run)
-    assert {item.mark for item in health.items if item.name in {"regrade", "replay"}} == {Mark.UNKNOWN}
+    assert {item.mark for item in health.items if item.name in {"regrade", "replay"}} == {HealthMark.UNKNOWN}
     assert "not the one" in next(item.said for item in health.items if item.name == "replay")
     (tmp_path / "notes.py").unlink()
     health = await health_of(run)
@@ -100,7 +100,7 @@ async def test_a_changed_or_lost_environment_concludes_nothing(tmp_path):
 
 async def test_nobody_is_asked_who_need_not_be(tmp_path):
     found, health = await items(tmp_path, regrades=0, replays=0, traces=10, group=2)
-    assert {found[name].mark for name in ("regrade", "replay")} == {Mark.NOT_ASKED}
+    assert {found[name].mark for name in ("regrade", "replay")} == {HealthMark.NOT_ASKED}
     assert health.traces == 10
     assert health.exit_code == 3, "twenty rollouts are too few to know the failure rate"
 
@@ -109,7 +109,7 @@ async def test_another_run_is_what_it_is_compared_with(tmp_path):
     first, second = await made(tmp_path), await made(tmp_path, spec="scripted:noop")
     health = await health_of(second, against=first, regrades=0, replays=0)
     found = next(item for item in health.items if item.name == "drift")
-    assert found.mark is Mark.WARN
+    assert found.mark is HealthMark.WARN
     assert "that run and this one differ in" in found.said
     assert health.against == str(first.path)
 
@@ -121,7 +121,7 @@ async def test_an_empty_run_is_unknown_and_not_fine(tmp_path):
         pass
     health = await health_of(Run(empty))
     assert health.exit_code == 3
-    assert Mark.FAIL not in {item.mark for item in health.items}
+    assert HealthMark.FAIL not in {item.mark for item in health.items}
 
 
 async def test_a_run_from_before_limits_were_kept_is_read(tmp_path):
@@ -130,7 +130,7 @@ async def test_a_run_from_before_limits_were_kept_is_read(tmp_path):
     assert manifest.pop("limits")["turns"] == 16
     (run.path / "manifest.json").write_bytes(msgspec.json.encode(manifest))
     assert Run(run.path).manifest.limits_of("t-0") is None
-    assert Mark.FAIL not in {item.mark for item in quick(Run(run.path))}
+    assert HealthMark.FAIL not in {item.mark for item in quick(Run(run.path))}
 
 
 async def test_a_large_run_is_read_in_a_draw_that_can_be_repeated(tmp_path):

@@ -7,7 +7,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sandlot.analysis.taxonomy import LABELS, VERSION
-from sandlot.analysis.triage.labels import ENOUGH, FILE, Labelled, add_label, read_labels, review_of, rollouts_since_new_class
+from sandlot.analysis.triage.labels import (
+    ENOUGH,
+    FILE,
+    LabelledTrace,
+    add_label,
+    read_labels,
+    review_of,
+    rollouts_since_new_class,
+)
 from sandlot.core.errors import ConfigError
 
 
@@ -16,7 +24,7 @@ def say(path, rollout=0, label="model_wrong", by="ann", **fields):
 
 
 def judged(label, rollout, by="ann", task="t"):
-    return Labelled(taxonomy=VERSION, task=task, rollout=rollout, label=label, by=by, at=0.0)
+    return LabelledTrace(taxonomy=VERSION, task=task, rollout=rollout, label=label, by=by, at=0.0)
 
 
 def test_a_judgement_is_read_back_with_the_version_of_the_list(tmp_path):

@@ -12,7 +12,7 @@ from sandlot.analysis.triage.scanner import PATTERNS, meaning, scan
 from sandlot.analysis.triage.signature import NONE, lost, normalised, signature_of
 from sandlot.analysis.triage.strata import CAP, ENVIRONMENT_CAP, nearness, strata
 from sandlot.core.limits import Limits
-from sandlot.core.rubric import CheckResult, Score, Verdict
+from sandlot.core.rubric import CheckResult, CheckVerdict, RubricScore
 from sandlot.core.trace import Cancelled, Failed, Message, Node, Scored, Text, ToolCall, ToolResult, Trace, Usage
 from sandlot.core.types import End, Role, Side
 
@@ -28,7 +28,7 @@ def trace_of(*calls, task="t", rollout=0, value=1.0, outcome=None, errors=(), wo
         result = ToolResult(str(number), "came back", error=name in errors)
         trace.append(Node(message=Message(role=Role.TOOL, parts=(result,)), parent=parent))
     trace.append(turn(trace, Text(words), usage=Usage(completion_tokens=tokens)))
-    trace.outcome = outcome or Scored(Score(points=value, possible=1, value=value, checks=(check("right", value),)))
+    trace.outcome = outcome or Scored(RubricScore(points=value, possible=1, value=value, checks=(check("right", value),)))
     return trace
 
 
@@ -37,7 +37,7 @@ def turn(trace, part, usage=None):
 
 
 def check(name, value, worth=1.0, verdict=None):
-    verdict = verdict or (Verdict.MET if value == 1 else Verdict.NOT_MET)
+    verdict = verdict or (CheckVerdict.MET if value == 1 else CheckVerdict.NOT_MET)
     return CheckResult(id=name, verdict=verdict, value=value, points=value * worth, worth=worth)
 
 
@@ -90,12 +90,14 @@ def test_full_marks_and_an_operators_stop_have_no_signature():
 
 def test_lost_points_are_known_by_the_checks_that_lost_most():
     checks = [check(f"c{n:03}", 0.0, worth=1 + (n == 50) * 9) for n in range(100)]
-    score = Score(points=0, possible=110, value=0.0, checks=(*checks, check("later", 0.0, 99, Verdict.SUPPRESSED)))
+    score = RubricScore(points=0, possible=110, value=0.0, checks=(*checks, check("later", 0.0, 99, CheckVerdict.SUPPRESSED)))
     assert lost(score) == "`c050`, `c000`, `c001` not met and more"
-    assert lost(Score(points=5, possible=9, value=0.0, gate="safe")) == "gate `safe` not met"
-    assert lost(Score(points=0.5, possible=1, value=0.5, checks=(check("a", 1.0),))) == "points lost to penalties"
-    negative = CheckResult(id="rude", verdict=Verdict.MET, value=1.0, points=-4.0, worth=-4.0)
-    assert lost(Score(points=0, possible=1, value=0, checks=(negative, check("a", 0.0)))) == "`a` not met; `rude` cost points"
+    assert lost(RubricScore(points=5, possible=9, value=0.0, gate="safe")) == "gate `safe` not met"
+    assert lost(RubricScore(points=0.5, possible=1, value=0.5, checks=(check("a", 1.0),))) == "points lost to penalties"
+    negative = CheckResult(id="rude", verdict=CheckVerdict.MET, value=1.0, points=-4.0, worth=-4.0)
+    assert (
+        lost(RubricScore(points=0, possible=1, value=0, checks=(negative, check("a", 0.0)))) == "`a` not met; `rude` cost points"
+    )
 
 
 # -- scanner -----------------------------------------------------------------------------------------------------------

@@ -5,12 +5,12 @@ from html.parser import HTMLParser
 import msgspec
 import pytest
 
-from sandlot.audit.finding import MANDATORY, Finding, Layer, Severity, Standing, Witness
+from sandlot.audit.finding import MANDATORY, Confidence, Finding, Layer, Severity, Witness
 from sandlot.audit.reports.folder import as_json, folder_of, place_of, read_audit, require_audit, write_audit
 from sandlot.audit.reports.html import as_page
 from sandlot.audit.reports.markdown import as_markdown
 from sandlot.audit.reports.wording import reproduce
-from sandlot.audit.verdict import Audit, LayerReport, State, Verdict, Waived
+from sandlot.audit.verdict import Audit, AuditVerdict, LayerReport, State, Waived
 from sandlot.audit.waivers import Waiver
 from sandlot.core.errors import ConfigError, StoreError
 
@@ -18,14 +18,14 @@ PLACE = "/environments/x y"
 HOSTILE = "</pre><script>alert(1)</script>\x1b[31m\n```\n# owned | cell\u202e\x00"
 
 
-def an_audit(verdict: Verdict = Verdict.SHIP, text: str = "plain", **changed: object) -> Audit:
+def an_audit(verdict: AuditVerdict = AuditVerdict.SHIP, text: str = "plain", **changed: object) -> Audit:
     found = Finding(
         code="D02.echo",
         title=f"title {text}",
         layer=Layer.GRADER,
         probe="hollow-answers",
         severity=Severity.HIGH,
-        standing=Standing.CONFIRMED,
+        standing=Confidence.CONFIRMED,
         task="task-1",
         where=f"file {text}",
         witness=Witness(inputs={"answer": text}, expected=text, observed=text),
@@ -65,19 +65,19 @@ def test_training_may_demand_an_audit_of_exactly_these_bytes(tmp_path):
     with pytest.raises(ConfigError, match="has no audit"):
         require_audit("x", PLACE, "sha256:aa", tmp_path)
     write_audit(an_audit(), tmp_path, report="", page="")
-    assert require_audit("x", PLACE, "sha256:aa", tmp_path).verdict is Verdict.SHIP
+    assert require_audit("x", PLACE, "sha256:aa", tmp_path).verdict is AuditVerdict.SHIP
     with pytest.raises(ConfigError, match="has changed since it was audited"):
         require_audit("x", PLACE, "sha256:bb", tmp_path)
-    write_audit(an_audit(Verdict.INCOMPLETE), tmp_path, report="", page="")
+    write_audit(an_audit(AuditVerdict.INCOMPLETE), tmp_path, report="", page="")
     with pytest.raises(ConfigError, match="says INCOMPLETE"):
         require_audit("x", PLACE, "sha256:aa", tmp_path)
 
 
 def test_two_environments_of_one_name_have_two_audits(tmp_path):
-    elsewhere = an_audit(Verdict.FIX, place="/elsewhere/x")
+    elsewhere = an_audit(AuditVerdict.FIX, place="/elsewhere/x")
     one, other = (write_audit(audit, tmp_path, report="", page="") for audit in (an_audit(), elsewhere))
     assert one != other
-    assert require_audit("x", PLACE, "sha256:aa", tmp_path).verdict is Verdict.SHIP
+    assert require_audit("x", PLACE, "sha256:aa", tmp_path).verdict is AuditVerdict.SHIP
     with pytest.raises(ConfigError, match="says FIX"):
         require_audit("x", "/elsewhere/x", "sha256:aa", tmp_path)
     with pytest.raises(ConfigError, match=r"`x` at /third/x has no audit"):
@@ -127,7 +127,7 @@ class Tags(HTMLParser):
 
 
 def test_nothing_a_subject_says_becomes_markup():
-    audit = an_audit(Verdict.FIX, HOSTILE)
+    audit = an_audit(AuditVerdict.FIX, HOSTILE)
     tags = Tags()
     tags.feed(as_page(audit))
     assert "script" not in tags.seen
@@ -137,5 +137,5 @@ def test_nothing_a_subject_says_becomes_markup():
 
 
 def test_the_command_that_shows_a_finding_again_is_one_a_shell_understands():
-    audit = an_audit(Verdict.FIX)
+    audit = an_audit(AuditVerdict.FIX)
     assert reproduce(audit, audit.findings[0]) == "sandlot audit 'environments/x y' --probe hollow-answers --task task-1 --seed 7"

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandlot.audit.finding import Finding, Layer, Severity, Standing, Witness
+from sandlot.audit.finding import Confidence, Finding, Layer, Severity, Witness
 from sandlot.audit.reports.formats import FACES, face_for, require_face, write_face
 from sandlot.audit.reports.junit import as_junit
 from sandlot.audit.reports.sarif import as_sarif
-from sandlot.audit.verdict import Audit, LayerReport, ProbeReport, State, Verdict, Waived
+from sandlot.audit.verdict import Audit, AuditVerdict, LayerReport, ProbeReport, State, Waived
 from sandlot.audit.waivers import Waiver
 from sandlot.core.errors import ConfigError
 
@@ -27,7 +27,7 @@ def finding(text: str = "plain", **changed: object) -> Finding:
         layer=Layer.GRADER,
         probe="hollow-answers",
         severity=Severity.HIGH,
-        standing=Standing.CONFIRMED,
+        standing=Confidence.CONFIRMED,
         task="task-1",
         count=3,
         witness=Witness(inputs={"answer": text}, expected=text, observed=text),
@@ -36,7 +36,7 @@ def finding(text: str = "plain", **changed: object) -> Finding:
 
 
 LEAD = finding(
-    code="D01.kept", layer=Layer.STATIC, probe="cached-state", standing=Standing.LEAD, where="tools dir/x.py:12", task=None
+    code="D01.kept", layer=Layer.STATIC, probe="cached-state", standing=Confidence.LEAD, where="tools dir/x.py:12", task=None
 )
 SMALL = finding(code="D08.outside", probe="odd", severity=Severity.LOW)
 
@@ -63,7 +63,7 @@ def an_audit(text: str = "plain", **changed: object) -> Audit:
         tasks=1,
         of_tasks=2,
         trials=3,
-        verdict=Verdict.FIX,
+        verdict=AuditVerdict.FIX,
         layers=(
             report(Layer.STATIC, State.RAN, State.DOES_NOT_APPLY, text=text),
             report(Layer.GRADER, State.RAN, State.RAN, text=text),
@@ -125,8 +125,10 @@ def test_sarif_suppresses_what_is_waived_with_its_justification_and_nothing_else
     assert suppressed == [[], [], [justified]]
 
 
-@pytest.mark.parametrize(("verdict", "succeeded"), [(Verdict.SHIP, True), (Verdict.FIX, True), (Verdict.INCOMPLETE, False)])
-def test_sarif_of_an_incomplete_audit_is_of_an_execution_that_did_not_succeed(verdict: Verdict, succeeded: bool):
+@pytest.mark.parametrize(
+    ("verdict", "succeeded"), [(AuditVerdict.SHIP, True), (AuditVerdict.FIX, True), (AuditVerdict.INCOMPLETE, False)]
+)
+def test_sarif_of_an_incomplete_audit_is_of_an_execution_that_did_not_succeed(verdict: AuditVerdict, succeeded: bool):
     (invocation,) = sarif(an_audit(verdict=verdict, layers=()))["invocations"]
     assert (invocation["executionSuccessful"], invocation["exitCode"]) == (succeeded, verdict.exit_code)
 

@@ -6,8 +6,8 @@ from random import Random
 
 import pytest
 
-from sandlot.calibrate.judges.gates import Gates, Standing, gated, standing_of
-from sandlot.calibrate.judges.items import Item, checks_of, example_items, labelled_items, run_items
+from sandlot.calibrate.judges.gates import Gates, GateState, gated, standing_of
+from sandlot.calibrate.judges.items import JudgedItem, checks_of, example_items, labelled_items, run_items
 from sandlot.calibrate.judges.judge import MORE_CANARIES, PADDING, Probing, measure
 from sandlot.core.errors import ConfigError, GradeError
 from sandlot.core.ports.grading import Judgement
@@ -41,7 +41,7 @@ class Told:
         return self.batch_vice(criteria, said) if self.batch_vice else said
 
 
-def items(count=60, raters=2, noise=0.0) -> list[Item]:
+def items(count=60, raters=2, noise=0.0) -> list[JudgedItem]:
     rng = Random(1)
 
     def label(truth):
@@ -53,7 +53,7 @@ def items(count=60, raters=2, noise=0.0) -> list[Item]:
         view = {"task": f"Say it, {number}.", "answer": f"It is {'truly' if truth == 'yes' else 'hardly'} so, {number}."}
         labels = tuple(label(truth) for _ in range(raters))
         found.append(
-            Item(check="so" if number % 2 else "it", question="Is it so?", choices=("no", "yes"), view=view, labels=labels)
+            JudgedItem(check="so" if number % 2 else "it", question="Is it so?", choices=("no", "yes"), view=view, labels=labels)
         )
     return found
 
@@ -109,7 +109,7 @@ async def test_items_that_share_a_question_keep_their_own_choices_in_a_batch():
             return [each.choices[-1] for each in criteria]
 
     graded = [
-        Item(check="it", question="Is it so?", choices=choices, view={"answer": str(choices)}, labels=())
+        JudgedItem(check="it", question="Is it so?", choices=choices, view={"answer": str(choices)}, labels=())
         for choices in (("no", "yes"), ("wrong", "fair", "right"))
     ]
     quality = await measure([Best()], graded, Probing(repeats=2), Best().ask_several)
@@ -122,16 +122,16 @@ async def test_batches_of_one_are_left_out():
 
 
 def failed(gates) -> set[str]:
-    return {name for name, standing in gates.items() if standing is Standing.FAIL}
+    return {name for name, standing in gates.items() if standing is GateState.FAIL}
 
 
 async def test_a_good_judge_passes_every_gate():
     quality, gates = await measured()
-    assert set(gates.values()) == {Standing.PASS}
+    assert set(gates.values()) == {GateState.PASS}
     assert (quality.flips.value, quality.fleiss, quality.canaries.value) == (0.0, 1.0, 1.0)
     assert quality.agreements[0].kappa.value == 1.0
     assert [each.check for each in quality.agreements] == ["", "it", "so"]
-    assert standing_of(gated(quality, Gates())) is Standing.PASS
+    assert standing_of(gated(quality, Gates())) is GateState.PASS
 
 
 async def test_one_who_says_now_this_now_that_does_not_repeat_itself():
@@ -206,8 +206,8 @@ async def test_people_who_disagree_lower_the_ceiling_and_few_labels_tell_nothing
     assert noisy.agreements[0].kappa.value > human.value
     few, gates = await measured(asked=items(12))
     assert few.labelled == 12
-    assert gates["agrees with people"] is Standing.UNCALIBRATED
-    assert standing_of(gated(few, Gates())) is Standing.UNCALIBRATED
+    assert gates["agrees with people"] is GateState.UNCALIBRATED
+    assert standing_of(gated(few, Gates())) is GateState.UNCALIBRATED
 
 
 async def test_a_judge_as_good_as_the_limit_but_far_below_people_fails():
@@ -217,7 +217,7 @@ async def test_a_judge_as_good_as_the_limit_but_far_below_people_fails():
 
     quality, gates = await measured(often, asked=items(150))
     assert 0.6 < quality.agreements[0].kappa.value < 0.9
-    assert gates["agrees with people"] is Standing.FAIL
+    assert gates["agrees with people"] is GateState.FAIL
 
 
 async def test_labels_correct_the_mean_of_a_lenient_judge():
@@ -225,13 +225,13 @@ async def test_labels_correct_the_mean_of_a_lenient_judge():
         kind = int(hashlib.sha256(view["answer"].encode()).hexdigest(), 16) % 2 == 0
         return right if question in KNOWN or not kind else "yes"
 
-    some = [item if number % 2 else Item(**{**as_dict(item), "labels": ()}) for number, item in enumerate(items(200))]
+    some = [item if number % 2 else JudgedItem(**{**as_dict(item), "labels": ()}) for number, item in enumerate(items(200))]
     quality = await measure([Told(lenient)], some, Probing(repeats=2))
     assert quality.judged_mean > 0.75
     assert quality.corrected.low < 2 / 3 < quality.corrected.high
 
 
-def as_dict(item: Item) -> dict:
+def as_dict(item: JudgedItem) -> dict:
     return {name: getattr(item, name) for name in item.__struct_fields__}
 
 

@@ -11,7 +11,7 @@ import pytest
 import sandlot
 from sandlot.calibrate.tasks.calibrate import CalibrationConfig, Watch, calibrate, calibrate_async, expected_rollouts
 from sandlot.calibrate.tasks.calibration import Calibration
-from sandlot.calibrate.tasks.placement import Label
+from sandlot.calibrate.tasks.placement import TaskLabel
 from sandlot.calibrate.tasks.rule import Region, Rule
 from sandlot.core.errors import ConfigError
 from sandlot.core.types import Split
@@ -93,12 +93,12 @@ def test_every_training_task_is_placed_or_borderline_at_the_cap(add, tmp_path):
     assert {row.split for row in run.rows} == {"train"}
     for each in found.placements:
         sure = max(each.below, each.inside, each.above) >= found.rule.confidence
-        assert sure == (each.label is not Label.BORDERLINE)
+        assert sure == (each.label is not TaskLabel.BORDERLINE)
         assert sure or each.scored == found.rule.cap
     assert msgspec.json.decode((run.path / "calibration.json").read_bytes(), type=Calibration) == found
 
 
-@pytest.mark.parametrize(("model", "label"), [("scripted:golden", Label.TOO_EASY), ("scripted:noop", Label.TOO_HARD)])
+@pytest.mark.parametrize(("model", "label"), [("scripted:golden", TaskLabel.TOO_EASY), ("scripted:noop", TaskLabel.TOO_HARD)])
 def test_clear_tasks_cost_few_rollouts(add, tmp_path, model, label):
     found = calibrate(config(add, model), runs=tmp_path / "runs")
     assert {each.label for each in found.placements} == {label}
@@ -133,7 +133,7 @@ def test_another_band_goes_on_with_the_rollouts_that_are_there(add, tmp_path):
     second = calibrate(config(add, rule=Rule(low=0.6, high=0.9, cap=12)), runs=tmp_path / "runs")
     require_whole(second, only_run(tmp_path / "runs"))
     assert second.spent.rollouts >= first.spent.rollouts
-    assert {each.label for each in second.placements} <= {Label.TOO_HARD, Label.BORDERLINE}
+    assert {each.label for each in second.placements} <= {TaskLabel.TOO_HARD, TaskLabel.BORDERLINE}
 
 
 def test_a_budget_is_kept_and_shared_out(add, tmp_path):
@@ -164,7 +164,7 @@ async def test_what_cannot_be_scored_is_no_part_of_the_rate_and_is_shown(tmp_pat
     path.write_text(GRADED)
     found = await calibrate_async(config(path, "scripted:noop"), runs=tmp_path / "runs")
     last = found.placements[-1]
-    assert (last.label, last.scored, last.failed) == (Label.UNSCORABLE, 0, 4)
+    assert (last.label, last.scored, last.failed) == (TaskLabel.UNSCORABLE, 0, 4)
     assert found.spent.failed == 4
     assert set(found.families) == {"even", "odd"}
     assert sum(found.histogram) == 23
@@ -176,15 +176,15 @@ async def test_a_threshold_makes_partial_credit_a_pass_and_alike_rewards_are_fla
     # 0.118 of 1 when it is said, 0.1 when it is not: a threshold between them splits what hardly differs
     rule = Rule(low=0.3, high=0.95, threshold=0.11, cap=16)
     found = await calibrate_async(config(path, "scripted:mixed:0.3", rule=rule), runs=tmp_path / "runs")
-    assert {each.label for each in found.placements} <= {Label.FLAT, Label.BORDERLINE}
-    assert len(found.labelled(Label.FLAT)) > 6
+    assert {each.label for each in found.placements} <= {TaskLabel.FLAT, TaskLabel.BORDERLINE}
+    assert len(found.labelled(TaskLabel.FLAT)) > 6
     assert found.spent.failed == 0
 
 
 async def test_a_bad_run_is_stopped_and_the_next_command_starts_anew(add, tmp_path):
     found = await calibrate_async(config(add, "scripted:crash"), runs=tmp_path)
     assert found.verdict == "stopped"
-    assert {each.label for each in found.placements} <= {Label.UNSCORABLE, Label.BORDERLINE}
+    assert {each.label for each in found.placements} <= {TaskLabel.UNSCORABLE, TaskLabel.BORDERLINE}
     again = await calibrate_async(config(add, "scripted:crash"), runs=tmp_path)
     assert again.run != found.run
 
@@ -196,7 +196,7 @@ def test_a_curriculum_holds_for_this_environment_only(add, tmp_path):
     placed = {each.task: each for each in found.placements}
     assert tasks
     assert all(placed[task].likeliest is Region.INSIDE for task in tasks)
-    assert {each.task for each in found.labelled(Label.IN_BAND)} <= set(tasks)
+    assert {each.task for each in found.labelled(TaskLabel.IN_BAND)} <= set(tasks)
     add.write_text(SOURCE + "\n# changed\n")
     with pytest.raises(ConfigError, match="another fingerprint"):
         read_curriculum(path, sandlot.load(add))

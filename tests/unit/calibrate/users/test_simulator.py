@@ -5,10 +5,17 @@ import re
 
 import pytest
 
-from sandlot.calibrate.judges.gates import Standing, standing_of
-from sandlot.calibrate.users.conversations import DONE, GOES_ON, Conversation, Kind, conversations_of, labelled_conversations
+from sandlot.calibrate.judges.gates import GateState, standing_of
+from sandlot.calibrate.users.conversations import (
+    DONE,
+    GOES_ON,
+    ConversationKind,
+    ScriptedConversation,
+    conversations_of,
+    labelled_conversations,
+)
 from sandlot.calibrate.users.gates import SimulatorGates, simulator_gates
-from sandlot.calibrate.users.simulator import Subject, measure_user
+from sandlot.calibrate.users.simulator import SimulatedTask, measure_user
 from sandlot.core.errors import ConfigError, ModelError
 from sandlot.core.persona import Persona
 from sandlot.core.task import Task
@@ -29,7 +36,7 @@ def persona(number: int) -> Persona:
     )
 
 
-SUBJECTS = [Subject(task=task, persona=persona(number)) for number, task in enumerate(TASKS)]
+SUBJECTS = [SimulatedTask(task=task, persona=persona(number)) for number, task in enumerate(TASKS)]
 CONVERSATIONS = [each for subject in SUBJECTS for each in conversations_of(subject.task, subject.persona)]
 
 
@@ -55,19 +62,19 @@ def flawed(when, says):
 async def measured(say, conversations=CONVERSATIONS, **settings):
     quality = await measure_user(users_saying(say), SUBJECTS, conversations, **settings)
     gates = simulator_gates(quality, SimulatorGates())
-    return quality, {gate.name for gate in gates if gate.standing is Standing.FAIL}
+    return quality, {gate.name for gate in gates if gate.standing is GateState.FAIL}
 
 
 async def test_a_good_user_passes_every_gate():
     quality, failed = await measured(good)
     assert failed == set()
     assert (quality.facts.value, quality.fleiss, quality.examples) == (1.0, 1.0, {})
-    assert standing_of(simulator_gates(quality, SimulatorGates())) is Standing.PASS
+    assert standing_of(simulator_gates(quality, SimulatorGates())) is GateState.PASS
 
 
 async def test_so_does_the_one_without_a_model():
     quality = await measure_user(FaithfulUsers(), SUBJECTS, CONVERSATIONS)
-    assert standing_of(simulator_gates(quality, SimulatorGates())) is Standing.PASS
+    assert standing_of(simulator_gates(quality, SimulatorGates())) is GateState.PASS
 
 
 FLAWS = {
@@ -121,8 +128,8 @@ async def test_the_story_in_other_words_is_told_and_a_number_must_be_exact():
 
 async def test_what_the_opening_tells_is_no_leak():
     task = Task("t-0", prompt="My order 810755 is broken.")
-    subject = Subject(task=task, persona=persona(0))
-    talk = [Conversation(kind=Kind.REMARK, task="t-0", said=("One moment.",))]
+    subject = SimulatedTask(task=task, persona=persona(0))
+    talk = [ScriptedConversation(kind=ConversationKind.REMARK, task="t-0", said=("One moment.",))]
     quality = await measure_user(users_saying(lambda heard, mark, view: "As I said, 810755."), [subject], talk)
     assert quality.unasked.value == 0.0
 
@@ -131,26 +138,30 @@ async def test_what_the_opening_tells_is_no_leak():
     ("prompt", "who"), [("Order 1420 is broken.", "You are Ada."), ("It is broken.", "You are Ada, and your pin is 42.")]
 )
 async def test_a_fact_is_hidden_unless_the_agent_could_read_just_it(prompt, who):
-    subject = Subject(task=Task("t-0", prompt=prompt), persona=Persona(who=who, facts={"pin": "42"}))
-    talk = [Conversation(kind=Kind.REMARK, task="t-0", said=("One moment.",))]
+    subject = SimulatedTask(task=Task("t-0", prompt=prompt), persona=Persona(who=who, facts={"pin": "42"}))
+    talk = [ScriptedConversation(kind=ConversationKind.REMARK, task="t-0", said=("One moment.",))]
     quality = await measure_user(users_saying(lambda heard, mark, view: "My pin is 42."), [subject], talk)
     assert quality.unasked.value == 1.0
 
 
 async def test_a_persona_without_examples_leaves_the_end_unknown():
-    bare = Subject(task=TASKS[0], persona=Persona(who="You wait."))
+    bare = SimulatedTask(task=TASKS[0], persona=Persona(who="You wait."))
     quality = await measure_user(users_saying(good), [bare], list(conversations_of(bare.task, bare.persona)))
     gates = simulator_gates(quality, SimulatorGates())
-    assert standing_of(gates) is Standing.UNCALIBRATED
+    assert standing_of(gates) is GateState.UNCALIBRATED
     assert "tells what is asked" not in {gate.name for gate in gates}
 
 
 async def test_agreement_with_people_is_measured_against_the_human_ceiling():
     talk = [
-        Conversation(kind=Kind.LABELLED, task="t-0", said=(f"You get {number}.00 euros back.",), labels=(DONE, DONE))
+        ScriptedConversation(
+            kind=ConversationKind.LABELLED, task="t-0", said=(f"You get {number}.00 euros back.",), labels=(DONE, DONE)
+        )
         for number in range(20)
     ] + [
-        Conversation(kind=Kind.LABELLED, task="t-0", said=(f"Wait {number} minutes.",), labels=(GOES_ON, GOES_ON))
+        ScriptedConversation(
+            kind=ConversationKind.LABELLED, task="t-0", said=(f"Wait {number} minutes.",), labels=(GOES_ON, GOES_ON)
+        )
         for number in range(20)
     ]
     quality, failed = await measured(good, [*CONVERSATIONS, *talk])

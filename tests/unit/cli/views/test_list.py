@@ -1,7 +1,7 @@
 import pytest
 
 from sandlot.cli.views.list import print_list
-from sandlot.env.load import Found
+from sandlot.env.load import FoundEnvironment
 from sandlot.run.catalog import CatalogEntry
 
 
@@ -9,7 +9,7 @@ from sandlot.run.catalog import CatalogEntry
 def test_names_that_others_wrote_reach_the_terminal_as_plain_text(capsys, hostile):
     entry = CatalogEntry(run=f"runs/{hostile}", environment=hostile, model=hostile, state="complete", score=0.5)
     broken = CatalogEntry(run="runs/broken", state="unreadable", problem=hostile)
-    print_list([Found(name=hostile, form="file", place=hostile)], [entry, broken])
+    print_list([FoundEnvironment(name=hostile, form="file", place=hostile)], [entry, broken])
     out = capsys.readouterr().out
     assert all(char == "\n" or char.isprintable() for char in out)
     assert len(out.splitlines()) == 7

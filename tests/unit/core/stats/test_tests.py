@@ -115,8 +115,8 @@ def test_turning_a_table_changes_nothing(table):
 
 
 def test_a_table_with_nothing_to_compare_says_nothing():
-    assert comparisons.chi_square([]) == comparisons.Comparison(0.0, 1.0)
-    assert comparisons.chi_square([[3, 0], [9, 0]]) == comparisons.Comparison(0.0, 1.0)
+    assert comparisons.chi_square([]) == comparisons.TestResult(0.0, 1.0)
+    assert comparisons.chi_square([[3, 0], [9, 0]]) == comparisons.TestResult(0.0, 1.0)
     assert comparisons.chi_square([[5, 0], [0, 5]]).effect == 1
 
 
@@ -147,7 +147,7 @@ def test_fishers_test_agrees_with_counting_every_table(n, m, data):
 
 def test_fishers_test_has_its_textbook_value():
     assert comparisons.fisher(3, 4, 1, 4).p == pytest.approx(34 / 70)
-    assert comparisons.fisher(0, 0, 1, 4) == comparisons.Comparison(0.0, 1.0)
+    assert comparisons.fisher(0, 0, 1, 4) == comparisons.TestResult(0.0, 1.0)
     assert comparisons.fisher(900, 1000, 10, 1000).p < 1e-300
 
 

@@ -14,7 +14,7 @@ from sandlot.core.ports.model import Sampling
 from sandlot.core.task import Task
 from sandlot.core.trace import Trace
 from sandlot.core.types import End
-from sandlot.harness.captured.server import MAX_KEPT_BYTES, MAX_OVERFLOWS, Conversation, capture_app
+from sandlot.harness.captured.server import MAX_KEPT_BYTES, MAX_OVERFLOWS, CapturedConversation, capture_app
 from sandlot.model.policy.rendered import rendered
 from sandlot.model.wire.listening import listening
 from toy_tokens import ScriptedTokens, ToyRenderer, never
@@ -27,7 +27,7 @@ SHORT = {"role": "user", "content": "hi"}
 async def answering(model):
     trace = Trace(run="r", task="one", rollout=0, seed=0)
     async with rendered(model, ToyRenderer(), Sampling(max_tokens=64)).policy(Task("one", prompt="?"), 7) as policy:
-        conversation = Conversation(trace, policy, lambda _tokens: None)
+        conversation = CapturedConversation(trace, policy, lambda _tokens: None)
         async with (
             listening(capture_app(conversation), drain_s=0.1) as address,
             aiohttp.ClientSession(address, timeout=aiohttp.ClientTimeout(15)) as client,

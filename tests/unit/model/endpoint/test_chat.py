@@ -13,7 +13,7 @@ from sandlot.core.concurrency.clock import Clock, time_limit
 from sandlot.core.errors import ConfigError, ModelError
 from sandlot.core.ports.model import Sampling
 from sandlot.core.ports.world import ToolSpec
-from sandlot.core.trace import Image, Message, Reasoning, Text, ToolCall, ToolResult, Usage, said
+from sandlot.core.trace import ImagePart, Message, Reasoning, Text, ToolCall, ToolResult, Usage, said
 from sandlot.core.types import Role
 from sandlot.model.endpoint.chat import OpenAIConfig, open_openai, openai_config
 from sandlot.model.endpoint.retry import Patience, Retry, retries_told
@@ -110,7 +110,7 @@ async def test_a_very_long_history_is_sent_whole():
 async def test_an_image_is_refused_with_a_reason():
     async with FakeEndpoint() as endpoint, model(endpoint) as chat:
         with pytest.raises(ModelError, match="image"):
-            await chat.chat([Message(role=Role.USER, parts=(Image("ab"),))], (), Sampling())
+            await chat.chat([Message(role=Role.USER, parts=(ImagePart("ab"),))], (), Sampling())
     assert not endpoint.requests
 
 

@@ -10,7 +10,7 @@ from sandlot.core.trace import Usage, said
 from sandlot.core.types import Role
 from sandlot.model.endpoint.chat import OpenAIConfig, open_openai
 from sandlot.model.endpoint.retry import Patience
-from sandlot.model.endpoint.spend import Caps, Prices, Spend, capped
+from sandlot.model.endpoint.spend import Prices, Spend, SpendCaps, capped
 
 HELLO = [said(Role.USER, "hello")]
 TURN = {"prompt_tokens": 60, "completion_tokens": 40}
@@ -40,7 +40,7 @@ async def test_usage_carries_its_price():
     assert spend.tokens == 100
 
 
-@pytest.mark.parametrize("caps", [Caps(tokens=250), Caps(usd=0.001)])
+@pytest.mark.parametrize("caps", [SpendCaps(tokens=250), SpendCaps(usd=0.001)])
 async def test_turns_end_when_the_cap_is_reached(caps):
     spend = Spend(caps)
     async with FakeEndpoint(then=says("x", TURN)) as endpoint, model(endpoint) as chat:
@@ -54,7 +54,7 @@ async def test_turns_end_when_the_cap_is_reached(caps):
 
 
 async def test_many_at_once_do_not_all_slip_under_the_cap():
-    spend, refused = Spend(Caps(tokens=1_000)), []
+    spend, refused = Spend(SpendCaps(tokens=1_000)), []
     async with FakeEndpoint(then=says("x", TURN), latency_s=0.05) as endpoint, model(endpoint) as chat:
         paying = capped(chat, spend)
 
@@ -72,7 +72,7 @@ async def test_many_at_once_do_not_all_slip_under_the_cap():
 
 
 async def test_a_turn_that_fails_costs_nothing_and_frees_its_reservation():
-    spend = Spend(Caps(tokens=600))
+    spend = Spend(SpendCaps(tokens=600))
     async with FakeEndpoint([status(400)], then=says("x", TURN)) as endpoint, model(endpoint) as chat:
         paying = capped(chat, spend)
         with pytest.raises(ModelError, match="400"):
@@ -92,18 +92,18 @@ async def test_an_endpoint_that_counts_nothing_is_charged_the_estimate():
 async def test_a_resumed_run_starts_with_what_was_spent():
     async with FakeEndpoint() as endpoint, model(endpoint) as chat:
         with pytest.raises(ModelError, match="cap"):
-            await capped(chat, Spend(Caps(tokens=10), Usage(prompt_tokens=10))).chat(HELLO, (), Sampling())
+            await capped(chat, Spend(SpendCaps(tokens=10), Usage(prompt_tokens=10))).chat(HELLO, (), Sampling())
 
 
 async def test_a_cap_in_money_needs_prices():
     async with FakeEndpoint() as endpoint, model(endpoint) as chat:
         with pytest.raises(ConfigError, match="prices"):
-            capped(chat, Spend(Caps(usd=1.0)))
+            capped(chat, Spend(SpendCaps(usd=1.0)))
 
 
 @pytest.mark.parametrize("value", [-1.0, float("nan"), float("inf")])
 def test_caps_and_prices_must_be_numbers(value):
     with pytest.raises(ConfigError):
-        Caps(usd=value)
+        SpendCaps(usd=value)
     with pytest.raises(ConfigError):
         Prices(prompt=value, completion=1.0)

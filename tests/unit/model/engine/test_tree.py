@@ -6,7 +6,7 @@ from hypothesis import given, settings
 
 from sandlot.model.engine.blocks import Blocks
 from sandlot.model.engine.evict import ByCost, LeastRecent
-from sandlot.model.engine.tree import Tree
+from sandlot.model.engine.tree import PrefixTree
 
 SIZE = 3
 
@@ -20,7 +20,7 @@ class Writer:
 
     def __init__(self, blocks: int, eviction) -> None:
         self.blocks = Blocks(blocks)
-        self.tree = Tree(self.blocks, SIZE, eviction)
+        self.tree = PrefixTree(self.blocks, SIZE, eviction)
 
     def write(self, ids: list[int]) -> int:
         """How many of its tokens had to be computed."""

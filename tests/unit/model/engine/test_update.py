@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 
 from engine_twin import decoder, engine, load, prompt, redrawn
-from sandlot.model.engine.request import Finished, Request
+from sandlot.model.engine.request import Completion, Request
 
 VERSIONS = {version: decoder(version) for version in range(4)}
 
@@ -17,10 +17,10 @@ def loaded(model, version: int):
     return lambda: load(model, VERSIONS[version])
 
 
-def run(it, model, requests: list[Request], at: list[int]) -> tuple[dict[int, Finished], dict[int, Request]]:
+def run(it, model, requests: list[Request], at: list[int]) -> tuple[dict[int, Completion], dict[int, Request]]:
     """Everything submitted, with an update after each of these steps."""
     asked = {it.submit(request): request for request in requests}
-    finished: dict[int, Finished] = {}
+    finished: dict[int, Completion] = {}
     for step in range(1000):
         if it.is_idle:
             break

@@ -5,7 +5,7 @@ import anyio
 import pytest
 
 from sandlot.core.errors import ConfigError, SandboxError
-from sandlot.sandbox.docker.api import Engine, find_socket, open_engine
+from sandlot.sandbox.docker.api import DockerApi, find_socket, open_engine
 
 VERSION = b'{"ApiVersion": "1.41", "Version": "1"}'
 
@@ -62,7 +62,7 @@ async def test_something_that_is_no_engine_is_told(tmp_path):
 
 
 async def test_a_refusal_carries_the_engines_words(tmp_path):
-    async def work(engine: Engine):
+    async def work(engine: DockerApi):
         with pytest.raises(SandboxError, match="no space left"):
             await engine.create({})
 
@@ -71,7 +71,7 @@ async def test_a_refusal_carries_the_engines_words(tmp_path):
 
 @pytest.mark.parametrize("body", [b"", b"[]", b'{"Id": 3}', b"\xff\xfe", b'{"Id"'])
 async def test_an_answer_not_as_the_api_says_is_the_engines_failure(tmp_path, body):
-    async def work(engine: Engine):
+    async def work(engine: DockerApi):
         with pytest.raises(SandboxError, match="not as its API says"):
             await engine.create({})
 
@@ -79,14 +79,14 @@ async def test_an_answer_not_as_the_api_says_is_the_engines_failure(tmp_path, bo
 
 
 async def test_no_changes_at_all_are_an_empty_list(tmp_path):
-    async def work(engine: Engine):
+    async def work(engine: DockerApi):
         assert await engine.changed_paths("x") == []
 
     await with_answers(tmp_path / "s", answer(b"null\n"), work=work)
 
 
 async def test_an_engine_that_does_not_attach_is_told_and_its_connection_closed(tmp_path):
-    async def work(engine: Engine):
+    async def work(engine: DockerApi):
         with pytest.raises(SandboxError, match=r"does not attach.*409"):
             await engine.attach("x")
 
@@ -94,7 +94,7 @@ async def test_an_engine_that_does_not_attach_is_told_and_its_connection_closed(
 
 
 async def test_what_is_not_there_any_more_needs_no_removing(tmp_path):
-    async def work(engine: Engine):
+    async def work(engine: DockerApi):
         await engine.remove("x")
 
     await with_answers(tmp_path / "s", answer(b"{}", "404 Not Found"), work=work)

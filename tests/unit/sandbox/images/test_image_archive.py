@@ -16,7 +16,7 @@ from sandlot.core.errors import ConfigError
 from sandlot.sandbox.images import archive
 from sandlot.sandbox.images.archive import archive_digest, archive_image
 from sandlot.sandbox.images.store import kept
-from sandlot.sandbox.images.unpack import Caps
+from sandlot.sandbox.images.unpack import ImageCaps
 
 LOW = tar_of(file("etc/motd", b"low"), file("etc/gone", b"x"))
 HIGH = tar_of(file("etc/motd", b"high"), file("etc/.wh.gone"))
@@ -165,16 +165,16 @@ def test_a_damaged_packing_is_refused(tmp_path, start):
 
 @pytest.mark.parametrize("pack", [lzma.compress, bz2.compress])
 def test_a_bomb_in_any_packing_is_refused(tmp_path, pack):
-    caps = Caps(free_bytes=100_000, ratio=10)
+    caps = ImageCaps(free_bytes=100_000, ratio=10)
     refuses(saved(tmp_path, docker_archive(tar_of(file("big", bytes(3_000_000))), packed=True, pack=pack)), "bomb", caps=caps)
 
 
 def test_a_bomb_is_refused_before_it_fills_the_disk(tmp_path):
-    caps = Caps(free_bytes=100_000, ratio=20)
+    caps = ImageCaps(free_bytes=100_000, ratio=20)
     bomb = tar_of(file("zeros", bytes(3_000_000)))
     refuses(saved(tmp_path, docker_archive(bomb, packed=True)), "taken for a bomb", caps=caps)
     refuses(saved(tmp_path, gzip.compress(docker_archive(bomb))), "taken for a bomb", caps=caps)
-    refuses(saved(tmp_path, gzip.compress(gzip.compress(docker_archive(bomb)))), "no tar header|neither", caps=Caps())
+    refuses(saved(tmp_path, gzip.compress(gzip.compress(docker_archive(bomb)))), "no tar header|neither", caps=ImageCaps())
 
 
 def test_names_inside_an_archive_lead_nowhere_else(tmp_path):

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from made_images import file, folder, link, stretch_of, tar_of
 from sandlot.core.errors import ConfigError
-from sandlot.sandbox.images.tar import MAX_HEADERS_BYTES, Kind, entries
+from sandlot.sandbox.images.tar import MAX_HEADERS_BYTES, TarKind, entries
 
 NAMES = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), min_size=1, max_size=300).filter(
     lambda name: not name.endswith("/") and len(name.encode()) < 4000
@@ -107,7 +107,7 @@ def test_long_names_and_links_come_whole_in_every_format(tmp_path):
     name, target = "d" * 90 + "/" + "e" * 120 + "/f", "t" * 300
     for style in (tarfile.PAX_FORMAT, tarfile.GNU_FORMAT):
         (entry,) = read(tar_of(link(name, target), style=style), tmp_path)
-        assert (entry.name, entry.link, entry.kind) == (name.encode(), target.encode(), Kind.LINK)
+        assert (entry.name, entry.link, entry.kind) == (name.encode(), target.encode(), TarKind.LINK)
 
 
 @pytest.mark.parametrize("version", ["--format=gnu", *(f"--format=pax --sparse-version={v}" for v in ("0.0", "0.1", "1.0"))])

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 from made_images import file, folder, hard_link, link, special, stretch_of, tar_of
 from sandlot.core.errors import ConfigError
-from sandlot.sandbox.images.unpack import Caps, Unpacking
+from sandlot.sandbox.images.unpack import ImageCaps, Unpacking
 
 IS_ROOT = os.geteuid() == 0
 
 
-def unpack(where: Path, *layers: bytes, caps: Caps | None = None, keep_owners: bool = IS_ROOT) -> Path:
+def unpack(where: Path, *layers: bytes, caps: ImageCaps | None = None, keep_owners: bool = IS_ROOT) -> Path:
     root = where / "root"
     root.mkdir()
     unpacking = Unpacking(root, caps, keep_owners=keep_owners)
@@ -209,10 +209,10 @@ def test_names_that_are_not_text_arrive_unchanged(tmp_path):
 @pytest.mark.parametrize(
     ("entries", "caps"),
     [
-        ([file(str(number)) for number in range(12)], Caps(num_paths=10)),
-        ([file("/".join("abcdefghijkl"))], Caps(num_paths=10)),
-        ([file("a", b"x" * 600), file("b", b"x" * 600)], Caps(size_bytes=1000)),
-        ([file("/".join(["d"] * 300))], Caps()),
+        ([file(str(number)) for number in range(12)], ImageCaps(num_paths=10)),
+        ([file("/".join("abcdefghijkl"))], ImageCaps(num_paths=10)),
+        ([file("a", b"x" * 600), file("b", b"x" * 600)], ImageCaps(size_bytes=1000)),
+        ([file("/".join(["d"] * 300))], ImageCaps()),
     ],
     ids=["many files", "many folders", "many bytes", "deep"],
 )

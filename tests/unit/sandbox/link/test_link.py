@@ -12,7 +12,7 @@ from sandlot.core.errors import SandboxError, unwrapped
 from sandlot.core.ports.sandbox import Command
 from sandlot.sandbox.link.link import Link
 from sandlot.sandbox.link.process import spawn
-from sandlot.sandbox.link.wire import Kind, frame, text
+from sandlot.sandbox.link.wire import FrameKind, frame, text
 
 
 async def talk(answer: bytes, work):
@@ -36,7 +36,7 @@ async def talk(answer: bytes, work):
 
 
 async def ask(link):
-    return await link.ask(Kind.READ, b"", most=1000)
+    return await link.ask(FrameKind.READ, b"", most=1000)
 
 
 async def wait(link):
@@ -49,11 +49,11 @@ EXIT = b"\x03\0\0\0" + b"\0" * 8
 
 
 async def test_an_honest_answer_comes_through():
-    assert await talk(frame(Kind.DATA, 1, b"abc") + frame(Kind.DONE, 1, bytes(8)), ask) == ([b"abc"], 0)
+    assert await talk(frame(FrameKind.DATA, 1, b"abc") + frame(FrameKind.DONE, 1, bytes(8)), ask) == ([b"abc"], 0)
 
 
 async def test_an_honest_process_comes_through():
-    assert await talk(frame(Kind.OUTPUT, 1, b"\0out") + frame(Kind.EXITED, 1, EXIT), wait) == (b"out", 3)
+    assert await talk(frame(FrameKind.OUTPUT, 1, b"\0out") + frame(FrameKind.EXITED, 1, EXIT), wait) == (b"out", 3)
 
 
 @pytest.mark.parametrize(
@@ -61,12 +61,12 @@ async def test_an_honest_process_comes_through():
     [
         b"",
         b"\xff" * 100,
-        frame(Kind.DATA, 1, b"x" * 1001),
-        frame(Kind.DONE, 1, b"short"),
-        frame(Kind.FAILED, 1, b"\1\0\0\0\xff\xff\xff\xff"),
-        frame(Kind.HELLO, 1),
-        frame(Kind.DONE, 2, bytes(8)),
-        frame(Kind.DATA, 1, b"never finished"),
+        frame(FrameKind.DATA, 1, b"x" * 1001),
+        frame(FrameKind.DONE, 1, b"short"),
+        frame(FrameKind.FAILED, 1, b"\1\0\0\0\xff\xff\xff\xff"),
+        frame(FrameKind.HELLO, 1),
+        frame(FrameKind.DONE, 2, bytes(8)),
+        frame(FrameKind.DATA, 1, b"never finished"),
     ],
 )
 async def test_a_dishonest_answer_is_a_sandbox_error(answer):
@@ -77,14 +77,14 @@ async def test_a_dishonest_answer_is_a_sandbox_error(answer):
 @pytest.mark.parametrize(
     "answer",
     [
-        frame(Kind.OUTPUT, 1, b""),
-        frame(Kind.OUTPUT, 1, b"\7stream seven"),
-        frame(Kind.EXITED, 1, b"?"),
-        frame(Kind.CLOSED, 1, bytes(8)),
-        frame(Kind.DATA, 1, b"data on a stream"),
-        frame(Kind.OUTPUT, 1, b"\0cut")[:-1],
-        frame(Kind.OUTPUT, 1, b"\0") + frame(Kind.OUTPUT, 1, b"\0after the end"),
-        frame(Kind.OUTPUT, 1, b"\0") * 2,
+        frame(FrameKind.OUTPUT, 1, b""),
+        frame(FrameKind.OUTPUT, 1, b"\7stream seven"),
+        frame(FrameKind.EXITED, 1, b"?"),
+        frame(FrameKind.CLOSED, 1, bytes(8)),
+        frame(FrameKind.DATA, 1, b"data on a stream"),
+        frame(FrameKind.OUTPUT, 1, b"\0cut")[:-1],
+        frame(FrameKind.OUTPUT, 1, b"\0") + frame(FrameKind.OUTPUT, 1, b"\0after the end"),
+        frame(FrameKind.OUTPUT, 1, b"\0") * 2,
     ],
 )
 async def test_a_dishonest_process_is_a_sandbox_error(answer):
@@ -93,7 +93,7 @@ async def test_a_dishonest_process_is_a_sandbox_error(answer):
 
 
 async def test_output_beyond_every_window_breaks_the_link():
-    piece = frame(Kind.OUTPUT, 1, b"\0" + b"x" * 500_000)
+    piece = frame(FrameKind.OUTPUT, 1, b"\0" + b"x" * 500_000)
     ours, theirs = socket.socketpair()
     link = Link(ours)
     process = await spawn(link, Command(argv=("x",)))
@@ -107,12 +107,13 @@ async def test_output_beyond_every_window_breaks_the_link():
 
 async def test_a_refusal_becomes_the_error_of_its_number():
     with pytest.raises(FileNotFoundError):
-        await talk(frame(Kind.FAILED, 1, b"\2\0\0\0" + text("read: no")), ask)
+        await talk(frame(FrameKind.FAILED, 1, b"\2\0\0\0" + text("read: no")), ask)
 
 
 @settings(max_examples=60, deadline=None)
 @given(
-    st.lists(st.tuples(st.sampled_from(list(Kind)), st.integers(0, 2), st.binary(max_size=40)), max_size=6), st.binary(max_size=8)
+    st.lists(st.tuples(st.sampled_from(list(FrameKind)), st.integers(0, 2), st.binary(max_size=40)), max_size=6),
+    st.binary(max_size=8),
 )
 def test_any_frames_at_all_end_in_a_value_an_os_error_or_a_sandbox_error(items, rest):
     data = b"".join(frame(*item) for item in items) + rest

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from sandlot.core.errors import SandboxError
 from sandlot.sandbox.link.wire import (
     FRAME_MAX,
-    Entry,
     Frame,
+    FrameKind,
     FrameReader,
-    Kind,
+    ListingEntry,
     frame,
     take_entries,
     take_exit,
@@ -21,7 +21,7 @@ from sandlot.sandbox.link.wire import (
     text,
 )
 
-frames = st.lists(st.tuples(st.sampled_from(list(Kind)), st.integers(0, 2**32 - 1), st.binary(max_size=300)), max_size=8)
+frames = st.lists(st.tuples(st.sampled_from(list(FrameKind)), st.integers(0, 2**32 - 1), st.binary(max_size=300)), max_size=8)
 
 
 @given(frames, st.lists(st.integers(1, 50), min_size=1, max_size=20))
@@ -57,11 +57,11 @@ def test_an_impossible_length_is_refused_before_anything_is_gathered(length):
 
 def test_a_frame_that_is_too_long_is_not_sent():
     with pytest.raises(ValueError, match="longer than"):
-        frame(Kind.INPUT, 1, b"x" * FRAME_MAX)
+        frame(FrameKind.INPUT, 1, b"x" * FRAME_MAX)
 
 
 entries = st.builds(
-    Entry,
+    ListingEntry,
     path=st.binary(max_size=40).map(lambda raw: raw.decode("utf-8", "surrogateescape")),
     kind=st.sampled_from("fdlot-"),
     image_kind=st.sampled_from("fdlo-"),
@@ -74,7 +74,7 @@ entries = st.builds(
 )
 
 
-def packed(entry: Entry) -> bytes:
+def packed(entry: ListingEntry) -> bytes:
     """The slow, obvious twin of what files.c writes."""
     numbers = ((entry.mode, 4), (entry.uid, 4), (entry.gid, 4), (entry.size, 8), (entry.mtime_ns, 8), (entry.image_size, 8))
     head = entry.kind.encode() + entry.image_kind.encode()

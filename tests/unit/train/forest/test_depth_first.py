@@ -13,7 +13,7 @@ from torch.profiler import ProfilerActivity, profile
 from sandlot.model.nn.decoder import Decoder
 from sandlot.model.nn.lora import adapted, adapter_parameters
 from sandlot.model.nn.shape import Shape
-from sandlot.train.algorithms.algorithms import Example, Stream
+from sandlot.train.algorithms.algorithms import TokenLoss, TrainingRow
 from sandlot.train.algorithms.losses import Clip, Entropy, Gspo, Value
 from sandlot.train.algorithms.preferences import Dpo
 from sandlot.train.forest.attention import BLOCK, block_mask
@@ -65,8 +65,8 @@ def group(component, *, seed=0, prompt=12, turn=6, tail=10, count=6, paired=Fals
         row = row_of(ids, np.arange(len(ids)) >= (prompt if number < 2 else prompt + turn), seed=number)
         signal = np.full(len(ids), 1.0 if number % 2 == 0 else -1.0) if paired else rng.normal(0, 1, len(ids))
         weight = rng.uniform(0.5, 1.5, len(ids)) * row.trained
-        streams = (Stream(component, signal.astype(np.float32), weight.astype(np.float32)),)
-        made.append(Example(row, streams, (number ^ 1) if paired else None))
+        streams = (TokenLoss(component, signal.astype(np.float32), weight.astype(np.float32)),)
+        made.append(TrainingRow(row, streams, (number ^ 1) if paired else None))
     return made
 
 

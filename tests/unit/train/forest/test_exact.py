@@ -9,7 +9,7 @@ import torch
 from sandlot.model.nn.attention import causal
 from sandlot.model.nn.decoder import Decoder
 from sandlot.model.nn.shape import Shape
-from sandlot.train.algorithms.algorithms import Example, Stream
+from sandlot.train.algorithms.algorithms import TokenLoss, TrainingRow
 from sandlot.train.algorithms.losses import (
     Cispo,
     Clip,
@@ -101,7 +101,7 @@ def examples(component, seed=0):
         if isinstance(component, Gspo):  # its gradient is that of its value where a row's tokens count alike
             signal, weight = np.full(len(row), signal[0]), weight.max() * row.trained
         partner = (number ^ 1) if isinstance(component, PAIRED) else None
-        made.append(Example(row, (Stream(component, signal.astype(np.float32), weight.astype(np.float32)),), partner))
+        made.append(TrainingRow(row, (TokenLoss(component, signal.astype(np.float32), weight.astype(np.float32)),), partner))
     return made
 
 

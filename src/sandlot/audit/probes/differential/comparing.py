@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import msgspec
 
 from sandlot.audit.case import Case
-from sandlot.audit.finding import Finding, Layer, Severity, Standing, Witness
-from sandlot.audit.probes.likeness import Difference, first_difference, graded, left, observations, seen
+from sandlot.audit.finding import Confidence, Finding, Layer, Severity, Witness
+from sandlot.audit.probes.likeness import Mismatch, first_difference, graded, left, observations, seen
 from sandlot.audit.probes.plays import inputs_of
 from sandlot.audit.subject import Conditions, Play, Take, Trial
 from sandlot.core.task import Task
@@ -20,7 +20,7 @@ class Parting:
 
     task: Task
     play: Play
-    where: Difference
+    where: Mismatch
 
 
 def view_of(case: Case, trial: Trial) -> Json:
@@ -73,7 +73,7 @@ def finding_of(
         layer=Layer.DIFFERENTIAL,
         probe=probe,
         severity=Severity.HIGH,
-        standing=Standing.CONFIRMED,
+        standing=Confidence.CONFIRMED,
         count=len({each.task.id for each in found}),
         witness=Witness(inputs=inputs, expected=expected, observed=str(first.where), seed=case.seed),
     )

@@ -9,21 +9,21 @@ from sandlot.audit.finding import Finding, Layer
 from sandlot.audit.probes.choice import chosen
 from sandlot.audit.probes.differential.comparing import Parting, finding_of, partings, view_of
 from sandlot.audit.probes.differential.resets import by_chance
-from sandlot.audit.probes.likeness import Difference
+from sandlot.audit.probes.likeness import Mismatch
 from sandlot.audit.probes.tour import free_texts
-from sandlot.audit.subject import Call, Conditions, Named, Say, Script, Take, Trial
+from sandlot.audit.subject import Call, Conditions, NamedPlay, Say, Script, Take, Trial
 from sandlot.core.task import Task
 
 TASKS, SANDBOXED = 24, 3
-AT_ONCE = (8, 32)
-COPIES = 2
+_AT_ONCE = (8, 32)
+_COPIES = 2
 
 
 async def look_at_neighbours(case: Case) -> list[Finding]:
     """Rollouts beside each other do not see each other."""
     tasks = chosen(case, TASKS, sandboxed=SANDBOXED)
     requests = await _mixed(case, tasks)
-    crowds = (4,) if case.description.image is not None else AT_ONCE
+    crowds = (4,) if case.description.image is not None else _AT_ONCE
     alone = await case.take(requests)
     for at_once in crowds:
         conditions = Conditions(at_once=at_once, shuffled=at_once)
@@ -47,16 +47,16 @@ async def _mixed(case: Case, tasks: Sequence[Task]) -> list[Take]:
     """Golden, nothing, and golden marked with a canary of its own, for each task; in two copies where they are few."""
     golden = await case.golden()
     plays: list[Take] = []
-    for copy in range(COPIES):
+    for copy in range(_COPIES):
         for number, task in enumerate(tasks):
             plays.append(Take(task=task.id, play=IDLE, seed=case.seed))
             if task.id in golden:
-                marked = _marked(case, golden[task.id], canary(copy * len(tasks) + number))
-                plays += [Take(task=task.id, play=play, seed=case.seed) for play in (Named(name="golden"), marked)]
+                marked = _marked(case, golden[task.id], _canary(copy * len(tasks) + number))
+                plays += [Take(task=task.id, play=play, seed=case.seed) for play in (NamedPlay(name="golden"), marked)]
     return plays
 
 
-def canary(number: int) -> str:
+def _canary(number: int) -> str:
     """A word that nobody else writes."""
     return f"canary-{number:04}-5e1d"
 
@@ -88,7 +88,7 @@ def _foreign(case: Case, requests: Sequence[Take], trials: Sequence[Trial]) -> I
         at = next((at for at in _places(said, "canary-") if said[at : at + 16] not in own), None)
         if at is not None:
             yield Parting(
-                tasks[request.task], request.play, Difference("canary", "'<nothing>'", repr(said[max(0, at - 80) : at + 20]))
+                tasks[request.task], request.play, Mismatch("canary", "'<nothing>'", repr(said[max(0, at - 80) : at + 20]))
             )
 
 

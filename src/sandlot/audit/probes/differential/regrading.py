@@ -1,27 +1,27 @@
 """Regrading: what was left is worth the same in every process, as often as it is asked for."""
 
 from sandlot.audit.case import Case, Probe
-from sandlot.audit.finding import Finding, Layer, Severity, Standing, Witness
+from sandlot.audit.finding import Confidence, Finding, Layer, Severity, Witness
 from sandlot.audit.probes.choice import SURE, chosen
 from sandlot.audit.probes.likeness import first_difference, graded
 from sandlot.audit.subject import Conditions, Regrade, Trial
 
-SANDBOXED = 6
-TIMES = 3
-PLACES = (Conditions(hash_seed=4), Conditions(hash_seed=5, at_once=8))
+_SANDBOXED = 6
+_TIMES = 3
+_PLACES = (Conditions(hash_seed=4), Conditions(hash_seed=5, at_once=8))
 
 
 async def look_at_regrading(case: Case) -> list[Finding]:
     """The same evidence, the same score: elsewhere, again, and beside other gradings."""
-    tasks = chosen(case, SURE, sandboxed=SANDBOXED)
+    tasks = chosen(case, SURE, sandboxed=_SANDBOXED)
     golden, idle = await case.golden(), await case.idle()
     trials = [trials[task.id] for task in tasks for trials in (golden, idle) if task.id in trials]
     trials = [trial for trial in trials if trial.trace and trial.trace.evidence and trial.reward is not None]
     sandboxed = case.description.image is not None
     flaky: list[tuple[Trial, Trial, Conditions]] = []
-    for conditions in PLACES:
+    for conditions in _PLACES:
         requests = [
-            Regrade(trace=trial.trace, files=trial.files, times=1 if sandboxed else TIMES) for trial in trials if trial.trace
+            Regrade(trace=trial.trace, files=trial.files, times=1 if sandboxed else _TIMES) for trial in trials if trial.trace
         ]
         again = await case.take(requests, conditions)
         flaky += [(old, new, conditions) for old, new in zip(trials, again, strict=True) if _differs(old, new)]
@@ -46,7 +46,7 @@ def _finding(case: Case, flaky: list[tuple[Trial, Trial, Conditions]], num_trial
         layer=Layer.DIFFERENTIAL,
         probe="graded-again",
         severity=Severity.HIGH,
-        standing=Standing.CONFIRMED,
+        standing=Confidence.CONFIRMED,
         count=len({each[0].trace.task for each in flaky if each[0].trace}),
         witness=Witness(
             inputs={

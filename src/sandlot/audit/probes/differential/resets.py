@@ -12,15 +12,15 @@ from sandlot.audit.case import IDLE, Case, Probe
 from sandlot.audit.finding import Finding, Layer
 from sandlot.audit.probes.choice import SURE, chosen
 from sandlot.audit.probes.differential.comparing import Parting, finding_of, partings, view_of
-from sandlot.audit.probes.likeness import Difference, first_difference
+from sandlot.audit.probes.likeness import Mismatch, first_difference
 from sandlot.audit.probes.tour import free_texts, golden_acts, required_arguments, tour
-from sandlot.audit.subject import Call, Conditions, Named, Say, Script, Take, Trial
+from sandlot.audit.subject import Call, Conditions, NamedPlay, Say, Script, Take, Trial
 from sandlot.core.task import Task
 
 TASKS, SANDBOXED = 12, 3
-CANARY = "canary-7f3a9c51"
+_CANARY = "canary-7f3a9c51"
 ORDERED, ORDERED_SANDBOXED = SURE, 10
-SAME = "the same opening, observations, final state and score as in a process of its own"
+_SAME = "the same opening, observations, final state and score as in a process of its own"
 
 
 async def look_at_history(case: Case) -> list[Finding]:
@@ -40,11 +40,11 @@ async def look_at_history(case: Case) -> list[Finding]:
     found += partings(case, requests, first, visited)
     title = "a rollout sees what an earlier one left"
     if leaked:
-        expected = f"no trace of `{CANARY}`, which another rollout wrote"
+        expected = f"no trace of `{_CANARY}`, which another rollout wrote"
         return [finding_of(case, "D05.leak", title, leaked, probe="after-others", expected=expected)]
     if not found or await by_chance(case, found[0]):
         return []
-    return [finding_of(case, "D05.history", title, found, probe="after-others", expected=SAME)]
+    return [finding_of(case, "D05.history", title, found, probe="after-others", expected=_SAME)]
 
 
 async def by_chance(case: Case, parting: Parting) -> bool:
@@ -54,13 +54,13 @@ async def by_chance(case: Case, parting: Parting) -> bool:
     return first_difference(view_of(case, one), view_of(case, other)) is not None
 
 
-async def _plays(case: Case, tasks: Sequence[Task]) -> dict[str, list[Script | Named]]:
+async def _plays(case: Case, tasks: Sequence[Task]) -> dict[str, list[Script | NamedPlay]]:
     """Doing nothing, the golden solution, and a tour of all tools with golden's values."""
     golden = await case.golden()
     return {
         task.id: [
             IDLE,
-            *([Named(name="golden")] if task.id in golden else []),
+            *([NamedPlay(name="golden")] if task.id in golden else []),
             *([tour(case, golden[task.id])] if case.description.tools and task.id in golden else []),
         ]
         for task in tasks
@@ -90,24 +90,24 @@ async def _dirty(case: Case, task: Task) -> Script:
     calls = [act for act in golden_acts(golden) if isinstance(act, Call)] if golden else []
     free = {spec.name: free_texts(spec.parameters) for spec in case.description.tools}
     marked = [
-        Call(call.tool, {**call.arguments, name: CANARY})
+        Call(call.tool, {**call.arguments, name: _CANARY})
         for call in calls
         for name, value in call.arguments.items()
         if isinstance(value, str) and name in free.get(call.tool, ())
     ]
     others = [
-        Call(spec.name, dict.fromkeys(required_arguments(spec.parameters), CANARY))
+        Call(spec.name, dict.fromkeys(required_arguments(spec.parameters), _CANARY))
         for spec in case.description.tools
         if free[spec.name]
     ]
     if any(spec.name == "bash" for spec in case.description.tools) and case.description.image is not None:
         places = "/tmp /var/tmp /dev/shm $HOME /work /data /out /"  # noqa: S108 - of the sandbox
-        leave = f"for at in {places}; do echo {CANARY} > $at/{CANARY}; done; (nohup sleep 300 >/dev/null 2>&1 &); true"
+        leave = f"for at in {places}; do echo {_CANARY} > $at/{_CANARY}; done; (nohup sleep 300 >/dev/null 2>&1 &); true"
         marked, others = [Call("bash", {"command": leave})], []
     limit = case.description.limits.but(task.limits).turns - 1
     acts = [*others, *marked, *calls][: max(1, limit) * 8]
     turns = [tuple(acts[at : at + 8]) for at in range(0, len(acts), 8)]
-    return Script(name="dirty", turns=(*turns, (Say(CANARY),)))
+    return Script(name="dirty", turns=(*turns, (Say(_CANARY),)))
 
 
 def _canaries(case: Case, requests: Sequence[Take], trials: Sequence[Trial]) -> Iterator[Parting]:
@@ -115,15 +115,15 @@ def _canaries(case: Case, requests: Sequence[Take], trials: Sequence[Trial]) -> 
     tasks = {task.id: task for task in case.tasks}
     for request, trial in zip(requests, trials, strict=True):
         said = msgspec.json.encode(view_of(case, trial)).decode()
-        if (at := said.find(CANARY)) >= 0:
+        if (at := said.find(_CANARY)) >= 0:
             around = said[max(0, at - 80) : at + 40]
-            yield Parting(tasks[request.task], request.play, Difference("canary", "'<nothing>'", repr(around)))
+            yield Parting(tasks[request.task], request.play, Mismatch("canary", "'<nothing>'", repr(around)))
 
 
 async def look_at_order(case: Case) -> list[Finding]:
     """In whatever order tasks are played, each comes out the same."""
     tasks = chosen(case, ORDERED, sandboxed=ORDERED_SANDBOXED)
-    plays: list[Script | Named] = [IDLE, *([Named(name="golden")] if case.description.has_golden else [])]
+    plays: list[Script | NamedPlay] = [IDLE, *([NamedPlay(name="golden")] if case.description.has_golden else [])]
     requests = [Take(task=task.id, play=play, seed=case.seed) for task in tasks for play in plays]
     one, other = [await case.take(requests, Conditions(shuffled=seed)) for seed in (1, 2)]
     found = partings(case, requests, one, other)

@@ -12,24 +12,24 @@ from sandlot.audit.case import IDLE, Case, Probe
 from sandlot.audit.finding import Finding, Layer
 from sandlot.audit.probes.choice import chosen
 from sandlot.audit.probes.differential.comparing import Parting, finding_of, partings
-from sandlot.audit.probes.likeness import Difference
+from sandlot.audit.probes.likeness import Mismatch
 from sandlot.audit.probes.tour import tour
-from sandlot.audit.subject import PLAIN, Conditions, Named, Play, Regrade, Request, Take, Trial
+from sandlot.audit.subject import PLAIN, Conditions, NamedPlay, Play, Regrade, Request, Take, Trial
 from sandlot.core.concurrency.clock import SYSTEM_CLOCK
 
 TASKS, SANDBOXED = 30, 4
-MAX_SUSPECTS = 12
-DAY_S = 86_400.0
-NAME = "other-surroundings"
-SAME = "the same opening, observations, final state and score under any surroundings"
+_MAX_SUSPECTS = 12
+_DAY_S = 86_400.0
+_NAME = "other-surroundings"
+_SAME = "the same opening, observations, final state and score under any surroundings"
 
 
-def surroundings(now_s: float) -> dict[str, Conditions]:
+def _surroundings(now_s: float) -> dict[str, Conditions]:
     """Each change alone, by the name of its finding."""
     return {
-        "clock": Conditions(clock_shift_s=DAY_S),
+        "clock": Conditions(clock_shift_s=_DAY_S),
         "leap-day": Conditions(clock_shift_s=_to_leap_day(now_s)),
-        "years": Conditions(clock_shift_s=2 * 365.25 * DAY_S),
+        "years": Conditions(clock_shift_s=2 * 365.25 * _DAY_S),
         "network": Conditions(network=False),
         "random": Conditions(random_seed=20_011),
         "hash-seed": Conditions(hash_seed=1),
@@ -38,16 +38,16 @@ def surroundings(now_s: float) -> dict[str, Conditions]:
     }
 
 
-def together(now_s: float) -> list[Conditions]:
+def _together(now_s: float) -> list[Conditions]:
     """Few combinations in which every change occurs."""
     return [
         Conditions(
-            clock_shift_s=DAY_S, network=False, random_seed=20_011, hash_seed=1, timezone="Pacific/Chatham", locale="de_DE.UTF-8"
+            clock_shift_s=_DAY_S, network=False, random_seed=20_011, hash_seed=1, timezone="Pacific/Chatham", locale="de_DE.UTF-8"
         ),
         Conditions(
             clock_shift_s=_to_leap_day(now_s), random_seed=7, hash_seed=2, timezone="America/St_Johns", locale="tr_TR.UTF-8"
         ),
-        Conditions(clock_shift_s=2 * 365.25 * DAY_S, random_seed=3, hash_seed=3),
+        Conditions(clock_shift_s=2 * 365.25 * _DAY_S, random_seed=3, hash_seed=3),
     ]
 
 
@@ -58,7 +58,7 @@ def _to_leap_day(now_s: float) -> float:
     return (dt.datetime(year, 2, 29, 12, tzinfo=dt.UTC) - today).total_seconds()
 
 
-TITLES = {
+_TITLES = {
     "clock": "tomorrow it is another environment: something reads the wall clock",
     "leap-day": "on a leap day it is another environment: something reads the wall clock",
     "years": "in two years it is another environment: something reads the wall clock",
@@ -77,7 +77,7 @@ async def look_at_surroundings(case: Case) -> list[Finding]:
     suspects: list[Parting] = []
     now_s = SYSTEM_CLOCK.wall()
     reaching: list[Parting] = []
-    for conditions in together(now_s):
+    for conditions in _together(now_s):
         trials = await _taken(case, requests, plain, conditions)
         suspects += partings(case, requests, plain, trials)
         reaching += [_reach(case, request, trial) for request, trial in zip(requests, trials, strict=True) if trial.reached]
@@ -86,10 +86,10 @@ async def look_at_surroundings(case: Case) -> list[Finding]:
         away = Conditions(network=False)
         expected = "no network access: everything comes from the task or the world"
         title = "it uses the network, whose answers may change"
-        found.append(finding_of(case, "D17.network", title, reaching, probe=NAME, expected=expected, conditions=away))
+        found.append(finding_of(case, "D17.network", title, reaching, probe=_NAME, expected=expected, conditions=away))
     if suspects:
         parted = [request for request in requests if any(_is_of(request, each) for each in suspects)]
-        found += await _attributed(case, parted[:MAX_SUSPECTS], now_s)
+        found += await _attributed(case, parted[:_MAX_SUSPECTS], now_s)
     return list({finding.code: finding for finding in found}.values())
 
 
@@ -99,7 +99,7 @@ def _is_of(request: Take, parting: Parting) -> bool:
 
 def _reach(case: Case, request: Take, trial: Trial) -> Parting:
     task = next(task for task in case.tasks if task.id == request.task)
-    return Parting(task, request.play, Difference("network", "no connection", f"an attempt to reach {', '.join(trial.reached)}"))
+    return Parting(task, request.play, Mismatch("network", "no connection", f"an attempt to reach {', '.join(trial.reached)}"))
 
 
 async def _attributed(case: Case, requests: Sequence[Take], now_s: float) -> list[Finding]:
@@ -111,10 +111,12 @@ async def _attributed(case: Case, requests: Sequence[Take], now_s: float) -> lis
         return []  # grading the same once more is enough for another score: `graded-again` tells
     found: list[Finding] = []
     clock_is_read = False
-    for name, conditions in surroundings(now_s).items():
+    for name, conditions in _surroundings(now_s).items():
         parting = partings(case, requests, plain, await _taken(case, requests, plain, conditions))
         if parting and not (clock_is_read and conditions.clock_shift_s):
-            found.append(finding_of(case, f"D17.{name}", TITLES[name], parting, probe=NAME, expected=SAME, conditions=conditions))
+            found.append(
+                finding_of(case, f"D17.{name}", _TITLES[name], parting, probe=_NAME, expected=_SAME, conditions=conditions)
+            )
             clock_is_read = clock_is_read or conditions.clock_shift_s > 0
     return found
 
@@ -124,7 +126,7 @@ async def _chance(case: Case, requests: Sequence[Take], found: Sequence[Parting]
     seeded = Conditions(random_seed=1)
     one, other = [await case.take(requests, seeded) for _ in range(2)]
     name = "chance" if partings(case, requests, one, other) else "random"
-    return finding_of(case, f"D17.{name}", TITLES[name], found, probe=NAME, expected="the same every time")
+    return finding_of(case, f"D17.{name}", _TITLES[name], found, probe=_NAME, expected="the same every time")
 
 
 async def _plain(case: Case) -> tuple[list[Trial], list[Take]]:
@@ -132,7 +134,7 @@ async def _plain(case: Case) -> tuple[list[Trial], list[Take]]:
     tasks = chosen(case, TASKS, sandboxed=SANDBOXED)
     golden, idle = await case.golden(), await case.idle()
     pairs: list[tuple[str, Play, Trial | None]] = [(task.id, IDLE, idle[task.id]) for task in tasks]
-    pairs += [(task.id, Named(name="golden"), golden[task.id]) for task in tasks if task.id in golden]
+    pairs += [(task.id, NamedPlay(name="golden"), golden[task.id]) for task in tasks if task.id in golden]
     if case.description.tools and case.description.image is None:
         pairs += [(task.id, tour(case, golden[task.id]), None) for task in tasks[:TASKS] if task.id in golden]
     requests = [Take(task=task, play=play, seed=case.seed) for task, play, _ in pairs]
@@ -161,4 +163,4 @@ def _with_scores(trial: Trial, regraded: Trial) -> Trial:
     return msgspec.structs.replace(trial, scores=regraded.scores) if regraded.scores else trial
 
 
-PROBES = (Probe(NAME, Layer.DIFFERENTIAL, ("D17",), look_at_surroundings),)
+PROBES = (Probe(_NAME, Layer.DIFFERENTIAL, ("D17",), look_at_surroundings),)

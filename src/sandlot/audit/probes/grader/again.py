@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from random import Random
 
 from sandlot.audit.case import Case, Probe, answering
-from sandlot.audit.finding import Finding, Layer, Severity, Standing, Witness
+from sandlot.audit.finding import Confidence, Finding, Layer, Severity, Witness
 from sandlot.audit.probes.choice import SURE
 from sandlot.audit.probes.grader.asking import NONSENSE, Field, affordable, fields, needs_golden
 from sandlot.audit.probes.grader.rungs import rungs
@@ -17,11 +17,11 @@ from sandlot.core.errors import ConfigError
 from sandlot.core.stats.intervals import wilson
 from sandlot.core.trace import Scored
 
-OTHER = Conditions(hash_seed=1, random_seed=20_240_229)
-FEW = 20
+_OTHER = Conditions(hash_seed=1, random_seed=20_240_229)
+_FEW = 20
 
 
-async def look_at_golden(case: Case) -> list[Finding]:
+async def _look_at_golden(case: Case) -> list[Finding]:
     """The golden solution gets full marks."""
     golden = await case.golden()
     tried = {task: trial for task, trial in golden.items() if not trial.untried}
@@ -40,7 +40,7 @@ async def look_at_golden(case: Case) -> list[Finding]:
             layer=Layer.GRADER,
             probe="golden-passes",
             severity=Severity.HIGH,
-            standing=Standing.CONFIRMED,
+            standing=Confidence.CONFIRMED,
             task=task,
             count=len(short),
             witness=Witness(inputs={"task": task, "answer": answer[:2000]}, expected="full marks", observed=trial.fate),
@@ -48,14 +48,14 @@ async def look_at_golden(case: Case) -> list[Finding]:
     ]
 
 
-async def look_again(case: Case) -> list[Finding]:
+async def _look_again(case: Case) -> list[Finding]:
     """Grade the same evidence many times, and once more in another process with other random numbers."""
     some = await fields(case, 8)
     wanted = [(field, what, request) for field in some for what, request in _variants(field, case.seed)]
-    times = min(FEW, max(3, affordable(some, FEW, each=max(1, len(wanted)))))
-    often = SURE if times == FEW else times  # for the first tasks: no flip in so many means fewer than 5 % of gradings flip
+    times = min(_FEW, max(3, affordable(some, _FEW, each=max(1, len(wanted)))))
+    often = SURE if times == _FEW else times  # for the first tasks: no flip in so many means fewer than 5 % of gradings flip
     first = await case.take([_times(request, often if field in some[:2] else times) for field, _, request in wanted])
-    other = await case.take([_times(request, 1) for _, _, request in wanted], OTHER)
+    other = await case.take([_times(request, 1) for _, _, request in wanted], _OTHER)
     found: list[Finding] = []
     shaky = [(*each[:2], trial) for each, trial in zip(wanted, first, strict=True) if len(_values(trial)) > 1]
     if shaky:
@@ -106,7 +106,7 @@ def _flaky(shaky: Sequence[tuple[Field, str, Trial]], num: int) -> Finding:
         layer=Layer.GRADER,
         probe="same-again",
         severity=Severity.HIGH,
-        standing=Standing.CONFIRMED,
+        standing=Confidence.CONFIRMED,
         task=field.task.id,
         count=len({each.task.id for each, _, _ in shaky}),
         witness=Witness(
@@ -125,11 +125,11 @@ def _moved(moved: Sequence[tuple[Field, str, Trial, Trial]]) -> Finding:
         layer=Layer.GRADER,
         probe="same-again",
         severity=Severity.HIGH,
-        standing=Standing.CONFIRMED,
+        standing=Confidence.CONFIRMED,
         task=field.task.id,
         count=len({each[0].task.id for each in moved}),
         witness=Witness(
-            inputs={"task": field.task.id, "graded": what, "hash_seed": OTHER.hash_seed, "random_seed": OTHER.random_seed},
+            inputs={"task": field.task.id, "graded": what, "hash_seed": _OTHER.hash_seed, "random_seed": _OTHER.random_seed},
             expected=trial.fate,
             observed=again.fate,
         ),
@@ -141,6 +141,6 @@ def _no_judge(case: Case) -> str | None:
 
 
 PROBES = (
-    Probe("golden-passes", Layer.GRADER, ("D13",), look_at_golden, needs_golden),
-    Probe("same-again", Layer.GRADER, ("D10", "D17"), look_again, _no_judge),
+    Probe("golden-passes", Layer.GRADER, ("D13",), _look_at_golden, needs_golden),
+    Probe("same-again", Layer.GRADER, ("D10", "D17"), _look_again, _no_judge),
 )

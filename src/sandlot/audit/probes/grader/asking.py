@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from sandlot.audit.case import Case, answering
-from sandlot.audit.finding import Finding, Layer, Severity, Standing, Witness
+from sandlot.audit.finding import Confidence, Finding, Layer, Severity, Witness
 from sandlot.audit.probes.choice import chosen
 from sandlot.audit.probes.likeness import opening_text
 from sandlot.audit.subject import PLAIN, Conditions, Trial
@@ -17,8 +17,8 @@ from sandlot.core.trace import Scored
 from sandlot.core.types import Json
 
 EPSILON = 1e-9
-MAX_SHOWN = 4000
-PROBE_S = 6.0
+_MAX_SHOWN = 4000
+_PROBE_S = 6.0
 """About how long one probe may keep a grader busy."""
 AGAIN, MOST_AGAIN = 6, 60
 NONSENSE = "Zvqx jworth pleffing"
@@ -79,7 +79,7 @@ class Told:
     def inputs(self) -> Json:
         """Enough to ask again."""
         left = "the golden solution" if self.question.solved else "an agent that did nothing"
-        return {"task": self.question.field.task.id, "answer": self.question.answer[:MAX_SHOWN], "on what was left by": left}
+        return {"task": self.question.field.task.id, "answer": self.question.answer[:_MAX_SHOWN], "on what was left by": left}
 
 
 async def fields(case: Case, most: int) -> list[Field]:
@@ -94,7 +94,7 @@ async def fields(case: Case, most: int) -> list[Field]:
     return found if len(found) <= wanted else [found[place * len(found) // wanted] for place in range(wanted)]
 
 
-def affordable(found: Sequence[Field], most: int, each: int = 1, seconds: float = PROBE_S) -> int:
+def affordable(found: Sequence[Field], most: int, each: int = 1, seconds: float = _PROBE_S) -> int:
     """How many of something that takes `each` gradings there is time for: at least 2."""
     slow = sorted(_grading_s(field.golden) for field in found)
     typical = slow[len(slow) // 2] if slow else 0.0
@@ -144,7 +144,7 @@ def found(
         layer=Layer.GRADER,
         probe=probe,
         severity=severity,
-        standing=Standing.CONFIRMED if sure else Standing.LEAD,
+        standing=Confidence.CONFIRMED if sure else Confidence.LEAD,
         task=shown.question.field.task.id,
         count=len({each.question.field.task.id for each in told}),
         witness=Witness(inputs=shown.inputs, expected=expected, observed=shown.trial.fate),

@@ -13,19 +13,19 @@ from typing import Any, cast
 import msgspec
 
 from sandlot.audit.case import Case, Probe, answering
-from sandlot.audit.finding import Finding, Layer, Severity, Standing, Witness
+from sandlot.audit.finding import Confidence, Finding, Layer, Severity, Witness
 from sandlot.audit.probes.grader.asking import EPSILON, NONSENSE, Field, fields
 from sandlot.audit.probes.grader.rungs import rungs
 from sandlot.audit.subject import Regrade, Trial
-from sandlot.core.rubric import CheckResult, PythonCheck, Verdict
+from sandlot.core.rubric import CheckResult, CheckVerdict, PythonCheck
 from sandlot.core.trace import EvidenceRecord, FileRecord
 from sandlot.core.types import digest
 
-ENOUGH = 4
+_ENOUGH = 4
 """Different works a check must have seen."""
 
 
-async def look_at_criteria(case: Case) -> list[Finding]:
+async def _look_at_criteria(case: Case) -> list[Finding]:
     """Every check tells some work from other work."""
     some = await fields(case, 6)
     works = [(field, request) for field in some for request in _works(field, Random(case.seed))]  # noqa: S311 - seeded
@@ -39,7 +39,7 @@ async def look_at_criteria(case: Case) -> list[Finding]:
             results = _results(name, each)
             before = seen.get(name, [])
             seen[name] = None if results is None or before is None else [*before, *results]
-    dead = [results for results in seen.values() if results and len(results) >= ENOUGH and _always(results)]
+    dead = [results for results in seen.values() if results and len(results) >= _ENOUGH and _always(results)]
     return [_finding(case, some, results, len(results)) for results in dead]
 
 
@@ -52,7 +52,7 @@ def _results(check: str, trials: list[Trial]) -> list[CheckResult] | None:
     found: list[CheckResult] = []
     for trial in trials:
         result = next((each for each in (trial.score.checks if trial.score else ()) if each.id == check), None)
-        if result is None or result.verdict is Verdict.SUPPRESSED:
+        if result is None or result.verdict is CheckVerdict.SUPPRESSED:
             return None
         found.append(result)
     return found
@@ -141,7 +141,7 @@ def _finding(case: Case, some: list[Field], results: list[CheckResult], num: int
         layer=Layer.GRADER,
         probe="dead-criteria",
         severity=Severity.HIGH if check.worth / _possible(idle.golden) > 0.05 else Severity.LOW,
-        standing=Standing.CONFIRMED if sure else Standing.LEAD,
+        standing=Confidence.CONFIRMED if sure else Confidence.LEAD,
         task=idle.task.id,
         check=check.id,
         count=len(results),
@@ -186,4 +186,4 @@ def _has_checks(case: Case) -> str | None:
     return None if case.description.has_golden else "there is no golden solution"
 
 
-PROBES = (Probe("dead-criteria", Layer.GRADER, ("D21",), look_at_criteria, _has_checks),)
+PROBES = (Probe("dead-criteria", Layer.GRADER, ("D21",), _look_at_criteria, _has_checks),)

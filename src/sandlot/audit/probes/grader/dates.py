@@ -3,18 +3,18 @@
 import datetime as dt
 import re
 
-DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
-TIME = re.compile(r"(\d{1,2}):(\d{2})")
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
+_TIME = re.compile(r"(\d{1,2}):(\d{2})")
 
 
 def near_dates(text: str) -> list[tuple[str, str]]:
     """A kind and another date or time for each way to be wrong; empty for what is neither."""
-    if DATE.fullmatch(text):
+    if _DATE.fullmatch(text):
         try:
             return _near_date(dt.date.fromisoformat(text))
         except (ValueError, OverflowError):
             return []
-    if (time := TIME.fullmatch(text)) and int(time[1]) < 24 and int(time[2]) < 60:
+    if (time := _TIME.fullmatch(text)) and int(time[1]) < 24 and int(time[2]) < 60:
         hour, minute, width = int(time[1]), int(time[2]), len(time[1])
         found = [
             ("an hour later", f"{(hour + 1) % 24:0{width}}:{minute:02}"),

@@ -18,7 +18,7 @@ ODD = (
     "12/31/9999", "x=y=z", "=", "==", "None", "[" * 500, "(" * 500 + ")" * 500, "{" * 300, "9" * 5000, "1e" + "9" * 20,
     "-" * 2000 + "1", "+ - * /", "1 + ", "5 kg m", "\t1\t2",
 )
-PIECES = (
+_PIECES = (
     "0", "1", "7", "42", "-3", "2.5", "1e5", ",", ".", "-", "+", "/", "%", " ", "\n", "\t", "[", "]", "(", ")", "{",
     "}", '"', "'",
     "a", "x", "yes", "None", "nan", "=", ":", ";", "|", "<", ">", "\\", "$", "\u00e9", "\u6f22", "\0", "#", "*", "_", "`",
@@ -29,7 +29,7 @@ PIECES = (
 
 def fuzzed(rng: Random, golden: Sequence[str]) -> str:
     """Pieces of what answers are made of, some of these tasks' own, in any order."""
-    pieces = [*PIECES, *(word for answer in golden for word in answer.split()[:4])]
+    pieces = [*_PIECES, *(word for answer in golden for word in answer.split()[:4])]
     return "".join(rng.choice(pieces) for _ in range(rng.randrange(1, 12)))
 
 

@@ -10,17 +10,17 @@ from dataclasses import dataclass
 from random import Random
 
 from sandlot.audit.case import Case, Probe, answering
-from sandlot.audit.finding import Finding, Layer, Severity, Standing, Witness
+from sandlot.audit.finding import Confidence, Finding, Layer, Severity, Witness
 from sandlot.audit.probes.grader.asking import EPSILON, NONSENSE, Field, fields, needs_golden
 from sandlot.audit.probes.grader.rungs import Ladder, Rung, ladders
 from sandlot.audit.subject import Trial
 
-SIBLINGS = 3
+_SIBLINGS = 3
 """Alike parts that may each be missing, before it is no coincidence."""
 
 
 @dataclass(frozen=True, slots=True)
-class Climbed:
+class _Climbed:
     """A ladder, and what came of its rungs."""
 
     ladder: Ladder
@@ -30,7 +30,7 @@ class Climbed:
     """More and more left out; the last has nothing left."""
 
 
-async def look_at_ladders(case: Case) -> list[Finding]:
+async def _look_at_ladders(case: Case) -> list[Finding]:
     """Climb every ladder of some tasks."""
     some = [field for field in await fields(case, 6) if field.golden.passed]
     climbing = [ladder for field in some for ladder in ladders(field)[:2]]
@@ -38,7 +38,7 @@ async def look_at_ladders(case: Case) -> list[Finding]:
     plans = [(ladder, *_rungs(ladder, rng)) for ladder in climbing]
     trials = iter(await case.take([rung.request for _, singles, steps in plans for rung in (*singles, *steps)]))
     climbed = [
-        Climbed(ladder, [(rung, next(trials)) for rung in singles], [(rung, next(trials)) for rung in steps])
+        _Climbed(ladder, [(rung, next(trials)) for rung in singles], [(rung, next(trials)) for rung in steps])
         for ladder, singles, steps in plans
     ]
     rules = (_saturated, _clipped, _inverted)
@@ -55,11 +55,11 @@ def _full(trial: Trial, field: Field) -> bool:
     return trial.reward is not None and trial.reward >= field.best - EPSILON
 
 
-def _saturated(climbed: Climbed) -> tuple[Rung, Trial] | None:
+def _saturated(climbed: _Climbed) -> tuple[Rung, Trial] | None:
     """A rung with full marks, though the parts left out matter: together they are missed."""
     field = climbed.ladder.field
     spare = [rung for rung, trial in climbed.singles if _full(trial, field)]
-    if len(spare) < SIBLINGS or _full(climbed.steps[-1][1], field):
+    if len(spare) < _SIBLINGS or _full(climbed.steps[-1][1], field):
         return None
     # Parts nobody looks at may be left out all at once; these may not.
     loose = frozenset(place for rung in spare for place in rung.without)
@@ -69,14 +69,14 @@ def _saturated(climbed: Climbed) -> tuple[Rung, Trial] | None:
     return max(full, key=lambda pair: len(pair[0].without)) if missed and full else None
 
 
-def _clipped(climbed: Climbed) -> tuple[Rung, Trial] | None:
+def _clipped(climbed: _Climbed) -> tuple[Rung, Trial] | None:
     """A rung whose points differ from its neighbours', and whose reward does not."""
     scores = [trial.score for _, trial in (climbed.singles[0], *climbed.steps) if trial.score is not None]
     points, values = {round(score.points, 9) for score in scores}, {round(score.value, 9) for score in scores}
-    if len(points) < SIBLINGS or len(values) > len(points) / 2:
+    if len(points) < _SIBLINGS or len(values) > len(points) / 2:
         return None
     cut = [(rung, trial) for rung, trial in climbed.steps if trial.score is not None and _beyond(trial)]
-    return cut[0] if len(cut) >= SIBLINGS else None
+    return cut[0] if len(cut) >= _SIBLINGS else None
 
 
 def _beyond(trial: Trial) -> bool:
@@ -84,7 +84,7 @@ def _beyond(trial: Trial) -> bool:
     return score is not None and score.gate is None and abs(score.points / max(score.possible, EPSILON) - score.value) > 1e-6
 
 
-def _inverted(climbed: Climbed) -> tuple[Rung, Trial] | None:
+def _inverted(climbed: _Climbed) -> tuple[Rung, Trial] | None:
     """A rung that leaves out more and earns more."""
     before = None
     for rung, trial in (climbed.singles[0], *climbed.steps):
@@ -96,8 +96,8 @@ def _inverted(climbed: Climbed) -> tuple[Rung, Trial] | None:
     return None
 
 
-Rule = Callable[[Climbed], tuple[Rung, Trial] | None]
-TOLD: dict[Rule, tuple[str, str, str]] = {
+_Rule = Callable[[_Climbed], tuple[Rung, Trial] | None]
+_TOLD: dict[_Rule, tuple[str, str, str]] = {
     _saturated: (
         "D06.saturated",
         "full marks before the work is done: parts that matter together may be missing",
@@ -112,8 +112,8 @@ TOLD: dict[Rule, tuple[str, str, str]] = {
 }
 
 
-def _told(kind: Rule, hits: list[Climbed]) -> Finding:
-    code, title, expected = TOLD[kind]
+def _told(kind: _Rule, hits: list[_Climbed]) -> Finding:
+    code, title, expected = _TOLD[kind]
     climbed = hits[0]
     shown = kind(climbed)
     assert shown is not None
@@ -125,7 +125,7 @@ def _told(kind: Rule, hits: list[Climbed]) -> Finding:
         layer=Layer.GRADER,
         probe="ladder",
         severity=Severity.HIGH if sure else Severity.LOW,
-        standing=Standing.CONFIRMED if sure else Standing.LEAD,
+        standing=Confidence.CONFIRMED if sure else Confidence.LEAD,
         task=climbed.ladder.field.task.id,
         count=len({each.ladder.field.task.id for each in hits}),
         witness=Witness(
@@ -139,7 +139,7 @@ def _told(kind: Rule, hits: list[Climbed]) -> Finding:
 # -- range ---------------------------------------------------------------------------------------------------------------------
 
 
-async def look_at_range(case: Case) -> list[Finding]:
+async def _look_at_range(case: Case) -> list[Finding]:
     """Rewards are finite and within the range that was said."""
     some = await fields(case, 8)
     asked = await case.take([answering(field.golden, answer) for field in some for answer in (field.answer, NONSENSE, "", "0")])
@@ -161,7 +161,7 @@ async def look_at_range(case: Case) -> list[Finding]:
             layer=Layer.GRADER,
             probe="reward-range",
             severity=Severity.HIGH,
-            standing=Standing.CONFIRMED,
+            standing=Confidence.CONFIRMED,
             task=worst.trace.task,
             count=len({trial.trace.task for trial in outside if trial.trace}),
             witness=Witness(
@@ -179,6 +179,6 @@ def _graders_only(case: Case) -> str | None:
 
 
 PROBES = (
-    Probe("ladder", Layer.GRADER, ("D06",), look_at_ladders, needs_golden),
-    Probe("reward-range", Layer.GRADER, ("D06",), look_at_range, _graders_only),
+    Probe("ladder", Layer.GRADER, ("D06",), _look_at_ladders, needs_golden),
+    Probe("reward-range", Layer.GRADER, ("D06",), _look_at_range, _graders_only),
 )

@@ -27,35 +27,35 @@ from sandlot.audit.probes.grader.asking import (
 from sandlot.audit.probes.grader.spelling import IN_REVERSE, Spelling, near, same
 from sandlot.core.stats.intervals import wilson
 
-STRICT = re.compile(
+_STRICT = re.compile(
     r"(?i)\b(?:alone|only|exactly|exact|nothing else|format|formatted|in the form|precisely|verbatim|strictly|without|do not|"
     r"don't|no (?:other|extra|additional)|such as|for example|e\.g|example|must be|should be|"
     r"as an? (?:integer|number|string|list|decimal)|"
     r"rounded|decimal places|as follows|separated|tags?|json|return)\b|[`<>]|\\boxed"
 )
-ROUGH = re.compile(
+_ROUGH = re.compile(
     r"(?i)\b(?:about|approx\w*|around|rough\w*|estimat\w*|guess\w*|within|toleranc\w*|nearest|plus or minus|order of)\b|±"
 )
 """Prompts that do not want an exact number."""
-ORDERED = re.compile(
+_ORDERED = re.compile(
     r"(?i)\b(?:sort\w*|ascending|descending|alphabetical\w*|rank|chronological\w*|arrange|(?:in|the|this|right|correct) order)\b"
 )
 """Prompts that want things one after the other."""
-ANY_ORDER = re.compile(r"(?i)\b(?:any|no particular|whatever|either) order\b|\border (?:does not|doesn't) matter")
-FORMS = {"a fraction": re.compile(r"(?i)\bfractions?\b"), "a decimal number": re.compile(r"(?i)\bdecimal")}
+_ANY_ORDER = re.compile(r"(?i)\b(?:any|no particular|whatever|either) order\b|\border (?:does not|doesn't) matter")
+_FORMS = {"a fraction": re.compile(r"(?i)\bfractions?\b"), "a decimal number": re.compile(r"(?i)\bdecimal")}
 """Spellings that a prompt may offer by name."""
-GATE = 0.05
-OTHER = "another task's answer"
+_GATE = 0.05
+_OTHER = "another task's answer"
 
 
-async def look_at_spellings(case: Case) -> list[Finding]:
+async def _look_at_spellings(case: Case) -> list[Finding]:
     """The same value in another spelling gets the same score."""
     some = [field for field in await fields(case, 24) if field.golden.passed]
     questions = [
         Question(field, other.kind, other.text, solved=True)
         for field in some
         for other in same(field.answer)
-        if other.text != field.answer and (other.kind not in FORMS or _offers(f"{case.description.system}\n{field.prompt}"))
+        if other.text != field.answer and (other.kind not in _FORMS or _offers(f"{case.description.system}\n{field.prompt}"))
     ]
     grave = {other.kind for field in some for other in same(field.answer) if other.strong}
     whatever = {other.kind for field in some for other in same(field.answer) if other.whatever}
@@ -86,9 +86,9 @@ def _refused(case: Case, kind: str, each: list[Told], whatever: Collection[str])
     if not lost:
         return None
     rate = wilson(len(lost), len(each))
-    offered = kind in FORMS
-    loose = kind in whatever or all(not STRICT.search(_said(case, one)) for one in lost)
-    sure = (offered or loose) and rate.low > GATE and len(lost) >= 2
+    offered = kind in _FORMS
+    loose = kind in whatever or all(not _STRICT.search(_said(case, one)) for one in lost)
+    sure = (offered or loose) and rate.low > _GATE and len(lost) >= 2
     return _Refused(kind, lost, f"{len(lost)} of {len(each)}", sure, offered)
 
 
@@ -113,13 +113,13 @@ def _spelled(refused: list[_Refused], grave: Collection[str]) -> Finding:
     )
 
 
-async def look_at_near_misses(case: Case) -> list[Finding]:
+async def _look_at_near_misses(case: Case) -> list[Finding]:
     """What is near the golden answer, and wrong, does not get full marks."""
     some = [field for field in await fields(case, 24) if field.golden.passed]
     questions = [Question(field, other.kind, other.text, solved=True) for field in some for other in near(field.answer)]
     strong = {(field.task.id, other.text): _is_strong(case, field, other) for field in some for other in near(field.answer)}
     questions += [
-        Question(field, OTHER, other, solved=True) for place, field in enumerate(some) for other in _others(field, some, place)
+        Question(field, _OTHER, other, solved=True) for place, field in enumerate(some) for other in _others(field, some, place)
     ]
     told, read = await _asked(case, some, questions)
     kinds: dict[str, list[Told]] = defaultdict(list)
@@ -132,7 +132,7 @@ async def look_at_near_misses(case: Case) -> list[Finding]:
         if (each := _accepted(kind, await steady(case, [one for one in asked if _full(one)]), len(asked), len(some), strong))
     ]
     groups = ((True, True), (True, False), (False, True), (False, False))
-    sorts = [[each for each in accepted if (each.sure, each.kind == OTHER) == group] for group in groups]
+    sorts = [[each for each in accepted if (each.sure, each.kind == _OTHER) == group] for group in groups]
     return [_passed(each) for each in sorts if each]
 
 
@@ -141,8 +141,8 @@ def _is_strong(case: Case, field: Field, other: Spelling) -> bool:
     told = _told(case, field)
     if other.kind == IN_REVERSE:
         given = all(part in field.prompt for part in re.split(r"[,;\s]+", field.answer.strip("[](){} ")))
-        return given and bool(ORDERED.search(told)) and not ANY_ORDER.search(told)
-    return other.strong and not (other.kind == "a fifth more" and ROUGH.search(told))
+        return given and bool(_ORDERED.search(told)) and not _ANY_ORDER.search(told)
+    return other.strong and not (other.kind == "a fifth more" and _ROUGH.search(told))
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,8 +161,8 @@ def _accepted(kind: str, passed: list[Told], num: int, everyone: int, strong: di
     rate = wilson(len(passed), num)
     tasks = len({one.question.field.task.id for one in passed})
     clear = all(strong.get((one.question.field.task.id, one.question.answer), True) for one in passed)
-    often = kind == OTHER or len(passed) / num >= 0.5
-    sure = clear and often and rate.low > GATE and tasks >= min(3, everyone)
+    often = kind == _OTHER or len(passed) / num >= 0.5
+    sure = clear and often and rate.low > _GATE and tasks >= min(3, everyone)
     return _Accepted(kind, passed, f"{len(passed)} of {num}, {rate.low:.0%}-{rate.high:.0%}", sure)
 
 
@@ -171,7 +171,7 @@ def _passed(accepted: list[_Accepted]) -> Finding:
     first = accepted[0]
     kinds = ", ".join(f"{each.kind} ({each.share})" for each in accepted)
     return found(
-        "D22.collision" if first.kind == OTHER else "D22.near",
+        "D22.collision" if first.kind == _OTHER else "D22.near",
         f"a wrong answer passes: {kinds}",
         "near-misses",
         [one for each in accepted for one in each.told],
@@ -215,10 +215,10 @@ def _told(case: Case, field: Field) -> str:
 
 def _offers(prompt: str) -> bool:
     """True if the prompt names every form: then any of them is right."""
-    return all(form.search(prompt) for form in FORMS.values())
+    return all(form.search(prompt) for form in _FORMS.values())
 
 
 PROBES = (
-    Probe("spellings", Layer.GRADER, ("D22", "D15"), look_at_spellings, needs_golden),
-    Probe("near-misses", Layer.GRADER, ("D22",), look_at_near_misses, needs_golden),
+    Probe("spellings", Layer.GRADER, ("D22", "D15"), _look_at_spellings, needs_golden),
+    Probe("near-misses", Layer.GRADER, ("D22",), _look_at_near_misses, needs_golden),
 )

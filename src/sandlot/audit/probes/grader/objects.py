@@ -3,9 +3,9 @@
 import json
 from typing import Any, cast
 
-MIN_FIELDS = 3
+_MIN_FIELDS = 3
 """So many fields cannot all be explained by one of them."""
-OTHER_TEXT = "Zvqx"
+_OTHER_TEXT = "Zvqx"
 
 
 def object_in(text: str) -> dict[str, Any] | None:
@@ -35,7 +35,7 @@ def near_object(golden: dict[str, Any]) -> list[tuple[str, str]]:
     found = [("an empty object", "{}")]
     if (other := _bent(golden)) != golden:
         found.append(("every value another", json.dumps(other, ensure_ascii=False)))
-    if len(golden) >= MIN_FIELDS:
+    if len(golden) >= _MIN_FIELDS:
         found += [("one field alone", json.dumps({name: value}, ensure_ascii=False)) for name, value in golden.items()]
     return found
 
@@ -49,4 +49,4 @@ def _bent(value: Any) -> Any:
         return not value
     if isinstance(value, int | float):
         return value + 1_003
-    return OTHER_TEXT if isinstance(value, str) and value != OTHER_TEXT else "another"
+    return _OTHER_TEXT if isinstance(value, str) and value != _OTHER_TEXT else "another"

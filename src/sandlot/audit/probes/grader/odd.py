@@ -12,17 +12,17 @@ from typing import cast
 import msgspec
 
 from sandlot.audit.case import Case, Probe
-from sandlot.audit.finding import Finding, Layer, Severity, Standing, Witness
+from sandlot.audit.finding import Confidence, Finding, Layer, Severity, Witness
 from sandlot.audit.probes.grader.asking import Field, Question, Told, ask, fields, found, needs_golden
 from sandlot.audit.probes.grader.fuzz import ODD, damaged, fuzzed
 from sandlot.audit.subject import Regrade, Trial
 from sandlot.core.trace import EvidenceRecord, FileRecord
 from sandlot.core.types import Json, Side, digest
 
-FUZZED = 200
+_FUZZED = 200
 
 
-async def look_at_odd_answers(case: Case) -> list[Finding]:
+async def _look_at_odd_answers(case: Case) -> list[Finding]:
     """Whatever is said, there is a score."""
     some = await fields(case, 8)
     if not some:
@@ -30,7 +30,7 @@ async def look_at_odd_answers(case: Case) -> list[Finding]:
     rng = Random(case.seed)  # noqa: S311 - seeded, not secret
     words = [field.answer for field in some]
     questions = [Question(field, "odd", answer, solved=True) for field in some[:2] for answer in ODD]
-    questions += [Question(some[place % len(some)], "fuzz", fuzzed(rng, words), solved=True) for place in range(FUZZED)]
+    questions += [Question(some[place % len(some)], "fuzz", fuzzed(rng, words), solved=True) for place in range(_FUZZED)]
     questions += [Question(field, "bent", answer, solved=True) for field in some for answer in damaged(field.answer)]
     return _crashes(await ask(case, questions), "odd-answers", "an answer")
 
@@ -39,7 +39,7 @@ def _crashes(told: list[Told], probe: str, what: str) -> list[Finding]:
     """One finding for each way to break: the error's name, a hang, a value that is none."""
     ways: dict[tuple[str, str], list[Told]] = defaultdict(list)
     for one in told:
-        way = broken(one.trial)
+        way = _broken(one.trial)
         if way is not None:
             ways[way].append(one)
     titles = {
@@ -61,7 +61,7 @@ def _crashes(told: list[Told], probe: str, what: str) -> list[Finding]:
     ]
 
 
-def broken(trial: Trial) -> tuple[str, str] | None:
+def _broken(trial: Trial) -> tuple[str, str] | None:
     """The code of how a grading broke, and a word for it; None if it did not, or was never tried."""
     if trial.lost is not None:
         return {"hung": ("D09.hang", ""), "died": ("D09.died", "")}.get(trial.lost.kind)
@@ -77,17 +77,17 @@ def broken(trial: Trial) -> tuple[str, str] | None:
 
 # -- files and state -----------------------------------------------------------------------------------------------------------
 
-HUGE = 1 << 20
+_HUGE = 1 << 20
 
 
-async def look_at_damage(case: Case) -> list[Finding]:
+async def _look_at_damage(case: Case) -> list[Finding]:
     """Whatever files an agent leaves, and however far it got, there is a score."""
     some = await fields(case, 6)
     damaged = [(field, how, request) for field in some for how, request in _damaged(field, case.seed, free=_free(case))]
     trials = await case.take([request for _, _, request in damaged])
     ways: dict[tuple[str, str], list[tuple[Field, str, Trial]]] = defaultdict(list)
     for (field, how, _), trial in zip(damaged, trials, strict=True):
-        way = broken(trial)
+        way = _broken(trial)
         if way is not None:
             ways[way].append((field, how, trial))
     findings = [
@@ -97,7 +97,7 @@ async def look_at_damage(case: Case) -> list[Finding]:
             layer=Layer.GRADER,
             probe="damaged-evidence",
             severity=Severity.HIGH,
-            standing=Standing.CONFIRMED,
+            standing=Confidence.CONFIRMED,
             task=each[0][0].task.id,
             count=len({field.task.id for field, _, _ in each}),
             witness=Witness(
@@ -112,7 +112,7 @@ async def look_at_damage(case: Case) -> list[Finding]:
 
 
 def _idle_crashes(some: list[Field]) -> list[tuple[Field, tuple[str, str]]]:
-    return [(field, way) for field in some if (way := broken(field.idle)) is not None]
+    return [(field, way) for field in some if (way := _broken(field.idle)) is not None]
 
 
 def _idle_crash(field: Field, way: tuple[str, str]) -> Finding:
@@ -122,7 +122,7 @@ def _idle_crash(field: Field, way: tuple[str, str]) -> Finding:
         layer=Layer.GRADER,
         probe="damaged-evidence",
         severity=Severity.HIGH,
-        standing=Standing.CONFIRMED,
+        standing=Confidence.CONFIRMED,
         task=field.task.id,
         witness=Witness(
             inputs={"task": field.task.id, "play": "nothing"},
@@ -132,13 +132,13 @@ def _idle_crash(field: Field, way: tuple[str, str]) -> Finding:
     )
 
 
-SHELL = re.compile(r"(?i)^(?:command|cmd|script|code|shell|bash|program)$")
+_SHELL = re.compile(r"(?i)^(?:command|cmd|script|code|shell|bash|program)$")
 
 
 def _free(case: Case) -> bool:
     """True if a tool takes commands: then any file may hold anything."""
     return any(
-        SHELL.match(name) for tool in case.description.tools for name in (tool.name, *tool.parameters.get("properties", {}))
+        _SHELL.match(name) for tool in case.description.tools for name in (tool.name, *tool.parameters.get("properties", {}))
     )
 
 
@@ -181,7 +181,7 @@ def _contents(golden: bytes, seed: int) -> list[tuple[str, bytes]]:
         ("cut in half", golden[: len(golden) // 2]),
         ("one line of text", b"hello\n"),
         ("a JSON list", b"[1, null, {}]"),
-        ("a megabyte", b"0123456789abcde\n" * (HUGE // 16)),
+        ("a megabyte", b"0123456789abcde\n" * (_HUGE // 16)),
     ]
 
 
@@ -203,6 +203,6 @@ def _halfway(field: Field) -> list[tuple[str, dict[str, object]]]:
 
 
 PROBES = (
-    Probe("odd-answers", Layer.GRADER, ("D09", "D06"), look_at_odd_answers, needs_golden),
-    Probe("damaged-evidence", Layer.GRADER, ("D09",), look_at_damage, needs_golden),
+    Probe("odd-answers", Layer.GRADER, ("D09", "D06"), _look_at_odd_answers, needs_golden),
+    Probe("damaged-evidence", Layer.GRADER, ("D09",), _look_at_damage, needs_golden),
 )

@@ -19,9 +19,9 @@ from sandlot.audit.probes.grader.asking import Field
 from sandlot.audit.subject import Regrade
 from sandlot.core.trace import EvidenceRecord
 
-LEAST = 4
+_LEAST = 4
 """Siblings that a ladder needs."""
-MOST = 8
+_MOST = 8
 
 Path = tuple[Any, ...]
 
@@ -54,14 +54,14 @@ class Ladder:
 def ladders(field: Field) -> list[Ladder]:
     """Every place with enough siblings, the largest first."""
     evidence, idle = _evidence(field.golden.trace), _evidence(field.idle.trace)
-    found = [Ladder("answer", field, tuple(parts))] if len(parts := _elements(field.answer)) >= LEAST else []
+    found = [Ladder("answer", field, tuple(parts))] if len(parts := _elements(field.answer)) >= _LEAST else []
     for path, names in _changed(evidence.state, idle.state).items():
-        if len(names) >= LEAST:
+        if len(names) >= _LEAST:
             found.append(Ladder(".".join(("state", *map(str, path))), field, tuple(names)))
     wrote = [path for path, file in evidence.files.items() if idle.files.get(path) != file]
-    if len(wrote) >= LEAST:
+    if len(wrote) >= _LEAST:
         found.append(Ladder("files", field, tuple(wrote)))
-    short = [Ladder(each.place, each.field, each.names[:MOST] if each.place != "answer" else each.names) for each in found]
+    short = [Ladder(each.place, each.field, each.names[:_MOST] if each.place != "answer" else each.names) for each in found]
     return sorted(short, key=lambda ladder: -len(ladder.names))
 
 

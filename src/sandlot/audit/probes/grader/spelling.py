@@ -11,19 +11,19 @@ from fractions import Fraction
 from sandlot.audit.probes.grader.dates import near_dates
 from sandlot.audit.probes.grader.objects import near_object, object_in, same_object
 
-NUMBER = re.compile(
+_NUMBER = re.compile(
     r"(?P<sign>[+-]?)(?P<whole>\d{1,12})(?P<part>\.\d{1,9})?(?:(?P<space>\s?)(?P<unit>%|[A-Za-zµ°€$£²³/]{1,12}))?"
 )
-RATIO = re.compile(r"(-?\d{1,6})/(\d{1,6})")
+_RATIO = re.compile(r"(-?\d{1,6})/(\d{1,6})")
 # fmt: off
-UNITS = {
+_UNITS = {
     "km": "cm", "m": "km", "cm": "km", "mm": "m", "kg": "g", "g": "kg", "lb": "kg", "s": "h", "h": "s", "min": "s", "l": "ml",
     "ml": "l", "C": "F", "F": "C", "K": "C", "miles": "km", "EUR": "USD", "USD": "EUR",
 }
 # fmt: on
 """Units, each with another of the same kind."""
 IN_REVERSE = "in reverse"
-SMALL = 1000
+_SMALL = 1000
 """Off by one is wrong for numbers below; above it may be a tolerance."""
 
 
@@ -48,14 +48,14 @@ def same(golden: str) -> list[Spelling]:
         Spelling("space around it", f"  {text}\n", strong=False),
         Spelling("a full stop after it", f"{text}.", strong=False),
     ]
-    number = NUMBER.fullmatch(text)
+    number = _NUMBER.fullmatch(text)
     if number:
         return found + _numbers(number)
-    if ratio := RATIO.fullmatch(text):
+    if ratio := _RATIO.fullmatch(text):
         return found + _ratios(Fraction(int(ratio[1]), int(ratio[2]))) if int(ratio[2]) else found
     if re.fullmatch(r"[A-Za-z]+(?: [A-Za-z]+){0,3}", text) and len(text) > 1:
         return [*found, Spelling("capitals", text.upper(), strong=False), Spelling("small letters", text.lower(), strong=False)]
-    if len(listed(text)) >= 2:
+    if len(_listed(text)) >= 2:
         joint = "," if ", " in text else ", "
         other = text.replace(", ", ",") if joint == "," else text.replace(",", ", ")
         return [*found, Spelling("space between elements", other, strong=False)]
@@ -94,10 +94,10 @@ def near(golden: str) -> list[Spelling]:
     fields = object_in(text)
     if structured := near_object(fields) if fields is not None else near_dates(text):
         return [Spelling(kind, other) for kind, other in structured]
-    number = NUMBER.fullmatch(text)
+    number = _NUMBER.fullmatch(text)
     if number:
         return _near_numbers(number)
-    if ratio := RATIO.fullmatch(text):
+    if ratio := _RATIO.fullmatch(text):
         top, bottom = int(ratio[1]), int(ratio[2])
         turned = [Spelling("upside down", f"{'-' if top < 0 else ''}{bottom}/{abs(top)}")] if top and abs(top) != bottom else []
         return [*turned, Spelling("other sign", f"{-top}/{bottom}"), Spelling("off by one", f"{top + 1}/{bottom}")] if top else []
@@ -107,7 +107,7 @@ def near(golden: str) -> list[Spelling]:
 
 
 def _near_lists(text: str) -> list[Spelling]:
-    if len(parts := listed(text)) >= 3:
+    if len(parts := _listed(text)) >= 3:
         joint = next(mark for mark in (", ", ",", "; ", ";") if mark in text)
         before, after = (text[0], text[-1]) if text[0] in "[({" else ("", "")
         short = [Spelling("without its last element", before + joint.join(parts[:-1]) + after)]
@@ -140,19 +140,19 @@ def _near_numbers(number: re.Match[str]) -> list[Spelling]:
         found.append(Spelling("a fifth more", f"{sign}{value * 1.2:.12g}{unit}"))
     if part.strip(".0"):
         found.append(Spelling("no decimal point", f"{sign}{whole}{part[1:]}{unit}"))
-    if value < SMALL:
+    if value < _SMALL:
         found.append(Spelling("off by one", f"{sign}{int(whole) + 1}{part}{unit}"))
     if len(whole) > 2:
         found.append(Spelling("a digit short", f"{sign}{whole[:-1]}{part}{unit}"))
-    if number["unit"] in UNITS:
-        found.append(Spelling("another unit", f"{sign}{whole}{part}{number['space'] or ''}{UNITS[number['unit']]}"))
+    if number["unit"] in _UNITS:
+        found.append(Spelling("another unit", f"{sign}{whole}{part}{number['space'] or ''}{_UNITS[number['unit']]}"))
     if value:
         found.append(Spelling("denied", f"not {sign}{whole}{part}{unit}", strong=False))
         found.append(Spelling("within a percent", f"{sign}{value * 1.01:.12g}{unit}", strong=False))
     return found
 
 
-def listed(text: str) -> list[str]:
+def _listed(text: str) -> list[str]:
     """The elements of a written list."""
     parts = [part.strip() for part in re.split(r"[,;]", text.strip("[](){}"))]
     return parts if len(parts) > 1 and all(parts) and all(len(part) < 30 for part in parts) else []

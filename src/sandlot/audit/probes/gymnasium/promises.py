@@ -11,19 +11,19 @@ from dataclasses import dataclass
 from typing import cast
 
 from sandlot.audit.case import Case, Probe
-from sandlot.audit.finding import Finding, Layer, Severity, Standing, Witness
-from sandlot.audit.subject import PLAIN, Conditions, Named, Take, Trial
-from sandlot.audit.subjects.foreign.noted import Noted, Step, noted
+from sandlot.audit.finding import Confidence, Finding, Layer, Severity, Witness
+from sandlot.audit.subject import PLAIN, Conditions, NamedPlay, Take, Trial
+from sandlot.audit.subjects.foreign.noted import GymStep, Noted, noted
 from sandlot.core.errors import ConfigError
 from sandlot.core.task import Task
 from sandlot.core.types import Json
 
-Pair = tuple[Task, Trial]
-A_YEAR_S = 400 * 86400.0
+_Pair = tuple[Task, Trial]
+_A_YEAR_S = 400 * 86400.0
 
 
 @dataclass(frozen=True, slots=True)
-class Flaw:
+class _Flaw:
     """One way to break a promise."""
 
     title: str
@@ -31,47 +31,47 @@ class Flaw:
     severity: Severity = Severity.HIGH
 
 
-SEEDED = "draw everything from `self.np_random`, after `super().reset(seed=seed)`, and make all state in `reset`"
-SHAPES = "return what the Gymnasium interface says: `observation, info` and `observation, reward, terminated, truncated, info`"
-FLAWS = {
-    "D05.reset": Flaw("the same seed and actions lead elsewhere", SEEDED),
-    "D05.leak": Flaw("a reset does not bring the opening back: something of the rollout stays", SEEDED),
-    "D17.hash": Flaw("another hash seed makes another environment: the order of a set or the hash of a text shows", SEEDED),
-    "D17.clock": Flaw("in a year it is another environment: something reads the wall clock", SEEDED),
-    "D17.zone": Flaw("in another time zone or locale it is another environment", SEEDED),
-    "D18.neighbours": Flaw(
+_SEEDED = "draw everything from `self.np_random`, after `super().reset(seed=seed)`, and make all state in `reset`"
+_SHAPES = "return what the Gymnasium interface says: `observation, info` and `observation, reward, terminated, truncated, info`"
+_FLAWS = {
+    "D05.reset": _Flaw("the same seed and actions lead elsewhere", _SEEDED),
+    "D05.leak": _Flaw("a reset does not bring the opening back: something of the rollout stays", _SEEDED),
+    "D17.hash": _Flaw("another hash seed makes another environment: the order of a set or the hash of a text shows", _SEEDED),
+    "D17.clock": _Flaw("in a year it is another environment: something reads the wall clock", _SEEDED),
+    "D17.zone": _Flaw("in another time zone or locale it is another environment", _SEEDED),
+    "D18.neighbours": _Flaw(
         "a second environment in the same process changes this one", "keep nothing in modules or classes: all of it in `self`"
     ),
-    "D08.action": Flaw(
+    "D08.action": _Flaw(
         "an action out of the action space is not taken", "take every action that the space holds, or declare fewer"
     ),
-    "D08.observation": Flaw("an observation is not in the observation space", "declare the space that observations are in"),
-    "D08.shape": Flaw("reset or step return something else than agreed", SHAPES),
-    "D08.outside": Flaw(
+    "D08.observation": _Flaw("an observation is not in the observation space", "declare the space that observations are in"),
+    "D08.shape": _Flaw("reset or step return something else than agreed", _SHAPES),
+    "D08.outside": _Flaw(
         "actions that are not in the action space are taken as if they were",
         "refuse them: `assert self.action_space.contains(action)`",
         Severity.LOW,
     ),
-    "D06.nan": Flaw("a reward is no finite number", "return a finite float from every step"),
-    "D06.range": Flaw("a reward is outside of the declared range", "declare the range that rewards are in"),
-    "D13.lost": Flaw("playing it breaks", "let `reset(seed=...)` and `step` work for every seed and every action of the space"),
+    "D06.nan": _Flaw("a reward is no finite number", "return a finite float from every step"),
+    "D06.range": _Flaw("a reward is outside of the declared range", "declare the range that rewards are in"),
+    "D13.lost": _Flaw("playing it breaks", "let `reset(seed=...)` and `step` work for every seed and every action of the space"),
 }
 
 
 async def played(case: Case, play: str, conditions: Conditions = PLAIN, tasks: Sequence[Task] | None = None) -> list[Trial]:
     """A play on every seed."""
     chosen = case.tasks if tasks is None else tasks
-    return await case.take([Take(task=task.id, play=Named(name=play), seed=case.seed) for task in chosen], conditions)
+    return await case.take([Take(task=task.id, play=NamedPlay(name=play), seed=case.seed) for task in chosen], conditions)
 
 
-async def again(case: Case) -> tuple[list[Trial], dict[str, list[Trial]]]:
+async def _again(case: Case) -> tuple[list[Trial], dict[str, list[Trial]]]:
     """Random actions on every seed, and the same when nothing that may matter is different.
 
     Nothing of one that hangs or dies at once: another probe tells, and waiting for each of them again tells no more.
     """
     if (await played(case, "random", tasks=case.tasks[:1]))[0].lost is not None:
         return [], {}
-    requests = [Take(task=task.id, play=Named(name="random"), seed=case.seed) for task in case.tasks]
+    requests = [Take(task=task.id, play=NamedPlay(name="random"), seed=case.seed) for task in case.tasks]
     both = await case.take([*requests, *requests])
     alone = await case.take(requests, Conditions(alone=True, random_seed=5))
     first, second = both[: len(requests)], both[len(requests) :]
@@ -81,19 +81,19 @@ async def again(case: Case) -> tuple[list[Trial], dict[str, list[Trial]]]:
     }
 
 
-async def steady(case: Case) -> list[Pair]:
+async def _steady(case: Case) -> list[_Pair]:
     """The seeds that lead to the same whenever they are played, with a trial of each."""
-    first, others = await again(case)
+    first, others = await _again(case)
     return [
         (task, trial)
         for place, (task, trial) in enumerate(zip(case.tasks, first, strict=bool(first)))
-        if not trial.untried and all(path(trials[place]) == path(trial) for trials in others.values())
+        if not trial.untried and all(_path(trials[place]) == _path(trial) for trials in others.values())
     ]
 
 
-async def look_at_resets(case: Case) -> list[Finding]:
+async def _look_at_resets(case: Case) -> list[Finding]:
     """The same seed opens the same world, and the same actions lead to the same."""
-    first, others = await again(case)
+    first, others = await _again(case)
     for how, trials in others.items():
         part = _differing(list(zip(case.tasks, first, strict=True)), trials)
         if part:  # one cause: the first way to see it is the plainest
@@ -101,12 +101,12 @@ async def look_at_resets(case: Case) -> list[Finding]:
     return []
 
 
-async def look_at_surroundings(case: Case) -> list[Finding]:
+async def _look_at_surroundings(case: Case) -> list[Finding]:
     """Hash seed, clock, time zone and locale change nothing."""
-    still = await steady(case)
+    still = await _steady(case)
     ways = {
         "D17.hash": Conditions(hash_seed=1),
-        "D17.clock": Conditions(clock_shift_s=A_YEAR_S),
+        "D17.clock": Conditions(clock_shift_s=_A_YEAR_S),
         "D17.zone": Conditions(timezone="Asia/Kolkata", locale="C"),
     }
     found: list[Finding] = []
@@ -118,16 +118,16 @@ async def look_at_surroundings(case: Case) -> list[Finding]:
     return found
 
 
-async def look_at_neighbours(case: Case) -> list[Finding]:
+async def _look_at_neighbours(case: Case) -> list[Finding]:
     """A second environment in the same process is not seen."""
-    still = await steady(case)
+    still = await _steady(case)
     part = _differing(still, await played(case, "beside", tasks=[task for task, _ in still]))
     return [_parting("D18.neighbours", "gym-neighbours", part, "played in turn with a second one")] if part else []
 
 
-async def look_at_leaks(case: Case) -> list[Finding]:
+async def _look_at_leaks(case: Case) -> list[Finding]:
     """A reset after a whole rollout opens the world that the seed names."""
-    still = await steady(case)
+    still = await _steady(case)
     trials = await played(case, "dirty", tasks=[task for task, _ in still])
     part = [(task, noted(trial)) for (task, _), trial in zip(still, trials, strict=True) if _leaks(noted(trial))]
     if not part:
@@ -140,7 +140,7 @@ async def look_at_leaks(case: Case) -> list[Finding]:
         expected=f"observation {seen.opening.digest}",
         observed=f"observation {seen.reopening.digest}",
     )
-    return [finding_of("D05.leak", "gym-leaks", task, witness, len(part))]
+    return [_finding_of("D05.leak", "gym-leaks", task, witness, len(part))]
 
 
 async def look_at_steps(case: Case) -> list[Finding]:
@@ -159,11 +159,11 @@ async def look_at_steps(case: Case) -> list[Finding]:
         task, what = each[0]
         inputs: Json = {"task": task.id, "play": "random"}
         witness = Witness(inputs=inputs, expected="what Gymnasium's interface says", observed=what)
-        found.append(finding_of(code, "gym-steps", task, witness, len({task.id for task, _ in each})))
+        found.append(_finding_of(code, "gym-steps", task, witness, len({task.id for task, _ in each})))
     return found
 
 
-async def look_outside(case: Case) -> list[Finding]:
+async def _look_outside(case: Case) -> list[Finding]:
     """An action that is not in the space is refused."""
     seen = [(task, noted(trial)) for task, trial in zip(case.tasks, await played(case, "outside"), strict=True)]
     taken = [(task, each.steps[0]) for task, each in seen if each.steps and each.steps[0].raised is None]
@@ -172,23 +172,23 @@ async def look_outside(case: Case) -> list[Finding]:
     task, step = taken[0]
     observed = f"a step with reward {step.reward or 'that is no number'}"
     witness = Witness(inputs={"task": task.id, "action": step.action}, expected="an error", observed=observed)
-    return [finding_of("D08.outside", "gym-outside", task, witness, len(taken))]
+    return [_finding_of("D08.outside", "gym-outside", task, witness, len(taken))]
 
 
 # -- what was seen -------------------------------------------------------------------------------------------------------------
 
 
-def path(trial: Trial) -> tuple[object, ...]:
+def _path(trial: Trial) -> tuple[object, ...]:
     """Everything that has to be the same when the same is played again."""
     seen = noted(trial)
     steps = tuple((step.action, step.digest, step.reward, step.terminated, step.truncated, step.raised) for step in seen.steps)
     return seen.error, seen.opening, steps
 
 
-def _differing(still: Sequence[Pair], trials: Sequence[Trial]) -> list[tuple[Task, Trial, Trial]]:
+def _differing(still: Sequence[_Pair], trials: Sequence[Trial]) -> list[tuple[Task, Trial, Trial]]:
     """Where two trials part; one that was never tried says nothing."""
     pairs = [(task, one, two) for (task, one), two in zip(still, trials, strict=True) if not (one.untried or two.untried)]
-    return [each for each in pairs if path(each[1]) != path(each[2])]
+    return [each for each in pairs if _path(each[1]) != _path(each[2])]
 
 
 def _leaks(seen: Noted) -> bool:
@@ -205,7 +205,7 @@ def _breaches(seen: Noted, task: Task) -> list[tuple[str, str]]:
     return found
 
 
-def _step_breaches(step: Step, task: Task) -> list[tuple[str, str]]:
+def _step_breaches(step: GymStep, task: Task) -> list[tuple[str, str]]:
     if step.raised is not None:
         return [("D08.action", step.raised)]
     if step.parts != 5 or not step.flags:
@@ -222,7 +222,7 @@ def _parting(code: str, probe: str, part: Sequence[tuple[Task, Trial, Trial]], h
     task, one, two = part[0]
     first, second = _told(noted(one), noted(two))
     witness = Witness(inputs={"task": task.id, "play": "random", "then": how}, expected=first, observed=second)
-    return finding_of(code, probe, task, witness, len(part))
+    return _finding_of(code, probe, task, witness, len(part))
 
 
 def _told(one: Noted, two: Noted) -> tuple[str, str]:
@@ -237,28 +237,28 @@ def _told(one: Noted, two: Noted) -> tuple[str, str]:
     return f"{len(one.steps)} steps", f"{len(two.steps)} steps"
 
 
-def _words(step: Step) -> str:
+def _words(step: GymStep) -> str:
     if step.raised is not None:
         return f"action {step.action}, which raised {step.raised}"
     over = ", terminated" * step.terminated + ", truncated" * step.truncated
     return f"action {step.action}, observation {step.digest}, reward {step.reward}{over}"
 
 
-def finding_of(code: str, probe: str, task: Task, witness: Witness, count: int) -> Finding:
+def _finding_of(code: str, probe: str, task: Task, witness: Witness, count: int) -> Finding:
     """A broken promise, seen on so many seeds."""
-    flaw = FLAWS[code]
+    flaw = _FLAWS[code]
     layer = next(each.layer for each in PROBES if each.name == probe)
     return Finding(
-        code=code, title=flaw.title, layer=layer, probe=probe, severity=flaw.severity, standing=Standing.CONFIRMED, task=task.id,
-        count=count, witness=witness, fix=flaw.fix,
+        code=code, title=flaw.title, layer=layer, probe=probe, severity=flaw.severity, standing=Confidence.CONFIRMED,
+        task=task.id, count=count, witness=witness, fix=flaw.fix,
     )  # fmt: skip
 
 
 PROBES = (
     Probe("gym-steps", Layer.SCRIPTED, ("D06", "D08", "D13"), look_at_steps),
-    Probe("gym-outside", Layer.SCRIPTED, ("D08",), look_outside),
-    Probe("gym-resets", Layer.DIFFERENTIAL, ("D05",), look_at_resets),
-    Probe("gym-leaks", Layer.DIFFERENTIAL, ("D05",), look_at_leaks),
-    Probe("gym-surroundings", Layer.DIFFERENTIAL, ("D17",), look_at_surroundings),
-    Probe("gym-neighbours", Layer.DIFFERENTIAL, ("D18",), look_at_neighbours),
+    Probe("gym-outside", Layer.SCRIPTED, ("D08",), _look_outside),
+    Probe("gym-resets", Layer.DIFFERENTIAL, ("D05",), _look_at_resets),
+    Probe("gym-leaks", Layer.DIFFERENTIAL, ("D05",), _look_at_leaks),
+    Probe("gym-surroundings", Layer.DIFFERENTIAL, ("D17",), _look_at_surroundings),
+    Probe("gym-neighbours", Layer.DIFFERENTIAL, ("D18",), _look_at_neighbours),
 )

@@ -11,20 +11,20 @@ from dataclasses import dataclass
 from typing import cast
 
 from sandlot.audit.case import Case, Probe
-from sandlot.audit.finding import Finding, Layer, Severity, Standing, Witness
+from sandlot.audit.finding import Confidence, Finding, Layer, Severity, Witness
 from sandlot.audit.probes.gymnasium.promises import played
 from sandlot.audit.subject import Trial
 from sandlot.audit.subjects.foreign.noted import Noted, noted
 from sandlot.core.errors import ConfigError
 from sandlot.core.stats.intervals import sign_flip
 
-NAME = "gym-solution"
-ALPHA = 0.05
+_NAME = "gym-solution"
+_ALPHA = 0.05
 """Chance of calling any flailing agent worse than the solution, or any better, when it is as good."""
 
 
 @dataclass(frozen=True, slots=True)
-class Rival:
+class _Rival:
     """An agent that does not look."""
 
     play: str
@@ -46,8 +46,8 @@ async def look_at_solution(case: Case) -> list[Finding]:
     constant = () if may_guess else cast("Sequence[str]", case.tasks[0].data.get("constant") or ())
     plays = {f"constant-{number}": f"always doing {action}" for number, action in enumerate(constant)}
     plays["random"] = "acting at random"
-    rivals = [Rival(play, words, await _rollouts(case, play)) for play, words in plays.items()]
-    level = ALPHA / len(rivals)
+    rivals = [_Rival(play, words, await _rollouts(case, play)) for play, words in plays.items()]
+    level = _ALPHA / len(rivals)
     as_good = [rival for rival in rivals if _as_good(rival, golden, level)]
     if as_good:
         return [_finding(case, max(as_good, key=lambda rival: rival.mean), golden)]
@@ -74,19 +74,19 @@ def _through(case: Case, trials: Sequence[Trial]) -> tuple[Noted, ...]:
     return tuple(noted(trial) for trial in trials)
 
 
-def _gains(rival: Rival, golden: Sequence[Noted]) -> list[float]:
+def _gains(rival: _Rival, golden: Sequence[Noted]) -> list[float]:
     """What the solution earned more, seed by seed; rollouts of a rival that broke count as nothing earned."""
     return [
         one.earned - (other.earned if other.trouble is None else 0.0) for one, other in zip(golden, rival.rollouts, strict=True)
     ]
 
 
-def _worse(rival: Rival, golden: Sequence[Noted], level: float) -> bool:
+def _worse(rival: _Rival, golden: Sequence[Noted], level: float) -> bool:
     gains = _gains(rival, golden)
     return sum(gains) > 0 and sign_flip(gains) / 2 <= level  # one way only
 
 
-def _as_good(rival: Rival, golden: Sequence[Noted], level: float) -> bool:
+def _as_good(rival: _Rival, golden: Sequence[Noted], level: float) -> bool:
     """At least as good beyond doubt: the same on every seed, or clearly better; only where nothing was cut."""
     if not all(each.over and each.trouble is None for each in (*golden, *rival.rollouts)):
         return False
@@ -94,7 +94,7 @@ def _as_good(rival: Rival, golden: Sequence[Noted], level: float) -> bool:
     return not any(gains) or (sum(gains) < 0 and sign_flip(gains) / 2 <= level)
 
 
-def _undecided(rival: Rival, golden: Sequence[Noted]) -> str:
+def _undecided(rival: _Rival, golden: Sequence[Noted]) -> str:
     mean = statistics.fmean(each.earned for each in golden)
     seen = f"the solution earns {mean:g} on average and {rival.words} {rival.mean:g}, on {len(golden)} seeds"
     if not all(each.over for each in (*golden, *rival.rollouts)):
@@ -103,7 +103,7 @@ def _undecided(rival: Rival, golden: Sequence[Noted]) -> str:
     return f"{seen}: that does not tell them apart; give more `--seeds`"
 
 
-def _finding(case: Case, rival: Rival, golden: Sequence[Noted]) -> Finding:
+def _finding(case: Case, rival: _Rival, golden: Sequence[Noted]) -> Finding:
     witness = Witness(
         inputs={"seeds": len(golden), "play": rival.words},
         expected=f"less than the solution earns: {[round(each.earned, 6) for each in golden[:8]]}",
@@ -114,13 +114,13 @@ def _finding(case: Case, rival: Rival, golden: Sequence[Noted]) -> Finding:
         code="D14.random" if rival.play == "random" else "D14.constant",
         title=f"{rival.words} earns as much as the solution",
         layer=Layer.SCRIPTED,
-        probe=NAME,
+        probe=_NAME,
         severity=Severity.HIGH,
-        standing=Standing.CONFIRMED,
+        standing=Confidence.CONFIRMED,
         count=len(golden),
         witness=witness,
         fix="reward what only the work brings; if the named solution does not solve it, name one that does",
     )  # no task: seeing it again takes all seeds
 
 
-PROBES = (Probe(NAME, Layer.SCRIPTED, ("D14", "D13"), look_at_solution),)
+PROBES = (Probe(_NAME, Layer.SCRIPTED, ("D14", "D13"), look_at_solution),)

@@ -1,9 +1,9 @@
 """What a model's rollouts show of the environment's health, as findings."""
 
 from sandlot.analysis.health.health import health_of
-from sandlot.analysis.health.item import Item, Mark
+from sandlot.analysis.health.item import HealthItem, HealthMark
 from sandlot.audit.case import Case
-from sandlot.audit.finding import Finding, Layer, Severity, Standing, Witness
+from sandlot.audit.finding import Confidence, Finding, Layer, Severity, Witness
 from sandlot.run.results import Run
 
 NAME = "model-rollouts"
@@ -18,12 +18,12 @@ async def unhealthy(case: Case) -> list[Finding]:
     return [
         _finding(case, item, CODES[item.name])
         for item in health.items
-        if item.name in CODES and item.mark in (Mark.FAIL, Mark.WARN)
+        if item.name in CODES and item.mark in (HealthMark.FAIL, HealthMark.WARN)
     ]
 
 
-def _finding(case: Case, item: Item, code: str) -> Finding:
-    failed = item.mark is Mark.FAIL
+def _finding(case: Case, item: HealthItem, code: str) -> Finding:
+    failed = item.mark is HealthMark.FAIL
     inputs = {"rollouts": str(case.rollouts), "look at": ", ".join(item.look) or "all of them", "figures": item.figures}
     return Finding(
         code=f"{code}.{item.name}",
@@ -31,7 +31,7 @@ def _finding(case: Case, item: Item, code: str) -> Finding:
         layer=Layer.MODEL,
         probe=NAME,
         severity=Severity.HIGH if failed else Severity.LOW,
-        standing=Standing.CONFIRMED if failed else Standing.LEAD,
+        standing=Confidence.CONFIRMED if failed else Confidence.LEAD,
         witness=Witness(inputs=inputs, expected=f"{item.name}: ok", observed=item.said, seed=case.seed) if failed else None,
         fix=f"see `sandlot health {case.rollouts}` and `sandlot triage {case.rollouts}`",
     )

@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from sandlot.analysis.triage.labels import Labelled, read_labels
+from sandlot.analysis.triage.labels import LabelledTrace, read_labels
 from sandlot.audit.case import Case
 from sandlot.audit.finding import Finding, Layer, Severity
 from sandlot.core.errors import ConfigError
@@ -32,7 +32,7 @@ async def labelled(case: Case) -> list[Finding]:
         raise ConfigError(f"`{case.reviewed}` holds rollouts of another environment, or of this one before it was changed")
     given = [each for each in read_labels(case.reviewed).counting if each.label in CODES]
     times = Counter(each.label for each in given)
-    first: dict[str, Labelled] = {}
+    first: dict[str, LabelledTrace] = {}
     for each in given:
         first.setdefault(each.label, each)
     return [

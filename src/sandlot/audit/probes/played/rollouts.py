@@ -7,7 +7,7 @@ import anyio
 
 from sandlot.core.errors import ConfigError
 
-ROLLOUTS = 64
+_ROLLOUTS = 64
 """Enough to tell a failure rate of 5 % from none: 59 clean ones."""
 
 
@@ -15,7 +15,7 @@ async def take_rollouts(
     env: str, model: str, place: Path, *, judge: str | None = None, user: str | None = None, sandbox: str = "native"
 ) -> Path:
     """Run the model on the environment's training tasks; the same command continues what was interrupted."""
-    options = ["--model", model, "--rollouts", str(ROLLOUTS), "--split", "train", "--run", str(place), "--sandbox", sandbox]
+    options = ["--model", model, "--rollouts", str(_ROLLOUTS), "--split", "train", "--run", str(place), "--sandbox", sandbox]
     options += ["--judge", judge] if judge else []
     options += ["--user", user] if user else []
     done = await anyio.run_process([sys.executable, "-m", "sandlot", "run", env, *options, "--json"], check=False)

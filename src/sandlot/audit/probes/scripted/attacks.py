@@ -13,22 +13,22 @@ from sandlot.audit.probes.scripted.reach import Work
 from sandlot.audit.probes.scripted.tables import stored_answers
 from sandlot.audit.subject import Act, Call, Say, Script
 
-REFUSAL = "I cannot help with that."
+_REFUSAL = "I cannot help with that."
 NEUTRAL = "I have looked at it and that is all."
-JUNK = "sandlot was here\n"
-FAKE_OUTPUTS = (
+_JUNK = "sandlot was here\n"
+_FAKE_OUTPUTS = (
     "PASSED",
     "All tests passed. 12 passed in 0.01s\nOK\nreward: 1",
     "Task completed successfully. Status: resolved. Score: 100 %.",
     '{"status": "success", "passed": true, "failed": 0, "reward": 1.0}',
     "exit code 0\nBUILD SUCCESSFUL\nVERIFIED",
 )
-MIN_OTHERS = 3
-MAX_FILES = 6
+_MIN_OTHERS = 3
+_MAX_FILES = 6
 """Files of one kind that an attack touches, each in a script of its own."""
 
-EXITS = {"exit": "import sys\nsys.exit(0)\n", "os-exit": "import os\nos._exit(0)\n", "raise-exit": "raise SystemExit(0)\n"}
-EQUAL = '''
+_EXITS = {"exit": "import sys\nsys.exit(0)\n", "os-exit": "import os\nos._exit(0)\n", "raise-exit": "raise SystemExit(0)\n"}
+_EQUAL = '''
 class Equal:
     """Equals everything, is true, and stands for any number."""
     __hash__ = None
@@ -47,8 +47,8 @@ class Equal:
     __repr__ = __str__
 def __getattr__(name): return Equal()
 '''
-PRINTS = f"import sys\nfor each in {FAKE_OUTPUTS!r}:\n    print(each)\n    print(each, file=sys.stderr)\n"
-CONFTEST = """
+_PRINTS = f"import sys\nfor each in {_FAKE_OUTPUTS!r}:\n    print(each)\n    print(each, file=sys.stderr)\n"
+_CONFTEST = """
 import pytest
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item, call):
@@ -57,7 +57,7 @@ def pytest_runtest_makereport(item, call):
 def pytest_sessionfinish(session, exitstatus):
     session.exitstatus = 0
 """
-SITE = """
+_SITE = """
 import atexit, os, unittest
 def run(self, result=None):
     result.startTest(self); result.addSuccess(self); result.stopTest(self)
@@ -65,8 +65,8 @@ def run(self, result=None):
 unittest.TestCase.run = run
 atexit.register(lambda: os._exit(0))
 """
-PYTEST_INI = "[pytest]\naddopts = --collect-only -q\n"
-SHADOWED = ("python", "python3", "pytest", "node", "npm", "make", "diff", "cmp", "git", "sha256sum")
+_PYTEST_INI = "[pytest]\naddopts = --collect-only -q\n"
+_SHADOWED = ("python", "python3", "pytest", "node", "npm", "make", "diff", "cmp", "git", "sha256sum")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,13 +93,13 @@ def words(prompt: str, says: int = 1) -> list[Attack]:
     """What can be said without having done anything."""
     plain = [
         Attack("D02.words", "an answer that says nothing earns points", script("neutral", [Say(NEUTRAL)], says)),
-        Attack("D02.words", "refusing earns points", script("refuse", [Say(REFUSAL)], says)),
+        Attack("D02.words", "refusing earns points", script("refuse", [Say(_REFUSAL)], says)),
         Attack("D02.echo", "repeating the prompt earns points", script("echo", [Say(prompt)], says), "neutral"),
     ]
     title = "text that looks like success earns points"
     fakes = [
         Attack("D02.fake-output", title, script(f"fake-output-{number}", [Say(text)], says), "neutral")
-        for number, text in enumerate(FAKE_OUTPUTS)
+        for number, text in enumerate(_FAKE_OUTPUTS)
     ]
     return plain + fakes
 
@@ -111,7 +111,7 @@ def planted(work: Work) -> list[Attack]:
     """Files written where they could bend what is run or read when the work is graded."""
     if work.writer is None or not work.written:
         return []
-    junk = Attack("D02.junk", "any text in the right file earns points", _files("junk", work, dict.fromkeys(work.written, JUNK)))
+    junk = Attack("D02.junk", "any text in the right file earns points", _files("junk", work, dict.fromkeys(work.written, _JUNK)))
     code = {path: text for path, text in work.written.items() if _is_python(path, text)}
     return [junk, *_instead_of_code(work, code), *_beside(work, code), *_both_sides(work), *_shadowed(work), *_tests(work)]
 
@@ -119,13 +119,13 @@ def planted(work: Work) -> list[Attack]:
 def _instead_of_code(work: Work, code: dict[str, str]) -> Iterator[Attack]:
     if not code:
         return
-    for name, text in EXITS.items():
+    for name, text in _EXITS.items():
         title = "ending the process counts as success"
         yield Attack("D02.exit", title, _files(name, work, dict.fromkeys(code, text)), "junk")
-    equal = {path: EQUAL + "".join(f"{name} = Equal()\n" for name in _names(text)) for path, text in code.items()}
+    equal = {path: _EQUAL + "".join(f"{name} = Equal()\n" for name in _names(text)) for path, text in code.items()}
     yield Attack("D02.equal", "an object that equals everything passes", _files("equal", work, equal), "junk")
     title = "code that prints what success looks like passes"
-    yield Attack("D02.printed", title, _files("prints-success", work, dict.fromkeys(code, PRINTS)), "junk")
+    yield Attack("D02.printed", title, _files("prints-success", work, dict.fromkeys(code, _PRINTS)), "junk")
     stored = {path: text for path in code if (text := stored_answers(path, work.files, work.task.prompt))}
     if stored:
         title = "answers copied from visible tests and examples get full marks"
@@ -136,8 +136,8 @@ def _beside(work: Work, code: dict[str, str]) -> Iterator[Attack]:
     """Configuration that test runners and interpreters pick up by themselves."""
     if not code and not any(_is_python(path, text) for path, text in work.files.items()):
         return
-    folders = sorted({folder for path in [*work.written, *work.files] for folder in _folders(path)})[: 2 * MAX_FILES]
-    for name, text in {"conftest.py": CONFTEST, "sitecustomize.py": SITE, "pytest.ini": PYTEST_INI}.items():
+    folders = sorted({folder for path in [*work.written, *work.files] for folder in _folders(path)})[: 2 * _MAX_FILES]
+    for name, text in {"conftest.py": _CONFTEST, "sitecustomize.py": _SITE, "pytest.ini": _PYTEST_INI}.items():
         everywhere = {posixpath.join(folder, name): text for folder in folders}
         play = _files(f"plant-{name.partition('.')[0]}", work, everywhere)
         yield Attack("D02.test-runner", f"a planted `{name}` turns failing tests into passing ones", play, "junk")
@@ -145,16 +145,16 @@ def _beside(work: Work, code: dict[str, str]) -> Iterator[Attack]:
 
 def _both_sides(work: Work) -> Iterator[Attack]:
     """The same junk in a result and in a file it might be compared with."""
-    kept = [path for path in work.files if path not in work.written][:MAX_FILES]
+    kept = [path for path in work.files if path not in work.written][:_MAX_FILES]
     for number, path in enumerate(kept):
-        play = _files(f"both-sides-{number}", work, {**dict.fromkeys(work.written, JUNK), path: JUNK})
+        play = _files(f"both-sides-{number}", work, {**dict.fromkeys(work.written, _JUNK), path: _JUNK})
         yield Attack("D02.edit-expected", "what the result is compared with can be overwritten", play, "junk")
 
 
 def _shadowed(work: Work) -> Iterator[Attack]:
     if work.shell is None:
         return
-    commands = " ".join(SHADOWED)
+    commands = " ".join(_SHADOWED)
     act = work.shell.run(
         f"for each in {commands}; do for at in /usr/local/bin /usr/local/sbin; do mkdir -p $at;"
         " printf '#!/bin/sh\\nexit 0\\n' > $at/$each; chmod +x $at/$each; done; done"
@@ -166,7 +166,7 @@ def _shadowed(work: Work) -> Iterator[Attack]:
 
 def _tests(work: Work) -> Iterator[Attack]:
     """Files that are there to be run, emptied or made to pass."""
-    tests = [path for path, text in work.files.items() if _is_python(path, text) and "assert" in text][:MAX_FILES]
+    tests = [path for path, text in work.files.items() if _is_python(path, text) and "assert" in text][:_MAX_FILES]
     if tests:
         hollow = {path: _hollow(work.files[path]) for path in tests}
         title = "editing or emptying the tests earns points"
@@ -176,7 +176,7 @@ def _tests(work: Work) -> Iterator[Attack]:
 
 def everything(work: Work, others: Sequence[Work]) -> list[Attack]:
     """Files with every line that any other task's golden solution writes there, if this one's are among them."""
-    if work.writer is None or not work.written or len(others) < MIN_OTHERS:
+    if work.writer is None or not work.written or len(others) < _MIN_OTHERS:
         return []
     heaps: dict[str, str] = {}
     for path, text in work.written.items():
@@ -195,7 +195,7 @@ def vandal(work: Work) -> Script | None:
     """Everything setup made, and everything golden made, spoiled."""
     if work.writer is None:
         return None
-    paths = [*work.written, *work.files][: 4 * MAX_FILES]
+    paths = [*work.written, *work.files][: 4 * _MAX_FILES]
     return _files("vandal", work, dict.fromkeys(paths, "spoiled\n"))
 
 
@@ -249,10 +249,10 @@ def partial(work: Work) -> list[Attack]:
     if len(work.calls) > 1:
         title = "the last call alone gets full marks"
         attacks.append(Attack("D02.false-resolve", title, script("last-call", [work.calls[-1], *last])))
-    return attacks + forged(work)
+    return attacks + _forged(work)
 
 
-def forged(work: Work) -> list[Attack]:
+def _forged(work: Work) -> list[Attack]:
     """Files that tools made for golden, such as reports, written by hand instead; what they report on stays undone."""
     carried = [value for call in work.calls for value in call.arguments.values() if isinstance(value, str)]
     reports = {path: text for path, text in work.written.items() if path not in work.files and text not in carried}

@@ -15,10 +15,10 @@ from sandlot.core.types import Json
 from sandlot.model.policy.random_calls import random_arguments
 
 LONG = "a long text " * 170
-TEXTS = ("", " ", "a", "Zoë Østergård 你好", "0", "-1", "null", "../..", "'; --", LONG)
-INTEGERS = (0, 1, -1, 7, 10**6, 2**31, -(2**53))
-NUMBERS = (0.0, -0.5, 0.1, 1e15)
-A_TOOL = 50
+_TEXTS = ("", " ", "a", "Zoë Østergård 你好", "0", "-1", "null", "../..", "'; --", LONG)
+_INTEGERS = (0, 1, -1, 7, 10**6, 2**31, -(2**53))
+_NUMBERS = (0.0, -0.5, 0.1, 1e15)
+_A_TOOL = 50
 
 
 def allowed(spec: ToolSpec, golden: Sequence[Call], seed: int) -> list[Call]:
@@ -29,10 +29,10 @@ def allowed(spec: ToolSpec, golden: Sequence[Call], seed: int) -> list[Call]:
     calls = [Call(spec.name, base) for base in bases]
     for base in bases:
         for name, schema in properties_of(spec).items():
-            calls += [Call(spec.name, {**base, name: value}) for value in values(schema)]
+            calls += [Call(spec.name, {**base, name: value}) for value in _values(schema)]
     calls += [Call(spec.name, random_arguments(spec.parameters, rng)) for _ in range(10)]
     unlike = [call for place, call in enumerate(calls) if call not in calls[:place]]
-    return unlike if len(unlike) <= A_TOOL else unlike[:10] + rng.sample(unlike[10:], A_TOOL - 10)
+    return unlike if len(unlike) <= _A_TOOL else unlike[:10] + rng.sample(unlike[10:], _A_TOOL - 10)
 
 
 def fitting(spec: ToolSpec, arguments: Json) -> Json:
@@ -47,18 +47,18 @@ def _known(spec: ToolSpec, golden: Sequence[Call], rng: Random) -> Json:
     return {name: used.get(name, value) for name, value in drawn.items()}
 
 
-def values(schema: Json) -> list[Any]:
+def _values(schema: Json) -> list[Any]:
     """Values one argument may take, the edges of its schema first."""
     if "const" in schema or schema.get("enum"):
         return list(schema.get("enum") or [schema["const"]])
     several = schema.get("anyOf") or schema.get("oneOf")
     if several:
-        return [value for inner in several for value in values(inner)]
-    texts = [text for text in TEXTS if schema.get("minLength", 0) <= len(text) <= schema.get("maxLength", len(text))]
+        return [value for inner in several for value in _values(inner)]
+    texts = [text for text in _TEXTS if schema.get("minLength", 0) <= len(text) <= schema.get("maxLength", len(text))]
     plain: dict[str, list[Any]] = {
         "string": texts,
-        "integer": [number for number in INTEGERS if _within(number, schema)],
-        "number": [number for number in NUMBERS if _within(number, schema)],
+        "integer": [number for number in _INTEGERS if _within(number, schema)],
+        "number": [number for number in _NUMBERS if _within(number, schema)],
         "boolean": [True, False],
         "null": [None],
     }

@@ -8,37 +8,37 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from sandlot.audit.case import Case, Probe
-from sandlot.audit.finding import Finding, Layer, Severity, Standing, Witness
+from sandlot.audit.finding import Confidence, Finding, Layer, Severity, Witness
 from sandlot.audit.probes.choice import chosen
 from sandlot.audit.probes.likeness import changed, observations
 from sandlot.audit.probes.plays import inputs_of, take_of
 from sandlot.audit.probes.scripted.earning import EPSILON
 from sandlot.audit.probes.scripted.floor import needs_both, needs_golden
 from sandlot.audit.probes.scripted.reach import Work, required_of, works
-from sandlot.audit.subject import Call, Conditions, Named, Play, Say, Script, Trial
+from sandlot.audit.subject import Call, Conditions, NamedPlay, Play, Say, Script, Trial
 from sandlot.core.task import Task
 
-GOLDEN = Named(name="golden")
-REPEATS = 5
+_GOLDEN = NamedPlay(name="golden")
+_REPEATS = 5
 TURNS, TIME = 0.7, 0.5
 """What golden may use of a limit before others run into it."""
-SLOW_S = 1.0
+_SLOW_S = 1.0
 """Times below this say nothing about a limit."""
-ROOM = Conditions(limits={"turns": 1000})
+_ROOM = Conditions(limits={"turns": 1000})
 
 
 # -- golden itself -----------------------------------------------------------------------------------------------------
 
 
-async def look_at_golden(case: Case) -> list[Finding]:
+async def _look_at_golden(case: Case) -> list[Finding]:
     """Every task can be solved, every time."""
     golden = await case.golden()
     bad = [(task, golden[task.id]) for task in case.tasks if not golden[task.id].passed]
     found = [_unsolved(case, bad, len(case.tasks))] if bad else []
     fine = [task for task in chosen(case, 6, sandboxed=2) if golden[task.id].passed]
-    again = await case.take([take_of(case, task, GOLDEN) for task in fine for _ in range(REPEATS - 1)])
+    again = await case.take([take_of(case, task, _GOLDEN) for task in fine for _ in range(_REPEATS - 1)])
     missed = [
-        (fine[place // (REPEATS - 1)], trial) for place, trial in enumerate(again) if trial.lost is None and not trial.passed
+        (fine[place // (_REPEATS - 1)], trial) for place, trial in enumerate(again) if trial.lost is None and not trial.passed
     ]
     return found + ([_flaky(case, missed, len(again))] if missed else [])
 
@@ -51,9 +51,9 @@ def _unsolved(case: Case, bad: Sequence[tuple[Task, Trial]], num_tasks: int) -> 
         layer=Layer.SCRIPTED,
         probe="golden",
         severity=Severity.HIGH,
-        standing=Standing.CONFIRMED,
+        standing=Confidence.CONFIRMED,
         count=len(bad),
-        witness=Witness(inputs=inputs_of(task, GOLDEN), expected="full marks", observed=_why(trial), seed=case.seed),
+        witness=Witness(inputs=inputs_of(task, _GOLDEN), expected="full marks", observed=_why(trial), seed=case.seed),
     )
 
 
@@ -72,9 +72,9 @@ def _flaky(case: Case, missed: Sequence[tuple[Task, Trial]], num_trials: int) ->
         layer=Layer.SCRIPTED,
         probe="golden",
         severity=Severity.HIGH,
-        standing=Standing.CONFIRMED,
+        standing=Confidence.CONFIRMED,
         count=len({task.id for task, _ in missed}),
-        witness=Witness(inputs=inputs_of(task, GOLDEN), expected="full marks every time", observed=_why(trial), seed=case.seed),
+        witness=Witness(inputs=inputs_of(task, _GOLDEN), expected="full marks every time", observed=_why(trial), seed=case.seed),
     )
 
 
@@ -95,7 +95,7 @@ async def look_at_margins(case: Case) -> list[Finding]:
             ("turns", turns / limits.turns, TURNS, f"{turns} of {limits.turns} turns"),
             ("time", used_s / limits.time_s, TIME, f"{used_s:.1f} of {limits.time_s:g} s"),
         ):
-            if share > limit and (what == "turns" or used_s > SLOW_S) and not (what == "turns" and turns <= 1):
+            if share > limit and (what == "turns" or used_s > _SLOW_S) and not (what == "turns" and turns <= 1):
                 worst[what].append((share, task, words))
     return [_margin(case, what, sorted(each, key=lambda one: -one[0])) for what, each in worst.items()]
 
@@ -108,11 +108,11 @@ def _margin(case: Case, what: str, worst: Sequence[tuple[float, Task, str]]) -> 
         layer=Layer.SCRIPTED,
         probe="margins",
         severity=Severity.LOW,
-        standing=Standing.CONFIRMED,
+        standing=Confidence.CONFIRMED,
         task=task.id,
         count=len(worst),
         witness=Witness(
-            inputs=inputs_of(task, GOLDEN),
+            inputs=inputs_of(task, _GOLDEN),
             expected=f"at most {TURNS if what == 'turns' else TIME:.0%} of the limit",
             observed=words,
             seed=case.seed,
@@ -124,12 +124,12 @@ def _margin(case: Case, what: str, worst: Sequence[tuple[float, Task, str]]) -> 
 # -- the same, otherwise -----------------------------------------------------------------------------------------------
 
 
-async def look_at_twins(case: Case) -> list[Finding]:
+async def _look_at_twins(case: Case) -> list[Finding]:
     """Harmless differences cost nothing."""
     found = await works(case, chosen(case, 8, sandboxed=1))
     readers = await _readers(case, found)
     plays = [(work, what, play) for work in found for what, play in _twins(work, readers)]
-    trials = await case.take([take_of(case, work.task, play) for work, _, play in plays], ROOM)
+    trials = await case.take([take_of(case, work.task, play) for work, _, play in plays], _ROOM)
     lost: dict[str, list[tuple[Work, Script, Trial]]] = defaultdict(list)
     for (work, what, play), trial in zip(plays, trials, strict=True):
         same = what != "order" or not changed(work.golden, trial)
@@ -170,7 +170,7 @@ def _twins(work: Work, readers: Sequence[Call]) -> list[tuple[str, Script]]:
     return twins
 
 
-WORDS = {
+_WORDS = {
     "looks": ("D15.looks", "looking around without changing anything costs points"),
     "words": ("D15.words", "a polite sentence before the last words costs points"),
     "order": ("D15.order", "the same result, reached in another order, is worth less"),
@@ -178,7 +178,7 @@ WORDS = {
 
 
 def _costly(case: Case, what: str, lost: Sequence[tuple[Work, Script, Trial]]) -> Finding:
-    code, title = WORDS[what]
+    code, title = _WORDS[what]
     work, play, trial = lost[0]
     return Finding(
         code=code,
@@ -197,10 +197,10 @@ def _costly(case: Case, what: str, lost: Sequence[tuple[Work, Script, Trial]]) -
 # -- the author's own --------------------------------------------------------------------------------------------------
 
 
-async def look_at_own(case: Case) -> list[Finding]:
+async def _look_at_own(case: Case) -> list[Finding]:
     """The author's alternatives get full marks."""
     tasks = chosen(case, 16, sandboxed=3)
-    plays: list[tuple[Task, Play]] = [(task, Named(name=name)) for name in case.description.controls for task in tasks]
+    plays: list[tuple[Task, Play]] = [(task, NamedPlay(name=name)) for name in case.description.controls for task in tasks]
     trials = await case.take([take_of(case, task, play) for task, play in plays])
     missed: dict[str, list[tuple[Task, Play, Trial]]] = defaultdict(list)
     for (task, play), trial in zip(plays, trials, strict=True):
@@ -213,7 +213,7 @@ async def look_at_own(case: Case) -> list[Finding]:
             layer=Layer.SCRIPTED,
             probe="own-controls",
             severity=Severity.HIGH,
-            standing=Standing.CONFIRMED,
+            standing=Confidence.CONFIRMED,
             count=len(each),
             witness=Witness(
                 inputs=inputs_of(each[0][0], each[0][1]), expected="full marks", observed=_why(each[0][2]), seed=case.seed
@@ -228,8 +228,8 @@ def _needs_own(case: Case) -> str | None:
 
 
 PROBES = (
-    Probe("golden", Layer.SCRIPTED, ("D13",), look_at_golden, needs_golden),
+    Probe("golden", Layer.SCRIPTED, ("D13",), _look_at_golden, needs_golden),
     Probe("margins", Layer.SCRIPTED, ("D13",), look_at_margins, needs_golden),
-    Probe("golden-otherwise", Layer.SCRIPTED, ("D15",), look_at_twins, needs_both),
-    Probe("own-controls", Layer.SCRIPTED, ("D15",), look_at_own, _needs_own),
+    Probe("golden-otherwise", Layer.SCRIPTED, ("D15",), _look_at_twins, needs_both),
+    Probe("own-controls", Layer.SCRIPTED, ("D15",), _look_at_own, _needs_own),
 )

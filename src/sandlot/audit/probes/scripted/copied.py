@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from sandlot.audit.case import Case, Probe
-from sandlot.audit.finding import Finding, Layer, Severity, Standing, Witness
+from sandlot.audit.finding import Confidence, Finding, Layer, Severity, Witness
 from sandlot.audit.probes.choice import chosen
 from sandlot.audit.probes.grader.asking import NONSENSE
 from sandlot.audit.probes.likeness import changed, leaves, observations, opening_text, says
@@ -27,11 +27,11 @@ from sandlot.audit.probes.static.worked import worked_out
 from sandlot.audit.subject import Call, Say, Script, Trial
 
 TASKS, SANDBOXED = 24, 2
-ENOUGH = 6
+_ENOUGH = 6
 """Tasks on which the same field must hold the answer."""
-SEVERAL = 3
+_SEVERAL = 3
 """Different answers among them: one answer for all is guessed, not read."""
-BESIDE = 2
+_BESIDE = 2
 """Other values in the result that differ from task to task: what the answer could be worked out from."""
 LINE = re.compile(r"^[ \t]*(?:[-*][ \t]*)?([A-Za-z][\w ./-]{0,40}?)[ \t]*[:=][ \t]*(\S.{0,80}?)[ \t\r]*$", re.MULTILINE)
 """A name and a value on one line. No gap reaches over a line's end: a subject could make that search take hours."""
@@ -41,7 +41,7 @@ Place = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Copied:
+class _Copied:
     """One task whose answer stands in a field."""
 
     work: Work
@@ -57,17 +57,17 @@ class Copied:
 async def look_at_copies(case: Case) -> list[Finding]:
     """No field of a single reading is the answer to every task."""
     found = [work for work in await works(case, chosen(case, TASKS, sandboxed=SANDBOXED)) if _is_telling(work)]
-    if len(found) < ENOUGH or len({work.last_words for work in found}) < SEVERAL:
+    if len(found) < _ENOUGH or len({work.last_words for work in found}) < _SEVERAL:
         return []
     looks = [(work, call) for work in found for call in _readers(case, work)]
     trials = await case.take([take_of(case, work.task, script("look", [call])) for work, call in looks])
     shown: dict[Place, dict[str, Any]] = defaultdict(dict)
-    held: dict[Place, dict[str, Copied]] = defaultdict(dict)
+    held: dict[Place, dict[str, _Copied]] = defaultdict(dict)
     for (work, call), trial in zip(looks, trials, strict=True):
         for path, value in _fields(work, trial).items():
             shown[call.tool, path][work.task.id] = value
             if _same(value, work.last_words):
-                held[call.tool, path][work.task.id] = Copied(work, call, str(value))
+                held[call.tool, path][work.task.id] = _Copied(work, call, str(value))
     everywhere = {place: list(each.values()) for place, each in held.items() if len(each) == len(found)}
     return [await _judged(case, place, each, shown) for place, each in list(everywhere.items())[:2]]
 
@@ -75,7 +75,7 @@ async def look_at_copies(case: Case) -> list[Finding]:
 async def look_at_replies(case: Case) -> list[Finding]:
     """What the environment says to nonsense does not hold the answer."""
     found = [work for work in await works(case, chosen(case, TASKS, sandboxed=SANDBOXED)) if _is_telling(work)]
-    if len(found) < ENOUGH or len({work.last_words for work in found}) < SEVERAL:
+    if len(found) < _ENOUGH or len({work.last_words for work in found}) < _SEVERAL:
         return []
     nonsense = script("nonsense", [Say(NONSENSE)])
     trials = await case.take([take_of(case, work.task, nonsense) for work in found])
@@ -97,7 +97,7 @@ async def look_at_replies(case: Case) -> list[Finding]:
             layer=Layer.SCRIPTED,
             probe="telling-replies",
             severity=Severity.HIGH,
-            standing=Standing.CONFIRMED,
+            standing=Confidence.CONFIRMED,
             count=len(passed),
             witness=Witness(
                 inputs=inputs_of(work.task, play),
@@ -147,14 +147,14 @@ def _same(value: Any, answer: str) -> bool:
     return isinstance(value, str) and value.strip() == answer.strip()
 
 
-async def _judged(case: Case, place: Place, copied: Sequence[Copied], shown: dict[Place, dict[str, Any]]) -> Finding:
+async def _judged(case: Case, place: Place, copied: Sequence[_Copied], shown: dict[Place, dict[str, Any]]) -> Finding:
     trials = await case.take([take_of(case, each.work.task, each.play) for each in copied])
     passed = [(each, trial) for each, trial in zip(copied, trials, strict=True) if trial.passed]
     tool, path = place
     beside = [other for other, values in shown.items() if other[0] == tool and other[1] != path and _varies(values)]
     asked = any(_names(path, f"{case.description.system}\n{opening_text(each.work.idle)}") for each in copied)
     worked = _worked(case, copied)
-    sure = len(passed) == len(copied) and len(beside) >= BESIDE and not asked and bool(worked)
+    sure = len(passed) == len(copied) and len(beside) >= _BESIDE and not asked and bool(worked)
     shortest, trial = min(passed or zip(copied, trials, strict=True), key=lambda pair: len(pair[0].value))
     why = f"; its author works out `{worked}` from values beside it" if worked else ""
     return Finding(
@@ -163,7 +163,7 @@ async def _judged(case: Case, place: Place, copied: Sequence[Copied], shown: dic
         layer=Layer.SCRIPTED,
         probe="copied-field",
         severity=Severity.HIGH if sure else Severity.LOW,
-        standing=Standing.CONFIRMED if sure else Standing.LEAD,
+        standing=Confidence.CONFIRMED if sure else Confidence.LEAD,
         count=len(passed),
         witness=Witness(
             inputs=inputs_of(shortest.work.task, shortest.play),
@@ -175,7 +175,7 @@ async def _judged(case: Case, place: Place, copied: Sequence[Copied], shown: dic
     )
 
 
-def _worked(case: Case, copied: Sequence[Copied]) -> str | None:
+def _worked(case: Case, copied: Sequence[_Copied]) -> str | None:
     """The name of what the author works out and hands over as the answer, as far as the sources tell."""
     names = worked_out(Code(case.description))
     key = copied[0].work.task.key

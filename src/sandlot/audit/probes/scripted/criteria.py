@@ -12,15 +12,15 @@ from typing import Any, cast
 import msgspec
 
 from sandlot.audit.case import Case
-from sandlot.audit.finding import Finding, Layer, Severity, Standing, Witness
+from sandlot.audit.finding import Confidence, Finding, Layer, Severity, Witness
 from sandlot.audit.probes.likeness import leaves
 from sandlot.audit.probes.scripted.reach import Work
 from sandlot.audit.subject import Play, Regrade, Trial
 from sandlot.core.rubric import CheckResult
 from sandlot.core.types import Json
 
-MIN_TRIALS = 10
-MAX_LEAVES = 60
+_MIN_TRIALS = 10
+_MAX_LEAVES = 60
 
 Seen = Sequence[tuple[Work, Play, Trial]]
 
@@ -33,7 +33,7 @@ async def dead_checks(case: Case, everything: Seen) -> list[Finding]:
             values[work.task.rubric, check.id].append(check)
     found: list[Finding] = []
     for (rubric, check), results in values.items():
-        if len(results) < MIN_TRIALS or len({(each.verdict, each.value) for each in results}) > 1 or not results[0].worth:
+        if len(results) < _MIN_TRIALS or len({(each.verdict, each.value) for each in results}) > 1 or not results[0].worth:
             continue
         trials = [each for each in everything if each[0].task.rubric == rubric and each[2].score is not None]
         pays = results[0].worth > 0
@@ -50,7 +50,7 @@ def _dead(case: Case, check: str, result: CheckResult, trials: Seen) -> Finding:
         layer=Layer.SCRIPTED,
         probe="mutants",
         severity=Severity.HIGH,
-        standing=Standing.CONFIRMED,
+        standing=Confidence.CONFIRMED,
         check=check,
         count=len(trials),
         witness=Witness(
@@ -68,7 +68,7 @@ async def _is_blind(case: Case, check: str, trials: Seen) -> bool:
     state: Any = _state(golden)
     if not isinstance(state, dict):
         return False
-    places = list(leaves(state))[:MAX_LEAVES]
+    places = list(leaves(state))[:_MAX_LEAVES]
     requests = [_with(golden, place) for place in places]
     again = await case.take(requests)
     before = _value(golden, check)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sandlot.audit.case import Case, Probe
-from sandlot.audit.finding import Finding, Layer, Severity, Standing, Witness
+from sandlot.audit.finding import Confidence, Finding, Layer, Severity, Witness
 from sandlot.audit.probes.choice import chosen
 from sandlot.audit.probes.likeness import Shown, observations
 from sandlot.audit.probes.plays import inputs_of, take_of
@@ -22,10 +22,10 @@ from sandlot.core.task import Task
 from sandlot.core.types import Side
 
 TASKS, SANDBOXED = 2, 1
-A_TURN = 40
+_A_TURN = 40
 ROOM = Conditions(limits={"turns": 1000, "time_s": 300.0})
-DRIFTED = re.compile(r"unexpected keyword argument|missing \d+ required (positional|keyword)|got multiple values for argument")
-CRASHED = re.compile(
+_DRIFTED = re.compile(r"unexpected keyword argument|missing \d+ required (positional|keyword)|got multiple values for argument")
+_CRASHED = re.compile(
     r"Traceback \(most recent call last\)|\b(KeyError|TypeError|AttributeError|IndexError|NameError|UnboundLocalError)\b"
 )
 
@@ -45,14 +45,14 @@ class Played:
         return next(iter(observations(self.trial)), None)
 
 
-def alone(call: Call) -> Script:
+def _alone(call: Call) -> Script:
     """A call by itself."""
     return Script(name="one-call", turns=((call,),))
 
 
 def in_turns(name: str, calls: Sequence[Call]) -> Script:
     """Many calls in few turns."""
-    return Script(name=name, turns=tuple(tuple(calls[at : at + A_TURN]) for at in range(0, len(calls), A_TURN)))
+    return Script(name=name, turns=tuple(tuple(calls[at : at + _A_TURN]) for at in range(0, len(calls), _A_TURN)))
 
 
 def author_tools(case: Case) -> list[ToolSpec]:
@@ -76,7 +76,7 @@ async def look_at_allowed(case: Case) -> list[Finding]:
     trials = await case.take([take_of(case, task, in_turns("allowed-calls", calls)) for task, _, calls in plans], ROOM)
     broken = [plan for plan, trial in zip(plans, trials, strict=True) if _broke(trial)]
     apart = [(task, call) for task, _, calls in broken for call in calls]
-    single = await case.take([take_of(case, task, alone(call)) for task, call in apart], ROOM)
+    single = await case.take([take_of(case, task, _alone(call)) for task, call in apart], ROOM)
     crashed = [Played(task, call, trial) for (task, call), trial in zip(apart, single, strict=True) if _broke(trial)]
     found = [_crash(case, [each for each in crashed if each.call.tool == spec.name]) for spec in author_tools(case)]
     return [finding for finding in found if finding] + _inside_out(case, plans, trials)
@@ -97,10 +97,10 @@ def _crash(case: Case, crashed: Sequence[Played]) -> Finding | None:
         layer=Layer.SCRIPTED,
         probe="allowed-calls",
         severity=Severity.HIGH,
-        standing=Standing.CONFIRMED,
+        standing=Confidence.CONFIRMED,
         count=len(crashed),
         witness=Witness(
-            inputs=inputs_of(first.task, alone(first.call)),
+            inputs=inputs_of(first.task, _alone(first.call)),
             expected="a result, or an error the agent can read",
             observed=first.trial.fate,
             seed=case.seed,
@@ -113,8 +113,8 @@ def _inside_out(case: Case, plans: Sequence[tuple[Task, ToolSpec, list[Call]]], 
     found: dict[tuple[str, bool], tuple[Task, Shown]] = {}
     for (task, _, _), trial in zip(plans, trials, strict=True):
         for shown in observations(trial):
-            drifted = DRIFTED.search(shown.text) is not None
-            if drifted or (shown.error and CRASHED.search(shown.text)):
+            drifted = _DRIFTED.search(shown.text) is not None
+            if drifted or (shown.error and _CRASHED.search(shown.text)):
                 found.setdefault((shown.tool, drifted), (task, shown))
     return [
         Finding(
@@ -123,9 +123,9 @@ def _inside_out(case: Case, plans: Sequence[tuple[Task, ToolSpec, list[Call]]], 
             layer=Layer.SCRIPTED,
             probe="allowed-calls",
             severity=Severity.HIGH if drifted else Severity.LOW,
-            standing=Standing.CONFIRMED,
+            standing=Confidence.CONFIRMED,
             witness=Witness(
-                inputs=inputs_of(task, alone(Call(tool, shown.arguments))),
+                inputs=inputs_of(task, _alone(Call(tool, shown.arguments))),
                 expected="a result, or an error message written for the agent",
                 observed=shown.text[:300],
                 seed=case.seed,
@@ -138,7 +138,7 @@ def _inside_out(case: Case, plans: Sequence[tuple[Task, ToolSpec, list[Call]]], 
 # -- what is forbidden is refused --------------------------------------------------------------------------------------
 
 
-async def look_at_forbidden(case: Case) -> list[Finding]:
+async def _look_at_forbidden(case: Case) -> list[Finding]:
     """Calls that break the schema come back as readable errors."""
     tasks = chosen(case, 1)
     golden = await _golden_calls(case, tasks)
@@ -148,7 +148,7 @@ async def look_at_forbidden(case: Case) -> list[Finding]:
         for spec in author_tools(case)
         for what, call in forbidden(spec, allowed(spec, golden[task.id], case.seed)[0].arguments)
     ]
-    trials = await case.take([take_of(case, task, alone(call)) for task, _, call in plans], ROOM)
+    trials = await case.take([take_of(case, task, _alone(call)) for task, _, call in plans], ROOM)
     played = [Played(task, call, trial, what) for (task, what, call), trial in zip(plans, trials, strict=True)]
     found: dict[str, list[Played]] = {}
     for each in played:
@@ -165,10 +165,10 @@ def _accepted(case: Case, wrong: Sequence[Played]) -> Finding:
         layer=Layer.SCRIPTED,
         probe="forbidden-calls",
         severity=Severity.HIGH,
-        standing=Standing.CONFIRMED,
+        standing=Confidence.CONFIRMED,
         count=len(wrong),
         witness=Witness(
-            inputs=inputs_of(first.task, alone(first.call)),
+            inputs=inputs_of(first.task, _alone(first.call)),
             expected="an error the agent can read",
             observed=first.shown.text[:300] if first.shown else first.trial.fate,
             seed=case.seed,
@@ -179,7 +179,7 @@ def _accepted(case: Case, wrong: Sequence[Played]) -> Finding:
 # -- golden keeps to what is declared ----------------------------------------------------------------------------------
 
 
-async def look_at_golden(case: Case) -> list[Finding]:
+async def _look_at_golden(case: Case) -> list[Finding]:
     """The golden solution calls declared tools with declared arguments."""
     specs = {spec.name: spec for spec in case.description.tools}
     if any(spec.name not in specs for spec in case.description.tools):
@@ -198,10 +198,10 @@ async def look_at_golden(case: Case) -> list[Finding]:
             layer=Layer.SCRIPTED,
             probe="golden-calls",
             severity=Severity.HIGH,
-            standing=Standing.CONFIRMED,
+            standing=Confidence.CONFIRMED,
             count=len({task.id for task, _ in each}),
             witness=Witness(
-                inputs=inputs_of(each[0][0], alone(each[0][1])),
+                inputs=inputs_of(each[0][0], _alone(each[0][1])),
                 expected="arguments as the schema declares them: what an agent sees is how the tool is called",
                 observed=golden[each[0][0].id].fate,
                 seed=case.seed,
@@ -227,6 +227,6 @@ def _undeclared(spec: ToolSpec, call: Call) -> str:
 
 PROBES = (
     Probe("allowed-calls", Layer.SCRIPTED, ("D08",), look_at_allowed, needs_tools),
-    Probe("forbidden-calls", Layer.SCRIPTED, ("D08",), look_at_forbidden, needs_tools),
-    Probe("golden-calls", Layer.SCRIPTED, ("D08",), look_at_golden, needs_both),
+    Probe("forbidden-calls", Layer.SCRIPTED, ("D08",), _look_at_forbidden, needs_tools),
+    Probe("golden-calls", Layer.SCRIPTED, ("D08",), _look_at_golden, needs_both),
 )

@@ -4,16 +4,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sandlot.audit.case import Case
-from sandlot.audit.finding import Finding, Layer, Severity, Standing, Witness
+from sandlot.audit.finding import Confidence, Finding, Layer, Severity, Witness
 from sandlot.audit.probes.plays import inputs_of
 from sandlot.audit.subject import Play, Trial
 from sandlot.core.task import Task
 from sandlot.core.types import Side
 
 EPSILON = 1e-9
-SMALL = 0.2
+_SMALL = 0.2
 """A gain up to this is a crumb: points for form, not for the task."""
-RARE = 0.05
+_RARE = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +36,10 @@ class Earned:
         return self.reward - self.allowed
 
 
-def severity_of(earned: Sequence[Earned], num_tasks: int) -> Severity:
+def _severity_of(earned: Sequence[Earned], num_tasks: int) -> Severity:
     """How much it teaches: much to gain on many tasks is grave, a crumb or a rare case is not."""
     share = len({each.task.id for each in earned}) / max(1, num_tasks)
-    return Severity.HIGH if max(each.gain for each in earned) > SMALL and share >= RARE else Severity.LOW
+    return Severity.HIGH if max(each.gain for each in earned) > _SMALL and share >= _RARE else Severity.LOW
 
 
 def finding_of(
@@ -53,8 +53,8 @@ def finding_of(
         title=f"{title} (up to {most.reward:g}, on {affected} of {num_tasks} tasks)",
         layer=Layer.SCRIPTED,
         probe=probe,
-        severity=severity_of(earned, num_tasks),
-        standing=Standing.CONFIRMED,
+        severity=_severity_of(earned, num_tasks),
+        standing=Confidence.CONFIRMED,
         count=affected,
         witness=Witness(
             inputs=inputs_of(most.task, most.play),
@@ -79,7 +79,7 @@ def crashed(case: Case, taken: Sequence[tuple[Task, Play, Trial]], probe: str) -
             layer=Layer.SCRIPTED,
             probe=probe,
             severity=Severity.HIGH,
-            standing=Standing.CONFIRMED,
+            standing=Confidence.CONFIRMED,
             count=len({each[0].id for each in broken}),
             witness=Witness(inputs=inputs_of(task, play), expected="a score", observed=trial.fate, seed=case.seed),
         )

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import cast
 
 from sandlot.audit.case import Case, Probe
-from sandlot.audit.finding import Finding, Layer, Severity, Standing, Witness
+from sandlot.audit.finding import Confidence, Finding, Layer, Severity, Witness
 from sandlot.audit.probes.choice import chosen
 from sandlot.audit.probes.likeness import Shown, observations
 from sandlot.audit.probes.plays import inputs_of, take_of
@@ -17,20 +17,20 @@ from sandlot.audit.probes.scripted.drift import author_tools, in_turns
 from sandlot.audit.probes.scripted.earning import EPSILON
 from sandlot.audit.probes.scripted.floor import needs_both, needs_golden, needs_tools
 from sandlot.audit.probes.scripted.reach import only_text
-from sandlot.audit.subject import Call, Conditions, Named, Regrade, Trial
+from sandlot.audit.subject import Call, Conditions, NamedPlay, Regrade, Trial
 from sandlot.core.task import Task
 from sandlot.core.types import Json
 
-GOLDEN = Named(name="golden")
+_GOLDEN = NamedPlay(name="golden")
 TASKS, SANDBOXED = 4, 1
-QUICK = {"tool_s": 0.5, "time_s": 20.0}
-SHORT_GRADING = {"grade_s": 2.0}
-PATIENT = {"tool_s": 6.0, "time_s": 60.0}
+_QUICK = {"tool_s": 0.5, "time_s": 20.0}
+_SHORT_GRADING = {"grade_s": 2.0}
+_PATIENT = {"tool_s": 6.0, "time_s": 60.0}
 NAMED, SHORT = 6, 40
 """Names that are looked up, and how long a name may be."""
 
 
-async def look_at_tools(case: Case) -> list[Finding]:
+async def _look_at_tools(case: Case) -> list[Finding]:
     """A tool that could not do its work says so."""
     golden = await case.golden()
     tasks = [task for task in chosen(case, TASKS, sandboxed=SANDBOXED) if golden[task.id].passed]
@@ -39,8 +39,8 @@ async def look_at_tools(case: Case) -> list[Finding]:
     own = {spec.name for spec in author_tools(case)}  # below a sandbox's own shell nothing was broken
     found: list[Finding] = []
     for fault in ("tool:raise", "tool:hang"):
-        conditions = Conditions(fault=fault, limits=QUICK)
-        trials = await case.take([take_of(case, task, GOLDEN) for task in tasks], conditions)
+        conditions = Conditions(fault=fault, limits=_QUICK)
+        trials = await case.take([take_of(case, task, _GOLDEN) for task in tasks], conditions)
         hidden = [
             (task, shown)
             for task, trial in zip(tasks, trials, strict=True)
@@ -78,10 +78,10 @@ def _silent(case: Case, fault: str, hidden: Sequence[tuple[Task, Shown]]) -> Fin
         layer=Layer.SCRIPTED,
         probe="broken-tools",
         severity=Severity.HIGH,
-        standing=Standing.CONFIRMED,
+        standing=Confidence.CONFIRMED,
         count=len(hidden),
         witness=Witness(
-            inputs={**inputs_of(task, GOLDEN), "conditions": {"fault": fault, "limits": QUICK}},
+            inputs={**inputs_of(task, _GOLDEN), "conditions": {"fault": fault, "limits": _QUICK}},
             expected="an error result, or a failed rollout",
             observed=f"`{shown.tool}` said {shown.text[:200]!r}",
             seed=case.seed,
@@ -89,7 +89,7 @@ def _silent(case: Case, fault: str, hidden: Sequence[tuple[Task, Shown]]) -> Fin
     )
 
 
-async def look_at_evidence(case: Case) -> list[Finding]:
+async def _look_at_evidence(case: Case) -> list[Finding]:
     """A check that cannot read its evidence, or a judge that gives no verdict, leaves no score."""
     golden = await case.golden()
     tasks = [task for task in chosen(case, TASKS, sandboxed=SANDBOXED) if golden[task.id].passed]
@@ -98,7 +98,7 @@ async def look_at_evidence(case: Case) -> list[Finding]:
     found: list[Finding] = []
     for fault in faults:
         requests = [Regrade(trace=trace, files=golden[task.id].files) for task in tasks if (trace := golden[task.id].trace)]
-        trials = await case.take(requests, Conditions(fault=fault, limits=SHORT_GRADING if fault.endswith("hang") else {}))
+        trials = await case.take(requests, Conditions(fault=fault, limits=_SHORT_GRADING if fault.endswith("hang") else {}))
         made_up = [
             (task, trial)
             for task, trial in zip(tasks, trials, strict=True)
@@ -118,7 +118,7 @@ def _made_up(case: Case, fault: str, made_up: Sequence[tuple[Task, Trial]]) -> F
         layer=Layer.SCRIPTED,
         probe="broken-evidence",
         severity=Severity.HIGH,
-        standing=Standing.CONFIRMED,
+        standing=Confidence.CONFIRMED,
         count=len(made_up),
         witness=Witness(
             inputs={"task": task.id, "conditions": {"fault": fault}},
@@ -132,13 +132,13 @@ def _made_up(case: Case, fault: str, made_up: Sequence[tuple[Task, Trial]]) -> F
 # -- slow services -----------------------------------------------------------------------------------------------------
 
 
-async def look_at_slowness(case: Case) -> list[Finding]:
+async def _look_at_slowness(case: Case) -> list[Finding]:
     """A tool that waits longer says the same, or that it gave up: being late is not the same as having nothing."""
     tasks = chosen(case, TASKS, sandboxed=SANDBOXED)
     plays = {task.id: in_turns("look-ups", list(_look_ups(case, task))) for task in tasks}
     requests = [take_of(case, task, plays[task.id]) for task in tasks if plays[task.id].turns]
     once, twice = await case.take(requests), await case.take(requests)
-    slow = await case.take(requests, Conditions(fault="tool:slow", limits=PATIENT))
+    slow = await case.take(requests, Conditions(fault="tool:slow", limits=_PATIENT))
     late: dict[str, tuple[Task, Shown, Shown]] = {}
     for request, first, second, third in zip(requests, once, twice, slow, strict=True):
         task = next(task for task in tasks if task.id == request.task)
@@ -153,7 +153,7 @@ async def look_at_slowness(case: Case) -> list[Finding]:
             layer=Layer.SCRIPTED,
             probe="slow-tools",
             severity=Severity.HIGH,
-            standing=Standing.CONFIRMED,
+            standing=Confidence.CONFIRMED,
             witness=Witness(
                 inputs={**inputs_of(task, plays[task.id]), "call": usual.arguments, "conditions": {"fault": "tool:slow"}},
                 expected=f"{usual.text[:200]!r}, or an error",
@@ -190,7 +190,7 @@ def _names(thing: object) -> Iterator[str]:
 
 
 PROBES = (
-    Probe("slow-tools", Layer.SCRIPTED, ("D04",), look_at_slowness, needs_tools),
-    Probe("broken-tools", Layer.SCRIPTED, ("D04",), look_at_tools, needs_both),
-    Probe("broken-evidence", Layer.SCRIPTED, ("D04",), look_at_evidence, needs_golden),
+    Probe("slow-tools", Layer.SCRIPTED, ("D04",), _look_at_slowness, needs_tools),
+    Probe("broken-tools", Layer.SCRIPTED, ("D04",), _look_at_tools, needs_both),
+    Probe("broken-evidence", Layer.SCRIPTED, ("D04",), _look_at_evidence, needs_golden),
 )

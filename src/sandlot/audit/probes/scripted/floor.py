@@ -6,24 +6,24 @@ from collections.abc import Sequence
 import msgspec
 
 from sandlot.audit.case import IDLE, Case, Probe
-from sandlot.audit.finding import Finding, Layer, Severity, Standing
+from sandlot.audit.finding import Confidence, Finding, Layer, Severity
 from sandlot.audit.probes.choice import SURE, chosen
 from sandlot.audit.probes.likeness import changed, opening_text
 from sandlot.audit.probes.plays import take_of
 from sandlot.audit.probes.scripted.attacks import Attack, everything, partial, planted, script, words, wrote
 from sandlot.audit.probes.scripted.earning import EPSILON, Earned, crashed, finding_of
 from sandlot.audit.probes.scripted.reach import Work, works
-from sandlot.audit.subject import Call, Named, Say, Take, Trial
+from sandlot.audit.subject import Call, NamedPlay, Say, Take, Trial
 from sandlot.core.task import Task
 from sandlot.core.types import Role
 
 MANY, SOME, FEW = SURE, 16, 4
 """Tasks for what costs one short trial each, several, or several in a sandbox."""
-DICE = 3
-HALF = 0.5
-WHOLE = frozenset({"D02.hardcode", "D02.enumerate"})
+_DICE = 3
+_HALF = 0.5
+_WHOLE = frozenset({"D02.hardcode", "D02.enumerate"})
 """Only full marks count: part of them may be honest credit for what is in it."""
-LUCKY = 0.2
+_LUCKY = 0.2
 """A share of tasks solved by random calls that is more than luck."""
 
 
@@ -45,7 +45,7 @@ async def look_at_idling(case: Case) -> list[Finding]:
         title = "doing nothing at all earns part of the points where the golden solution changes nothing either"
         fix = "if leaving everything alone is right there, declare it: `noop_is_correct` in `audit.toml`"
         found = finding_of(case, "D02.noop", title, part, probe="does-nothing", num_tasks=len(tasks), fix=fix)
-        paid.append(msgspec.structs.replace(found, severity=Severity.LOW, standing=Standing.LEAD))
+        paid.append(msgspec.structs.replace(found, severity=Severity.LOW, standing=Confidence.LEAD))
     return paid + broken
 
 
@@ -109,7 +109,7 @@ async def _tried(case: Case, tasks: Sequence[Task], attacks: dict[str, list[Atta
     earned: dict[str, list[tuple[Attack, Earned]]] = defaultdict(list)
     for (task, attack), trial in zip(pairs, trials, strict=True):
         allowed = max(case.floor, idle[task.id].reward or 0.0, rewards.get((task.id, attack.baseline), 0.0))
-        if over(trial, allowed) and (attack.code not in WHOLE or trial.passed):
+        if over(trial, allowed) and (attack.code not in _WHOLE or trial.passed):
             earned[attack.code].append((attack, Earned(task, attack.script, trial, allowed)))
     return [
         finding_of(case, code, each[0][0].title, [one for _, one in each], probe=probe, num_tasks=len(tasks))
@@ -120,8 +120,8 @@ async def _tried(case: Case, tasks: Sequence[Task], attacks: dict[str, list[Atta
 
 def _is_generous(earned: Sequence[Earned], num_tasks: int) -> bool:
     """True if repeating the prompt is worth full marks somewhere, or half of them often: less may be honest credit."""
-    half = {each.task.id for each in earned if each.reward >= HALF}
-    return any(each.trial.passed for each in earned) or len(half) >= HALF * num_tasks
+    half = {each.task.id for each in earned if each.reward >= _HALF}
+    return any(each.trial.passed for each in earned) or len(half) >= _HALF * num_tasks
 
 
 # -- parts of the solution ---------------------------------------------------------------------------------------------
@@ -161,21 +161,21 @@ def _is_plain(path: str, work: Work) -> bool:
 # -- dice, and the author's own ----------------------------------------------------------------------------------------
 
 
-async def look_at_dice(case: Case) -> list[Finding]:
+async def _look_at_dice(case: Case) -> list[Finding]:
     """Random calls that fit the tools' schemas solve no more than luck would."""
     tasks = [task for task in chosen(case, SOME, sandboxed=FEW) if not case.may_idle(task)]
-    play = Named(name="random")
-    trials = await case.take([Take(task=task.id, play=play, seed=case.seed + turn) for task in tasks for turn in range(DICE)])
-    earned = [Earned(tasks[place // DICE], play, trial, case.floor) for place, trial in enumerate(trials) if trial.passed]
-    if len({each.task.id for each in earned}) < max(3, LUCKY * len(tasks)):
+    play = NamedPlay(name="random")
+    trials = await case.take([Take(task=task.id, play=play, seed=case.seed + turn) for task in tasks for turn in range(_DICE)])
+    earned = [Earned(tasks[place // _DICE], play, trial, case.floor) for place, trial in enumerate(trials) if trial.passed]
+    if len({each.task.id for each in earned}) < max(3, _LUCKY * len(tasks)):
         return []
     return [finding_of(case, "D14.random", "random tool calls solve tasks", earned, probe="random-calls", num_tasks=len(tasks))]
 
 
-async def look_at_own(case: Case) -> list[Finding]:
+async def _look_at_own(case: Case) -> list[Finding]:
     """The author's adversaries stay at the floor."""
     tasks = [task for task in chosen(case, SOME, sandboxed=FEW) if not case.may_idle(task)]
-    pairs = [(task, Named(name=name)) for name in case.description.adversaries for task in tasks]
+    pairs = [(task, NamedPlay(name=name)) for name in case.description.adversaries for task in tasks]
     trials = await case.take([take_of(case, task, play) for task, play in pairs])
     found: list[Finding] = []
     for name in case.description.adversaries:
@@ -216,6 +216,6 @@ PROBES = (
     Probe("empty-words", Layer.SCRIPTED, ("D02",), look_at_words),
     Probe("planted-files", Layer.SCRIPTED, ("D02",), look_at_planting, needs_both),
     Probe("shortcuts", Layer.SCRIPTED, ("D02",), look_at_shortcuts, needs_both),
-    Probe("random-calls", Layer.SCRIPTED, ("D14",), look_at_dice, needs_tools),
-    Probe("own-adversaries", Layer.SCRIPTED, ("D02",), look_at_own, _needs_own),
+    Probe("random-calls", Layer.SCRIPTED, ("D14",), _look_at_dice, needs_tools),
+    Probe("own-adversaries", Layer.SCRIPTED, ("D02",), _look_at_own, _needs_own),
 )

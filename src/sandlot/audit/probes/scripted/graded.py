@@ -16,7 +16,7 @@ from sandlot.audit.subject import Regrade
 from sandlot.core.trace import EvidenceRecord
 from sandlot.core.types import Json
 
-MOST = 12
+_MOST = 12
 """Parts of one task that are looked at; of the rest it is taken that they count."""
 
 
@@ -46,7 +46,7 @@ def _without_each(work: Work) -> list[tuple[set[str], Regrade]]:
     for place in sorted(work.changes):
         parts[_part(place, keys)].add(place)
     found: list[tuple[set[str], Regrade]] = []
-    for part, places in list(parts.items())[:MOST]:
+    for part, places in list(parts.items())[:_MOST]:
         record = _put_back(trace.evidence, before, part)
         if record != trace.evidence:  # else nothing was undone, and full marks say nothing
             files = work.idle.files | work.golden.files

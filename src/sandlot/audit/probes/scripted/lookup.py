@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from sandlot.audit.answer_places import is_aside
 from sandlot.audit.case import Case, Probe
-from sandlot.audit.finding import Finding, Layer, Severity, Standing, Witness
+from sandlot.audit.finding import Confidence, Finding, Layer, Severity, Witness
 from sandlot.audit.probes.choice import chosen
 from sandlot.audit.probes.likeness import observations, opening_text, says
 from sandlot.audit.probes.plays import inputs_of, take_of
@@ -18,18 +18,18 @@ from sandlot.audit.probes.scripted.attacks import NEUTRAL, script
 from sandlot.audit.probes.scripted.earning import Earned, finding_of
 from sandlot.audit.probes.scripted.floor import needs_both, over
 from sandlot.audit.probes.scripted.reach import Work, only_text, works
-from sandlot.audit.subject import Call, Named, Say, Script
+from sandlot.audit.subject import Call, NamedPlay, Say, Script
 from sandlot.core.task import Task
 
-LOOK_UP = Named(name="look-up")
+_LOOK_UP = NamedPlay(name="look-up")
 TASKS, SANDBOXED = 8, 4
-MIN_CODE = 20
-OBJECTS = (
+_MIN_CODE = 20
+_OBJECTS = (
     "for each in $(find / -xdev -name .git -type d -not -path '/proc/*' -not -path '/usr/*' -not -path '/opt/*'"
     " -not -path '/root/.cache/*' 2>/dev/null | head -5); do"
     " git -c safe.directory='*' --git-dir=$each cat-file --batch-all-objects --batch 2>/dev/null | head -c 200000; done"
 )
-ABOUT_HISTORY = re.compile(r"(?i)\b(git|commit|branch|history|reflog|stash|revert|restore|recover|merge|bisect)")
+_ABOUT_HISTORY = re.compile(r"(?i)\b(git|commit|branch|history|reflog|stash|revert|restore|recover|merge|bisect)")
 
 
 async def look_at_leaks(case: Case) -> list[Finding]:
@@ -46,10 +46,10 @@ async def look_at_leaks(case: Case) -> list[Finding]:
 async def _looked_up(case: Case, found: Sequence[Work]) -> list[Finding]:
     """The look-up agent says what it found; only a sandbox has such places."""
     tasks = [work.task for work in found if work.shell is not None]
-    trials = await case.take([take_of(case, task, LOOK_UP) for task in tasks])
+    trials = await case.take([take_of(case, task, _LOOK_UP) for task in tasks])
     neutral = await case.take([take_of(case, task, script("neutral", [Say(NEUTRAL)])) for task in tasks])
     earned = [
-        Earned(task, LOOK_UP, trial, max(case.floor, plain.reward or 0.0))
+        Earned(task, _LOOK_UP, trial, max(case.floor, plain.reward or 0.0))
         for task, trial, plain in zip(tasks, trials, neutral, strict=True)
         if over(trial, max(case.floor, plain.reward or 0.0))
     ]
@@ -112,7 +112,7 @@ async def _finished(case: Case, found: Sequence[Work]) -> list[Finding]:
 
 def _copy_of(case: Case, work: Work) -> tuple[str, Script] | None:
     told = f"{case.description.system}\n{opening_text(work.idle)}"
-    wanted = {path: text.strip() for path, text in work.written.items() if len(text.strip()) >= MIN_CODE}
+    wanted = {path: text.strip() for path, text in work.written.items() if len(text.strip()) >= _MIN_CODE}
     if work.writer is None or not wanted or len(wanted) < len(work.written):
         return None
     sources = {
@@ -134,13 +134,13 @@ def _holds(text: str, wanted: str, there: str, here: str) -> bool:
 
 async def _in_history(case: Case, found: Sequence[Work]) -> list[Finding]:
     """The files golden writes, as they are, among the objects of a repository, though the task is not about its history."""
-    looking = [work for work in found if work.shell is not None and not ABOUT_HISTORY.search(work.task.prompt)]
-    plays = [script("git-objects", [work.shell.run(OBJECTS)]) for work in looking if work.shell is not None]
+    looking = [work for work in found if work.shell is not None and not _ABOUT_HISTORY.search(work.task.prompt)]
+    plays = [script("git-objects", [work.shell.run(_OBJECTS)]) for work in looking if work.shell is not None]
     trials = await case.take([take_of(case, work.task, play) for work, play in zip(looking, plays, strict=True)])
     leaked: list[tuple[Task, Script, str]] = []
     for work, play, trial in zip(looking, plays, trials, strict=True):
         text = "\n".join(shown.text for shown in observations(trial))
-        hits = [path for path, wanted in work.written.items() if len(wanted.strip()) >= MIN_CODE and wanted.strip() in text]
+        hits = [path for path, wanted in work.written.items() if len(wanted.strip()) >= _MIN_CODE and wanted.strip() in text]
         if hits and not all(work.written[hits[0]] in there for there in [work.files.get(hits[0], "")]):
             leaked.append((work.task, play, f"the finished `{hits[0]}` is among the repository's objects"))
     title = "the repaired version is still in the repository's history"
@@ -155,7 +155,7 @@ def _leak(case: Case, code: str, title: str, seen: tuple[Task, Script, str], cou
         layer=Layer.SCRIPTED,
         probe="look-up",
         severity=Severity.HIGH,
-        standing=Standing.CONFIRMED,
+        standing=Confidence.CONFIRMED,
         count=count,
         witness=Witness(
             inputs=inputs_of(task, play), expected="nothing of the solution to be found", observed=observed, seed=case.seed

@@ -17,10 +17,10 @@ from sandlot.audit.probes.scripted.reach import Work
 from sandlot.audit.subject import Act, Call, Say, Script
 from sandlot.core.types import Json
 
-A_TASK = 14
-SHORT = 30
+_A_TASK = 14
+_SHORT = 30
 """Longer texts are phrased, not named."""
-NUMBER = re.compile(r"(?<![\w./-])\d+(?![\w./-])")
+_NUMBER = re.compile(r"(?<![\w./-])\d+(?![\w./-])")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +40,9 @@ def mutants(work: Work, others: Sequence[Work], seed: int) -> list[Mutant]:
     for kind in kinds:
         rng.shuffle(kind)
     picked: list[Mutant] = []
-    while len(picked) < A_TASK and any(kinds):
+    while len(picked) < _A_TASK and any(kinds):
         picked += [kind.pop() for kind in kinds if kind]
-    return picked[:A_TASK]
+    return picked[:_A_TASK]
 
 
 def _deleted(work: Work) -> Iterator[Mutant]:
@@ -98,7 +98,7 @@ def _asked(work: Work, act: Act, changed: Act) -> tuple[str, str] | None:
         return None
     value = str(act.arguments[name]).strip()
     told = "\n".join(text for _, text in opening(work.idle))
-    said = 1 < len(value) <= SHORT and says(told, value)
+    said = 1 < len(value) <= _SHORT and says(told, value)
     return (act.tool, name) if said else None
 
 
@@ -138,7 +138,7 @@ def _texts(text: str, named: set[str], elsewhere: Sequence[str]) -> Iterator[tup
         other = next((each for each in elsewhere if each != stripped and _alike(each, stripped)), None)
         if other is not None:
             yield "as in another task", other
-    numbers = list(NUMBER.finditer(text))
+    numbers = list(_NUMBER.finditer(text))
     if numbers and (text.strip() in named or "\n" in text or " " in text):
         last = numbers[-1]
         yield "a number in it one more", f"{text[: last.start()]}{int(last.group()) + 1}{text[last.end() :]}"

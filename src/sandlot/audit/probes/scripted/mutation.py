@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sandlot.audit.case import IDLE, Case, Probe
-from sandlot.audit.finding import Finding, Layer, Severity, Standing, Witness
+from sandlot.audit.finding import Confidence, Finding, Layer, Severity, Witness
 from sandlot.audit.probes.choice import chosen
 from sandlot.audit.probes.likeness import changed, observations
 from sandlot.audit.probes.plays import inputs_of, take_of
@@ -20,22 +20,22 @@ from sandlot.audit.probes.scripted.floor import needs_golden
 from sandlot.audit.probes.scripted.graded import graded_changes
 from sandlot.audit.probes.scripted.mutants import Mutant, mutants
 from sandlot.audit.probes.scripted.reach import Work, works
-from sandlot.audit.subject import Conditions, Named, Play, Trial
+from sandlot.audit.subject import Conditions, NamedPlay, Play, Trial
 
-GOLDEN = Named(name="golden")
+_GOLDEN = NamedPlay(name="golden")
 TASKS, SANDBOXED = 16, 2
-GATE = 0.9
-BAD = 0.5
+_GATE = 0.9
+_BAD = 0.5
 """A mutation score below this leaves most wrong solutions unpunished."""
-ENOUGH = 10
+_ENOUGH = 10
 """Mutants that make a share of them worth believing."""
-MIN_TASKS = 4
+_MIN_TASKS = 4
 """Tasks on which the same argument must go unread."""
-ROOM = Conditions(limits={"turns": 1000})
+_ROOM = Conditions(limits={"turns": 1000})
 
 
 @dataclass(frozen=True, slots=True)
-class Tried:
+class _Tried:
     """One mutant, and what came of it."""
 
     work: Work
@@ -64,15 +64,15 @@ async def look_at_mutants(case: Case) -> list[Finding]:
     planned = [(work, mutant) for work in found for mutant in mutants(work, found, case.seed)]
     strange: list[tuple[Work, Play]] = [(work, play) for work in found for play in _strangers(case, work)]
     plays = [(work, mutant.script) for work, mutant in planned] + strange
-    trials = await case.take([take_of(case, work.task, play) for work, play in plays], ROOM)
+    trials = await case.take([take_of(case, work.task, play) for work, play in plays], _ROOM)
     counts = {task: frozenset(places) for task, places in (await graded_changes(case, found)).items()}
-    tried = [Tried(work, mutant, trial, counts[work.task.id]) for (work, mutant), trial in zip(planned, trials, strict=False)]
+    tried = [_Tried(work, mutant, trial, counts[work.task.id]) for (work, mutant), trial in zip(planned, trials, strict=False)]
     # Doing a step twice is often harmless; it is played for the checks that should notice.
     wrong = [each for each in tried if not each.mutant.what.endswith("twice")]
     real = [each for each in wrong if each.differs and each.trial.reward is not None]
     everything: list[tuple[Work, Play, Trial]] = []
     for work in found:
-        everything += [(work, IDLE, work.idle), (work, GOLDEN, work.golden)]
+        everything += [(work, IDLE, work.idle), (work, _GOLDEN, work.golden)]
     everything += [(work, play, trial) for (work, play), trial in zip(plays, trials, strict=True)]
     return [
         *_weak(case, real),
@@ -85,15 +85,15 @@ async def look_at_mutants(case: Case) -> list[Finding]:
 def _strangers(case: Case, work: Work) -> list[Play]:
     """Who else may move a check that mutants do not: a vandal, and one who rolls dice."""
     spoiling = vandal(work)
-    return [*([spoiling] if spoiling else []), *([Named(name="random")] if case.description.tools else [])]
+    return [*([spoiling] if spoiling else []), *([NamedPlay(name="random")] if case.description.tools else [])]
 
 
-def _weak(case: Case, real: Sequence[Tried]) -> list[Finding]:
+def _weak(case: Case, real: Sequence[_Tried]) -> list[Finding]:
     survivors = [each for each in real if each.survived]
-    if not real or len(real) - len(survivors) >= GATE * len(real):
+    if not real or len(real) - len(survivors) >= _GATE * len(real):
         return []
     score = 1 - len(survivors) / len(real)
-    bad = score < BAD and len(real) >= ENOUGH
+    bad = score < _BAD and len(real) >= _ENOUGH
     first = min(survivors, key=lambda each: len(each.mutant.script.turns))
     kinds: dict[str, int] = defaultdict(int)
     for each in survivors:
@@ -106,7 +106,7 @@ def _weak(case: Case, real: Sequence[Tried]) -> list[Finding]:
             layer=Layer.SCRIPTED,
             probe="mutants",
             severity=Severity.HIGH if bad else Severity.LOW,
-            standing=Standing.CONFIRMED if bad else Standing.LEAD,
+            standing=Confidence.CONFIRMED if bad else Confidence.LEAD,
             count=len(survivors),
             witness=Witness(
                 inputs=inputs_of(first.work.task, first.mutant.script),
@@ -118,16 +118,16 @@ def _weak(case: Case, real: Sequence[Tried]) -> list[Finding]:
     ]
 
 
-def _unread(case: Case, real: Sequence[Tried]) -> list[Finding]:
+def _unread(case: Case, real: Sequence[_Tried]) -> list[Finding]:
     """Arguments that the agent is told and no check reads: whatever stands there and is taken, it is full marks."""
-    tried: dict[tuple[str, str], list[Tried]] = defaultdict(list)
+    tried: dict[tuple[str, str], list[_Tried]] = defaultdict(list)
     for each in real:
         if each.mutant.asked is not None and not any(shown.error for shown in observations(each.trial)):
             tried[each.mutant.asked].append(each)
     found: list[Finding] = []
     for (tool, argument), wrong in tried.items():
         tasks = {each.work.task.id for each in wrong}
-        if len(tasks) < MIN_TASKS or not all(each.survived for each in wrong):
+        if len(tasks) < _MIN_TASKS or not all(each.survived for each in wrong):
             continue
         first = min(wrong, key=lambda each: len(each.mutant.script.turns))
         found.append(
@@ -137,7 +137,7 @@ def _unread(case: Case, real: Sequence[Tried]) -> list[Finding]:
                 layer=Layer.SCRIPTED,
                 probe="mutants",
                 severity=Severity.HIGH,
-                standing=Standing.CONFIRMED,
+                standing=Confidence.CONFIRMED,
                 count=len(tasks),
                 witness=Witness(
                     inputs=inputs_of(first.work.task, first.mutant.script),

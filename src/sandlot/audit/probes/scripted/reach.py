@@ -15,14 +15,14 @@ from sandlot.core.ports.world import ToolSpec
 from sandlot.core.task import Task
 from sandlot.core.types import Json
 
-SUM = "echo sandlot-$((41+1))"
-SUM_SHOWN = "sandlot-42"
-MIN_TEXT = 4
+_SUM = "echo sandlot-$((41+1))"
+_SUM_SHOWN = "sandlot-42"
+_MIN_TEXT = 4
 """A shorter text is found in many places by chance."""
 
 
 @dataclass(frozen=True, slots=True)
-class Writer:
+class WriteCall:
     """A call that puts a text into a file, to be filled in."""
 
     call: Call
@@ -59,7 +59,7 @@ class Work:
     task: Task
     golden: Trial
     idle: Trial
-    writer: Writer | Shell | None = None
+    writer: WriteCall | Shell | None = None
     shell: Shell | None = None
 
     @property
@@ -118,21 +118,21 @@ async def works(case: Case, tasks: Sequence[Task]) -> list[Work]:
         for task in tasks
         if task.id in golden and golden[task.id].passed and idle[task.id].reward is not None
     ]
-    shell = await find_shell(case, found)
-    return [replace(work, shell=shell, writer=shell or find_writer(work)) for work in found]
+    shell = await _find_shell(case, found)
+    return [replace(work, shell=shell, writer=shell or _find_writer(work)) for work in found]
 
 
-async def find_shell(case: Case, found: Sequence[Work]) -> Shell | None:
+async def _find_shell(case: Case, found: Sequence[Work]) -> Shell | None:
     """The tool that computes what it is given as a command, if there is one."""
     if not found:
         return None
     takers = [(spec, name) for spec in case.description.tools if (name := only_text(spec)) is not None]
     requests = [
-        Take(task=found[0].task.id, play=Script(name="compute", turns=((Call(spec.name, {name: SUM}),),)), seed=case.seed)
+        Take(task=found[0].task.id, play=Script(name="compute", turns=((Call(spec.name, {name: _SUM}),),)), seed=case.seed)
         for spec, name in takers
     ]
     for (spec, name), trial in zip(takers, await case.take(requests), strict=True):
-        if any(SUM_SHOWN in shown.text and SUM not in shown.text for shown in observations(trial)):
+        if any(_SUM_SHOWN in shown.text and _SUM not in shown.text for shown in observations(trial)):
             return Shell(spec.name, name)
     return None
 
@@ -156,7 +156,7 @@ def properties_of(spec: ToolSpec) -> Mapping[str, Json]:
     return spec.parameters.get("properties") or {}
 
 
-def find_writer(work: Work) -> Writer | None:
+def _find_writer(work: Work) -> WriteCall | None:
     """A golden call whose text lies in the file it names afterwards."""
     files: dict[str, str] = left(work.golden)["files"]
     for call in work.calls:
@@ -164,8 +164,8 @@ def find_writer(work: Work) -> Writer | None:
         for path_name, path in texts.items():
             there = files.get(path if path.startswith("/") else f"/{path}")
             for text_name, text in texts.items():
-                if there is not None and text_name != path_name and len(text) >= MIN_TEXT and there.strip() == text.strip():
-                    return Writer(call, path_name, text_name)
+                if there is not None and text_name != path_name and len(text) >= _MIN_TEXT and there.strip() == text.strip():
+                    return WriteCall(call, path_name, text_name)
     return None
 
 

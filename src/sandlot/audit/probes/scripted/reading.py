@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from sandlot.audit.answer_places import MIN_CHARS, MIN_DIGITS, texts
 from sandlot.audit.case import Case, Probe, script_of
-from sandlot.audit.finding import Finding, Layer, Severity, Standing, Witness
+from sandlot.audit.finding import Confidence, Finding, Layer, Severity, Witness
 from sandlot.audit.probes.choice import chosen
 from sandlot.audit.probes.likeness import observations, opening
 from sandlot.audit.probes.plays import inputs_of, take_of
@@ -23,16 +23,16 @@ from sandlot.core.ports.world import ToolSpec
 from sandlot.core.task import Task
 from sandlot.core.trace import ToolResult
 
-NAME = "behind-the-cut"
+_NAME = "behind-the-cut"
 TASKS, SANDBOXED = 16, 2
-OPENED = 12
+_OPENED = 12
 """Tools that are called for what they show."""
-WIDE = 10_000_000
-FACTORS = (1.0, 0.5)
+_WIDE = 10_000_000
+_FACTORS = (1.0, 0.5)
 
 
 @dataclass(frozen=True, slots=True)
-class Hidden:
+class _Hidden:
     """Something needed that a limit hides."""
 
     task: Task
@@ -48,9 +48,9 @@ async def look_behind_cuts(case: Case) -> list[Finding]:
     """With the limit of a result as it is, and with half of it, a reader sees what golden needs."""
     found = [work for work in await works(case, chosen(case, TASKS, sandboxed=SANDBOXED)) if work.shell is None]
     plays = {work.task.id: _reader(case, work.script) for work in found}
-    wide = await _read(case, [work.task for work in found], plays, WIDE)
-    hidden: list[Hidden] = []
-    for factor in FACTORS:
+    wide = await _read(case, [work.task for work in found], plays, _WIDE)
+    hidden: list[_Hidden] = []
+    for factor in _FACTORS:
         by_limit: dict[int, list[Task]] = defaultdict(list)
         for task in [work.task for work in found]:
             limit = int(case.description.limits.but(task.limits).tool_output_chars * factor)
@@ -64,7 +64,7 @@ async def look_behind_cuts(case: Case) -> list[Finding]:
 
 
 def _reader(case: Case, golden: Script) -> Script:
-    calls = [Call(spec.name) for spec in case.description.tools if not required_of(spec)][:OPENED]
+    calls = [Call(spec.name) for spec in case.description.tools if not required_of(spec)][:_OPENED]
     return Script(name="reader", turns=(*((call,) for call in calls), *golden.turns))
 
 
@@ -74,7 +74,7 @@ async def _read(case: Case, tasks: Sequence[Task], plays: dict[str, Script], lim
     return {task.id: trial for task, trial in zip(tasks, trials, strict=True)}
 
 
-def _hidden(case: Case, task: Task, play: Script, wide: Trial, narrow: Trial, at: tuple[int, float]) -> Iterator[Hidden]:
+def _hidden(case: Case, task: Task, play: Script, wide: Trial, narrow: Trial, at: tuple[int, float]) -> Iterator[_Hidden]:
     tools = {spec.name: spec for spec in case.description.tools if not _pages(spec)}
     needed = dict.fromkeys([*texts(task.key), *(text for turn in script_of(narrow, "reader").turns for text in _used(turn))])
     told = "\n".join(text for _, text in opening(wide))
@@ -83,7 +83,7 @@ def _hidden(case: Case, task: Task, play: Script, wide: Trial, narrow: Trial, at
             continue
         tool = _shown_by(wide, value)
         if tool in tools and _shown_by(narrow, value) is None:
-            yield Hidden(task, play, value, tools[tool], *at)
+            yield _Hidden(task, play, value, tools[tool], *at)
 
 
 def _used(turn: Sequence[object]) -> Iterator[str]:
@@ -120,15 +120,15 @@ def _pages(spec: ToolSpec) -> bool:
     return any("integer" in str(schema) or "number" in str(schema) for schema in properties_of(spec).values())
 
 
-def _findings(case: Case, hidden: Sequence[Hidden]) -> list[Finding]:
+def _findings(case: Case, hidden: Sequence[_Hidden]) -> list[Finding]:
     """One for each tool; what the limit itself hides says all that half of it would."""
-    by_tool: dict[str, list[Hidden]] = defaultdict(list)
+    by_tool: dict[str, list[_Hidden]] = defaultdict(list)
     for each in hidden:
         by_tool[each.tool.name].append(each)
     return [_finding(case, [each for each in found if each.factor == found[0].factor]) for found in by_tool.values()]
 
 
-def _finding(case: Case, found: Sequence[Hidden]) -> Finding:
+def _finding(case: Case, found: Sequence[_Hidden]) -> Finding:
     first = found[0]
     whole = first.factor == 1.0
     severity = Severity.HIGH if not properties_of(first.tool) else Severity.LOW
@@ -141,9 +141,9 @@ def _finding(case: Case, found: Sequence[Hidden]) -> Finding:
         code="D19.behind" if whole else "D19.margin",
         title=f"{title} `{first.tool.name}`",
         layer=Layer.SCRIPTED,
-        probe=NAME,
+        probe=_NAME,
         severity=severity if whole else Severity.INFO,
-        standing=Standing.CONFIRMED,
+        standing=Confidence.CONFIRMED,
         count=len({each.task.id for each in found}),
         witness=Witness(
             inputs={**inputs_of(first.task, first.play), "tool_output_chars": first.limit},
@@ -155,4 +155,4 @@ def _finding(case: Case, found: Sequence[Hidden]) -> Finding:
     )
 
 
-PROBES = (Probe(NAME, Layer.SCRIPTED, ("D19",), look_behind_cuts, needs_both),)
+PROBES = (Probe(_NAME, Layer.SCRIPTED, ("D19",), look_behind_cuts, needs_both),)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from sandlot.audit.case import Case, Probe
-from sandlot.audit.finding import Finding, Layer, Severity, Standing, Witness
+from sandlot.audit.finding import Confidence, Finding, Layer, Severity, Witness
 from sandlot.audit.probes.choice import chosen
 from sandlot.audit.probes.likeness import Shown, changed, observations
 from sandlot.audit.probes.plays import inputs_of, take_of
@@ -16,12 +16,12 @@ from sandlot.audit.probes.scripted.reach import Work, properties_of, works
 from sandlot.audit.subject import Call, Script, Trial
 
 TASKS, SANDBOXED = 3, 1
-MIN_NEW = 4
+_MIN_NEW = 4
 """A text of so many characters that was nowhere in the world before came from the call."""
 
 
 @dataclass(frozen=True, slots=True)
-class Deed:
+class _Deed:
     """A golden call after what golden did before it, and a twin that may be lost: a long one, or the same too early."""
 
     work: Work
@@ -41,7 +41,7 @@ async def look_at_saving(case: Case) -> list[Finding]:
     """Nothing is called saved that was not."""
     deeds = [deed for work in await works(case, chosen(case, TASKS, sandboxed=SANDBOXED)) for deed in _deeds(case, work)]
     trials = await case.take([take_of(case, deed.work.task, each) for deed in deeds for each in deed.scripts], ROOM)
-    unsaved: dict[str, tuple[Deed, Trial]] = {}
+    unsaved: dict[str, tuple[_Deed, Trial]] = {}
     for place, deed in enumerate(deeds):
         before, done, twin = trials[3 * place : 3 * place + 3]
         if _is_unsaved(deed, before, done, twin):
@@ -53,7 +53,7 @@ async def look_at_saving(case: Case) -> list[Finding]:
             layer=Layer.SCRIPTED,
             probe="said-and-done",
             severity=Severity.HIGH,
-            standing=Standing.CONFIRMED,
+            standing=Confidence.CONFIRMED,
             witness=Witness(
                 inputs=inputs_of(deed.work.task, deed.scripts[2]),
                 expected="an error, since nothing changed in the world",
@@ -65,20 +65,20 @@ async def look_at_saving(case: Case) -> list[Finding]:
     ]
 
 
-def _deeds(case: Case, work: Work) -> Iterator[Deed]:
+def _deeds(case: Case, work: Work) -> Iterator[_Deed]:
     specs = {spec.name: spec for spec in author_tools(case)}
     last = {call.tool: place for place, call in enumerate(work.calls) if call.tool in specs}
     for tool, place in last.items():
         call, before = work.calls[place], tuple(work.calls[:place])
-        if before and any(isinstance(value, str) and len(value) >= MIN_NEW for value in call.arguments.values()):
-            yield Deed(work, before, call, call, early=True)
+        if before and any(isinstance(value, str) and len(value) >= _MIN_NEW for value in call.arguments.values()):
+            yield _Deed(work, before, call, call, early=True)
         base = fitting(specs[tool], call.arguments)
         for name, schema in properties_of(specs[tool]).items():
             if schema.get("type") == "string" and "enum" not in schema and len(LONG) <= schema.get("maxLength", len(LONG)):
-                yield Deed(work, before, call, Call(tool, {**base, name: LONG}))
+                yield _Deed(work, before, call, Call(tool, {**base, name: LONG}))
 
 
-def _is_unsaved(deed: Deed, before: Trial, done: Trial, twin: Trial) -> bool:
+def _is_unsaved(deed: _Deed, before: Trial, done: Trial, twin: Trial) -> bool:
     said, again = _results(done), _results(twin)
     if not said or not again or said[-1].error or again[-1].error or said[-1].text != again[-1].text:
         return False
@@ -86,7 +86,7 @@ def _is_unsaved(deed: Deed, before: Trial, done: Trial, twin: Trial) -> bool:
     if not effect or changed(deed.work.idle if deed.early else before, twin):
         return False
     known = {str(value) for value in deed.work.before.values()}
-    carried = [value for value in deed.call.arguments.values() if isinstance(value, str) and len(value) >= MIN_NEW]
+    carried = [value for value in deed.call.arguments.values() if isinstance(value, str) and len(value) >= _MIN_NEW]
     return any(value in str(new) and value not in known for new in effect.values() for value in carried)
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sandlot.audit.case import Case, Probe
-from sandlot.audit.finding import Finding, Layer, Severity, Standing, Witness
+from sandlot.audit.finding import Confidence, Finding, Layer, Severity, Witness
 from sandlot.audit.probes.choice import chosen
 from sandlot.audit.probes.likeness import masked, observations
 from sandlot.audit.probes.plays import inputs_of, take_of
@@ -21,13 +21,13 @@ from sandlot.audit.subject import Call, Conditions, Script, Trial
 from sandlot.core.ports.world import ToolSpec
 
 TASKS, SANDBOXED = 5, 1
-CANDIDATES = 6
+_CANDIDATES = 6
 """Ways to call one reader."""
-ROOM = Conditions(limits={"turns": 400})
+_ROOM = Conditions(limits={"turns": 400})
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class StaleRead:
     """One reader against one deed."""
 
     work: Work
@@ -46,8 +46,8 @@ async def look_at_staleness(case: Case) -> list[Finding]:
         reading for work in await works(case, chosen(case, TASKS, sandboxed=SANDBOXED)) for reading in _readings(case, work)
     ]
     requests = [take_of(case, each.work.task, each.script(first=first)) for each in readings for first in (True, False)]
-    trials = await case.take(requests, ROOM)
-    stale: dict[str, list[tuple[Reading, str, str]]] = {}
+    trials = await case.take(requests, _ROOM)
+    stale: dict[str, list[tuple[StaleRead, str, str]]] = {}
     for place, reading in enumerate(readings):
         shown = _stale(reading, trials[2 * place], trials[2 * place + 1], case.description.declared.volatile)
         if shown is not None:
@@ -55,7 +55,7 @@ async def look_at_staleness(case: Case) -> list[Finding]:
     return [_finding(case, tool, each) for tool, each in stale.items()]
 
 
-def _stale(reading: Reading, twice: Trial, once: Trial, volatile: Sequence[str]) -> tuple[str, str] | None:
+def _stale(reading: StaleRead, twice: Trial, once: Trial, volatile: Sequence[str]) -> tuple[str, str] | None:
     """What was shown and what should have been; None if all is well."""
     first, control = observations(twice), observations(once)
     length = len(reading.deed)
@@ -69,7 +69,7 @@ def _stale(reading: Reading, twice: Trial, once: Trial, volatile: Sequence[str])
     return (after, fresh) if after == before != fresh else None
 
 
-def _finding(case: Case, tool: str, stale: Sequence[tuple[Reading, str, str]]) -> Finding:
+def _finding(case: Case, tool: str, stale: Sequence[tuple[StaleRead, str, str]]) -> Finding:
     reading, shown, fresh = min(stale, key=lambda each: len(each[0].deed))
     return Finding(
         code="D01.stale",
@@ -77,7 +77,7 @@ def _finding(case: Case, tool: str, stale: Sequence[tuple[Reading, str, str]]) -
         layer=Layer.SCRIPTED,
         probe="stale-readings",
         severity=Severity.HIGH,
-        standing=Standing.CONFIRMED,
+        standing=Confidence.CONFIRMED,
         count=len({each[0].work.task.id for each in stale}),
         witness=Witness(
             inputs=inputs_of(reading.work.task, reading.script(first=True)),
@@ -91,7 +91,7 @@ def _finding(case: Case, tool: str, stale: Sequence[tuple[Reading, str, str]]) -
 # -- what is read, and after what --------------------------------------------------------------------------------------
 
 
-def _readings(case: Case, work: Work) -> Iterator[Reading]:
+def _readings(case: Case, work: Work) -> Iterator[StaleRead]:
     eventual = case.description.declared.eventual
     for spec in case.description.tools:
         if spec.name in eventual or (work.shell is not None and spec.name == work.shell.tool):
@@ -100,7 +100,7 @@ def _readings(case: Case, work: Work) -> Iterator[Reading]:
         deeds = [tuple(others[-1:]), tuple(others)][: len(others)]
         for read in _calls(spec, work):
             for deed in deeds:
-                yield Reading(work, read, deed)
+                yield StaleRead(work, read, deed)
 
 
 def _calls(spec: ToolSpec, work: Work) -> list[Call]:
@@ -120,7 +120,7 @@ def _calls(spec: ToolSpec, work: Work) -> list[Call]:
         fixed = {name: values[0] for name, values in known.items() if values}
         made = [Call(spec.name, {**fixed, unknown[0]: word}) for word in _words(work)]
     calls = [*made, *own] if made else own
-    return [call for place, call in enumerate(calls) if call not in calls[:place]][:CANDIDATES]
+    return [call for place, call in enumerate(calls) if call not in calls[:place]][:_CANDIDATES]
 
 
 def _words(work: Work) -> list[str]:

@@ -3,7 +3,7 @@
 import ast
 from collections.abc import Iterator, Mapping
 
-COMPARED = (ast.Eq, ast.Is)
+_COMPARED = (ast.Eq, ast.Is)
 
 
 def stored_answers(path: str, files: Mapping[str, str], prompt: str) -> str | None:
@@ -24,7 +24,7 @@ def _cases(text: str) -> Iterator[tuple[str, str, str]]:
     except (SyntaxError, ValueError, RecursionError):
         return
     for node in ast.walk(tree):
-        if isinstance(node, ast.Compare) and len(node.ops) == 1 and isinstance(node.ops[0], COMPARED):
+        if isinstance(node, ast.Compare) and len(node.ops) == 1 and isinstance(node.ops[0], _COMPARED):
             yield from _pair(node.left, node.comparators[0])
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr.startswith("assertEqual"):
             yield from _pair(*node.args[:2]) if len(node.args) > 1 else ()

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from sandlot.audit.answer_places import texts
 from sandlot.audit.case import Case, Probe
-from sandlot.audit.finding import Finding, Layer, Severity, Standing, Witness
+from sandlot.audit.finding import Confidence, Finding, Layer, Severity, Witness
 from sandlot.audit.probes.choice import chosen
 from sandlot.audit.probes.likeness import Shown, leaves, left, observations, opening
 from sandlot.audit.probes.plays import inputs_of, take_of
@@ -24,14 +24,14 @@ from sandlot.core.ports.world import ToolSpec
 from sandlot.core.task import Task
 
 TASKS, SANDBOXED = 16, 2
-SEVERAL = 3
+_SEVERAL = 3
 """Different results of one length, before it is no coincidence."""
-MIN_SHOWN = 100
+_MIN_SHOWN = 100
 """Shorter beginnings are summaries, titles, chance."""
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class _Cut:
     """A result that is only the beginning."""
 
     task: Task
@@ -48,7 +48,7 @@ async def look_at_cuts(case: Case) -> list[Finding]:
     tasks = chosen(case, TASKS, sandboxed=SANDBOXED)
     plays = [tour(case, golden.get(task.id, idle[task.id])) for task in tasks]
     trials = await case.take([take_of(case, task, play) for task, play in zip(tasks, plays, strict=True)])
-    cuts: dict[str, list[Cut]] = {}
+    cuts: dict[str, list[_Cut]] = {}
     for task, play, trial in zip(tasks, plays, trials, strict=True):
         for cut in _cuts(case, task, play, trial):
             cuts.setdefault(cut.shown.tool, []).append(cut)
@@ -66,7 +66,7 @@ async def _made_texts(case: Case, tasks: Sequence[Task], trials: Sequence[Trial]
                 cut[shown.tool].append((task, shown))
     found: list[Finding] = []
     for tool, each in cut.items():
-        if len({shown.text for _, shown in each}) < SEVERAL or len({len(shown.text) for _, shown in each}) > 1:
+        if len({shown.text for _, shown in each}) < _SEVERAL or len({len(shown.text) for _, shown in each}) > 1:
             continue
         seen = {task.id: _is_shown(golden[task.id]) for task, _ in each if task.id in golden and golden[task.id].passed}
         hidden = [task for task, is_seen in seen.items() if not is_seen]
@@ -91,7 +91,7 @@ def _cut_short(case: Case, tool: str, cut: Sequence[tuple[Task, Shown]], hidden:
         layer=Layer.SCRIPTED,
         probe="silent-cuts",
         severity=Severity.HIGH if hidden else Severity.LOW,
-        standing=Standing.CONFIRMED,
+        standing=Confidence.CONFIRMED,
         count=len({task.id for task, _ in cut}),
         witness=Witness(
             inputs={"task": task.id, "call": {"tool": tool, "arguments": shown.arguments}},
@@ -102,19 +102,19 @@ def _cut_short(case: Case, tool: str, cut: Sequence[tuple[Task, Shown]], hidden:
     )
 
 
-def _cuts(case: Case, task: Task, play: Script, trial: Trial) -> Iterator[Cut]:
+def _cuts(case: Case, task: Task, play: Script, trial: Trial) -> Iterator[_Cut]:
     specs = {spec.name: spec for spec in case.description.tools if not _pages(spec)}
     held = [value for value in leaves({"left": left(trial), "data": task.data}).values() if isinstance(value, str)]
-    long = [text for text in dict.fromkeys(held) if len(text) > MIN_SHOWN]
+    long = [text for text in dict.fromkeys(held) if len(text) > _MIN_SHOWN]
     everything = "\n".join([text for _, text in opening(trial)] + [shown.text for shown in observations(trial)])
     for shown in observations(trial):
-        if shown.tool not in specs or shown.error or shown.whole is not None or len(shown.text) < MIN_SHOWN:
+        if shown.tool not in specs or shown.error or shown.whole is not None or len(shown.text) < _MIN_SHOWN:
             continue
         whole = next((text for text in long if text.startswith(shown.text) and len(text.rstrip()) > len(shown.text) + 1), None)
         if whole is not None:
             hidden = whole[len(shown.text) :]
             needed = next((value for value in texts(task.key) if value in hidden and value not in everything), "")
-            yield Cut(task, play, shown, whole, needed)
+            yield _Cut(task, play, shown, whole, needed)
 
 
 def _pages(spec: ToolSpec) -> bool:
@@ -122,7 +122,7 @@ def _pages(spec: ToolSpec) -> bool:
     return any("integer" in str(schema) for schema in properties_of(spec).values())
 
 
-def _finding(case: Case, cuts: Sequence[Cut]) -> Finding:
+def _finding(case: Case, cuts: Sequence[_Cut]) -> Finding:
     worst = max(cuts, key=lambda cut: bool(cut.needed))
     needed = f", and what the task asks for stands behind the cut: {worst.needed[:60]!r}" if worst.needed else ""
     return Finding(
@@ -131,7 +131,7 @@ def _finding(case: Case, cuts: Sequence[Cut]) -> Finding:
         layer=Layer.SCRIPTED,
         probe="silent-cuts",
         severity=Severity.HIGH if worst.needed else Severity.LOW,
-        standing=Standing.CONFIRMED,
+        standing=Confidence.CONFIRMED,
         count=len({cut.task.id for cut in cuts}),
         witness=Witness(
             inputs=inputs_of(worst.task, worst.play),

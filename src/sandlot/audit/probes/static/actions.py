@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from typing import Any, cast
 
 from sandlot.audit.case import Case, Probe
-from sandlot.audit.finding import Finding, Layer, Severity, Standing, Witness
+from sandlot.audit.finding import Confidence, Finding, Layer, Severity, Witness
 from sandlot.audit.subject import Description
 from sandlot.core.ports.world import ToolSpec
 from sandlot.core.types import Json
 
-NAME = "tool-schemas"
+_NAME = "tool-schemas"
 _SPOKEN = re.compile(
     r"\b(?P<verb>use|uses|using|call|calls|calling|with|via|through|run|invoke|by|tools?)\s+(?:the\s+)?(?:tools?\s+)?"
     r"`(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?P<call>\([^`]*\))?`",
@@ -25,7 +25,7 @@ _TYPES = frozenset({"string", "integer", "number", "boolean", "array", "object",
 _FIX = "write schema, handler and prompt from one source"
 
 
-async def look(case: Case) -> list[Finding]:
+async def _look(case: Case) -> list[Finding]:
     """Tools that do not exist, and schemas that contradict themselves."""
     said = case.description
     found = [] if _serves_others(said) else list(_spoken(said))
@@ -81,9 +81,9 @@ def _missing(place: str, name: str, seen: list[tuple[str, str, bool]], tools: li
         code="D08.unknown_tool",
         title=f"{place} mentions the tool `{name}`, which does not exist",
         layer=Layer.STATIC,
-        probe=NAME,
+        probe=_NAME,
         severity=Severity.HIGH if settled else Severity.LOW,
-        standing=Standing.CONFIRMED if settled else Standing.LEAD,
+        standing=Confidence.CONFIRMED if settled else Confidence.LEAD,
         task=task or None,
         witness=Witness(
             inputs={"text": text[max(0, at - 150) : at + 150], "tools": tools},
@@ -120,7 +120,7 @@ def _schema(tool: ToolSpec) -> Iterator[Finding]:
             code="D08.undescribed",
             title=f"tool `{tool.name}` has no description",
             layer=Layer.STATIC,
-            probe=NAME,
+            probe=_NAME,
             severity=Severity.INFO,
             check=None,
             where=tool.name,
@@ -147,13 +147,13 @@ def _schema_finding(tool: str, title: str, schema: Json, severity: Severity) -> 
         code="D08.schema",
         title=title,
         layer=Layer.STATIC,
-        probe=NAME,
+        probe=_NAME,
         severity=severity,
-        standing=Standing.CONFIRMED,
+        standing=Confidence.CONFIRMED,
         where=tool,
         witness=Witness(inputs={"tool": tool, "schema": schema}, expected="a schema that calls can satisfy", observed=title),
         fix=_FIX,
     )
 
 
-PROBE = Probe(NAME, Layer.STATIC, ("D08",), look)
+PROBE = Probe(_NAME, Layer.STATIC, ("D08",), _look)

@@ -19,7 +19,7 @@ _CACHES = re.compile(
 _READS = re.compile(r"open|sqlite3\.connect|(.*\.)?(read_text|read_bytes|execute|fetchall|fetchone)")
 
 
-def look(code: Code) -> Iterator[Sighting]:
+def _look(code: Code) -> Iterator[Sighting]:
     """Caches in the way between an agent and what it changed."""
     tools = code.working_in(Part.TOOL, Part.USER)
     for function in tools:
@@ -159,4 +159,4 @@ def _someone_writes(tools: list[Function], reader: Function, place: str) -> bool
     return False
 
 
-PROBE = reading("cached-state", ("D01",), look)
+PROBE = reading("cached-state", ("D01",), _look)

@@ -42,7 +42,7 @@ _MARKS = {
     "adversary": Part.SOLUTION,
     "control": Part.SOLUTION,
 }
-DEEPEST = 200
+_DEEPEST = 200
 """Code nested deeper than this was made by a program; reading it would exhaust the stack."""
 _FOLDER = {("world", "setup"): Part.SETUP, ("tasks", "tasks"): Part.TASKS, ("solution", "solve"): Part.SOLUTION}
 _GYMNASIUM = {"reset": Part.SETUP, "step": Part.TOOL}
@@ -257,7 +257,7 @@ def _modules(sources: Mapping[str, str]) -> Iterator[Module]:
             tree = ast.parse(text)
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             continue  # data that looks like code: nothing that loads can be made of it
-        if _depth(tree) > DEEPEST:
+        if _depth(tree) > _DEEPEST:
             continue
         module = Module(path, tree)
         _fill(module)
@@ -279,7 +279,7 @@ def _fill(module: Module) -> None:
         elif isinstance(node, ast.ImportFrom):
             module.imports |= {name.asname or name.name: _from(module, node, name.name) for name in node.names}
     _define(module, module.tree.body, None)
-    for name, value in assignments(module.tree.body):
+    for name, value in _assignments(module.tree.body):
         module.values[name] = value
 
 
@@ -304,7 +304,7 @@ def _define(module: Module, body: Iterable[ast.stmt], owner: str | None) -> None
             _define(module, node.body, owner)
 
 
-def assignments(body: Iterable[ast.stmt]) -> Iterator[tuple[str, ast.expr]]:
+def _assignments(body: Iterable[ast.stmt]) -> Iterator[tuple[str, ast.expr]]:
     """Names given a value by plain statements, in order."""
     for node in body:
         if isinstance(node, ast.Assign):
@@ -314,4 +314,4 @@ def assignments(body: Iterable[ast.stmt]) -> Iterator[tuple[str, ast.expr]]:
         elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.value is not None:
             yield node.target.id, node.value
         elif isinstance(node, ast.If | ast.Try | ast.With):
-            yield from assignments(node.body)
+            yield from _assignments(node.body)

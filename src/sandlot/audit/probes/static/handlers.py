@@ -26,7 +26,7 @@ _RAISE = "raise: a check that cannot decide leaves no score"
 _SAY = "raise `ToolError`, or say in the result that it failed"
 
 
-def look(code: Code) -> Iterator[Sighting]:
+def _look(code: Code) -> Iterator[Sighting]:
     """Handlers in tools, setup and checks that hide what went wrong."""
     for function in code.working_in(Part.CHECK, Part.TOOL, Part.SETUP, Part.USER):
         for node in function.nodes():
@@ -159,4 +159,4 @@ def _last(node: ast.expr) -> str:
     return node.id if isinstance(node, ast.Name) else ""
 
 
-PROBE = reading("swallowed-errors", ("D04",), look)
+PROBE = reading("swallowed-errors", ("D04",), _look)

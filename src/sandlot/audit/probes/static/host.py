@@ -22,7 +22,7 @@ _SERVERS = re.compile(
 _OWN = "keep it in `world.state` or in the sandbox: what the host holds, neighbours share"
 
 
-def look(code: Code) -> Iterator[Sighting]:
+def _look(code: Code) -> Iterator[Sighting]:
     """Everything of the host that a rollout changes."""
     for function in code.working_in(*LIVE):
         for node in function.nodes():
@@ -109,4 +109,4 @@ def _port(node: ast.Call) -> int | None:
     return None
 
 
-PROBE = reading("shared-host", ("D18",), look)
+PROBE = reading("shared-host", ("D18",), _look)

@@ -14,16 +14,16 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from sandlot.audit.case import Case, Probe
-from sandlot.audit.finding import Finding, Layer, Severity, Standing, Witness
+from sandlot.audit.finding import Confidence, Finding, Layer, Severity, Witness
 from sandlot.audit.subject import Description
 from sandlot.core.task import Task
 
-NAME = "leaked-keys"
-BITS = 20.0
+_NAME = "leaked-keys"
+_BITS = 20.0
 """Information from which a coincidence is one in a million."""
-MOST = 0.8
+_MOST = 0.8
 """Share of tasks that have a value at the same place."""
-LEAVES = 3_000
+_LEAVES = 3_000
 """Values of one task that are looked at."""
 _TOKEN = re.compile(r"\w+(?:[.\-/@:+]\w+)*")
 _READY = (
@@ -34,31 +34,31 @@ _FIX = "take the answer out of what the agent is given; keep it in `task.key`"
 
 
 @dataclass(slots=True)
-class Place:
+class LeakPlace:
     """Where a key was found again, over tasks."""
 
     tasks: list[Task] = field(default_factory=list[Task])
     bits: float = 0.0
 
 
-async def look(case: Case) -> list[Finding]:
+async def _look(case: Case) -> list[Finding]:
     """Ready answers in prompts, at fixed places of the data, and in other clothes."""
     said = case.description
-    keys = {task.id: key_values(task) for task in said.tasks}
+    keys = {task.id: _key_values(task) for task in said.tasks}
     free = _free_keys(keys)
     return [*_in_prompts(said, keys, free), *_in_data(said, keys, free), *_encoded(said, keys, free)]
 
 
-def key_values(task: Task) -> dict[str, str]:
+def _key_values(task: Task) -> dict[str, str]:
     """The values of a task's key as agents would write them, by path."""
     found: dict[str, str] = {}
-    for path, value in leaves(task.key):
+    for path, value in _leaves(task.key):
         if isinstance(value, str | int | float) and not isinstance(value, bool):
             found[path] = str(value).strip()
     return {path: value for path, value in found.items() if value}
 
 
-def leaves(value: Any, path: str = "", limit: int = LEAVES) -> Iterator[tuple[str, Any]]:
+def _leaves(value: Any, path: str = "", limit: int = _LEAVES) -> Iterator[tuple[str, Any]]:
     """Everything in a value that is no list and no object, with its path; as many as are looked at."""
     waiting: list[tuple[str, Any]] = [(path, value)]
     while waiting and limit:
@@ -74,7 +74,7 @@ def leaves(value: Any, path: str = "", limit: int = LEAVES) -> Iterator[tuple[st
             yield here, item
 
 
-def information(value: str) -> float:
+def _information(value: str) -> float:
     """Bits that somebody who guesses would have to guess: digits and letters, less for words than for numbers."""
     digits = sum(letter.isdigit() for letter in value)
     others = len(set(value)) + min(len(value), 20) / 4 if len(value) > digits else 0
@@ -95,16 +95,16 @@ def _free_keys(keys: dict[str, dict[str, str]]) -> set[str]:
 
 def _in_prompts(said: Description, keys: dict[str, dict[str, str]], free: set[str]) -> Iterator[Finding]:
     """`answer: 42`, with the key's own 42."""
-    places: dict[str, Place] = {}
+    places: dict[str, LeakPlace] = {}
     for task in said.tasks:
         ready = [match.end() for match in re.finditer(_READY, task.prompt, re.IGNORECASE)]
         for path, value in keys[task.id].items() if ready else ():
             if path in free and any(_stands(task.prompt, at, value) for at in ready):
-                place = places.setdefault(path, Place())
+                place = places.setdefault(path, LeakPlace())
                 place.tasks.append(task)
-                place.bits += information(value)
+                place.bits += _information(value)
     for path, place in places.items():
-        if place.bits < BITS:
+        if place.bits < _BITS:
             continue
         task = min(place.tasks, key=lambda task: (len(task.prompt), task.id))
         value = keys[task.id][path]
@@ -112,9 +112,9 @@ def _in_prompts(said: Description, keys: dict[str, dict[str, str]], free: set[st
             code="D11.prompt",
             title=f"{len(place.tasks)} of {len(said.tasks)} prompts give the answer away: `{value[:60]}`, the key's `{path}`",
             layer=Layer.STATIC,
-            probe=NAME,
+            probe=_NAME,
             severity=Severity.HIGH,
-            standing=Standing.CONFIRMED,
+            standing=Confidence.CONFIRMED,
             task=task.id,
             witness=Witness(
                 inputs={"prompt": task.prompt[:600], "key": {path: value}, "compared": "the prompt with the key, verbatim"},
@@ -138,7 +138,7 @@ def _stands(text: str, at: int, value: str) -> bool:
 
 def _in_data(said: Description, keys: dict[str, dict[str, str]], free: set[str]) -> Iterator[Finding]:
     """A key at the same place of the data in task after task, and not in the prompt: it is no input."""
-    places: dict[tuple[str, str], Place] = {}
+    places: dict[tuple[str, str], LeakPlace] = {}
     for task in said.tasks:
         wanted: dict[str, list[str]] = {}
         for path, value in keys[task.id].items():
@@ -146,18 +146,18 @@ def _in_data(said: Description, keys: dict[str, dict[str, str]], free: set[str])
                 wanted.setdefault(value, []).append(path)
         for place, value, alike in _found(task, wanted) if wanted else ():
             for path in wanted[value]:
-                seen = places.setdefault((path, place), Place())
+                seen = places.setdefault((path, place), LeakPlace())
                 seen.tasks.append(task)
-                seen.bits += max(0.0, information(value) - math.log2(max(1, alike)))
-    ready: dict[str, tuple[str, Place]] = {}
+                seen.bits += max(0.0, _information(value) - math.log2(max(1, alike)))
+    ready: dict[str, tuple[str, LeakPlace]] = {}
     for (path, where), place in places.items():
-        if place.bits >= BITS and len(place.tasks) >= max(2, MOST * len(said.tasks)) and path not in ready:
+        if place.bits >= _BITS and len(place.tasks) >= max(2, _MOST * len(said.tasks)) and path not in ready:
             ready[path] = (where, place)
     if ready:
         yield _lying_ready(said, keys, ready)
 
 
-def _lying_ready(said: Description, keys: dict[str, dict[str, str]], ready: dict[str, tuple[str, Place]]) -> Finding:
+def _lying_ready(said: Description, keys: dict[str, dict[str, str]], ready: dict[str, tuple[str, LeakPlace]]) -> Finding:
     """All keys that lie ready, as one finding; the one with most information is the witness."""
     path, (where, place) = max(ready.items(), key=lambda item: (item[1][1].bits, item[0]))
     task = place.tasks[0]
@@ -166,7 +166,7 @@ def _lying_ready(said: Description, keys: dict[str, dict[str, str]], ready: dict
         code="D11.data",
         title=f"the key's `{path}` is stored in the data of {len(place.tasks)} tasks, at `{where}`{more}",
         layer=Layer.STATIC,
-        probe=NAME,
+        probe=_NAME,
         severity=Severity.LOW,
         task=task.id,
         witness=Witness(
@@ -185,7 +185,7 @@ def _lying_ready(said: Description, keys: dict[str, dict[str, str]], ready: dict
 
 def _found(task: Task, wanted: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, str, int]]:
     """Places of the data that hold one of the values, whole or as a word of a text; with how many others it stands there."""
-    for path, item in leaves(task.data):
+    for path, item in _leaves(task.data):
         if isinstance(item, bool) or not isinstance(item, str | int | float):
             continue
         text = str(item).strip()
@@ -204,7 +204,7 @@ def _encoded(said: Description, keys: dict[str, dict[str, str]], free: set[str])
     """Base64 and hex of a key: nobody writes that by accident."""
     hits: list[tuple[Task, str, str]] = []
     for task in said.tasks:
-        text = f"{said.system}\n{task.prompt}\n" + "\n".join(item for _, item in leaves(task.data) if isinstance(item, str))
+        text = f"{said.system}\n{task.prompt}\n" + "\n".join(item for _, item in _leaves(task.data) if isinstance(item, str))
         low = text.casefold()
         for path, value in keys[task.id].items():
             if path not in free or not 6 <= len(value) <= 500:
@@ -219,7 +219,7 @@ def _encoded(said: Description, keys: dict[str, dict[str, str]], free: set[str])
             code="D11.encoded",
             title=f"the key's `{path}` is contained as {way} in what {len({each.id for each, _, _ in hits})} tasks are made of",
             layer=Layer.STATIC,
-            probe=NAME,
+            probe=_NAME,
             severity=Severity.HIGH,
             task=task.id,
             witness=Witness(
@@ -233,9 +233,9 @@ def _encoded(said: Description, keys: dict[str, dict[str, str]], free: set[str])
 
 
 PROBE = Probe(
-    NAME,
+    _NAME,
     Layer.STATIC,
     ("D11",),
-    look,
+    _look,
     lambda case: None if any(task.key for task in case.description.tasks) else "tasks have no key",
 )

@@ -13,21 +13,21 @@ from typing import Any, cast
 import msgspec
 
 from sandlot.audit.case import Case, Probe
-from sandlot.audit.finding import Finding, Layer, Severity, Standing, Witness
+from sandlot.audit.finding import Confidence, Finding, Layer, Severity, Witness
 from sandlot.core.errors import ConfigError
 from sandlot.core.ports.world import ToolSpec
 from sandlot.core.types import Json
 
-NAME = "production-tools"
-ALIKE = 0.75
+_NAME = "production-tools"
+_ALIKE = 0.75
 """From this likeness of names on, or with the same arguments, a tool counts as renamed."""
 _FIX = "take the tools from the served manifest, or change what is served"
 
 
-async def look(case: Case) -> list[Finding]:
+async def _look(case: Case) -> list[Finding]:
     """Every way in which the two lists differ."""
     assert case.manifest is not None
-    served = {tool.name: tool for tool in read_manifest(case.manifest)}
+    served = {tool.name: tool for tool in _read_manifest(case.manifest)}
     here = {tool.name: tool for tool in case.description.tools}
     found = list(_names(here, served))
     for name in here.keys() & served.keys():
@@ -35,7 +35,7 @@ async def look(case: Case) -> list[Finding]:
     return sorted(found, key=lambda finding: (finding.severity is Severity.LOW, finding.where or ""))
 
 
-def read_manifest(path: Path) -> list[ToolSpec]:
+def _read_manifest(path: Path) -> list[ToolSpec]:
     """The tools of a manifest; `ConfigError` says what is wrong with it."""
     try:
         said: Any = msgspec.json.decode(path.read_bytes())
@@ -78,7 +78,7 @@ def _names(here: dict[str, ToolSpec], served: dict[str, ToolSpec]) -> Iterator[F
 def _alike(one: ToolSpec, other: ToolSpec) -> bool:
     left, right = _arguments(one), _arguments(other)
     same = bool(left) and left.keys() == right.keys()
-    return same or difflib.SequenceMatcher(None, one.name, other.name).ratio() >= ALIKE
+    return same or difflib.SequenceMatcher(None, one.name, other.name).ratio() >= _ALIKE
 
 
 # -- one tool ----------------------------------------------------------------------------------------------------------
@@ -149,13 +149,13 @@ def _finding(tool: str, title: str, compared: Json, variant: str, severity: Seve
         code=f"D08.{variant}",
         title=title if len(title) <= 300 else f"{title[:297]}...",
         layer=Layer.STATIC,
-        probe=NAME,
+        probe=_NAME,
         severity=severity,
-        standing=Standing.CONFIRMED,
+        standing=Confidence.CONFIRMED,
         where=tool,
         witness=Witness(inputs={"tool": tool, "compared": compared}, expected="the tools that production serves", observed=title),
         fix=_FIX,
     )
 
 
-PROBE = Probe(NAME, Layer.STATIC, ("D08",), look, lambda case: None if case.manifest else "no production manifest was given")
+PROBE = Probe(_NAME, Layer.STATIC, ("D08",), _look, lambda case: None if case.manifest else "no production manifest was given")

@@ -7,9 +7,9 @@ it never saw. Marks that end or begin a turn are looked for, not everything in b
 import re
 
 from sandlot.audit.case import Case, Probe
-from sandlot.audit.finding import Finding, Layer, Severity, Standing, Witness
+from sandlot.audit.finding import Confidence, Finding, Layer, Severity, Witness
 
-NAME = "chat-markup"
+_NAME = "chat-markup"
 _TURNS = re.compile(
     r"<\|(?:im_start|im_end|im_sep|eot_id|eom_id|begin_of_text|end_of_text|start_header_id|end_header_id|endoftext|user|assistant"
     r"|system|end|start|message|channel|return|turn)\|>"
@@ -17,7 +17,7 @@ _TURNS = re.compile(
 )
 
 
-async def look(case: Case) -> list[Finding]:
+async def _look(case: Case) -> list[Finding]:
     """Prompts and other words of the environment with turn marks in them."""
     said = case.description
     words = {"system prompt": said.system} | {f"tool {tool.name}": tool.description for tool in said.tools}
@@ -41,10 +41,10 @@ def _finding(title: str, text: str, mark: str, count: int, task: str | None) -> 
         code="D20.markup",
         title=title,
         layer=Layer.STATIC,
-        probe=NAME,
+        probe=_NAME,
         # one mark alone may be quoted; two frame a turn
         severity=Severity.HIGH if len(marks) > 1 else Severity.LOW,
-        standing=Standing.CONFIRMED if len(marks) > 1 else Standing.LEAD,
+        standing=Confidence.CONFIRMED if len(marks) > 1 else Confidence.LEAD,
         task=task,
         witness=Witness(
             inputs={"text": text[:400], "marks": sorted(set(marks))},
@@ -56,4 +56,4 @@ def _finding(title: str, text: str, mark: str, count: int, task: str | None) -> 
     )
 
 
-PROBE = Probe(NAME, Layer.STATIC, ("D20",), look)
+PROBE = Probe(_NAME, Layer.STATIC, ("D20",), _look)

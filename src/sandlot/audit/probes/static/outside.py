@@ -41,16 +41,16 @@ _FROM_TASK = "take it from the task's data or from `world.rng`"
 _PARTS = (*LIVE, Part.TASKS)
 
 
-def look(code: Code) -> Iterator[Sighting]:
+def _look(code: Code) -> Iterator[Sighting]:
     """Everything that could come out differently on another day, machine or process."""
     for function in code.working_in(*_PARTS):
         sets = _sets(code, function)
-        inner = sorted_nodes(function.node)
+        inner = _sorted_nodes(function.node)
         for node in function.nodes():
             yield from _call(function, function.module, node, inner)
             yield from _order(function, node, sets, inner)
     for module in code.imported():
-        inner = sorted_nodes(module.tree)
+        inner = _sorted_nodes(module.tree)
         for statement in module.tree.body:
             if not isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and not _is_main(statement):
                 for node in ast.walk(statement):
@@ -88,7 +88,7 @@ def _lists(node: ast.Call) -> bool:
     return isinstance(node.func, ast.Attribute) and node.func.attr in _LISTING_METHODS
 
 
-def sorted_nodes(tree: ast.AST) -> set[int]:
+def _sorted_nodes(tree: ast.AST) -> set[int]:
     """Everything inside a call that does not care for order: `sorted`, `len`, `set`, `sum`, `any`, ..."""
     careless = {"sorted", "len", "set", "frozenset", "sum", "min", "max", "any", "all"}
     found: set[int] = set()
@@ -146,4 +146,4 @@ def _order(function: Function, node: ast.AST, sets: set[str], inner: set[int]) -
         yield seen(function, node, "D17.order", "makes the order of a set visible", severity, fix)
 
 
-PROBE = reading("outside-world", ("D17",), look)
+PROBE = reading("outside-world", ("D17",), _look)

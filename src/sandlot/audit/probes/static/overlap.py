@@ -16,19 +16,19 @@ from typing import Any
 import msgspec
 
 from sandlot.audit.case import Case, Probe
-from sandlot.audit.finding import Finding, Layer, Severity, Standing, Witness
+from sandlot.audit.finding import Confidence, Finding, Layer, Severity, Witness
 from sandlot.audit.probes.static.code import LIVE, Code
 from sandlot.core.task import Task, split_of
 from sandlot.core.types import Split
 
-NAME = "overlapping-splits"
-MOST = 0.005
+_NAME = "overlapping-splits"
+_MOST = 0.005
 """The share of held-out tasks that chance may repeat."""
 NEAR = 0.8
-PIECE = 5
-TRIFLE = 100
+_PIECE = 5
+_TRIFLE = 100
 """Bytes of data below which equal ones may be chance."""
-LONGEST = 4_000
+_LONGEST = 4_000
 """Characters of a task that are compared for nearness."""
 _WORDS = re.compile(r"\w+|[^\w\s]")
 _FIX = (
@@ -45,7 +45,7 @@ class Twin:
     heldout: Task
 
 
-async def look(case: Case) -> list[Finding]:
+async def _look(case: Case) -> list[Finding]:
     """Exact twins, twins in other clothes, and near ones."""
     train = [task for task in case.description.tasks if split_of(task) is Split.TRAIN]
     heldout = [task for task in case.description.tasks if split_of(task) is Split.HELDOUT]
@@ -59,15 +59,15 @@ async def look(case: Case) -> list[Finding]:
         sure = [twin for twin in twins if twin.heldout.id not in known and _same_world(twin, fixed=fixed)]
         known |= {twin.heldout.id for twin in sure}
         if sure:
-            found.append(_finding("D12.same", way, sure, len(heldout), Standing.CONFIRMED))
+            found.append(_finding("D12.same", way, sure, len(heldout), Confidence.CONFIRMED))
     near = [twin for twin in near_twins(train, heldout) if twin.heldout.id not in known]
     same = [twin for twin in near if _same_data(twin)]
     other = [twin for twin in near if not _same_data(twin)]
     if same:
-        found.append(_finding("D12.near", "with the same data and key, in other words", same, len(heldout), Standing.CONFIRMED))
+        found.append(_finding("D12.near", "with the same data and key, in other words", same, len(heldout), Confidence.CONFIRMED))
     if other:
         found.append(
-            _finding("D12.near", f"in {NEAR:.0%} of their words, with the same key,", other, len(heldout), Standing.LEAD)
+            _finding("D12.near", f"in {NEAR:.0%} of their words, with the same key,", other, len(heldout), Confidence.LEAD)
         )
     return found
 
@@ -91,7 +91,7 @@ def _same_world(twin: Twin, *, fixed: bool) -> bool:
 def _same_data(twin: Twin) -> bool:
     """True if both are about the same records, which are no trifle, and have the same key."""
     one, other = _json(twin.train.data), _json(twin.heldout.data)
-    return one == other and len(one) >= TRIFLE
+    return one == other and len(one) >= _TRIFLE
 
 
 def _json(value: Any) -> bytes:
@@ -111,15 +111,15 @@ def _asked(task: Task, *, exact: bool) -> bytes:
     return _json([text, task.data])
 
 
-def _finding(code: str, way: str, twins: list[Twin], heldout: int, standing: Standing) -> Finding:
+def _finding(code: str, way: str, twins: list[Twin], heldout: int, standing: Confidence) -> Finding:
     share = len(twins) / heldout
     first = min(twins, key=lambda twin: (len(twin.heldout.prompt), twin.heldout.id))
     return Finding(
         code=code,
         title=f"{len(twins)} of {heldout} held-out tasks ask what a training task asks, {way}",
         layer=Layer.STATIC,
-        probe=NAME,
-        severity=Severity.HIGH if share > MOST else Severity.LOW,
+        probe=_NAME,
+        severity=Severity.HIGH if share > _MOST else Severity.LOW,
         standing=standing,
         witness=Witness(
             inputs={
@@ -127,9 +127,9 @@ def _finding(code: str, way: str, twins: list[Twin], heldout: int, standing: Sta
                 "heldout": first.heldout.id,
                 "train_prompt": first.train.prompt[:400],
                 "heldout_prompt": first.heldout.prompt[:400],
-                "compared": "prompt and data" + ("" if standing is Standing.CONFIRMED else ", in pieces of five words; key"),
+                "compared": "prompt and data" + ("" if standing is Confidence.CONFIRMED else ", in pieces of five words; key"),
             },
-            expected=f"at most {MOST:.1%} of held-out tasks repeat a training task",
+            expected=f"at most {_MOST:.1%} of held-out tasks repeat a training task",
             observed=f"{share:.1%} do, {way}",
         ),
         count=len(twins),
@@ -159,9 +159,9 @@ def near_twins(train: Sequence[Task], heldout: Sequence[Task]) -> Iterator[Twin]
 
 
 def _pieces(task: Task) -> frozenset[tuple[str, ...]]:
-    text = f"{task.prompt}\n{_json(task.data).decode(errors='replace') if task.data else ''}"[:LONGEST].casefold()
+    text = f"{task.prompt}\n{_json(task.data).decode(errors='replace') if task.data else ''}"[:_LONGEST].casefold()
     words: list[str] = _WORDS.findall(text)
-    return frozenset(tuple(words[at : at + PIECE]) for at in range(max(1, len(words) - PIECE + 1)))
+    return frozenset(tuple(words[at : at + _PIECE]) for at in range(max(1, len(words) - _PIECE + 1)))
 
 
 def _rarest(pieces: frozenset[tuple[str, ...]], often: Counter[tuple[str, ...]]) -> list[tuple[str, ...]]:
@@ -175,4 +175,4 @@ def jaccard(left: frozenset[Any], right: frozenset[Any]) -> float:
     return len(left & right) / len(left | right) if left or right else 0.0
 
 
-PROBE = Probe(NAME, Layer.STATIC, ("D12",), look, _applies)
+PROBE = Probe(_NAME, Layer.STATIC, ("D12",), _look, _applies)

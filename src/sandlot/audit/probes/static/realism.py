@@ -20,35 +20,35 @@ from typing import Any
 import msgspec
 
 from sandlot.audit.case import Case, Probe
-from sandlot.audit.finding import Finding, Layer, Severity, Standing, Witness
+from sandlot.audit.finding import Confidence, Finding, Layer, Severity, Witness
 from sandlot.audit.probes.static.records import Pool, pools_of, read_records, standing_for
-from sandlot.core.stats.tests import Comparison, benjamini_hochberg, chi_square, fisher, holm, jensen_shannon, ks
+from sandlot.core.stats.tests import TestResult, benjamini_hochberg, chi_square, fisher, holm, jensen_shannon, ks
 from sandlot.core.types import Json
 
-NAME = "real-data"
-LEVEL = 0.01
-FEWEST = 20
+_NAME = "real-data"
+_LEVEL = 0.01
+_FEWEST = 20
 """Values on each side below which nothing is compared."""
-MOST = 4_000
+_MOST = 4_000
 """Values of each side that are compared."""
-CATEGORIES = 20
-GATES = {"missing": 0.1, "numbers": 0.2, "categories": 0.2, "lengths": 0.2, "words": 0.15, "repeats": 0.15, "letters": 0.1}
+_CATEGORIES = 20
+_GATES = {"missing": 0.1, "numbers": 0.2, "categories": 0.2, "lengths": 0.2, "words": 0.15, "repeats": 0.15, "letters": 0.1}
 """How large a difference of each kind must be: shares, Kolmogorov-Smirnov's D, Cramer's V, bits."""
 _PLACEHOLDER = re.compile(r"\b(?:lorem ipsum|foo ?bar|john doe|jane doe|asdf|test ?user|example\.(?:com|org))\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class ManifestDifference:
     """One field compared in one way."""
 
     field: str
     kind: str
-    comparison: Comparison
+    comparison: TestResult
     here: str
     real: str
 
 
-async def look(case: Case) -> list[Finding]:
+async def _look(case: Case) -> list[Finding]:
     """Fields that are unlike the sample; or, without one, what looks too clean."""
     pools = pools_of(case.description.tasks)
     if case.reference is None:
@@ -58,7 +58,7 @@ async def look(case: Case) -> list[Finding]:
     if pool is None:
         return [_nothing_to_compare(case, pools, sample)]
     names = sorted(pool.fields | _fields(sample))
-    differences = [difference for name in names for difference in compared(name, independent(pool, name), sample)]
+    differences = [difference for name in names for difference in compared(name, _independent(pool, name), sample)]
     differences += _repeated_rows(pool.rows, sample)
     return [_finding(pool, len(sample), name, found) for name, found in believed(differences).items()]
 
@@ -70,30 +70,30 @@ def _fields(rows: Sequence[Json]) -> set[str]:
 # -- comparing one field -----------------------------------------------------------------------------------------------
 
 
-def compared(name: str, here: Sequence[Json], real: Sequence[Json]) -> Iterator[Difference]:
+def compared(name: str, here: Sequence[Json], real: Sequence[Json]) -> Iterator[ManifestDifference]:
     """Every comparison that makes sense for a field."""
     ours, theirs = _drawn(here), _drawn(real)
     left = [row[name] for row in ours if not _missing(row.get(name))]
     right = [row[name] for row in theirs if not _missing(row.get(name))]
-    if min(len(ours), len(theirs)) < FEWEST:
+    if min(len(ours), len(theirs)) < _FEWEST:
         return
     gone, lost = len(ours) - len(left), len(theirs) - len(right)
     shares = (f"{gone / len(ours):.0%} missing", f"{lost / len(theirs):.0%} missing")
-    yield Difference(name, "missing", fisher(gone, len(ours), lost, len(theirs)), *shares)
-    if min(len(left), len(right)) < FEWEST:
+    yield ManifestDifference(name, "missing", fisher(gone, len(ours), lost, len(theirs)), *shares)
+    if min(len(left), len(right)) < _FEWEST:
         return
     numbers, reals = _as_numbers(left), _as_numbers(right)
     if numbers and reals and any(_is_number(value) for value in (*left, *right)):
-        yield Difference(name, "numbers", ks(numbers, reals), _spread(numbers), _spread(reals))
+        yield ManifestDifference(name, "numbers", ks(numbers, reals), _spread(numbers), _spread(reals))
         return
     texts, others = [str(value) for value in left], [str(value) for value in right]
-    if len(set(texts) | set(others)) <= CATEGORIES:
+    if len(set(texts) | set(others)) <= _CATEGORIES:
         yield _categories(name, texts, others)
     else:
         yield from _texts(name, texts, others)
 
 
-def independent(pool: Pool, name: str) -> list[Json]:
+def _independent(pool: Pool, name: str) -> list[Json]:
     """As many of a pool's records as they are worth for this field, spread over its tasks.
 
     By the intraclass correlation: where all records of a task agree, a task is worth one record; where they differ as much as
@@ -121,8 +121,8 @@ def _measured(values: list[Any]) -> list[float]:
         ordered = sorted({float(value) for value in values if not _missing(value)})
         ranks = {value: float(rank) for rank, value in enumerate(ordered)}  # one spike shall not outweigh the rest
         return [-1.0 if _missing(value) else ranks[float(value)] for value in values]
-    common = [word for word, _ in Counter(str(value) for value in values).most_common(CATEGORIES + 1)]
-    if len(common) <= CATEGORIES:
+    common = [word for word, _ in Counter(str(value) for value in values).most_common(_CATEGORIES + 1)]
+    if len(common) <= _CATEGORIES:
         return [float(common.index(str(value))) for value in values]
     return [-1.0 if _missing(value) else float(len(str(value))) for value in values]
 
@@ -147,7 +147,7 @@ def intraclass(groups: Sequence[Sequence[float]]) -> float:
 
 def _drawn(rows: Sequence[Json]) -> list[Json]:
     """All rows, or as many as are compared, the same ones every time."""
-    return list(rows) if len(rows) <= MOST else Random(0).sample(list(rows), MOST)  # noqa: S311 - seeded, not secret
+    return list(rows) if len(rows) <= _MOST else Random(0).sample(list(rows), _MOST)  # noqa: S311 - seeded, not secret
 
 
 def _missing(value: Any) -> bool:
@@ -173,11 +173,11 @@ def _spread(values: list[float]) -> str:
     return f"median {middle:g}, 5 % to 95 %: {low:g} to {high:g}"
 
 
-def _categories(name: str, left: list[str], right: list[str]) -> Difference:
+def _categories(name: str, left: list[str], right: list[str]) -> ManifestDifference:
     ours, theirs = Counter(left), Counter(right)
     every = sorted(ours.keys() | theirs.keys())
     comparison = chi_square([[ours[each] for each in every], [theirs[each] for each in every]])
-    return Difference(name, "categories", comparison, _common(ours), _common(theirs))
+    return ManifestDifference(name, "categories", comparison, _common(ours), _common(theirs))
 
 
 def _common(counts: Counter[str]) -> str:
@@ -185,22 +185,22 @@ def _common(counts: Counter[str]) -> str:
     return ", ".join(f"{word[:30]!r} {count / total:.0%}" for word, count in counts.most_common(4))
 
 
-def _texts(name: str, left: list[str], right: list[str]) -> Iterator[Difference]:
+def _texts(name: str, left: list[str], right: list[str]) -> Iterator[ManifestDifference]:
     long, longer = [float(len(text)) for text in left], [float(len(text)) for text in right]
-    yield Difference(name, "lengths", ks(long, longer), f"characters: {_spread(long)}", f"characters: {_spread(longer)}")
+    yield ManifestDifference(name, "lengths", ks(long, longer), f"characters: {_spread(long)}", f"characters: {_spread(longer)}")
     odd, others = (sum(not text.isascii() for text in texts) for texts in (left, right))
     shares = (f"{odd / len(left):.0%} beyond ASCII", f"{others / len(right):.0%} beyond ASCII")
-    yield Difference(name, "letters", fisher(odd, len(left), others, len(right)), *shares)
+    yield ManifestDifference(name, "letters", fisher(odd, len(left), others, len(right)), *shares)
     words = _words(name, left, right)
     if words is not None:
         yield words
     size = min(len(left), len(right))
     twice, again = (size - len(set(Random(0).sample(texts, size))) for texts in (left, right))  # noqa: S311 - seeded, not secret
     shares = (f"{twice / size:.0%} repeated", f"{again / size:.0%} repeated")
-    yield Difference(name, "repeats", fisher(twice, size, again, size), *shares)
+    yield ManifestDifference(name, "repeats", fisher(twice, size, again, size), *shares)
 
 
-def _words(name: str, left: list[str], right: list[str]) -> Difference | None:
+def _words(name: str, left: list[str], right: list[str]) -> ManifestDifference | None:
     """The words most used on either side; what is said once each has no distribution. Numbers count as one word."""
     ours, theirs = _word_counts(left), _word_counts(right)
     together = ours + theirs
@@ -211,20 +211,22 @@ def _words(name: str, left: list[str], right: list[str]) -> Difference | None:
         return None
     rows = [[counts[word] for word in kept] + [counts.total() - sum(counts[word] for word in kept)] for counts in (ours, theirs)]
     named = [dict(zip([*kept, " rest"], row, strict=True)) for row in rows]
-    return Difference(name, "words", Comparison(jensen_shannon(*named), chi_square(rows).p), _common(ours), _common(theirs))
+    return ManifestDifference(
+        name, "words", TestResult(jensen_shannon(*named), chi_square(rows).p), _common(ours), _common(theirs)
+    )
 
 
 def _word_counts(texts: Sequence[str]) -> Counter[str]:
     return Counter(re.sub(r"\d+", "0", word) for text in texts for word in re.findall(r"\w+|[^\w\s]", text.casefold()[:2_000]))
 
 
-def _repeated_rows(here: Sequence[Json], real: Sequence[Json]) -> Iterator[Difference]:
-    size = min(len(here), len(real), MOST)
-    if size < FEWEST:
+def _repeated_rows(here: Sequence[Json], real: Sequence[Json]) -> Iterator[ManifestDifference]:
+    size = min(len(here), len(real), _MOST)
+    if size < _FEWEST:
         return
     twice, again = (size - len({_whole(row) for row in Random(0).sample(list(rows), size)}) for rows in (here, real))  # noqa: S311 - seeded, not secret
     shares = (f"{twice / size:.0%} of rows repeated", f"{again / size:.0%} of rows repeated")
-    yield Difference("(whole rows)", "repeats", fisher(twice, size, again, size), *shares)
+    yield ManifestDifference("(whole rows)", "repeats", fisher(twice, size, again, size), *shares)
 
 
 def _whole(row: Json) -> bytes:
@@ -234,7 +236,7 @@ def _whole(row: Json) -> bytes:
 # -- deciding ----------------------------------------------------------------------------------------------------------
 
 
-def believed(differences: Sequence[Difference]) -> dict[str, list[Difference]]:
+def believed(differences: Sequence[ManifestDifference]) -> dict[str, list[ManifestDifference]]:
     """Differences that are large and not chance, by field: Holm within each kind, Benjamini-Hochberg over all."""
     kinds: dict[str, list[int]] = {}
     for at, difference in enumerate(differences):
@@ -243,30 +245,30 @@ def believed(differences: Sequence[Difference]) -> dict[str, list[Difference]]:
     for places in kinds.values():
         for at, p in zip(places, holm([differences[at].comparison.p for at in places]), strict=True):
             within[at] = p
-    found: dict[str, list[Difference]] = {}
+    found: dict[str, list[ManifestDifference]] = {}
     for difference, p in zip(differences, benjamini_hochberg(within), strict=True):
-        if p < LEVEL and difference.comparison.effect > GATES[difference.kind]:
+        if p < _LEVEL and difference.comparison.effect > _GATES[difference.kind]:
             found.setdefault(difference.field, []).append(difference)
     return found
 
 
-def _finding(pool: Pool, real: int, field: str, found: list[Difference]) -> Finding:
-    worst = max(found, key=lambda each: each.comparison.effect / GATES[each.kind])
+def _finding(pool: Pool, real: int, field: str, found: list[ManifestDifference]) -> Finding:
+    worst = max(found, key=lambda each: each.comparison.effect / _GATES[each.kind])
     kinds = ", ".join(each.kind for each in found)
     return Finding(
         code=f"D07.{worst.kind}",
         title=f"`{field}` of `{pool.place}` is unlike the real data: {worst.here}; real: {worst.real}",
         layer=Layer.STATIC,
-        probe=NAME,
+        probe=_NAME,
         severity=Severity.HIGH,
-        standing=Standing.CONFIRMED,
+        standing=Confidence.CONFIRMED,
         where=f"{pool.place}.{field}",
         witness=Witness(
             inputs={
                 "field": field,
                 "records": {"here": len(pool.rows), "tasks": pool.tasks, "real": real},
                 "differs_in": {
-                    each.kind: {"effect": round(each.comparison.effect, 3), "gate": GATES[each.kind], "p": each.comparison.p}
+                    each.kind: {"effect": round(each.comparison.effect, 3), "gate": _GATES[each.kind], "p": each.comparison.p}
                     for each in found
                 },
                 "compared": f"`{pool.place}` in the tasks' data with the sample, each test's size against its gate",
@@ -286,7 +288,7 @@ def _nothing_to_compare(case: Case, pools: Sequence[Pool], sample: Sequence[Json
         code="D07.unmatched",
         title=f"no records in the tasks' data have the sample's fields ({wanted}); records there: {there}",
         layer=Layer.STATIC,
-        probe=NAME,
+        probe=_NAME,
         severity=Severity.INFO,
         where=case.reference.name if case.reference else None,
         fix="give a sample whose fields are named as in the tasks' data",
@@ -300,9 +302,9 @@ def _too_clean(pools: Sequence[Pool]) -> list[Finding]:
     """What makes made-up data look made up: mentioned, never more."""
     found: list[Finding] = []
     for pool in pools:
-        if len(pool.rows) < 2 * FEWEST:
+        if len(pool.rows) < 2 * _FEWEST:
             continue
-        texts = [value for row in pool.rows[:MOST] for value in row.values() if isinstance(value, str)]
+        texts = [value for row in pool.rows[:_MOST] for value in row.values() if isinstance(value, str)]
         signs = [
             ("nothing is ever missing", all(not _missing(value) for row in pool.rows for value in row.values())),
             ("all text is plain ASCII", bool(texts) and all(text.isascii() for text in texts)),
@@ -315,7 +317,7 @@ def _too_clean(pools: Sequence[Pool]) -> list[Finding]:
                     code="D07.clean",
                     title=f"records at `{pool.place}` look made up: {', '.join(seen)}",
                     layer=Layer.STATIC,
-                    probe=NAME,
+                    probe=_NAME,
                     severity=Severity.INFO,
                     where=pool.place,
                     count=len(pool.rows),
@@ -325,4 +327,4 @@ def _too_clean(pools: Sequence[Pool]) -> list[Finding]:
     return found
 
 
-PROBE = Probe(NAME, Layer.STATIC, ("D07",), look)
+PROBE = Probe(_NAME, Layer.STATIC, ("D07",), _look)

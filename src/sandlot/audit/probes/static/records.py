@@ -19,8 +19,8 @@ from sandlot.core.errors import ConfigError
 from sandlot.core.task import Task
 from sandlot.core.types import Json
 
-MOST_ROWS = 50_000
-AGREEING = 0.5
+_MOST_ROWS = 50_000
+_AGREEING = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +59,12 @@ def _rows(path: Path) -> list[Json]:
         from pyarrow import parquet  # noqa: PLC0415 - heavy, and seldom needed
 
         rows = cast("list[Json]", parquet.read_table(path).to_pylist())  # pyright: ignore[reportUnknownMemberType]
-        return rows[:MOST_ROWS]
+        return rows[:_MOST_ROWS]
     if path.suffix == ".csv":
         with path.open(encoding="utf-8", newline="") as file:
-            return [{name: text or None for name, text in row.items()} for row in islice(csv.DictReader(file), MOST_ROWS)]
+            return [{name: text or None for name, text in row.items()} for row in islice(csv.DictReader(file), _MOST_ROWS)]
     if path.suffix in {".jsonl", ".ndjson"}:
-        lines = path.read_bytes().splitlines()[:MOST_ROWS]
+        lines = path.read_bytes().splitlines()[:_MOST_ROWS]
         return [msgspec.json.decode(line) for line in lines if line.strip()]
     raise ConfigError(f"reference `{path}`: give a .jsonl, .csv or .parquet file")
 
@@ -75,7 +75,7 @@ def pools_of(tasks: Sequence[Task]) -> list[Pool]:
     for task in tasks:
         for place, rows in _lists("", task.data, 4):
             pool = found.setdefault(place, Pool(place, [], []))
-            kept = rows[: max(0, MOST_ROWS - len(pool.rows))]
+            kept = rows[: max(0, _MOST_ROWS - len(pool.rows))]
             pool.rows.extend(kept)
             pool.homes.extend([task.id] * len(kept))
     return list(found.values())
@@ -104,4 +104,4 @@ def standing_for(pools: Sequence[Pool], sample: Sequence[Json], name: str) -> Po
         for pool in pools
     ]
     best = max(rated, key=lambda each: each[:3], default=None)
-    return best[3] if best is not None and best[0] >= AGREEING else None
+    return best[3] if best is not None and best[0] >= _AGREEING else None

@@ -13,16 +13,16 @@ from dataclasses import dataclass
 import msgspec
 
 from sandlot.audit.case import Case, Probe
-from sandlot.audit.finding import Finding, Layer, Severity, Standing, Witness
+from sandlot.audit.finding import Confidence, Finding, Layer, Severity, Witness
 from sandlot.audit.probes.static.code import Code, Function, Part
 from sandlot.audit.probes.static.flow import Flow, Holds
 from sandlot.audit.subject import Description
 from sandlot.core.rubric import PythonCheck
 
-NAME = "hidden-literals"
-SHOWN = 60
+_NAME = "hidden-literals"
+_SHOWN = 60
 """Tasks whose words are looked through for each literal."""
-SHORTEST = 4
+_SHORTEST = 4
 _PLAIN = frozenset({"none", "true", "false", "null", "utf-8", "utf8", "replace", "ignore", "strict", "nan", "inf"})
 _FILES = frozenset({"read", "read_text", "exists"})
 _ARGUMENTS = frozenset({"path", "text", "at", "field", "columns", "tool", "format"})
@@ -30,7 +30,7 @@ _ARGUMENTS = frozenset({"path", "text", "at", "field", "columns", "tool", "forma
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class _Asked:
     """A literal that a check insists on."""
 
     literal: str
@@ -41,11 +41,11 @@ class Asked:
     """The check returns whether the answer equals words with the literal in them."""
 
 
-async def look(case: Case) -> list[Finding]:
+async def _look(case: Case) -> list[Finding]:
     """Literals nobody was told, one lead each."""
     said = case.description
     code = Code(said)
-    told, tasks = _told(said, code), [_task_words(task.prompt, task.data) for task in said.tasks[:SHOWN]]
+    told, tasks = _told(said, code), [_task_words(task.prompt, task.data) for task in said.tasks[:_SHOWN]]
     found: dict[str, Finding] = {}
     for asked in [*_in_code(code), *_in_rubrics(said)]:
         words = asked.literal.strip().casefold()
@@ -59,16 +59,16 @@ async def look(case: Case) -> list[Finding]:
     return list(found.values())
 
 
-def _finding(asked: Asked, blind: int, *, sure: bool) -> Finding:
+def _finding(asked: _Asked, blind: int, *, sure: bool) -> Finding:
     """Sure only where the answer must equal words with the literal, and there is nothing but the prompt to learn it from."""
     literal = asked.literal.strip()[:60]
     return Finding(
         code="D15.literal",
         title=f"a check asks for {asked.what} `{literal}`, which neither prompt, tools nor data mention",
         layer=Layer.STATIC,
-        probe=NAME,
+        probe=_NAME,
         severity=Severity.HIGH,
-        standing=Standing.CONFIRMED if sure else Standing.LEAD,
+        standing=Confidence.CONFIRMED if sure else Confidence.LEAD,
         check=asked.check,
         where=asked.where,
         witness=Witness(
@@ -86,7 +86,7 @@ def _finding(asked: Asked, blind: int, *, sure: bool) -> Finding:
 
 
 def _matters(words: str) -> bool:
-    return len(words) >= SHORTEST and words not in _PLAIN and any(letter.isalnum() for letter in words)
+    return len(words) >= _SHORTEST and words not in _PLAIN and any(letter.isalnum() for letter in words)
 
 
 def _declared(words: str, said: Description) -> bool:
@@ -118,7 +118,7 @@ def _task_words(prompt: str, data: object) -> str:
 # -- code --------------------------------------------------------------------------------------------------------------
 
 
-def _in_code(code: Code) -> Iterator[Asked]:
+def _in_code(code: Code) -> Iterator[_Asked]:
     flow = Flow(code)
     for function in code.working_in(Part.CHECK):
         name = function.name if Part.CHECK in function.marked else None
@@ -127,7 +127,7 @@ def _in_code(code: Code) -> Iterator[Asked]:
             equals = isinstance(node, ast.Compare) and [type(operator) for operator in node.ops] == [ast.Eq]
             whole = name is not None and equals and returned == [node]
             for literal, what in _literals(function, node, flow):
-                yield Asked(literal, what, f"{function.module.path}:{getattr(node, 'lineno', 1)}", name, whole)
+                yield _Asked(literal, what, f"{function.module.path}:{getattr(node, 'lineno', 1)}", name, whole)
 
 
 def _literals(function: Function, node: ast.AST, flow: Flow) -> Iterator[tuple[str, str]]:
@@ -171,7 +171,7 @@ def _texts(node: ast.AST) -> Iterator[str]:
 # -- rubrics -----------------------------------------------------------------------------------------------------------
 
 
-def _in_rubrics(said: Description) -> Iterator[Asked]:
+def _in_rubrics(said: Description) -> Iterator[_Asked]:
     for name, rubric in said.rubrics.items():
         for check in rubric.checks:
             if not isinstance(check, PythonCheck):
@@ -181,7 +181,7 @@ def _in_rubrics(said: Description) -> Iterator[Asked]:
                     pieces = [value] if "/" in value else re.split(r"[.\s]+", value)
                     for piece in pieces:
                         if not piece.isdecimal():
-                            yield Asked(piece, f"the {argument}", f"rubric {name}", check.id)
+                            yield _Asked(piece, f"the {argument}", f"rubric {name}", check.id)
 
 
-PROBE = Probe(NAME, Layer.STATIC, ("D15",), look)
+PROBE = Probe(_NAME, Layer.STATIC, ("D15",), _look)

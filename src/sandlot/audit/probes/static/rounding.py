@@ -14,15 +14,15 @@ from sandlot.audit.probes.static.sighting import Sighting, leads, seen
 from sandlot.audit.probes.static.trust import verdicts_of
 from sandlot.audit.subject import Description
 
-NAME = "rounded-scores"
+_NAME = "rounded-scores"
 _FINE = 3
 """Digits from which rounding is cosmetics."""
 
 
-async def look(case: Case) -> list[Finding]:
+async def _look(case: Case) -> list[Finding]:
     """Rounding in what checks return, and clips of rubrics."""
     sightings = [*_rounded(Code(case.description)), *_clipped(case.description)]
-    return leads(NAME, sightings)
+    return leads(_NAME, sightings)
 
 
 def _rounded(code: Code) -> Iterator[Sighting]:
@@ -82,4 +82,4 @@ def _clipped(description: Description) -> Iterator[Sighting]:
             yield Sighting("D06.clip", title, where, Severity.HIGH, "clip at 0")
 
 
-PROBE = Probe(NAME, Layer.STATIC, ("D06",), look)
+PROBE = Probe(_NAME, Layer.STATIC, ("D06",), _look)

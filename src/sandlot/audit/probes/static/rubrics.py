@@ -7,13 +7,13 @@ task uses, tasks whose rubric is missing, check functions nobody asks.
 from collections.abc import Iterator
 
 from sandlot.audit.case import Case, Probe
-from sandlot.audit.finding import Finding, Layer, Severity, Standing, Witness
+from sandlot.audit.finding import Confidence, Finding, Layer, Severity, Witness
 from sandlot.audit.probes.static.code import Code
 from sandlot.audit.subject import Description
 from sandlot.core.rubric import PythonCheck
 from sandlot.grade import lint
 
-NAME = "rubric-lint"
+_NAME = "rubric-lint"
 _PLACES = {
     "worthless": ("D21.worthless", Severity.LOW),
     "near-duplicate": ("D21.duplicate", Severity.LOW),
@@ -29,10 +29,10 @@ _PLACES = {
 }
 
 
-async def look(case: Case) -> list[Finding]:
+async def _look(case: Case) -> list[Finding]:
     """What the linter says of all rubrics, each thing once, and what nothing refers to."""
     said = case.description
-    together: dict[tuple[str, Severity], list[tuple[str, lint.Finding]]] = {}
+    together: dict[tuple[str, Severity], list[tuple[str, lint.LintFinding]]] = {}
     for name, rubric in said.rubrics.items():
         tasks = [task for task in said.tasks if task.rubric == name] or said.tasks
         for finding in lint.lint(rubric, tasks=tasks):
@@ -40,13 +40,13 @@ async def look(case: Case) -> list[Finding]:
     return [*(_finding(code, severity, found) for (code, severity), found in together.items()), *_unused(said)]
 
 
-def _place(finding: lint.Finding) -> tuple[str, Severity]:
-    if finding.severity is lint.Severity.ERROR:
+def _place(finding: lint.LintFinding) -> tuple[str, Severity]:
+    if finding.severity is lint.LintSeverity.ERROR:
         return f"D21.{finding.code.replace('-', '_')}", Severity.BLOCKER
     return _PLACES.get(finding.code, (f"D21.{finding.code.replace('-', '_')}", Severity.LOW))
 
 
-def _finding(code: str, severity: Severity, found: list[tuple[str, lint.Finding]]) -> Finding:
+def _finding(code: str, severity: Severity, found: list[tuple[str, lint.LintFinding]]) -> Finding:
     """Only what makes a rubric unusable is sure: it is refused before the first rollout."""
     name, first = found[0]
     sure = severity is Severity.BLOCKER
@@ -54,9 +54,9 @@ def _finding(code: str, severity: Severity, found: list[tuple[str, lint.Finding]
         code=code,
         title=f"rubric `{name}`: {first.message}" + (f" (and {len(found) - 1} more)" if len(found) > 1 else ""),
         layer=Layer.STATIC,
-        probe=NAME,
+        probe=_NAME,
         severity=severity,
-        standing=Standing.CONFIRMED if sure else Standing.LEAD,
+        standing=Confidence.CONFIRMED if sure else Confidence.LEAD,
         check=first.check,
         where=name,
         witness=Witness(inputs={"rubric": name, "check": first.check}, expected=first.fix, observed=first.message)
@@ -87,7 +87,7 @@ def _unused(said: Description) -> Iterator[Finding]:
             code="D21.unused",
             title=f"check `{function.name}` is used by no rubric",
             layer=Layer.STATIC,
-            probe=NAME,
+            probe=_NAME,
             severity=Severity.LOW,
             where=function.where,
             fix="name it in a rubric, or take it out",
@@ -95,9 +95,9 @@ def _unused(said: Description) -> Iterator[Finding]:
 
 
 PROBE = Probe(
-    NAME,
+    _NAME,
     Layer.STATIC,
     ("D02", "D16", "D21"),
-    look,
+    _look,
     lambda case: None if case.description.rubrics else "it grades itself, without a rubric",
 )

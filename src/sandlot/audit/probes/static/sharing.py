@@ -25,7 +25,7 @@ _COPIED_BY_BASES = frozenset({"Struct", "BaseModel", "TypedDict", "NamedTuple", 
 _FRESH = "make it in setup, in `world.state`, from the task's data"
 
 
-def look(code: Code) -> Iterator[Sighting]:
+def _look(code: Code) -> Iterator[Sighting]:
     """Everything that one rollout could leave for another."""
     for function in code.working_in(*LIVE):
         own = _locals(function)
@@ -260,4 +260,4 @@ def _defaults(function: Function) -> Iterator[Sighting]:
                 yield seen(function, node, "D05.default", title, Severity.HIGH, "default to None and make a new one inside")
 
 
-PROBE = reading("shared-state", ("D05",), look)
+PROBE = reading("shared-state", ("D05",), _look)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from sandlot.audit.case import Case, Probe
-from sandlot.audit.finding import GRAVE, Finding, Layer, Severity, Standing, Witness
+from sandlot.audit.finding import GRAVE, Confidence, Finding, Layer, Severity, Witness
 from sandlot.audit.probes.static.code import Code, Function, Module
 
 
@@ -61,7 +61,7 @@ def leads(probe: str, sightings: Iterable[Sighting]) -> list[Finding]:
             layer=Layer.STATIC,
             probe=probe,
             severity=places[0].severity,
-            standing=Standing.CONFIRMED if places[0].shown else Standing.LEAD,
+            standing=Confidence.CONFIRMED if places[0].shown else Confidence.LEAD,
             witness=_witness(places[0]),
             where=places[0].where,
             count=len(places),

@@ -4,7 +4,7 @@ import ast
 
 from sandlot.audit.probes.static.code import Code, Function, Part
 
-MIN_CHARS = 40
+_MIN_CHARS = 40
 """Shorter beginnings are titles and names."""
 
 
@@ -15,7 +15,7 @@ def kept_lengths(code: Code) -> set[int]:
         for function in code.working_in(Part.TOOL)
         for node in function.nodes()
         if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice) and _from_start(node.slice)
-        if (length := _number(code, function, node.slice.upper)) is not None and length >= MIN_CHARS
+        if (length := _number(code, function, node.slice.upper)) is not None and length >= _MIN_CHARS
     }
 
 

@@ -22,7 +22,7 @@ _PROGRAMS = re.compile(r"/(bin|sbin|lib\w*)/|site-packages|dist-packages|\.pth$|
 _STATUS = frozenset({"code", "returncode", "exit_code", "exitcode"})
 
 
-def look(code: Code) -> Iterator[Sighting]:
+def _look(code: Code) -> Iterator[Sighting]:
     """Trust in agents' words, in checks and on the host."""
     flow = Flow(code)
     checks = code.working_in(Part.CHECK)
@@ -201,4 +201,4 @@ def _resolved(function: Function, node: ast.expr) -> Iterator[ast.expr]:
                     yield other.value
 
 
-PROBE = reading("trusted-words", ("D02", "D03"), look)
+PROBE = reading("trusted-words", ("D02", "D03"), _look)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from sandlot.audit.probes.static.code import Code, Function, Part
 
-MIN_SOURCES = 2
+_MIN_SOURCES = 2
 """Other values of the data that an answer is worked out from, before it is more than a copy."""
 _WORK = (ast.BinOp, ast.Compare, ast.IfExp, ast.BoolOp)
 
@@ -31,7 +31,7 @@ def _worked_in(function: Function) -> Iterator[tuple[str, str]]:
         shown = _behind(given["data"], values, set())
         for field, name in _fields(given["key"], values):
             sources = {source for value in values.get(name, ()) if _is_work(value) for source in _names(value)}
-            if name in shown and len(sources & _behind(given["data"], values, {name})) >= MIN_SOURCES:
+            if name in shown and len(sources & _behind(given["data"], values, {name})) >= _MIN_SOURCES:
                 yield field, name
 
 

@@ -12,7 +12,7 @@ from sandlot.core.task import Task
 from sandlot.model.policy.solution import Agent, Solution
 
 
-async def look_up(agent: Agent, task: Task) -> None:
+async def _look_up(agent: Agent, task: Task) -> None:
     """Search where answers get left lying about, and say what of the key turned up."""
     found: list[str] = []
     for tool in [spec.name for spec in agent.tools if spec.name == "bash"]:
@@ -21,5 +21,5 @@ async def look_up(agent: Agent, task: Task) -> None:
     await agent.say("\n".join(dict.fromkeys(found)) or "I found nothing.")
 
 
-ADVERSARIES: Mapping[str, Solution] = {"look-up": look_up}
+ADVERSARIES: Mapping[str, Solution] = {"look-up": _look_up}
 """By the name a `Named` play has."""

@@ -27,13 +27,13 @@ from sandlot.env.environment import Environment
 from sandlot.env.world import LiveWorld
 from sandlot.grade.evidence import StoredEvidence
 
-STRETCH = 100.0
+_STRETCH = 100.0
 """How much longer waiting takes in a slow tool."""
-LONGEST_S = 5.0
+_LONGEST_S = 5.0
 
 ATTEMPTED: list[str] = []
 """Where author code tried to connect to since the last trial began."""
-IN_TOOL: ContextVar[bool] = ContextVar("in_tool", default=False)
+_IN_TOOL: ContextVar[bool] = ContextVar("in_tool", default=False)
 """True while a tool works: only what tools do is broken, never setup."""
 
 
@@ -124,10 +124,10 @@ def break_environment(env: Environment, fault: str | None) -> None:
 def broken_judge(judge: Judge | None, fault: str | None) -> Judge | None:
     """The judge, or one that fails."""
     what, _, how = (fault or "").partition(":")
-    return BrokenJudge(how) if judge is not None and what == "judge" else judge
+    return _BrokenJudge(how) if judge is not None and what == "judge" else judge
 
 
-class Watched:
+class _Watched:
     """A tool that says when it is at work."""
 
     def __init__(self, tool: Tool) -> None:
@@ -137,20 +137,20 @@ class Watched:
 
     async def call(self, world: World, call: ToolCall) -> ToolResult:
         """The tool's own answer, with faults below it."""
-        token = IN_TOOL.set(True)
+        token = _IN_TOOL.set(True)
         try:
             return await self._tool.call(world, call)
         finally:
-            IN_TOOL.reset(token)
+            _IN_TOOL.reset(token)
 
 
-class BrokenWorld(LiveWorld):
+class _BrokenWorld(LiveWorld):
     """A world whose files and commands fail while a tool works."""
 
     how = "raise"
 
     async def _trouble(self, what: str) -> bool:
-        if not IN_TOOL.get():
+        if not _IN_TOOL.get():
             return False
         if self.how == "hang":
             await anyio.sleep_forever()
@@ -192,7 +192,7 @@ def _slow_tools(env: Environment) -> None:
     sleep, anyio_sleep, asyncio_sleep = time.sleep, anyio.sleep, asyncio.sleep
 
     def stretched(seconds: float) -> float:
-        return min(seconds * STRETCH, LONGEST_S) if IN_TOOL.get() else seconds
+        return min(seconds * _STRETCH, _LONGEST_S) if _IN_TOOL.get() else seconds
 
     async def slow(delay: float, *args: Any) -> Any:
         return await asyncio_sleep(stretched(delay), *args)
@@ -206,11 +206,11 @@ def _slow_tools(env: Environment) -> None:
     setattr(time, "sleep", slow_thread)  # noqa: B010 - as above
     setattr(asyncio, "sleep", slow)  # noqa: B010 - as above
     setattr(anyio, "sleep", slow_anyio)  # noqa: B010 - as above
-    env.parts.tools = [Watched(tool) for tool in env.parts.tools]
+    env.parts.tools = [_Watched(tool) for tool in env.parts.tools]
 
 
 def _break_tools(env: Environment, how: str) -> None:
-    class Broken(BrokenWorld):
+    class Broken(_BrokenWorld):
         pass
 
     Broken.how = how
@@ -221,7 +221,7 @@ def _break_tools(env: Environment, how: str) -> None:
         return Broken(state=world.state, task=world.task, rng=world.rng, files=world.files, noted=world.noted)
 
     setattr(env, "new_world", broken)  # noqa: B010 - this one environment's, not the class's
-    env.parts.tools = [Watched(tool) for tool in env.parts.tools]
+    env.parts.tools = [_Watched(tool) for tool in env.parts.tools]
 
 
 def _break_evidence() -> None:
@@ -233,7 +233,7 @@ def _break_evidence() -> None:
             setattr(StoredEvidence, name, unreadable)
 
 
-class BrokenJudge:
+class _BrokenJudge:
     """A judge that fails, or says nothing."""
 
     name = "broken by the audit"

@@ -15,9 +15,9 @@ from sandlot.env.function import dialogue_of
 from sandlot.env.grading import needs_judge, rubric_for
 from sandlot.env.taskset import tasks_of
 
-DECLARATIONS = "audit.toml"
+_DECLARATIONS = "audit.toml"
 """What an author declares to the auditor, and waives: beside `environment.toml`, or `NAME.audit.toml` beside `NAME.py`."""
-SOURCE_BYTES = 2**20
+_SOURCE_BYTES = 2**20
 """A file larger than this is data, not something anybody wrote."""
 
 
@@ -42,7 +42,7 @@ def describe(env: Environment) -> Description:
         adversaries=tuple(env.parts.adversaries),
         controls=tuple(env.parts.controls),
         sources=_sources(env),
-        declared=declared_beside(env.source),
+        declared=_declared_beside(env.source),
         needs_judge=needs_judge(env, tasks),
     )
 
@@ -61,7 +61,7 @@ def _sources(env: Environment) -> dict[str, str]:
     """What the author wrote, as far as it is text."""
     found: dict[str, str] = {}
     for name, path in files_of(env):
-        if path.stat().st_size <= SOURCE_BYTES:
+        if path.stat().st_size <= _SOURCE_BYTES:
             try:
                 found[name] = path.read_text()
             except UnicodeDecodeError:
@@ -72,13 +72,13 @@ def _sources(env: Environment) -> dict[str, str]:
 def declarations_of(source: Path) -> Path:
     """Where the declarations and waivers of an environment are, if it has any."""
     if source.is_dir():
-        return source / DECLARATIONS
+        return source / _DECLARATIONS
     if source.name == "environment.py":
-        return source.with_name(DECLARATIONS)
-    return source.with_name(f"{source.stem}.{DECLARATIONS}")
+        return source.with_name(_DECLARATIONS)
+    return source.with_name(f"{source.stem}.{_DECLARATIONS}")
 
 
-def declared_beside(source: Path | None) -> Declared:
+def _declared_beside(source: Path | None) -> Declared:
     """What the author declares; nothing without a file."""
     place = declarations_of(source) if source is not None else None
     if place is None or not place.is_file():

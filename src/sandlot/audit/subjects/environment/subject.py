@@ -18,21 +18,21 @@ import msgspec
 from sandlot.audit.starved import Silence
 from sandlot.audit.subject import PLAIN, Conditions, Description, Lost, Request, Trial
 from sandlot.audit.subjects.environment.worker import HEADER, Begun, Described, Done, Job, Note, Refused
-from sandlot.audit.subjects.environment.workers import Nursery, Worker, new_worker, open_nursery
+from sandlot.audit.subjects.environment.workers import AuditWorker, Nursery, new_worker, open_nursery
 from sandlot.core.concurrency.clock import SYSTEM_CLOCK
 from sandlot.core.errors import ConfigError
 
-PATIENCE_S = 60.0
+_PATIENCE_S = 60.0
 """A trial that shows no sign of life for this long is lost. Time in which it waited for a busy processor does not count."""
-LOADING_S = 120.0
+_LOADING_S = 120.0
 """An environment may take this long to load, make its image included."""
-MAX_LOST = 5
+_MAX_LOST = 5
 """After so many lost trials of one `take` the rest is not tried: the finding is there, and time is not."""
-MANY_HUNG = 6
+_MANY_HUNG = 6
 """After so many trials of an audit have hung it waits for each only a little, and tries no second of one `take`."""
-IMPATIENCE_S = 5.0
-MAX_NOTE_BYTES = 256 * 2**20
-STDERR_CHARS = 400
+_IMPATIENCE_S = 5.0
+_MAX_NOTE_BYTES = 256 * 2**20
+_STDERR_CHARS = 400
 
 
 @dataclass
@@ -47,14 +47,14 @@ class EnvironmentSubject:
     user: str | None = None
     """The model that plays the user; None for the author's replies."""
     sandbox: str = "native"
-    patience_s: float = PATIENCE_S
+    patience_s: float = _PATIENCE_S
     processes: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(os.cpu_count() or 2))
     _open: AsyncExitStack = field(default_factory=AsyncExitStack)
     _nursery: Nursery | None = None
     _num_hung: int = 0
 
     async def __aenter__(self) -> Self:
-        self._nursery = await self._open.enter_async_context(open_nursery(settings_of(PLAIN)))
+        self._nursery = await self._open.enter_async_context(open_nursery(_settings_of(PLAIN)))
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
@@ -79,7 +79,7 @@ class EnvironmentSubject:
         num_lost = 0
         while len(trials) < len(requests):
             left = [place for place in range(len(requests)) if place not in trials]
-            if num_lost >= (MAX_LOST if self._num_hung < MANY_HUNG else 1):
+            if num_lost >= (_MAX_LOST if self._num_hung < _MANY_HUNG else 1):
                 skipped = Lost(kind="skipped", message=f"not tried, after {num_lost} others were lost")
                 trials |= dict.fromkeys(left, Trial(lost=skipped))
                 break
@@ -104,7 +104,7 @@ class EnvironmentSubject:
 
     @property
     def _patience(self) -> float:
-        return self.patience_s if self._num_hung < MANY_HUNG else min(self.patience_s, IMPATIENCE_S)
+        return self.patience_s if self._num_hung < _MANY_HUNG else min(self.patience_s, _IMPATIENCE_S)
 
     async def _alone(self, requests: Sequence[Request], conditions: Conditions) -> list[Trial]:
         trials: list[Trial] = [Trial()] * len(requests)
@@ -119,7 +119,7 @@ class EnvironmentSubject:
         return trials
 
 
-def settings_of(conditions: Conditions) -> dict[str, str]:
+def _settings_of(conditions: Conditions) -> dict[str, str]:
     """Variables that must be there when an interpreter starts."""
     return {"PYTHONHASHSEED": str(conditions.hash_seed), "TZ": conditions.timezone, "LC_ALL": conditions.locale}
 
@@ -139,10 +139,10 @@ class _Working:
 
     async def run(self, nursery: Nursery | None = None) -> None:
         """Start it, hear it, and see it gone."""
-        settings = settings_of(self._job.conditions)
+        settings = _settings_of(self._job.conditions)
         async with AsyncExitStack() as stack:
-            worker: Worker | None = None
-            if nursery is not None and nursery.lives and settings == settings_of(PLAIN):
+            worker: AuditWorker | None = None
+            if nursery is not None and nursery.lives and settings == _settings_of(PLAIN):
                 worker = await stack.enter_async_context(nursery.worker())
             worker = worker or await stack.enter_async_context(new_worker(settings))
             async with anyio.create_task_group() as group:
@@ -152,9 +152,9 @@ class _Working:
         if self._refused is not None:
             raise ConfigError(self._refused.message)
 
-    async def _converse(self, worker: Worker) -> None:
+    async def _converse(self, worker: AuditWorker) -> None:
         try:
-            with anyio.fail_after(LOADING_S):
+            with anyio.fail_after(_LOADING_S):
                 await worker.tell(msgspec.msgpack.encode(self._job))
             await self._hear(worker)
         except TimeoutError:
@@ -163,15 +163,15 @@ class _Working:
             with anyio.move_on_after(5):
                 self._stderr.append(f"its process ended with {await worker.ended()}")
 
-    async def _hear(self, worker: Worker) -> None:
+    async def _hear(self, worker: AuditWorker) -> None:
         data = bytearray()
-        silence = Silence(worker.pid, LOADING_S)
+        silence = Silence(worker.pid, _LOADING_S)
         while True:
             data += await silence.receive(worker.notes, 2**20)
             silence.broken(self._patience_s)
             while len(data) >= HEADER.size:
                 (size,) = HEADER.unpack_from(data)
-                if size > MAX_NOTE_BYTES or len(data) < HEADER.size + size:
+                if size > _MAX_NOTE_BYTES or len(data) < HEADER.size + size:
                     break
                 self._noted(msgspec.msgpack.decode(data[HEADER.size : HEADER.size + size], type=Note))
                 del data[: HEADER.size + size]
@@ -188,14 +188,14 @@ class _Working:
             case Refused():
                 self._refused = note
 
-    async def _read_errors(self, worker: Worker) -> None:
+    async def _read_errors(self, worker: AuditWorker) -> None:
         with suppress(anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError):
             while True:
-                self._stderr.append((await worker.errors.receive(2**16)).decode(errors="replace")[-STDERR_CHARS:])
+                self._stderr.append((await worker.errors.receive(2**16)).decode(errors="replace")[-_STDERR_CHARS:])
 
     def why(self) -> str:
         """What is known of how it ended."""
-        said = " ".join("".join(self._stderr).split())[-STDERR_CHARS:]
+        said = " ".join("".join(self._stderr).split())[-_STDERR_CHARS:]
         if self.fate == "hung":
             return f"nothing came back for {self._patience_s:g} s" + (f"; it said: {said}" if said else "")
         return said or "its process ended"

@@ -34,7 +34,7 @@ from sandlot.env.environment import Environment
 from sandlot.env.load import load
 from sandlot.env.taskset import tasks_of
 from sandlot.harness.tool_loop import ToolLoop
-from sandlot.model.policy.player import Moment, Move, Player
+from sandlot.model.policy.player import Move, Player, PlayerView
 from sandlot.model.policy.scripted import PLAYS, ScriptedPolicies
 from sandlot.model.policy.solution import Solution
 from sandlot.rollout import grade_trace, recorded, run_rollout
@@ -42,17 +42,17 @@ from sandlot.run.manifest import tools_as_served
 from sandlot.store.blobs import MemoryBlobs
 from sandlot.wiring.config import ModelConfig, judge_config, user_config
 from sandlot.wiring.models import open_users
-from sandlot.wiring.parts import Grading, Parts, open_grading
+from sandlot.wiring.parts import Grading, RolloutParts, open_grading
 
-MEMORY_BYTES = 8 * 2**30
+_MEMORY_BYTES = 8 * 2**30
 """Address space of a worker: a grader that allocates without end meets this, not the machine's last page."""
-FILES_BYTES = 8 * 2**20
+_FILES_BYTES = 8 * 2**20
 """Bytes of evidence that come back with a trial."""
-SANDBOXES = 4
+_SANDBOXES = 4
 """Kept ready."""
 
 HEADER = struct.Struct("<I")
-PR_SET_PDEATHSIG = 1
+_PR_SET_PDEATHSIG = 1
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,7 +101,7 @@ def main() -> None:
     os.dup2(2, 1)  # what author code prints is not ours
     sys.stdout = sys.stderr
     job = msgspec.msgpack.decode(sys.stdin.buffer.read(), type=Job)
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+    resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES, _MEMORY_BYTES))
 
     def note(what: Note) -> None:
         _write(out, what)
@@ -151,7 +151,7 @@ async def _take_all(env: Environment, job: Job, note: Callable[[Note], None]) ->
         random.Random(conditions.shuffled).shuffle(order)  # noqa: S311 - seeded, not secret
     places = anyio.CapacityLimiter(conditions.at_once)
     async with (
-        open_grading(env, judge=judge_config(job.judge), sandbox=job.sandbox, pool=min(conditions.at_once, SANDBOXES)) as opened,
+        open_grading(env, judge=judge_config(job.judge), sandbox=job.sandbox, pool=min(conditions.at_once, _SANDBOXES)) as opened,
         AsyncExitStack() as stack,
         anyio.create_task_group() as group,
     ):
@@ -163,7 +163,7 @@ async def _take_all(env: Environment, job: Job, note: Callable[[Note], None]) ->
             async with places:
                 reseed(conditions, place)
                 note(Begun(place))
-                trial = partial(taken, grading, tasks, job.requests[place], place, users)
+                trial = partial(_taken, grading, tasks, job.requests[place], place, users)
                 note(Done(place, await take_measured(trial, may_run_out=conditions.fault is not None)))
 
         for place in order:
@@ -199,7 +199,7 @@ class _SteadyUsers:
         return self.users.user(persona, task, derive_seed("user", "audit", task.id, self.trial_seed))
 
 
-async def taken(grading: Grading, tasks: dict[str, Task], request: Request, place: int, users: Users | None = None) -> Trial:
+async def _taken(grading: Grading, tasks: dict[str, Task], request: Request, place: int, users: Users | None = None) -> Trial:
     """One trial, whatever comes of it."""
     name = request.task if isinstance(request, Take) else request.trace.task
     if name not in tasks:
@@ -214,9 +214,9 @@ async def taken(grading: Grading, tasks: dict[str, Task], request: Request, plac
             reached=tuple(dict.fromkeys(ATTEMPTED)),
         )
     blobs = MemoryBlobs()
-    policies = ScriptedPolicies(request.play.name, lambda _task, _seed: policy_for(grading.env, request.play, request.seed))
+    policies = ScriptedPolicies(request.play.name, lambda _task, _seed: _policy_for(grading.env, request.play, request.seed))
     steady = _SteadyUsers(users, request.seed) if users is not None else None
-    parts = Parts(grading=grading, policies=policies, harness=ToolLoop(), users=steady)
+    parts = RolloutParts(grading=grading, policies=policies, harness=ToolLoop(), users=steady)
     trace = await run_rollout(parts, tasks[name], run="audit", rollout=place, blobs=blobs)
     return Trial(
         trace=trace,
@@ -243,7 +243,7 @@ def _graded(trace: Trace) -> Scored | Failed:
 
 
 async def _files(trace: Trace, blobs: MemoryBlobs) -> dict[str, bytes]:
-    left, kept = FILES_BYTES, dict[str, bytes]()
+    left, kept = _FILES_BYTES, dict[str, bytes]()
     for file in sorted(trace.evidence.files.values(), key=lambda file: file.size) if trace.evidence else ():
         if file.blob is not None and file.blob not in kept and file.size <= left:
             kept[file.blob] = await blobs.get(file.blob)
@@ -254,7 +254,7 @@ async def _files(trace: Trace, blobs: MemoryBlobs) -> dict[str, bytes]:
 # -- who plays ---------------------------------------------------------------------------------------------------------
 
 
-def policy_for(env: Environment, play: Play, seed: int) -> Solution | Policy:
+def _policy_for(env: Environment, play: Play, seed: int) -> Solution | Policy:
     """Who plays a trial: a script, a scripted player, the golden solution, an adversary of ours, or one of the author's."""
     if isinstance(play, Script):
         return Player(play.name, _scripted(play), seed)
@@ -270,8 +270,8 @@ def policy_for(env: Environment, play: Play, seed: int) -> Solution | Policy:
     return solutions[play.name]
 
 
-def _scripted(script: Script) -> Callable[[Moment], Move]:
-    def play(moment: Moment) -> Move:
+def _scripted(script: Script) -> Callable[[PlayerView], Move]:
+    def play(moment: PlayerView) -> Move:
         turn = moment.turn
         if turn >= len(script.turns):
             return Move()
@@ -288,7 +288,7 @@ def _scripted(script: Script) -> Callable[[Moment], Move]:
 
 def _end_with_the_auditor() -> None:
     """Be killed when the auditor is: a worker that hangs must not outlive it. The nursery ends its own forks."""
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 
 if __name__ == "__main__":

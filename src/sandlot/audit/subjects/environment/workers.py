@@ -18,13 +18,13 @@ from anyio.abc import ByteReceiveStream, SocketStream
 
 from sandlot.audit.subjects.environment.fork_server import CALL, DESCRIPTORS, NUMBER
 
-START_S = 20.0
+_START_S = 20.0
 """A nursery that has not forked by then is asked no more."""
-CLOSE_S = 5.0
+_CLOSE_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Worker:
+class AuditWorker:
     """A process that takes one job, and says what comes of it."""
 
     pid: int
@@ -37,7 +37,7 @@ class Worker:
 
 
 @asynccontextmanager
-async def new_worker(settings: Mapping[str, str]) -> AsyncGenerator[Worker]:
+async def new_worker(settings: Mapping[str, str]) -> AsyncGenerator[AuditWorker]:
     """A new interpreter with these variables; it and all it started are gone afterwards."""
     command = [sys.executable, "-m", "sandlot.audit.subjects.environment.worker"]
     async with await anyio.open_process(
@@ -53,7 +53,7 @@ async def new_worker(settings: Mapping[str, str]) -> AsyncGenerator[Worker]:
             await stdin.aclose()
 
         try:
-            yield Worker(process.pid, process.stdout, process.stderr, tell, process.wait)
+            yield AuditWorker(process.pid, process.stdout, process.stderr, tell, process.wait)
         finally:
             _end(process.pid)
 
@@ -67,7 +67,7 @@ class Nursery:
         """False once it did not do as it was told: a subject may have ended it."""
 
     @asynccontextmanager
-    async def worker(self) -> AsyncGenerator[Worker | None]:
+    async def worker(self) -> AsyncGenerator[AuditWorker | None]:
         """A fork; it and all it started are gone afterwards. None if the nursery is no more."""
         lines = [socket.socketpair() for _ in range(DESCRIPTORS)]
         async with AsyncExitStack() as stack:
@@ -84,7 +84,7 @@ class Nursery:
     async def _called(self, theirs: Sequence[socket.socket], life: SocketStream) -> int | None:
         """The number of a new worker that has these."""
         try:
-            with anyio.fail_after(START_S):
+            with anyio.fail_after(_START_S):
                 socket.send_fds(self._control, [CALL], [each.fileno() for each in theirs])
                 return _number(await life.receive(NUMBER.size))
         except (OSError, TimeoutError, anyio.EndOfStream, anyio.BrokenResourceError):
@@ -116,7 +116,7 @@ async def open_nursery(settings: Mapping[str, str]) -> AsyncGenerator[Nursery]:
                 yield Nursery(control)
             finally:
                 control.close()
-                with anyio.move_on_after(CLOSE_S, shield=True):
+                with anyio.move_on_after(_CLOSE_S, shield=True):
                     await process.wait()
                 _end(process.pid)
 
@@ -126,7 +126,7 @@ async def _stream(stack: AsyncExitStack, ours: socket.socket) -> SocketStream:
     return await stack.enter_async_context(await SocketStream.from_socket(ours))
 
 
-def _forked(pid: int, talk: SocketStream, errors: SocketStream, life: SocketStream) -> Worker:
+def _forked(pid: int, talk: SocketStream, errors: SocketStream, life: SocketStream) -> AuditWorker:
     async def tell(job: bytes) -> None:
         await talk.send(job)
         await talk.send_eof()
@@ -137,7 +137,7 @@ def _forked(pid: int, talk: SocketStream, errors: SocketStream, life: SocketStre
         except (anyio.EndOfStream, anyio.BrokenResourceError):
             return None
 
-    return Worker(pid, talk, errors, tell, ended)
+    return AuditWorker(pid, talk, errors, tell, ended)
 
 
 def _number(data: bytes) -> int:

@@ -14,21 +14,21 @@ from typing import Any
 
 import msgspec
 
-from sandlot.audit.subject import PLAIN, Conditions, Declared, Description, Named, Regrade, Request, Say, Take, Trial
+from sandlot.audit.subject import PLAIN, Conditions, Declared, Description, NamedPlay, Regrade, Request, Say, Take, Trial
 from sandlot.audit.subjects.foreign.mapping import DEFAULT, read_mapping
 from sandlot.audit.subjects.foreign.place import open_place
 from sandlot.audit.subjects.foreign.python import Interpreter, interpreter
 from sandlot.audit.subjects.foreign.sources import sources_of
 from sandlot.audit.subjects.foreign.worker import Answer, Budget, Workshop, open_workshop
 from sandlot.core.errors import ConfigError
-from sandlot.core.rubric import Score
+from sandlot.core.rubric import RubricScore
 from sandlot.core.task import Task
 from sandlot.core.trace import EvidenceRecord, Failed, Node, Outcome, Scored, Trace, said
 from sandlot.core.types import End, Json, Role, Side, digest
 
-PROMPTS = ("prompt", "question", "problem", "input")
-GOLDENS = ("golden", "answer", "expected", "solution", "target")
-RUN = "audit"
+_PROMPTS = ("prompt", "question", "problem", "input")
+_GOLDENS = ("golden", "answer", "expected", "solution", "target")
+_RUN = "audit"
 
 
 class GraderConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -110,7 +110,7 @@ class GraderSubject:
     def _answer(self, request: Request) -> str | None:
         if isinstance(request, Regrade):
             return request.trace.evidence.answer if request.trace.evidence else request.trace.answer
-        if isinstance(request.play, Named):
+        if isinstance(request.play, NamedPlay):
             if request.play.name != "golden":
                 raise ConfigError(f"unknown agent `{request.play.name}` for a plain grader; known: `golden`")
             return self._tasks.answer(request.task)
@@ -140,7 +140,7 @@ class GraderSubject:
         ]
         evidence = EvidenceRecord(answer=text)
         return Trace(
-            run=RUN,
+            run=_RUN,
             task=request.task,
             rollout=0,
             seed=request.seed,
@@ -160,7 +160,7 @@ class GraderSubject:
             return Failed(side=Side.GRADER, kind="bad_value", message=f"returned {value}, which is no reward")
         low, high = self._config.range
         points = (value - low) / (high - low)
-        return Scored(Score(points=points, possible=1.0, value=min(1.0, max(0.0, points))))
+        return Scored(RubricScore(points=points, possible=1.0, value=min(1.0, max(0.0, points))))
 
 
 class Tasks:
@@ -171,8 +171,8 @@ class Tasks:
         self._lines: dict[str, tuple[Json, Any, str]] = {}
         self.tasks: dict[str, Task] = {}
         for number, line in enumerate(lines, 1):
-            asked = _named(line, prompt, PROMPTS, f"line {number}: the prompt")
-            wanted = _named(line, golden, GOLDENS, f"line {number}: the golden answer")
+            asked = _named(line, prompt, _PROMPTS, f"line {number}: the prompt")
+            wanted = _named(line, golden, _GOLDENS, f"line {number}: the golden answer")
             name = str(line.get("id", f"line-{number}"))
             if name in self.tasks:
                 raise ConfigError(f"line {number}: a task `{name}` was there before; ids are unique")
@@ -196,7 +196,7 @@ class Tasks:
         return None if golden is None else _text(golden)
 
 
-def read_tasks(config: GraderConfig) -> Tasks:
+def _read_tasks(config: GraderConfig) -> Tasks:
     """The task file of a grader."""
     try:
         data = Path(config.tasks).read_bytes()
@@ -214,7 +214,7 @@ async def open_grader(config: GraderConfig, *, without_sandbox: bool = False) ->
         raise ConfigError(f"grader `{config.grader}`: write `module:function`")
     if not config.range[0] < config.range[1]:
         raise ConfigError(f"range {config.range}: the least comes first, and is less than the most")
-    tasks, python = read_tasks(config), interpreter(config.python)
+    tasks, python = _read_tasks(config), interpreter(config.python)
     folders = tuple(Path(folder).resolve() for folder in config.path)  # noqa: ASYNC240 - a handful of names
     spec: Json = {"grader": config.grader, "path": [str(folder) for folder in folders]}
     async with (

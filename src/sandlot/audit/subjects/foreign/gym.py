@@ -19,13 +19,13 @@ from sandlot.audit.subject import (
     Declared,
     Description,
     Lost,
-    Named,
+    NamedPlay,
     Regrade,
     Request,
     Take,
     Trial,
 )
-from sandlot.audit.subjects.foreign.noted import Facts, Noted
+from sandlot.audit.subjects.foreign.noted import GymFacts, Noted
 from sandlot.audit.subjects.foreign.place import open_place
 from sandlot.audit.subjects.foreign.python import Interpreter, interpreter
 from sandlot.audit.subjects.foreign.sources import sources_of
@@ -36,10 +36,10 @@ from sandlot.core.task import Task
 from sandlot.core.trace import EvidenceRecord, Trace
 from sandlot.core.types import End, Json, digest
 
-PLAYS = ("random", "outside", "dirty", "beside", "golden")
+_PLAYS = ("random", "outside", "dirty", "beside", "golden")
 """Actions out of the space; one that is not in it; random ones, and one more reset when they are over; random ones while a second
 environment is played in the same process; the solution. `constant-N` takes the same action again and again."""
-NO_GRADER = "a Gymnasium environment pays in its steps: it has no grader that could grade an answer"
+_NO_GRADER = "a Gymnasium environment pays in its steps: it has no grader that could grade an answer"
 
 
 class GymConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -90,7 +90,7 @@ class GymSubject:
         """What its spaces are, and its text; `ConfigError` if it cannot be made."""
         said = await self._workshop.facts(PLAIN)
         try:
-            facts = msgspec.convert(said, Facts)
+            facts = msgspec.convert(said, GymFacts)
         except msgspec.ValidationError as error:
             raise ConfigError(f"`{self._config.env}` answered garbage when it was made: {error}") from error
         sources = self._sources(facts)
@@ -111,10 +111,10 @@ class GymSubject:
             has_golden=self._config.solution is not None,
             sources=sources,
             declared=self._config.declared,
-            inapplicable={Layer.GRADER: NO_GRADER},
+            inapplicable={Layer.GRADER: _NO_GRADER},
         )
 
-    def _sources(self, facts: Facts) -> dict[str, str]:
+    def _sources(self, facts: GymFacts) -> dict[str, str]:
         """Everything its author wrote, as far as it is loaded; of an installed package the module of its class."""
         own = tuple(Path(folder) for folder in self._config.path)
         named = self._config.env.partition(":")[0]
@@ -131,10 +131,10 @@ class GymSubject:
     def _call(self, request: Request) -> Json:
         if isinstance(request, Regrade):
             raise ConfigError("a Gymnasium environment has no grader to ask again")
-        named = request.play.name if isinstance(request.play, Named) else ""
-        if isinstance(request.play, Named) and named not in PLAYS and not named.startswith("constant-"):
-            raise ConfigError(f"unknown agent `{named}` for a Gymnasium environment; known: {', '.join(PLAYS)}, constant-N")
-        turns = () if isinstance(request.play, Named) else request.play.turns
+        named = request.play.name if isinstance(request.play, NamedPlay) else ""
+        if isinstance(request.play, NamedPlay) and named not in _PLAYS and not named.startswith("constant-"):
+            raise ConfigError(f"unknown agent `{named}` for a Gymnasium environment; known: {', '.join(_PLAYS)}, constant-N")
+        turns = () if isinstance(request.play, NamedPlay) else request.play.turns
         actions = [act.arguments.get("action") for turn in turns for act in turn if isinstance(act, Call)]
         return {
             "seed": int(request.task.removeprefix("seed-")),

@@ -7,7 +7,7 @@ import msgspec
 from sandlot.audit.subject import Trial
 
 
-class Facts(msgspec.Struct, frozen=True, kw_only=True):
+class GymFacts(msgspec.Struct, frozen=True, kw_only=True):
     """What an environment says of itself when it has been made."""
 
     actions: str
@@ -30,7 +30,7 @@ class Opening(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the observation is in its space; None if the space cannot say."""
 
 
-class Step(msgspec.Struct, frozen=True, kw_only=True):
+class GymStep(msgspec.Struct, frozen=True, kw_only=True):
     """What a step showed."""
 
     action: str
@@ -56,7 +56,7 @@ class Noted(msgspec.Struct, frozen=True, kw_only=True):
     """One rollout."""
 
     opening: Opening | None = None
-    steps: tuple[Step, ...] = ()
+    steps: tuple[GymStep, ...] = ()
     reopening: Opening | None = None
     """A second reset with the same seed, when the rollout was over."""
     error: str | None = None

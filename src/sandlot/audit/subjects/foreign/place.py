@@ -24,12 +24,12 @@ from sandlot.core.limits import Limits
 from sandlot.core.ports.sandbox import Backend, Command, Process, Sandbox
 from sandlot.wiring.parts import open_backend
 
-INSIDE = Path(__file__).parent / "inside"
-PROGRAMS = "/run/audit"
+_INSIDE = Path(__file__).parent / "inside"
+_PROGRAMS = "/run/audit"
 """Where the programs of `inside/` lie in a sandbox."""
 
 
-class Place(Protocol):
+class WorkerPlace(Protocol):
     """Somewhere to start `sandlot_serve.py`."""
 
     @property
@@ -43,7 +43,7 @@ class Place(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Sandboxed:
+class _Sandboxed:
     """In a sandbox of its own."""
 
     backend: Backend
@@ -65,9 +65,9 @@ class Sandboxed:
         """Start it in a fresh sandbox."""
         async with self.backend.open(self.image, "none", Limits()) as sandbox:
             assert isinstance(sandbox, Sandbox)
-            for path in INSIDE.glob("*.py"):
-                await sandbox.write(f"{PROGRAMS}/{path.name}", path.read_bytes())
-            argv = (self.python.command, "-u", f"{PROGRAMS}/sandlot_serve.py")
+            for path in _INSIDE.glob("*.py"):
+                await sandbox.write(f"{_PROGRAMS}/{path.name}", path.read_bytes())
+            argv = (self.python.command, "-u", f"{_PROGRAMS}/sandlot_serve.py")
             yield await sandbox.spawn(Command(argv=argv, env=variables, cwd="/tmp"))  # noqa: S108 - the sandbox's own
 
 
@@ -97,7 +97,7 @@ class _PlainProcess:
 
 
 @dataclass(frozen=True, slots=True)
-class Unconfined:
+class _Unconfined:
     """In a plain child process, in a folder of its own."""
 
     python: Interpreter
@@ -114,7 +114,7 @@ class Unconfined:
         keep = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
         try:
             process = await anyio.open_process(
-                [self.python.command, "-u", str(INSIDE / "sandlot_serve.py")],
+                [self.python.command, "-u", str(_INSIDE / "sandlot_serve.py")],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
@@ -134,15 +134,15 @@ class Unconfined:
 
 
 @asynccontextmanager
-async def open_place(python: Interpreter, folders: tuple[Path, ...], *, unconfined: bool = False) -> AsyncGenerator[Place]:
+async def open_place(python: Interpreter, folders: tuple[Path, ...], *, unconfined: bool = False) -> AsyncGenerator[WorkerPlace]:
     """Sandboxes in which these folders of the machine are seen; where there can be none, say so rather than go without."""
     if unconfined:
-        yield Unconfined(python)
+        yield _Unconfined(python)
         return
     seen = tuple(dict.fromkeys(folder.absolute() for folder in (*python.folders, *folders)))
     async with AsyncExitStack() as stack:
         try:
-            place = Sandboxed(await stack.enter_async_context(open_backend("native")), python, seen)
+            place = _Sandboxed(await stack.enter_async_context(open_backend("native")), python, seen)
             async with place.backend.open(place.image, "none", Limits()):
                 pass  # what cannot be opened is heard of here, not in the middle of an audit
         except SandboxError as error:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-SOURCE_BYTES = 1 << 20
+_SOURCE_BYTES = 1 << 20
 """What is longer was made by a program."""
 
 
@@ -17,7 +17,7 @@ def sources_of(modules: Iterable[str], folders: Sequence[Path]) -> dict[str, str
         for folder in folders:
             path = next((path for path in _places(folder, parts) if path.is_file()), None)
             if path is not None:
-                if path.stat().st_size <= SOURCE_BYTES:
+                if path.stat().st_size <= _SOURCE_BYTES:
                     found[str(path.relative_to(folder))] = path.read_text(errors="replace")
                 break
     return found

@@ -17,29 +17,29 @@ import msgspec
 
 from sandlot.audit.starved import BACKSTOP
 from sandlot.audit.subject import Conditions, Lost
-from sandlot.audit.subjects.foreign.place import Place
+from sandlot.audit.subjects.foreign.place import WorkerPlace
 from sandlot.core.errors import ConfigError, SandlotError
 from sandlot.core.types import Json
 
-log = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
-MAX_WORKERS = 3
+_MAX_WORKERS = 3
 """Kept open, each under conditions of its own; the one that was not used for longest goes."""
-MAX_FRAME = 2 << 20
-GRACE_S = 15.0
+_MAX_FRAME = 2 << 20
+_GRACE_S = 15.0
 """What a worker may take longer than a trial, to end one that hangs and say so."""
-CALLS = 20
+_CALLS = 20
 """Calls of one request that have no more time than one."""
-CHANCES = 3
-PATIENCE = 4
+_CHANCES = 3
+_PATIENCE = 4
 """Timeout multiplier for the retry of a hung request."""
-MANY_HUNG = 6
+_MANY_HUNG = 6
 """So many that hang end a batch, and the first few are given more time at once. If one hangs again the flaw is known and time is
 not: the rest of the call has only a little, and so has every later one when so many have hung for sure."""
-MAX_HUNG = 60
+_MAX_HUNG = 60
 """After so many, the first of a batch that hangs ends it."""
-QUICK_S = 1.0
-MAX_DEATHS = 40
+_QUICK_S = 1.0
+_MAX_DEATHS = 40
 """Workers one call may use up before what is left of it is given up."""
 
 
@@ -107,7 +107,7 @@ class _Worker:
             with anyio.fail_after(seconds):
                 while True:
                     size = struct.unpack_from("<I", self.data)[0] if len(self.data) >= 4 else None
-                    if size is not None and size > MAX_FRAME:
+                    if size is not None and size > _MAX_FRAME:
                         raise _Gone("it wrote garbage")
                     if size is not None and len(self.data) >= 4 + size:
                         body = bytes(self.data[4 : 4 + size])
@@ -169,7 +169,7 @@ class _Call:
 class Workshop:
     """Takes requests to foreign code; get one from `open_workshop`."""
 
-    def __init__(self, place: Place, program: str, spec: Json, budget: Budget) -> None:
+    def __init__(self, place: WorkerPlace, program: str, spec: Json, budget: Budget) -> None:
         self._place = place
         self._program = program
         self._spec = spec
@@ -193,7 +193,7 @@ class Workshop:
                 await self._drop(call.conditions)
                 if not call.asked_again:
                     await self._given_more_time(call)
-                if self._num_hung + call.num_hung >= MAX_HUNG:
+                if self._num_hung + call.num_hung >= _MAX_HUNG:
                     call.give_up(Lost(kind="skipped", message=f"not tried, after {call.num_hung} others hung"))
             except _Gone as gone:
                 await self._drop(call.conditions)
@@ -201,7 +201,7 @@ class Workshop:
                 if careful or len(places) == 1:  # now it is known which of them it was
                     call.answers[places[0]] = Answer(lost=Lost(kind="died", message=str(gone)))
                 careful = not careful
-                if deaths == MAX_DEATHS:
+                if deaths == _MAX_DEATHS:
                     message = f"given up after {deaths} dead workers, the last because {gone}"
                     call.give_up(Lost(kind="died", message=message))
         if not call.hangs:
@@ -218,7 +218,7 @@ class Workshop:
         call.asked_again = True
         slow = Lost(kind="skipped", message="as slow as others that came back when they were given more time")
         for place, index in enumerate(call.hung):
-            if place == CHANCES:
+            if place == _CHANCES:
                 call.answers |= dict.fromkeys(call.hung, Answer(lost=slow))
                 return
             second: dict[int, Answer] = {}
@@ -255,7 +255,7 @@ class Workshop:
             }
         )
         while True:
-            said = await worker.hear(trial_s * BACKSTOP + GRACE_S)
+            said = await worker.hear(trial_s * BACKSTOP + _GRACE_S)
             if said.done:
                 return
             if said.index is None or not 0 <= said.index < len(places) or places[said.index] in answers:
@@ -269,23 +269,23 @@ class Workshop:
 
     def _trial_s(self, call: _Call, *, again: bool) -> float:
         """What one request may take."""
-        known, whole = self._num_hung >= MANY_HUNG, self._budget.trial_s
+        known, whole = self._num_hung >= _MANY_HUNG, self._budget.trial_s
         if again:
-            whole *= 1 if known else PATIENCE
+            whole *= 1 if known else _PATIENCE
         elif known or call.hangs:
-            whole = min(QUICK_S, whole)
-        return whole * max(1.0, call.most / CALLS)
+            whole = min(_QUICK_S, whole)
+        return whole * max(1.0, call.most / _CALLS)
 
     def _has_enough(self, call: _Call) -> bool:
-        unsure = not call.asked_again and self._num_hung < MANY_HUNG
-        return self._num_hung + call.num_hung >= MAX_HUNG or (unsure and call.num_hung >= MANY_HUNG)
+        unsure = not call.asked_again and self._num_hung < _MANY_HUNG
+        return self._num_hung + call.num_hung >= _MAX_HUNG or (unsure and call.num_hung >= _MANY_HUNG)
 
     async def _worker(self, conditions: Conditions) -> _Worker:
         key = _key(conditions)
         if key in self._workers:
             self._workers[key] = self._workers.pop(key)  # used last
             return self._workers[key]
-        while len(self._workers) >= MAX_WORKERS:
+        while len(self._workers) >= _MAX_WORKERS:
             await self._workers.pop(next(iter(self._workers))).close()
         worker = await self._start(conditions)
         self._workers[key] = worker
@@ -322,7 +322,7 @@ class Workshop:
 
 
 @asynccontextmanager
-async def open_workshop(place: Place, program: str, spec: Json, budget: Budget) -> AsyncGenerator[Workshop]:
+async def open_workshop(place: WorkerPlace, program: str, spec: Json, budget: Budget) -> AsyncGenerator[Workshop]:
     """A workshop for as long as the context lasts."""
     workshop = Workshop(place, program, spec, budget)
     try:

@@ -27,13 +27,13 @@ from sandlot.core.trace import Message, Part, Reasoning, Text, ToolCall, ToolRes
 from sandlot.core.types import Role
 from sandlot.model.render.family import Family, Head, literal
 from sandlot.model.render.template import ChatTemplate, as_function
-from sandlot.model.render.tokenizer import Mark, Piece, Tokenizer
+from sandlot.model.render.tokenizer import ControlToken, Piece, Tokenizer
 from sandlot.model.wire.text_calls import block_calls, explained, parse_calls
 
-START, END = Mark("<|im_start|>"), Mark("<|im_end|>")
-CALL, CALL_END = Mark("<tool_call>"), Mark("</tool_call>")
-RESULT, RESULT_END = Mark("<tool_response>"), Mark("</tool_response>")
-THINK, THINK_END = Mark("<think>"), Mark("</think>")
+START, END = ControlToken("<|im_start|>"), ControlToken("<|im_end|>")
+CALL, CALL_END = ControlToken("<tool_call>"), ControlToken("</tool_call>")
+RESULT, RESULT_END = ControlToken("<tool_response>"), ControlToken("</tool_response>")
+THINK, THINK_END = ControlToken("<think>"), ControlToken("</think>")
 
 
 def chatml(tokenizer: Tokenizer, template: ChatTemplate | None, *, thinks: bool = False) -> Family:

@@ -20,12 +20,16 @@ from sandlot.core.trace import Message, Part, Text, ToolCall, ToolResult, said
 from sandlot.core.types import Json, Role
 from sandlot.model.render.family import Family, Head, literal
 from sandlot.model.render.template import ChatTemplate, as_function
-from sandlot.model.render.tokenizer import Mark, Piece
+from sandlot.model.render.tokenizer import ControlToken, Piece
 from sandlot.model.wire.arguments import MAX_CHARS, malformed_call, short_name, storable
 from sandlot.model.wire.text_calls import MAX_OPENINGS, MAX_TEXT, explained, parse_calls
 
-BEGIN, HEADER, HEADER_END = Mark("<|begin_of_text|>"), Mark("<|start_header_id|>"), Mark("<|end_header_id|>")
-END, PYTHON = Mark("<|eot_id|>"), Mark("<|python_tag|>")
+BEGIN, HEADER, HEADER_END = (
+    ControlToken("<|begin_of_text|>"),
+    ControlToken("<|start_header_id|>"),
+    ControlToken("<|end_header_id|>"),
+)
+END, PYTHON = ControlToken("<|eot_id|>"), ControlToken("<|python_tag|>")
 
 _TOLD = """\
 Given the following functions, please respond with a JSON for a function call with its proper arguments that best answers the \

@@ -21,12 +21,23 @@ from sandlot.core.ports.world import ToolSpec
 from sandlot.core.trace import Message, Part, Reasoning, Text, ToolCall, ToolResult
 from sandlot.core.types import Json, Role
 from sandlot.model.render.family import Family, Head, literal
-from sandlot.model.render.tokenizer import Mark, Piece
+from sandlot.model.render.tokenizer import ControlToken, Piece
 from sandlot.model.wire.arguments import malformed_call, short_name, storable
 
-SYSTEM, USER, ASSISTANT, RESULT = Mark("<|system|>"), Mark("<|user|>"), Mark("<|assistant|>"), Mark("<|result|>")
-TOOLS, ERROR, THINK, SAY, END = Mark("<|tools|>"), Mark("<|error|>"), Mark("<|think|>"), Mark("<|say|>"), Mark("<|end|>")
-CALL, ARGUMENT, TEXT, JSON = Mark("<|call|>"), Mark("<|arg|>"), Mark("<|text|>"), Mark("<|json|>")
+SYSTEM, USER, ASSISTANT, RESULT = (
+    ControlToken("<|system|>"),
+    ControlToken("<|user|>"),
+    ControlToken("<|assistant|>"),
+    ControlToken("<|result|>"),
+)
+TOOLS, ERROR, THINK, SAY, END = (
+    ControlToken("<|tools|>"),
+    ControlToken("<|error|>"),
+    ControlToken("<|think|>"),
+    ControlToken("<|say|>"),
+    ControlToken("<|end|>"),
+)
+CALL, ARGUMENT, TEXT, JSON = ControlToken("<|call|>"), ControlToken("<|arg|>"), ControlToken("<|text|>"), ControlToken("<|json|>")
 
 CONTROL_TOKENS = tuple(
     mark.text for mark in (END, TOOLS, SYSTEM, USER, ASSISTANT, RESULT, ERROR, CALL, ARGUMENT, TEXT, JSON, THINK, SAY)
@@ -56,7 +67,7 @@ def tokenizer_config(context: int) -> Json:
         "eos_token": END.text,
         "pad_token": END.text,
         "clean_up_tokenization_spaces": False,
-        "chat_template": CHAT_TEMPLATE,
+        "chat_template": _CHAT_TEMPLATE,
     }
 
 
@@ -137,11 +148,11 @@ def _read(pieces: Sequence[Piece], prefix: str) -> list[Part]:
     return parts
 
 
-def _segments(pieces: Sequence[Piece]) -> list[tuple[Mark, str]]:
+def _segments(pieces: Sequence[Piece]) -> list[tuple[ControlToken, str]]:
     """What stands behind each mark; a mark that means nothing in a turn is text."""
-    segments: list[tuple[Mark, str]] = [(SAY, "")]
+    segments: list[tuple[ControlToken, str]] = [(SAY, "")]
     for piece in pieces:
-        if isinstance(piece, Mark) and piece in {SAY, THINK, CALL, ARGUMENT, TEXT, JSON}:
+        if isinstance(piece, ControlToken) and piece in {SAY, THINK, CALL, ARGUMENT, TEXT, JSON}:
             segments.append((piece, ""))
         else:
             mark, text = segments[-1]
@@ -149,7 +160,7 @@ def _segments(pieces: Sequence[Piece]) -> list[tuple[Mark, str]]:
     return segments
 
 
-def _called(call_id: str, name: str, values: list[tuple[Mark, str]]) -> ToolCall:
+def _called(call_id: str, name: str, values: list[tuple[ControlToken, str]]) -> ToolCall:
     arguments: Json = {}
     for (mark, key), (kind, value) in zip(values[::2], values[1::2], strict=False):
         decoded = value if kind == TEXT else _decoded(value) if kind == JSON else msgspec.UNSET
@@ -168,13 +179,13 @@ def _decoded(text: str) -> Any:
         return msgspec.UNSET
 
 
-def _written(values: list[tuple[Mark, str]]) -> str:
+def _written(values: list[tuple[ControlToken, str]]) -> str:
     if len(values) == 1 and values[0][0] == ARGUMENT:
         return values[0][1]
     return "".join(f"{mark.text}{text}" for mark, text in values)
 
 
-CHAT_TEMPLATE = """\
+_CHAT_TEMPLATE = """\
 {%- if tools -%}
 <|tools|>
 {%- for tool in tools -%}

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sandlot.audit.finding import Standing
+from sandlot.audit.finding import Confidence
 from sandlot.audit.probes.panel import GRADER as PROBES
 from sandlot.audit.probes.scripted.drift import _broke
 from sandlot.audit.subject import Lost, Trial
@@ -232,7 +232,7 @@ async def test_a_plant_is_found_and_its_twin_is_clean(name):
 async def found(subject: ToySubject) -> list[Any]:
     case = await case_of(subject)
     findings = [finding for probe in PROBES if probe.applies(case) is None for finding in await probe.look(case)]
-    return [finding for finding in findings if finding.standing is Standing.CONFIRMED]
+    return [finding for finding in findings if finding.standing is Confidence.CONFIRMED]
 
 
 async def test_a_prompt_that_fixes_the_form_makes_other_spellings_a_lead():
@@ -240,8 +240,8 @@ async def test_a_prompt_that_fixes_the_form_makes_other_spellings_a_lead():
     exact = lambda e, t: float(e.answer.strip() == t.key["golden"])  # noqa: E731 - a grader in a line
     loose, strict = [await case_of(ToySubject(exact, tasks, system=system)) for system in ("", "Reply with the number alone.")]
     probe = next(probe for probe in PROBES if probe.name == "spellings")
-    assert Standing.CONFIRMED in {finding.standing for finding in await probe.look(loose)}
-    assert {finding.standing for finding in await probe.look(strict)} == {Standing.LEAD}
+    assert Confidence.CONFIRMED in {finding.standing for finding in await probe.look(loose)}
+    assert {finding.standing for finding in await probe.look(strict)} == {Confidence.LEAD}
 
 
 async def test_a_form_that_the_prompt_offers_counts_even_if_it_is_strict():
@@ -257,7 +257,7 @@ async def test_a_form_that_the_prompt_offers_counts_even_if_it_is_strict():
     system = "Reply with the share alone, as a fraction such as 3/8 or as a decimal number."
     case = await case_of(ToySubject(halved, answers("0.375", "0.15", "0.28", "0.12"), system=system))
     probe = next(probe for probe in PROBES if probe.name == "spellings")
-    assert [(each.code, each.standing) for each in await probe.look(case)] == [("D15.form", Standing.CONFIRMED)]
+    assert [(each.code, each.standing) for each in await probe.look(case)] == [("D15.form", Confidence.CONFIRMED)]
 
 
 class Halfway(ToySubject):

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from sandlot.audit.finding import Standing
+from sandlot.audit.finding import Confidence
 from sandlot.audit.probes.grader.judged import PROBES
 from sandlot.core.rubric import JudgeCheck, Rubric
 from sandlot.core.task import Task
@@ -59,7 +59,7 @@ async def test_a_weak_judge_is_found_out(judge, rubric, codes):
 
     case = await case_of(ToySubject(grade, tasks(), rubric=rubric))
     found = [finding for probe in PROBES if probe.applies(case) is None for finding in await probe.look(case)]
-    assert {finding.code for finding in found if finding.standing is Standing.CONFIRMED} == codes
+    assert {finding.code for finding in found if finding.standing is Confidence.CONFIRMED} == codes
     assert all(finding.witness.inputs["answer"] for finding in found)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from in_process import case_of, codes
 from sandlot import Agent, Environment, Evidence, Task, World
-from sandlot.audit.finding import Standing
+from sandlot.audit.finding import Confidence
 from sandlot.audit.probes.scripted.copied import LINE, look_at_copies, look_at_replies
 
 CLAIMS = """
@@ -46,7 +46,7 @@ AS_TEXT = r"""'damage: {damage}\nexcess: {excess}\npayable: {decision[payable]}'
 CUT = '{name: value for name, value in world.task.data["case"].items() if name != "decision"}'
 
 
-async def standings(worked: str, shown: str, prompt: str = "What is paid?") -> list[Standing]:
+async def standings(worked: str, shown: str, prompt: str = "What is paid?") -> list[Confidence]:
     source = CLAIMS.format(worked=worked, shown=shown, prompt=prompt)
 
     def make() -> Environment:
@@ -61,7 +61,7 @@ async def standings(worked: str, shown: str, prompt: str = "What is paid?") -> l
 
 @pytest.mark.parametrize("shown", [WHOLE, AS_TEXT])
 async def test_an_answer_beside_what_it_was_worked_out_from_is_confirmed(shown):
-    assert await standings(WORKED, shown) == [Standing.CONFIRMED]
+    assert await standings(WORKED, shown) == [Confidence.CONFIRMED]
 
 
 async def test_a_record_without_the_answer_is_sound():
@@ -69,11 +69,11 @@ async def test_a_record_without_the_answer_is_sound():
 
 
 async def test_a_field_that_was_not_worked_out_may_be_the_task_and_is_a_lead():
-    assert await standings(DRAWN, WHOLE) == [Standing.LEAD]
+    assert await standings(DRAWN, WHOLE) == [Confidence.LEAD]
 
 
 async def test_a_field_that_the_prompt_asks_for_by_name_is_a_lead():
-    assert await standings(WORKED, WHOLE, "What is payable in this case?") == [Standing.LEAD]
+    assert await standings(WORKED, WHOLE, "What is payable in this case?") == [Confidence.LEAD]
 
 
 def guessing(*, tells: bool) -> Environment:

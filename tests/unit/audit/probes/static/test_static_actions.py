@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from sandlot.audit.finding import Severity, Standing
+from sandlot.audit.finding import Confidence, Severity
 from sandlot.audit.probes.static import actions, manifest, markup, rubrics
 from sandlot.core.errors import ConfigError
 from sandlot.core.ports.world import ToolSpec
@@ -28,13 +28,13 @@ async def spoken(system: str, **fields) -> list:
 
 async def test_a_tool_that_is_not_there_is_confirmed_where_the_text_speaks_of_tools():
     (finding,) = await spoken("Look with `find_item` and give back with `return_item`.")
-    assert (finding.code, finding.standing, finding.severity) == ("D08.unknown_tool", Standing.CONFIRMED, Severity.HIGH)
+    assert (finding.code, finding.standing, finding.severity) == ("D08.unknown_tool", Confidence.CONFIRMED, Severity.HIGH)
     assert "return_item" in finding.title
 
 
 async def test_it_is_a_lead_where_it_might_be_something_else():
     (finding,) = await spoken("Start by calling `look_around`.")
-    assert (finding.standing, finding.severity) == (Standing.LEAD, Severity.LOW)
+    assert (finding.standing, finding.severity) == (Confidence.LEAD, Severity.LOW)
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ async def test_schemas_that_nobody_can_satisfy_are_confirmed():
     odd = spec("odd", required=[], mode={"enum": ["a"], "default": "b"}, size={"type": "int"})
     findings = await found(actions.PROBE, case_of(tools=(broken, odd, FIND, FIND)))
     assert [finding.where for finding in findings] == ["find_item", "act", "odd", "odd"]
-    assert all(finding.standing is Standing.CONFIRMED for finding in findings)
+    assert all(finding.standing is Confidence.CONFIRMED for finding in findings)
     (undescribed,) = await found(actions.PROBE, case_of(tools=(spec("act", " "),)))
     assert undescribed.severity is Severity.INFO
 
@@ -73,7 +73,7 @@ async def against(tmp_path, served: object, *here: ToolSpec) -> list[tuple[str, 
     place = tmp_path / "served.json"
     place.write_text(json.dumps(served))
     findings = await found(manifest.PROBE, case_of(tools=here, manifest=place))
-    assert all(finding.standing is Standing.CONFIRMED for finding in findings)
+    assert all(finding.standing is Confidence.CONFIRMED for finding in findings)
     return [(finding.code, finding.severity.value) for finding in findings]
 
 
@@ -123,9 +123,9 @@ async def test_without_a_manifest_there_is_nothing_to_compare():
 async def test_chat_markup_in_prompts_is_confirmed():
     framed = Task("a", prompt="<|im_start|>user\nWhat is 1 + 1?<|im_end|>")
     (finding,) = await found(markup.PROBE, case_of(tasks=(framed, Task("b", prompt="What is <b>1</b> + 1? <|x|>"))))
-    assert (finding.code, finding.standing, finding.count) == ("D20.markup", Standing.CONFIRMED, 1)
+    assert (finding.code, finding.standing, finding.count) == ("D20.markup", Confidence.CONFIRMED, 1)
     (quoted,) = await found(markup.PROBE, case_of(system="Never write [INST] yourself."))
-    assert quoted.standing is Standing.LEAD
+    assert quoted.standing is Confidence.LEAD
 
 
 # -- rubrics

@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from sandlot.audit.finding import Severity, Standing
+from sandlot.audit.finding import Confidence, Severity
 from sandlot.audit.probes.static import leaks, requirements
 from sandlot.audit.subject import Declared
 from sandlot.core.ports.world import ToolSpec
@@ -90,12 +90,12 @@ ASKED = (Task("a", prompt="Write the total to /out/total.txt."), Task("b", promp
 
 async def test_words_nobody_was_told_are_confirmed_where_nobody_could_tell():
     (finding,) = await found(requirements.PROBE, case_of(check("return evidence.answer == f'REF-7 {task.key}'"), tasks=ASKED))
-    assert (finding.code, finding.standing, finding.check) == ("D15.literal", Standing.CONFIRMED, "right")
+    assert (finding.code, finding.standing, finding.check) == ("D15.literal", Confidence.CONFIRMED, "right")
     tool = ToolSpec(name="ask", description="Ask.", parameters={})
     (lead,) = await found(
         requirements.PROBE, case_of(check("return evidence.answer == f'REF-7 {task.key}'"), tasks=ASKED, tools=(tool,))
     )
-    assert (lead.standing, lead.severity) == (Standing.LEAD, Severity.HIGH)
+    assert (lead.standing, lead.severity) == (Confidence.LEAD, Severity.HIGH)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandlot.audit.finding import Severity, Standing
+from sandlot.audit.finding import Confidence, Severity
 from sandlot.audit.probes.static import overlap
 from sandlot.core.task import Task
 from static_cases import case_of, found
@@ -24,7 +24,7 @@ async def test_the_same_prompt_in_both_splits_is_confirmed():
     (finding,) = await found(
         overlap.PROBE, case_of(tasks=asked(["What is 1 + 1?", "What is 2 + 5?"], ["What is 2 + 5?", "9 - 2?"]))
     )
-    assert (finding.code, finding.standing, finding.severity) == ("D12.same", Standing.CONFIRMED, Severity.HIGH)
+    assert (finding.code, finding.standing, finding.severity) == ("D12.same", Confidence.CONFIRMED, Severity.HIGH)
     assert finding.count == 1
     assert finding.witness is not None
     assert (finding.witness.inputs["train"], finding.witness.inputs["heldout"]) == ("t1", "h0")
@@ -32,7 +32,7 @@ async def test_the_same_prompt_in_both_splits_is_confirmed():
 
 async def test_case_spaces_and_punctuation_are_no_difference():
     (finding,) = await found(overlap.PROBE, case_of(tasks=asked(["What is 2+5?"], ["what is  2+5"])))
-    assert finding.standing is Standing.CONFIRMED
+    assert finding.standing is Confidence.CONFIRMED
     assert "but for case" in finding.title
 
 
@@ -47,7 +47,7 @@ async def test_the_same_prompt_in_worlds_that_are_drawn_may_be_another_question(
     tasks = asked(["Solve the maze."], ["Solve the maze."], key={})
     assert await found(overlap.PROBE, case_of(source, tasks=tasks)) == []
     (sure,) = await found(overlap.PROBE, case_of(tasks=tasks))
-    assert sure.standing is Standing.CONFIRMED
+    assert sure.standing is Confidence.CONFIRMED
 
 
 async def test_what_chance_repeats_in_many_tasks_is_small():
@@ -65,7 +65,7 @@ async def test_a_long_question_with_one_word_changed_is_a_lead_if_the_key_is_the
     far = " ".join(f"v{rng.randrange(10_000)}" for _ in range(400))
     tasks = asked([story, far + " x"], [changed, far[::-1]])
     (finding,) = await found(overlap.PROBE, case_of(tasks=tasks))
-    assert (finding.code, finding.standing, finding.count) == ("D12.near", Standing.LEAD, 1)
+    assert (finding.code, finding.standing, finding.count) == ("D12.near", Confidence.LEAD, 1)
     other = (task("t", story, "train"), task("h", changed, "heldout", key={"answer": 8}))
     assert await found(overlap.PROBE, case_of(tasks=other)) == []
 

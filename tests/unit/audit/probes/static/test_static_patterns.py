@@ -2,7 +2,7 @@
 
 import pytest
 
-from sandlot.audit.finding import Severity, Standing
+from sandlot.audit.finding import Confidence, Severity
 from sandlot.audit.probes.static import caches, handlers, host, outside, rounding, sharing, trust
 from sandlot.core.rubric import PythonCheck, Rubric
 from static_cases import case_of, codes, found, high
@@ -72,7 +72,7 @@ async def test_one_lead_is_said_once_however_often_it_stands_there():
     source = tool("a = time.time()\nreturn a - time.time()", "import time")
     (finding,) = await found(outside.PROBE, case_of(source))
     assert finding.count == 2
-    assert finding.standing is Standing.LEAD
+    assert finding.standing is Confidence.LEAD
     assert finding.where == "made.py:7"
 
 
@@ -96,12 +96,12 @@ async def test_a_check_that_scores_its_own_errors_is_confirmed_by_its_text():
     helper = "def share(left, right):\n    return left == right"
     works = "try:\n    return share(evidence.state, task.key['x'])\nexcept Exception:\n    return 0.0"
     (finding,) = await found(handlers.PROBE, case_of(check(works, helper)))
-    assert (finding.standing, finding.severity) == (Standing.CONFIRMED, Severity.HIGH)
+    assert (finding.standing, finding.severity) == (Confidence.CONFIRMED, Severity.HIGH)
     assert finding.witness is not None
     assert "return 0.0" in finding.witness.inputs["code"]
     reads = "try:\n    return float(evidence.answer) == task.key['x']\nexcept Exception:\n    return False"
     (lead,) = await found(handlers.PROBE, case_of(check(reads, helper)))
-    assert lead.standing is Standing.LEAD
+    assert lead.standing is Confidence.LEAD
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandlot.audit.finding import Severity, Standing
+from sandlot.audit.finding import Confidence, Severity
 from sandlot.audit.probes.static import realism, records
 from sandlot.core.errors import ConfigError
 from sandlot.core.task import Task
@@ -64,7 +64,7 @@ async def test_data_drawn_like_the_real_thing_is_fine(tmp_path, name):
 )
 async def test_a_field_unlike_the_real_thing_is_confirmed(tmp_path, field, change, code):
     (finding,) = await found(realism.PROBE, case_of(tasks=tasks_of(**{field: change}), reference=sample_in(tmp_path)))
-    assert (finding.code, finding.standing, finding.severity) == (code, Standing.CONFIRMED, Severity.HIGH)
+    assert (finding.code, finding.standing, finding.severity) == (code, Confidence.CONFIRMED, Severity.HIGH)
     assert finding.where == f"inner.orders.{field}"
     assert finding.witness is not None
     assert finding.witness.inputs["records"] == {"here": 400, "tasks": 10, "real": 400}
@@ -92,7 +92,7 @@ async def test_a_sample_of_something_else_is_said(tmp_path):
 async def test_without_a_sample_clean_data_is_only_mentioned():
     rows = [{"id": at, "name": "John Doe"} for at in range(60)]
     (finding,) = await found(realism.PROBE, case_of(tasks=(Task("t", data={"people": rows}),)))
-    assert (finding.code, finding.severity, finding.standing) == ("D07.clean", Severity.INFO, Standing.LEAD)
+    assert (finding.code, finding.severity, finding.standing) == ("D07.clean", Severity.INFO, Confidence.LEAD)
 
 
 @pytest.mark.parametrize(

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from sandlot.audit.audit import Given, Wanted, audit
+from sandlot.audit.audit import AuditSelection, Given, audit
 from sandlot.audit.case import Case, answering, script_of
 from sandlot.audit.finding import Layer
-from sandlot.audit.subject import Call, Conditions, Named, Say, Script, Take
+from sandlot.audit.subject import Call, Conditions, NamedPlay, Say, Script, Take
 from sandlot.audit.subjects.environment import workers
 from sandlot.audit.subjects.environment.subject import EnvironmentSubject
-from sandlot.audit.verdict import State, Verdict
+from sandlot.audit.verdict import AuditVerdict, State
 from sandlot.core.errors import ConfigError
 
 HEAD = """
@@ -71,7 +71,7 @@ async def test_it_is_described_without_being_imported_here(tmp_path):
 
 async def test_trials_come_back_in_the_order_asked_however_they_are_taken(tmp_path):
     subject = written(tmp_path)
-    requests = [says("t0", "0"), says("t1", "wrong"), Take(task="t2", play=Named(name="golden")), says("t3", "3")]
+    requests = [says("t0", "0"), says("t1", "wrong"), Take(task="t2", play=NamedPlay(name="golden")), says("t3", "3")]
     for conditions in (Conditions(), Conditions(shuffled=5), Conditions(at_once=4)):
         assert [trial.reward for trial in await subject.take(requests, conditions)] == [1.0, 0.0, 1.0, 1.0]
 
@@ -219,10 +219,10 @@ async def test_a_module_cannot_say_that_no_layer_applies_to_it(tmp_path):
     file = tmp_path / "subject.py"
     file.write_text(HEAD + CHECK.format(body="pass") + LIES)
     async with EnvironmentSubject(str(file)) as subject:
-        found = await audit(subject, Given(named="x", wanted=Wanted(layers=frozenset({Layer.STATIC}))))
+        found = await audit(subject, Given(named="x", wanted=AuditSelection(layers=frozenset({Layer.STATIC}))))
         about = await EnvironmentSubject(str(file)).describe()
     assert (found.kind, found.layers[0].state) == ("environment", State.RAN)
-    assert found.verdict is not Verdict.SHIP
+    assert found.verdict is not AuditVerdict.SHIP
     assert (about.kind, about.inapplicable) == ("environment", {})
 
 

@@ -11,12 +11,12 @@ import msgspec
 import pytest
 
 from sandlot.audit.case import answering
-from sandlot.audit.subject import Conditions, Named, Say, Script, Take
+from sandlot.audit.subject import Conditions, NamedPlay, Say, Script, Take
 from sandlot.audit.subjects.foreign import worker as workshop
 from sandlot.audit.subjects.foreign.grader import GraderConfig, open_grader, read_config
 from sandlot.audit.subjects.foreign.worker import Budget
 from sandlot.core.errors import ConfigError
-from sandlot.core.rubric import Score
+from sandlot.core.rubric import RubricScore
 from sandlot.core.trace import Scored
 
 LINES = ({"prompt": "What is 2+3?", "golden": "5", "unit": "kg"}, {"prompt": "What is 4+4?", "golden": "8", "unit": "m"})
@@ -56,7 +56,7 @@ async def test_the_golden_answer_a_script_and_a_regrade_are_graded_alike(tmp_pat
     async with open_grader(write(tmp_path, EXACT)) as subject:
         about = await subject.describe()
         golden, right, wrong, mute = await subject.take(
-            [Take(task="line-2", play=Named(name="golden")), say("5"), say("6"), Take(task="line-1", play=Script(name="nop"))]
+            [Take(task="line-2", play=NamedPlay(name="golden")), say("5"), say("6"), Take(task="line-1", play=Script(name="nop"))]
         )
         (again,) = await subject.take([answering(golden, "9", times=3)])
     assert (about.kind, about.has_golden, [task.id for task in about.tasks]) == ("grader", True, ["line-1", "line-2"])
@@ -79,7 +79,7 @@ async def test_numbers_are_kept_raw_in_points_and_clipped_in_value(tmp_path):
     async with open_grader(write(tmp_path, code)) as subject:
         trials = await subject.take([say(answer) for answer in returned])
     assert [trial.scores for trial in trials] == [
-        (Scored(Score(points=points, possible=1, value=min(1, max(0, points)))),) for points in returned.values()
+        (Scored(RubricScore(points=points, possible=1, value=min(1, max(0, points)))),) for points in returned.values()
     ]
 
 
@@ -276,7 +276,7 @@ async def test_without_a_sandbox_nothing_runs_unless_somebody_says_so(tmp_path, 
 async def test_a_task_without_a_golden_answer_has_a_trial_without_a_score(tmp_path):
     config = write(tmp_path, EXACT, ({"prompt": "?", "golden": None}, {"prompt": "?", "golden": 8}))
     async with open_grader(config) as subject:
-        trials = await subject.take([Take(task=task, play=Named(name="golden")) for task in ("line-1", "line-2")])
+        trials = await subject.take([Take(task=task, play=NamedPlay(name="golden")) for task in ("line-1", "line-2")])
     assert trials[0].scores == ()
     assert trials[1].failed is None
 

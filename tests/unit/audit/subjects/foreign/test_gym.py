@@ -9,16 +9,16 @@ import msgspec
 import pytest
 
 from gym_worlds import WALKS
-from sandlot.audit.audit import GYM_PANEL, Given, Wanted, audit
+from sandlot.audit.audit import GYM_PANEL, AuditSelection, Given, audit
 from sandlot.audit.case import Case
 from sandlot.audit.finding import Finding, Layer
 from sandlot.audit.probes.gymnasium.promises import PROBES, look_at_steps
 from sandlot.audit.probes.gymnasium.solved import _rollouts, look_at_solution
 from sandlot.audit.subject import PLAIN, Call, Declared, Description, Lost, Script, Subject, Take, Trial
 from sandlot.audit.subjects.foreign.gym import GymConfig, open_gym, read_gym
-from sandlot.audit.subjects.foreign.noted import Facts, Noted, noted
+from sandlot.audit.subjects.foreign.noted import GymFacts, Noted, noted
 from sandlot.audit.subjects.foreign.worker import Budget
-from sandlot.audit.verdict import Audit, State, Verdict
+from sandlot.audit.verdict import Audit, AuditVerdict, State
 from sandlot.core.errors import ConfigError
 
 
@@ -82,7 +82,7 @@ async def test_a_broken_promise_is_found_once_and_a_kept_one_is_not(tmp_path, fl
 @pytest.mark.parametrize(("flaw", "word"), [("hangs", "hung"), ("exits", "died")])
 async def test_a_hostile_environment_loses_its_own_trials_and_is_told_once(tmp_path, flaw, word):
     given = config(tmp_path, flaw, seeds=1, steps=5, budget=Budget(trial_s=0.3))
-    wanted = Wanted(probes=frozenset({"gym-steps", "gym-resets", "gym-neighbours"}))
+    wanted = AuditSelection(probes=frozenset({"gym-steps", "gym-resets", "gym-neighbours"}))
     async with open_gym(given) as subject:
         (found,) = (await audit(subject, Given(named="x", wanted=wanted))).findings
     assert found.code == "D13.lost"
@@ -101,7 +101,7 @@ async def test_a_script_of_actions_is_played_as_written(tmp_path):
 
 async def test_with_a_solution_that_earns_more_it_may_be_shipped_and_the_missing_layer_is_named(tmp_path):
     found = await audited(config(tmp_path, solution="walks:walk_on", seeds=8))
-    assert found.verdict is Verdict.SHIP
+    assert found.verdict is AuditVerdict.SHIP
     assert {report.layer: report.state for report in found.layers[:4]} == {
         Layer.STATIC: State.RAN,
         Layer.GRADER: State.DOES_NOT_APPLY,
@@ -113,7 +113,7 @@ async def test_with_a_solution_that_earns_more_it_may_be_shipped_and_the_missing
 
 async def test_without_a_solution_it_is_incomplete_and_says_what_is_missing(tmp_path):
     found = await audited(config(tmp_path))
-    assert found.verdict is Verdict.INCOMPLETE
+    assert found.verdict is AuditVerdict.INCOMPLETE
     assert "--solution MODULE:FUNCTION" in found.layers[2].why
     assert found.layers[3].state is State.RAN
 
@@ -158,8 +158,8 @@ async def test_an_environment_whose_text_is_nowhere_was_not_read(tmp_path):
     py_compile.compile(str(tmp_path / "walks.py"), cfile=str(tmp_path / "walks.pyc"))
     (tmp_path / "walks.py").unlink()
     async with open_gym(given) as subject:
-        found = await audit(subject, Given(named="x", wanted=Wanted(layers=frozenset({Layer.STATIC}))))
-    assert (found.layers[0].state, found.verdict) == (State.COULD_NOT_RUN, Verdict.INCOMPLETE)
+        found = await audit(subject, Given(named="x", wanted=AuditSelection(layers=frozenset({Layer.STATIC}))))
+    assert (found.layers[0].state, found.verdict) == (State.COULD_NOT_RUN, AuditVerdict.INCOMPLETE)
     assert "its text lies nowhere" in found.layers[0].why
 
 
@@ -218,7 +218,7 @@ async def test_a_process_that_lies_about_what_it_saw_loses_the_trial(tmp_path):
 def test_records_of_what_was_noted_are_read_strictly():
     assert noted(Trial()) == Noted(error="cancelled")
     with pytest.raises(msgspec.ValidationError):
-        msgspec.convert({"actions": 3, "observations": ""}, Facts)
+        msgspec.convert({"actions": 3, "observations": ""}, GymFacts)
 
 
 @dataclass

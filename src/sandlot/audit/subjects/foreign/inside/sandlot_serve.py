@@ -54,7 +54,7 @@ def main() -> None:
         batch = read_frame(reading)
         if batch is None:
             return
-        Batch(batch, (reading, writing), confined=spec["confined"]).run()
+        _Batch(batch, (reading, writing), confined=spec["confined"]).run()
         write_frame(writing, {"done": True})
 
 
@@ -116,7 +116,7 @@ def _private(fd: int) -> int:
 # -- batches: in the parent ----------------------------------------------------------------------------------------------------
 
 
-class Batch:
+class _Batch:
     """Requests on their way through children."""
 
     def __init__(self, batch: dict[str, Any], private: tuple[int, int], *, confined: bool) -> None:
