@@ -181,6 +181,22 @@ class SinkFailed(RunEvent, frozen=True, kw_only=True, tag="sink_failed"):
     """What it raised."""
 
 
+AnyEvent = (
+    RunBegan
+    | RolloutBegan
+    | TurnTaken
+    | ToolCalled
+    | RolloutGraded
+    | RolloutEnded
+    | RunEnded
+    | CalibrationWave
+    | ProbeBegan
+    | ProbeEnded
+    | AlarmRaised
+    | SinkFailed
+)
+"""Every event there is, for decoding."""
+
 Sink = Callable[[RunEvent], None]
 """Receives events: `def sink(event: RunEvent) -> None`."""
 
