@@ -21,6 +21,7 @@ from sandlot.core.types import derive_seed
 from sandlot.env.environment import Environment
 from sandlot.env.user import OpenUser
 from sandlot.harness.tool_loop import ToolLoop
+from sandlot.observe.events import Sink, ignore_event
 from sandlot.wiring.config import AgentConfig, ModelConfig
 from sandlot.wiring.plugins import load_part, opener
 
@@ -48,6 +49,8 @@ class RolloutParts:
     """Who plays the environment's persona; None for the author's own replies, or none."""
     draws: str | None = None
     """What models and users draw by, instead of the run's name: runs with the same one draw the same."""
+    sink: Sink = ignore_event
+    """Receives the turns, tool calls and scores; it must not raise (`fan_out` sees to that)."""
 
     def user(self, task: Task, run: str, rollout: int) -> OpenUser | None:
         """Opens the user of one rollout, which is told nothing of the key."""
