@@ -38,7 +38,7 @@ class Tally:
         self._sums: dict[str, float] = {"tokens": 0.0, "kl_behaviour": 0.0, "entropy": 0.0}
         self._ratio_max = 0.0
 
-    def see(self, columns: Mapping[str, Any], computed: int) -> None:
+    def add(self, columns: Mapping[str, Any], computed: int) -> None:
         """Count one forest."""
         self.computed += computed
         apart = (columns["old"] - columns["behaviour"]).double()

@@ -258,7 +258,7 @@ class Trainer:
             recompute=self.optimisation.recompute,
         )
         common = common_columns(examples, sizes, result, settled)
-        tally.see(common, result.computed)
+        tally.add(common, result.computed)
         loss = _nothing(result)
         for component in dict.fromkeys(stream.component for example in examples for stream in example.streams):
             signal, weight = stream_columns(examples, component, self.device)
