@@ -174,7 +174,7 @@ async def _openai(rest: str, model: ModelConfig, agent: AgentConfig, env: Enviro
 async def _scripted(
     rest: str, _model: ModelConfig, _agent: AgentConfig, env: Environment, _spend: Spend
 ) -> AsyncGenerator[Policies]:
-    yield scripted(rest, env.parts.solution)
+    yield scripted(rest, env.marked.solution)
 
 
 @asynccontextmanager
