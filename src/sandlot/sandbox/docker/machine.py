@@ -85,6 +85,11 @@ class DockerMachine:
         self.machine = machine
         self.base = base
 
+    @property
+    def is_gone(self) -> bool:
+        """True if it has died."""
+        return self.machine.link.is_gone
+
     async def changed_paths(self) -> TouchedPaths:
         """Every path that may differ from the pristine image, except for the mounted files; names as `shown` shows them.
 
@@ -119,7 +124,7 @@ class DockerMachine:
 
     async def close(self) -> None:
         """End it; returns when the engine has removed it."""
-        await self.machine.close()
+        self.machine.link.close()
         await _wait_removed(self._docker, self.container)
 
 
@@ -172,7 +177,7 @@ async def start_docker_machine(
             await docker.start(container)
             await link.read_hello()
             tasks.start_soon(link.run)
-            made = DockerMachine(docker, container, Machine(link, -1, quota, base.defaults), base)
+            made = DockerMachine(docker, container, Machine(link, quota, base.defaults), base)
             await _write_mounted(made.machine, base.mounted)
         except BaseException:
             with anyio.move_on_after(10, shield=True):

@@ -5,23 +5,19 @@ docker sandboxes have in common is here.
 """
 
 import errno
-import os
 import struct
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import NamedTuple
 
-import anyio
 import anyio.to_thread
 
-from sandlot.core.errors import SandboxError
 from sandlot.core.ports.sandbox import Command
 from sandlot.sandbox.defaults import CommandDefaults
 from sandlot.sandbox.link.link import Link
 from sandlot.sandbox.link.process import SandboxProcess, spawn
 from sandlot.sandbox.link.stream import SandboxStream, connect, listen
 from sandlot.sandbox.link.wire import FrameKind, Listing, ListingEntry, pack_text, take_entries
-from sandlot.sandbox.native.zygote import OverlayLayer, Zygote
 from sandlot.sandbox.quota import Quota
 
 _CHUNK = 512 << 10
@@ -39,18 +35,16 @@ class Entries(NamedTuple):
 
 
 class Machine:
-    """A live process 1. `upper` keeps what it wrote; whoever takes it must close it or give it to the zygote."""
+    """The operations of a live process 1. Its backend starts and closes it."""
 
-    def __init__(self, link: Link, upper: int, quota: Quota, defaults: CommandDefaults | None = None, *, number: int = 0) -> None:
+    def __init__(self, link: Link, quota: Quota, defaults: CommandDefaults) -> None:
         self.link = link
-        self._number = number
-        self._upper = upper
         self._quota = quota
-        self.defaults = defaults or CommandDefaults()
+        self._defaults = defaults
 
     async def spawn(self, command: Command) -> SandboxProcess:
         """Start a command; what it leaves open is as the image says."""
-        return await spawn(self.link, self.defaults.apply(command))
+        return await spawn(self.link, self._defaults.apply(command))
 
     async def connect(self, where: int | str) -> SandboxStream:
         """Reach a port or unix socket inside."""
@@ -104,26 +98,6 @@ class Machine:
     async def kill_all(self, *, freeze: bool) -> int:
         """End every process but process 1, and if asked let none start again. Returns how many there were."""
         return (await self.link.ask(FrameKind.FREEZE, bytes((freeze,))))[1]
-
-    async def into_layer(self, zygote: Zygote) -> OverlayLayer:
-        """What it wrote as a layer for others to stand on. Once, and only when it is frozen or has ended."""
-        if self._upper < 0:
-            raise SandboxError("the sandbox is closed; its files are gone", kind="closed")
-        layer = await zygote.add_upper(self._number, self._upper)
-        await self._close_upper()
-        return layer
-
-    async def close(self) -> None:
-        """End it; what it wrote is gone unless it became a layer."""
-        self.link.close()
-        await self._close_upper()
-
-    async def _close_upper(self) -> None:
-        """Beside the loop: whoever closes it last waits while the kernel frees all that was written."""
-        upper, self._upper = self._upper, -1
-        if upper >= 0:
-            with anyio.CancelScope(shield=True):
-                await anyio.to_thread.run_sync(os.close, upper)
 
 
 def _parse_entries(pieces: Sequence[bytes]) -> list[ListingEntry]:

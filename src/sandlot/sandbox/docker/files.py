@@ -7,9 +7,7 @@ the pristine image. So that knowledge is only where to look, and a name it canno
 import errno
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import anyio
 import anyio.to_thread
@@ -17,16 +15,13 @@ import msgspec
 
 from sandlot.core.errors import SandboxError
 from sandlot.core.ports.sandbox import Survey
+from sandlot.sandbox.changes import Change, changes_of, survey_of
 from sandlot.sandbox.docker.api import DockerApi
 from sandlot.sandbox.docker.machine import MOUNTED, DockerBase, DockerMachine, TouchedPaths, json_name
 from sandlot.sandbox.link.machine import Entries, Machine
 from sandlot.sandbox.link.wire import Listing, ListingEntry
-from sandlot.sandbox.native.snapshot import Change, change_of, survey_of
 
-if TYPE_CHECKING:
-    from sandlot.sandbox.docker.backend import DockerSandbox
-
-_LET_GO_S = 5.0
+_RELEASE_S = 5.0
 _NOT_LISTED = frozenset({"proc", "dev", "sys"})
 
 
@@ -38,94 +33,60 @@ _MANY_FOLDERS = 20_000
 """Folders that are looked into, each by one request of about 0.3 ms."""
 
 
-class DockerFrozen:
-    """A machine with its processes dead, and the image made of what it wrote. Held by everyone who stands on it."""
+class DockerFiles:
+    """What a machine wrote, after its processes have ended. The image is made when the first machine is started on it."""
 
-    def __init__(self, docker: DockerApi, machine: DockerMachine, below: "DockerFrozen | None") -> None:
-        self._docker = docker
+    def __init__(self, docker: DockerApi, machine: DockerMachine, pristine: Callable[[DockerBase], Awaitable[Machine]]) -> None:
         self.machine = machine
-        self._below = below.hold() if below is not None else None  # the engine keeps no image whose parent is gone
+        self._docker = docker
+        self._pristine = pristine
         self._base: DockerBase | None = None
         self._committing = anyio.Lock()
-        self._holders = 1
 
     async def base(self) -> DockerBase:
-        """What others can start from; committed when the first one asks."""
+        """What a machine on these files starts from: an image, committed when first needed."""
         async with self._committing:
             if self._base is None:
                 self._base = await self.machine.commit()
             return self._base
 
-    def hold(self) -> "DockerFrozen":
-        """One more stands on it."""
-        self._holders += 1
-        return self
-
-    async def release(self) -> None:
-        """One less; the last one lets the image go."""
-        self._holders -= 1
-        if self._holders:
-            return
-        if self._base is not None:
-            # What stood on it is removed, but the engine may not have let go of it yet; there is nobody to set an event.
-            with anyio.move_on_after(_LET_GO_S):
-                while not await self._docker.remove_image(self._base.image):  # noqa: ASYNC110
-                    await anyio.sleep(0.05)
-        if self._below is not None:
-            await self._below.release()
-
-
-class DockerSnapshot:
-    """Files frozen at one moment (port `Snapshot`); readable while its sandbox is open."""
-
-    def __init__(
-        self,
-        frozen: DockerFrozen,
-        fork: "Callable[[DockerFrozen], AbstractAsyncContextManager[DockerSandbox]]",
-        pristine: Callable[[DockerBase], Awaitable[Machine]],
-    ) -> None:
-        self._frozen = frozen
-        self._fork = fork
-        self._pristine = pristine
-
-    async def list(self) -> Mapping[str, int]:
-        """Every file that is not the image's, by absolute path: size in bytes. The image's own files can be read, not listed."""
-        return (await self.survey()).sizes
-
     async def survey(self) -> Survey:
         """Everything that is not the image's, with its kind."""
-        return await _survey_machine(self._frozen.machine, self._pristine)
+        return await survey_machine(self.machine, self._pristine)
 
     async def read(self, path: str) -> bytes:
         """One file, the image's included; `FileNotFoundError` if it is not there."""
-        return await self._frozen.machine.machine.read(path)
+        return await self.machine.machine.read(path)
 
     async def diff(self) -> Mapping[str, Change]:
-        """Everything that differs from the image, folders and deletions included. The first starts a sandbox to compare with."""
-        machine = self._frozen.machine
-        before = await self._pristine(machine.base)
-        touched = await _find_touched(machine, self._pristine)
+        """Everything that differs from the image, folders and deletions included. The first starts a machine to compare with."""
+        before = await self._pristine(self.machine.base)
+        touched = await _find_touched(self.machine, self._pristine)
         if touched.left_out:
             raise OSError(errno.EFBIG, f"too many paths differ from the image: {touched.left_out:,} and more are left out")
-        entries = await list_changes(machine.machine, before, touched.paths)
-        for path, data in (await machine.read_mounted()).items():
+        entries = await list_changes(self.machine.machine, before, touched.paths)
+        for path, data in (await self.machine.read_mounted()).items():
             if data != MOUNTED[path]:
-                (now,) = await machine.machine.list_entries(Listing.ITSELF, path)
+                (now,) = await self.machine.machine.list_entries(Listing.ITSELF, path)
                 entries.append(replace(now, image_kind="f", image_size=len(MOUNTED[path])))
-        return {entry.path: change_of(entry) for entry in sorted(entries, key=lambda entry: entry.path)}
+        return changes_of(entries)
 
-    def fork(self) -> "AbstractAsyncContextManager[DockerSandbox]":
-        """A sandbox that goes on from these files. Its processes start afresh; forks do not see each other."""
-        return self._fork(self._frozen)
+    async def remove(self) -> None:
+        """Remove the image, if one was made."""
+        if self._base is not None:
+            # Machines on it are removed, but the engine may still use it for a moment, and sets no event.
+            with anyio.move_on_after(_RELEASE_S):
+                while not await self._docker.remove_image(self._base.image):  # noqa: ASYNC110
+                    await anyio.sleep(0.05)
 
 
-async def _survey_machine(machine: DockerMachine, pristine: Callable[[DockerBase], Awaitable[Machine]]) -> Survey:
+async def survey_machine(machine: DockerMachine, pristine: Callable[[DockerBase], Awaitable[Machine]]) -> Survey:
     """Everything in a machine that is not the image's. What is too much to be listed in time is counted."""
     touched = await _find_touched_in_time(machine, pristine)
     listed = await _list_changes(machine.machine, None, touched.paths, most=_MANY_FOLDERS)
     found = await survey_of(Entries(listed.found, listed.left_out + touched.left_out))
     mounted = {path: len(data) for path, data in (await machine.read_mounted()).items() if data != MOUNTED[path]}
-    return msgspec.structs.replace(found, sizes={**found.sizes, **mounted})
+    return msgspec.structs.replace(found, sizes=dict(sorted({**found.sizes, **mounted}.items())))
 
 
 async def _find_touched_in_time(machine: DockerMachine, pristine: Callable[[DockerBase], Awaitable[Machine]]) -> TouchedPaths:
@@ -143,11 +104,6 @@ async def _find_touched_in_time(machine: DockerMachine, pristine: Callable[[Dock
     if too_long or extra > _MANY_PATHS:
         return TouchedPaths(frozenset(), max(extra, 1))
     return await _find_touched(machine, pristine)
-
-
-async def changed_sizes(machine: DockerMachine, pristine: Callable[[DockerBase], Awaitable[Machine]]) -> Mapping[str, int]:
-    """Every file of a machine that is not the image's, by absolute path: size in bytes."""
-    return dict(sorted((await _survey_machine(machine, pristine)).sizes.items()))
 
 
 async def _find_touched(machine: DockerMachine, pristine: Callable[[DockerBase], Awaitable[Machine]]) -> TouchedPaths:
