@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import msgspec
 
-from sandlot.core.concurrency.clock import SYSTEM_CLOCK, deadline, excused, timed
+from sandlot.core.concurrency.clock import SYSTEM_CLOCK, deadline, pause_limits, timed
 from sandlot.core.errors import HarnessError, ModelError, boundary
 from sandlot.core.ports.session import Hook, Policy, Session, Step
 from sandlot.core.trace import Event, Message, Node, Trace
@@ -66,7 +66,7 @@ class ToolLoop:
 @contextmanager
 def _hook_limits(hook: Hook) -> Generator[None]:
     """A hook is the operator's: its time is not the agent's, and its errors are not the environment's."""
-    with excused(), deadline(_HOOK_S, HarnessError, f"hook `{type(hook).__name__}`"):
+    with pause_limits(), deadline(_HOOK_S, HarnessError, f"hook `{type(hook).__name__}`"):
         yield
 
 

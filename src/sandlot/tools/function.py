@@ -78,10 +78,10 @@ class FunctionTool:
 
     async def _run_on_copy(self, world: World, keywords: dict[str, Any]) -> Any:
         """Run on a copy of the world's state and put the changed copy in its place."""
-        before = isolate.packed(world.state)
+        before = isolate.pickle_value(world.state)
         copy = _StateWorld(world)
         value, state, rng = await isolate.call(_call_in_child, self.function, copy, keywords)
-        if isolate.packed(world.state) != before:
+        if isolate.pickle_value(world.state) != before:
             raise AuthorError(
                 f"tool `{self.spec.name}`: world.state was changed by another tool while this isolated one ran on a copy of it;"
                 " isolate both, or neither",

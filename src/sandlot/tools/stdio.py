@@ -56,7 +56,7 @@ class ServerNotes:
             parts.append(f"{len(self.noise)} lines of its output were not JSON-RPC, the first: {self.noise[0]!r}")
         if tail := self.stderr.decode(errors="replace").strip():
             parts.append(f"it wrote: {tail}")
-        return Secrets(self.secrets, min_chars=1).hidden("; ".join(parts))
+        return Secrets(self.secrets, min_chars=1).redact("; ".join(parts))
 
 
 @dataclass(frozen=True, slots=True)

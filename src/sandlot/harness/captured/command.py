@@ -54,7 +54,7 @@ class CommandAgent:
         sandbox = session.machine()
         opening = await session.reset()
         prompt = "\n\n".join(message.text for message in opening.messages if message.role in {Role.SYSTEM, Role.USER})
-        conversation = CapturedConversation(trace, policy, session.turn_taken)
+        conversation = CapturedConversation(trace, policy, session.count_turn)
         started, before = SYSTEM_CLOCK.monotonic(), trace.phases.get("model", 0.0)
         try:
             async with _serve_endpoints(sandbox, conversation):
