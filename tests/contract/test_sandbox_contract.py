@@ -74,7 +74,7 @@ async def test_a_command_that_does_not_exist_is_told_like_in_a_shell(sandbox):
 @pytest.mark.parametrize(
     ("argv", "why"),
     [
-        ((), "no words"),
+        ((), "argv is empty"),
         (("echo", "a\0b"), "NUL"),
         (("echo", "x" * 2_000_000), "write them to a file"),
         (("echo", "x" * 200_000), "Argument list too long"),

@@ -98,15 +98,15 @@ async def test_what_a_dead_sandlot_left_is_removed_and_nothing_else(docker_socke
     living, dead = owner_labels(), owner_labels() | {"sandlot.started": "1"}
     elsewhere = dead | {"sandlot.pid_namespace": "pid:[1]"}
     numbers = {}
-    async with open_docker_api(docker_socket) as docker:
+    async with open_docker_api(docker_socket) as api:
         for name, labels in {"living": living, "dead": dead, "elsewhere": elsewhere, "foreign": {}}.items():
-            numbers[name] = await docker.create({"Image": EMPTY_IMAGE, "Cmd": ["x"], "Labels": labels})
-        image = await docker.commit(numbers["dead"])
+            numbers[name] = await api.create({"Image": EMPTY_IMAGE, "Cmd": ["x"], "Labels": labels})
+        image = await api.commit(numbers["dead"])
         async with open_docker(docker_socket):
             left = set(docker(docker_socket, "ps", "-aq", "--no-trunc").split())
-            assert await docker.image(image) is None
+            assert await api.image(image) is None
         for number in numbers.values():
-            await docker.remove(number)
+            await api.remove(number)
     assert left == {numbers["living"], numbers["elsewhere"], numbers["foreign"]}
 
 

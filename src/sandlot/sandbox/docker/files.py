@@ -1,7 +1,7 @@
-"""Snapshots of a Docker sandbox: read, listed, compared with the image, and forked.
+"""The frozen files of a Docker sandbox: read, listed and compared with the image.
 
-The engine knows which paths were touched; what is there now is asked of the frozen machine, what was there before of a machine on
-the pristine image. So that knowledge is only where to look, and a name it cannot show as text is still found.
+The engine says only which paths may have changed. What is there now is read from the frozen machine, and what was there before
+from a machine on the pristine image. So a file whose name is not valid UTF-8, which the engine cannot report, is still found.
 """
 
 import errno
@@ -23,14 +23,12 @@ from sandlot.sandbox.link.wire import Listing, ListingEntry
 
 _RELEASE_S = 5.0
 _NOT_LISTED = frozenset({"proc", "dev", "sys"})
-
-
 _COMPARING_SHARE = 0.5
-"""How much of the time that is left the engine may take to compare, before it is looked whether an agent left too much."""
+"""Share of the remaining time that the engine may take to compare, before the paths are counted to see if there are too many."""
 _MANY_PATHS = 50_000
-"""An agent that left more than these is the reason why the engine takes so long."""
+"""More new paths than this explain a slow comparison; they are counted and not listed."""
 _MANY_FOLDERS = 20_000
-"""Folders that are looked into, each by one request of about 0.3 ms."""
+"""Folders that are listed, each by one request of about 0.3 ms."""
 
 
 class DockerFiles:
@@ -64,7 +62,7 @@ class DockerFiles:
         touched = await _find_touched(self.machine, self._pristine)
         if touched.left_out:
             raise OSError(errno.EFBIG, f"too many paths differ from the image: {touched.left_out:,} and more are left out")
-        entries = await list_changes(self.machine.machine, before, touched.paths)
+        entries = (await _list_changes(self.machine.machine, before, touched.paths)).found
         for path, data in (await self.machine.read_mounted()).items():
             if data != MOUNTED[path]:
                 (now,) = await self.machine.machine.list_entries(Listing.ITSELF, path)
@@ -81,7 +79,7 @@ class DockerFiles:
 
 
 async def survey_machine(machine: DockerMachine, pristine: Callable[[DockerBase], Awaitable[Machine]]) -> Survey:
-    """Everything in a machine that is not the image's. What is too much to be listed in time is counted."""
+    """Everything in a machine that is not the image's. Paths that cannot be listed in time are only counted."""
     touched = await _find_touched_in_time(machine, pristine)
     listed = await _list_changes(machine.machine, None, touched.paths, most=_MANY_FOLDERS)
     found = await survey_of(Entries(listed.found, listed.left_out + touched.left_out))
@@ -90,7 +88,7 @@ async def survey_machine(machine: DockerMachine, pristine: Callable[[DockerBase]
 
 
 async def _find_touched_in_time(machine: DockerMachine, pristine: Callable[[DockerBase], Awaitable[Machine]]) -> TouchedPaths:
-    """None of the paths if an agent left so many that they cannot be compared: only their number."""
+    """The paths that may have changed; if there are too many to compare, only their number."""
     too_long = False
     left_s = anyio.current_effective_deadline() - anyio.current_time()
     try:
@@ -112,27 +110,22 @@ async def _find_touched(machine: DockerMachine, pristine: Callable[[DockerBase],
     except SandboxError as error:
         if error.kind != "engine":
             raise
-    # One path too long for the engine ends its comparison. What an agent does must not leave it ungraded: compare ourselves.
+    # One path that is too long makes the engine's comparison fail. An agent must not escape grading that way: compare here.
     return machine.add_base_changes(TouchedPaths(await _compare_listings(machine.machine, await pristine(machine.base))))
 
 
 async def _count_paths(machine: Machine) -> int:
-    """How many paths there are. They are counted inside."""
+    """The number of paths, counted inside the machine."""
     found, left_out = await machine.list_first_entries(Listing.BELOW, most=1)
     return len(found) + left_out
 
 
-async def list_changes(now: Machine, before: Machine | None, paths: Iterable[str]) -> list[ListingEntry]:
-    """What is at these paths now, and before if a machine is given for that; links are never followed."""
-    return (await _list_changes(now, before, paths)).found
-
-
 async def _list_changes(now: Machine, before: Machine | None, paths: Iterable[str], *, most: int | None = None) -> Entries:
-    """What is at these paths now, and before if a machine is given for that; links are never followed.
+    """What is at these paths in the machine `now`, and in `before` if it is given. Links are not followed.
 
-    Without `before`, what is gone is left out. A folder that was replaced whole is named once by the engine: what of the image
-    is missing in it is found by looking. A folder that cannot be listed whole is marked as too deep. Folders beyond `most` are
-    not looked into, and counted.
+    Without `before`, deleted paths are left out. The engine names a replaced folder once, so its contents are listed here to
+    find what is missing. A folder that cannot be listed completely is marked as too deep. At most `most` folders are listed;
+    the others are counted.
     """
     found: list[ListingEntry] = []
     tree = await anyio.to_thread.run_sync(_names_tree, paths)
@@ -158,7 +151,7 @@ async def _list_changes(now: Machine, before: Machine | None, paths: Iterable[st
 
 
 async def _compare_listings(now: Machine, before: Machine) -> frozenset[str]:
-    """Paths at which two machines differ by what a listing shows: kind, size, time, mode, owner."""
+    """Paths at which two machines differ in kind, size, time, mode or owner."""
     seen = [
         {
             (entry.path, entry.kind, entry.size, entry.mtime_ns, entry.mode, entry.uid, entry.gid)
@@ -171,7 +164,7 @@ async def _compare_listings(now: Machine, before: Machine) -> frozenset[str]:
 
 
 class _Names(dict[str, "_Names"]):
-    """The names asked for in a folder, and in the folders below it."""
+    """The wanted names in a folder, and in the folders below it."""
 
 
 def _names_tree(paths: Iterable[str]) -> _Names:
@@ -184,7 +177,7 @@ def _names_tree(paths: Iterable[str]) -> _Names:
 
 
 async def _list_children(machine: Machine, folder: str) -> dict[str, ListingEntry] | None:
-    """By name; empty where there is no such folder, None where its path or its listing is too long."""
+    """Entries of a folder by name; empty if there is no such folder, None if its path or its listing is too long."""
     try:
         entries = await machine.list_entries(Listing.CHILDREN, folder)
     except OSError as error:

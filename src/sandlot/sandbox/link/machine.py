@@ -1,8 +1,4 @@
-"""A machine: one running process 1 with its link, and the file and process operations it offers.
-
-A sandbox is a machine on a stack of layers; when it is frozen, its machine stays behind as the snapshot's reader. What native and
-docker sandboxes have in common is here.
-"""
+"""The file and process operations of a running machine, over the link to its process 1. The same for every backend."""
 
 import errno
 import struct
@@ -27,11 +23,11 @@ _NOT_LISTED = ("/proc/", "/dev/", "/sys/")
 
 
 class Entries(NamedTuple):
-    """A listing as far as the quota allows."""
+    """A listing, up to the limit of the quota."""
 
     found: list[ListingEntry]
     left_out: int
-    """Paths that were there and are not in `found`."""
+    """Number of paths that are not in `found`."""
 
 
 class Machine:
@@ -43,15 +39,15 @@ class Machine:
         self._defaults = defaults
 
     async def spawn(self, command: Command) -> SandboxProcess:
-        """Start a command; what it leaves open is as the image says."""
+        """Start a command, with the image's defaults for what it does not set."""
         return await spawn(self.link, self._defaults.apply(command))
 
     async def connect(self, where: int | str) -> SandboxStream:
-        """Reach a port or unix socket inside."""
+        """Connect to a port or unix socket inside."""
         return await connect(self.link, where)
 
     def listen(self, port: int) -> AbstractAsyncContextManager[AsyncIterator[SandboxStream]]:
-        """Stand behind a port inside."""
+        """Listen on a port inside."""
         return listen(self.link, port)
 
     async def list_files(self, folder: str) -> list[str]:
@@ -67,7 +63,7 @@ class Machine:
         return (await self.list_entries(Listing.ITSELF, path))[0]
 
     async def read(self, path: str) -> bytes:
-        """One regular file, whole. `OSError` by number: not there, a folder, larger than the quota allows."""
+        """One regular file. `OSError` by number: not there, a folder, larger than the quota allows."""
         most = self._quota.file_bytes
         pieces, _ = await self.link.ask(FrameKind.READ, most.to_bytes(8, "little") + pack_text(_check_path(path)), most=most)
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
@@ -83,11 +79,11 @@ class Machine:
         found, left_out = await self.list_first_entries(how, path)
         if left_out:
             most = self._quota.listing_bytes
-            raise OSError(errno.EFBIG, f"the listing takes more than {most:,} bytes: {left_out:,} paths are left out", path)
+            raise OSError(errno.EFBIG, f"the listing is longer than {most:,} bytes: {left_out:,} paths are left out", path)
         return found
 
     async def list_first_entries(self, how: Listing, path: str = "/", *, most: int | None = None) -> Entries:
-        """A listing up to so many bytes (None: the quota's), and how many paths are not in it."""
+        """A listing of at most `most` bytes (None: the quota's limit), and the number of paths that are not in it."""
         most = self._quota.listing_bytes if most is None else most
         request = bytes((how,)) + most.to_bytes(8, "little") + pack_text(_check_path(path))
         pieces, left_out = await self.link.ask(FrameKind.LIST, request, most=most)
@@ -96,7 +92,7 @@ class Machine:
         return Entries(await anyio.to_thread.run_sync(_parse_entries, pieces), left_out)
 
     async def kill_all(self, *, freeze: bool) -> int:
-        """End every process but process 1, and if asked let none start again. Returns how many there were."""
+        """End every process but process 1, with `freeze` for good: none can start again. Returns how many there were."""
         return (await self.link.ask(FrameKind.FREEZE, bytes((freeze,))))[1]
 
 
@@ -105,7 +101,7 @@ def _parse_entries(pieces: Sequence[bytes]) -> list[ListingEntry]:
 
 
 def _check_path(path: str) -> str:
-    """The path, if it is one the sandbox can be asked for."""
+    """The path, if it is absolute and without NUL."""
     if not path.startswith("/") or "\0" in path:
-        raise ValueError(f"path {path!r} in a sandbox is not absolute, or has a NUL in it; paths start with `/`")
+        raise ValueError(f"path {path!r} in a sandbox is not absolute, or contains a NUL; paths start with `/`")
     return path
