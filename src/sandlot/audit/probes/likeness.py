@@ -14,6 +14,8 @@ from sandlot.audit.subject import Trial
 from sandlot.core.trace import EvidenceRecord, Failed, Node, Scored, ToolResult
 from sandlot.core.types import Json, Role
 
+EPSILON = 1e-9
+"""Rewards that differ by less are equal."""
 _MASKED = "<volatile>"
 _STAMPED = ("/.git/index",)
 """Files that hold the time and place of other files on disk: no author can make them the same again."""

@@ -10,13 +10,12 @@ from dataclasses import dataclass, replace
 from sandlot.audit.case import Case, answering
 from sandlot.audit.finding import Confidence, Finding, Layer, Severity, Witness
 from sandlot.audit.probes.choice import choose_tasks
-from sandlot.audit.probes.likeness import opening_text
+from sandlot.audit.probes.likeness import EPSILON, opening_text
 from sandlot.audit.subject import PLAIN, Conditions, Trial
 from sandlot.core.task import Task
 from sandlot.core.trace import Scored
 from sandlot.core.types import Json
 
-EPSILON = 1e-9
 _MAX_SHOWN = 4000
 _PROBE_S = 6.0
 """About how long one probe may keep a grader busy."""

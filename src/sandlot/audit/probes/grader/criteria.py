@@ -14,8 +14,9 @@ import msgspec
 
 from sandlot.audit.case import Case, Probe, answering
 from sandlot.audit.finding import Confidence, Finding, Layer, Severity, Witness
-from sandlot.audit.probes.grader.asking import EPSILON, NONSENSE, SolvedTask, find_solved_tasks
+from sandlot.audit.probes.grader.asking import NONSENSE, SolvedTask, find_solved_tasks
 from sandlot.audit.probes.grader.rungs import rungs
+from sandlot.audit.probes.likeness import EPSILON
 from sandlot.audit.subject import Regrade, Trial
 from sandlot.core.rubric import CheckResult, CheckVerdict, PythonCheck
 from sandlot.core.trace import EvidenceRecord, FileRecord

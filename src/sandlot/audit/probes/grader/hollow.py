@@ -12,7 +12,6 @@ from sandlot.audit.case import Case, Probe
 from sandlot.audit.finding import Finding, Layer, Severity
 from sandlot.audit.probes.choice import SURE
 from sandlot.audit.probes.grader.asking import (
-    EPSILON,
     NONSENSE,
     GradedAnswer,
     Question,
@@ -24,6 +23,7 @@ from sandlot.audit.probes.grader.asking import (
     needs_golden,
     normalized,
 )
+from sandlot.audit.probes.likeness import EPSILON
 from sandlot.core.stats.intervals import beta_cdf
 
 _EMPTY = ("", " \n\t", ".", "-", "...", "null", "N/A", "?")

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from sandlot.audit.case import Case, Probe
 from sandlot.audit.finding import Finding, Layer, Severity
 from sandlot.audit.probes.grader.asking import (
-    EPSILON,
     NONSENSE,
     GradedAnswer,
     Question,
@@ -20,6 +19,7 @@ from sandlot.audit.probes.grader.asking import (
     find_solved_tasks,
     normalized,
 )
+from sandlot.audit.probes.likeness import EPSILON
 from sandlot.core.rubric import CheckVerdict, JudgeCheck
 from sandlot.core.stats.intervals import mcnemar, wilson
 

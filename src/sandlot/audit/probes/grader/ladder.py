@@ -11,8 +11,9 @@ from random import Random
 
 from sandlot.audit.case import Case, Probe, answering
 from sandlot.audit.finding import Confidence, Finding, Layer, Severity, Witness
-from sandlot.audit.probes.grader.asking import EPSILON, NONSENSE, SolvedTask, find_solved_tasks, needs_golden
+from sandlot.audit.probes.grader.asking import NONSENSE, SolvedTask, find_solved_tasks, needs_golden
 from sandlot.audit.probes.grader.rungs import Ladder, Rung, ladders
+from sandlot.audit.probes.likeness import EPSILON
 from sandlot.audit.subject import Trial
 
 _SIBLINGS = 3

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from sandlot.audit.case import Case, Probe
 from sandlot.audit.finding import Finding, Layer, Severity
 from sandlot.audit.probes.grader.asking import (
-    EPSILON,
     NONSENSE,
     GradedAnswer,
     Question,
@@ -25,6 +24,7 @@ from sandlot.audit.probes.grader.asking import (
     normalized,
 )
 from sandlot.audit.probes.grader.spelling import IN_REVERSE, Spelling, near_misses, same_value
+from sandlot.audit.probes.likeness import EPSILON
 from sandlot.core.stats.intervals import wilson
 
 _STRICT = re.compile(
