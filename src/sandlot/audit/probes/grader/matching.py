@@ -1,7 +1,7 @@
-"""How answers are compared: the same value spelled otherwise is as good, and what is only near is not.
+"""How answers are compared: the same value in another format gets the same score, and a wrong value does not.
 
-Spellings count against a grader only where the prompt allows them. A prompt that fixes the form ("the number alone", an example
-in backticks) makes other forms the agent's mistake; a prompt that names two forms makes either as good as the other.
+Formats count against a grader only where the prompt allows them. If the prompt fixes the format ("the number alone", an example
+in backticks), another format is the agent's mistake. If the prompt names two formats, both are right.
 """
 
 import re
@@ -36,20 +36,20 @@ _STRICT = re.compile(
 _ROUGH = re.compile(
     r"(?i)\b(?:about|approx\w*|around|rough\w*|estimat\w*|guess\w*|within|toleranc\w*|nearest|plus or minus|order of)\b|±"
 )
-"""Prompts that do not want an exact number."""
+"""Words of prompts that accept an approximate number."""
 _ORDERED = re.compile(
     r"(?i)\b(?:sort\w*|ascending|descending|alphabetical\w*|rank|chronological\w*|arrange|(?:in|the|this|right|correct) order)\b"
 )
-"""Prompts that want things one after the other."""
+"""Words of prompts that ask for an order."""
 _ANY_ORDER = re.compile(r"(?i)\b(?:any|no particular|whatever|either) order\b|\border (?:does not|doesn't) matter")
 _FORMS = {"a fraction": re.compile(r"(?i)\bfractions?\b"), "a decimal number": re.compile(r"(?i)\bdecimal")}
-"""Spellings that a prompt may offer by name."""
+"""Formats that a prompt may name."""
 _GATE = 0.05
 _OTHER = "another task's answer"
 
 
 async def _look_at_spellings(case: Case) -> list[Finding]:
-    """The same value in another spelling gets the same score."""
+    """The same value in another format gets the same score."""
     some = [field for field in await find_solved_tasks(case, 24) if field.golden.passed]
     questions = [
         Question(field, other.kind, other.text, solved=True)
@@ -73,7 +73,7 @@ async def _look_at_spellings(case: Case) -> list[Finding]:
 
 @dataclass(frozen=True, slots=True)
 class _Refused:
-    """One other spelling that loses."""
+    """One other format that gets a lower score."""
 
     kind: str
     told: list[GradedAnswer]
@@ -94,12 +94,12 @@ def _refused(case: Case, kind: str, each: list[GradedAnswer], whatever: Collecti
 
 
 def _spelling_finding(refused: list[_Refused], grave: Collection[str]) -> Finding:
-    """One finding for all spellings a grader refuses: the cause is one, it compares texts."""
+    """One finding for all refused formats, because the cause is one: the grader compares texts."""
     first = refused[0]
     kinds = ", ".join(f"{each.kind} ({each.share} tasks)" for each in refused)
-    title = f"correct answers in another format lose points: with {kinds}"
+    title = f"correct answers in another format score less: {kinds}"
     if first.offered:
-        title = f"the prompt allows another format, but the grader gives it a lower score: {kinds}"
+        title = f"the prompt allows this format, but the grader gives it a lower score: {kinds}"
     serious = first.sure and any(each.kind in grave or each.offered for each in refused)
     told = [one for each in refused if not serious or each.kind in grave or each.offered for one in each.told]
     return answer_finding(
@@ -107,15 +107,15 @@ def _spelling_finding(refused: list[_Refused], grave: Collection[str]) -> Findin
         title,
         "spellings",
         told,
-        expected="the score of the golden answer: both mean the same",
+        expected="the score of the golden answer, because both mean the same",
         severity=Severity.HIGH if serious else Severity.LOW,
         sure=first.sure,
-        fix="compare values, not texts; or say in the prompt which form counts",
+        fix="compare values, not texts; or say in the prompt which format is required",
     )
 
 
 async def _look_at_near_misses(case: Case) -> list[Finding]:
-    """What is near the golden answer, and wrong, does not get full marks."""
+    """Wrong answers that look like the golden one do not get full marks."""
     some = [field for field in await find_solved_tasks(case, 24) if field.golden.passed]
     questions = [Question(field, other.kind, other.text, solved=True) for field in some for other in near_misses(field.answer)]
     strong = {
@@ -144,7 +144,7 @@ async def _look_at_near_misses(case: Case) -> list[Finding]:
 
 
 def _is_strong(case: Case, field: SolvedTask, other: Spelling) -> bool:
-    """True if the other one is wrong beyond doubt, by what it is and by what was asked."""
+    """True if the other answer is certainly wrong for this prompt."""
     told = _instructions(case, field)
     if other.kind == IN_REVERSE:
         given = all(part in field.prompt for part in re.split(r"[,;\s]+", field.answer.strip("[](){} ")))
@@ -154,7 +154,7 @@ def _is_strong(case: Case, field: SolvedTask, other: Spelling) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Accepted:
-    """One kind of wrong answer that passes."""
+    """One kind of wrong answer that gets full marks."""
 
     kind: str
     told: list[GradedAnswer]
@@ -176,15 +176,15 @@ def _accepted(
 
 
 def _near_miss_finding(accepted: list[_Accepted]) -> Finding:
-    """One finding for all near misses that pass: the cause is one, how answers are compared."""
+    """One finding for all accepted near misses, because the cause is one: how answers are compared."""
     first = accepted[0]
     kinds = ", ".join(f"{each.kind} ({each.share})" for each in accepted)
     return answer_finding(
         "D22.collision" if first.kind == _OTHER else "D22.near",
-        f"a wrong answer passes: {kinds}",
+        f"a wrong answer gets full marks: {kinds}",
         "near-misses",
         [one for each in accepted for one in each.told],
-        expected="less than the score of the golden answer: it means something else",
+        expected="less than the score of the golden answer, because it means something else",
         severity=Severity.HIGH if first.sure else Severity.LOW,
         sure=first.sure,
     )
@@ -193,7 +193,7 @@ def _near_miss_finding(accepted: list[_Accepted]) -> Finding:
 async def _ask_with_control(
     case: Case, some: Sequence[SolvedTask], questions: Sequence[Question]
 ) -> tuple[list[GradedAnswer], set[str]]:
-    """The answers, and the tasks whose answer is read at all: where nonsense is as good as golden, it is not."""
+    """The graded answers, and the tasks whose answer matters: those where nonsense does not get full marks."""
     control = [Question(field, "control", NONSENSE, solved=True) for field in some]
     told = await ask(case, [*control, *questions])
     read = {one.question.field.task.id for one in told[: len(control)] if not _full(one)}
@@ -205,14 +205,14 @@ def _full(one: GradedAnswer) -> bool:
 
 
 def _others(field: SolvedTask, some: Sequence[SolvedTask], place: int) -> list[str]:
-    """Golden answers of other tasks, where they say something else: those that are easily taken for it, then the next ones."""
+    """Up to three different golden answers of other tasks, similar ones first."""
     following = [*some[place + 1 :], *some[:place]]
     others = [other.answer for other in following if normalized(other.answer) != normalized(field.answer)]
     return sorted(dict.fromkeys(others), key=lambda other: not _alike(normalized(field.answer), normalized(other)))[:3]
 
 
 def _alike(one: str, other: str) -> bool:
-    """True if one begins with, holds or is made of the same signs as the other."""
+    """True if one contains the other, or both have the same characters."""
     return one in other or other in one or set(one) == set(other)
 
 
@@ -225,7 +225,7 @@ def _instructions(case: Case, field: SolvedTask) -> str:
 
 
 def _offers_every_form(prompt: str) -> bool:
-    """True if the prompt names every form: then any of them is right."""
+    """True if the prompt names both formats, so that either is right."""
     return all(form.search(prompt) for form in _FORMS.values())
 
 

@@ -1,7 +1,7 @@
-"""Other spellings of a golden answer, and wrong answers that look like it: made from what kind of value it is.
+"""Other spellings of a golden answer, and wrong answers that look like it.
 
-`same` says the same as the golden answer to anybody who reads it; `near` says something else. Both are empty for what is no
-simple value: of a text in prose nobody knows by rule what means the same.
+`same_value` gives texts that mean the same as the golden answer; `near_misses` gives texts that mean something else. Both are
+empty for prose, because no rule can say what means the same.
 """
 
 import re
@@ -21,26 +21,26 @@ _UNITS = {
     "ml": "l", "C": "F", "F": "C", "K": "C", "miles": "km", "EUR": "USD", "USD": "EUR",
 }
 # fmt: on
-"""Units, each with another of the same kind."""
+"""Units, each with another unit for the same quantity."""
 IN_REVERSE = "in reverse"
 _SMALL = 1000
-"""Off by one is wrong for numbers below; above it may be a tolerance."""
+"""Below this, off by one is wrong; above, it may be within a tolerance."""
 
 
 @dataclass(frozen=True, slots=True)
 class Spelling:
-    """One other answer."""
+    """Another answer, and how it differs from the golden one."""
 
     kind: str
     text: str
     strong: bool = True
-    """Nobody could take it for something else, or for a near one: for right."""
+    """True if it certainly means the same; for a near miss, if it is certainly wrong."""
     whatever: bool = False
-    """Within the form that was asked for, however strictly."""
+    """True if it fits even a strictly described format."""
 
 
 def same_value(golden: str) -> list[Spelling]:
-    """The same value, written as somebody else would."""
+    """The same value in other spellings."""
     text = golden.strip()
     if (fields := object_in(text)) is not None:
         return [Spelling(kind, other, whatever=True) for kind, other in same_object(fields, text)]
@@ -54,7 +54,7 @@ def same_value(golden: str) -> list[Spelling]:
     if ratio := _RATIO.fullmatch(text):
         return found + _ratios(Fraction(int(ratio[1]), int(ratio[2]))) if int(ratio[2]) else found
     if re.fullmatch(r"[A-Za-z]+(?: [A-Za-z]+){0,3}", text) and len(text) > 1:
-        return [*found, Spelling("capitals", text.upper(), strong=False), Spelling("small letters", text.lower(), strong=False)]
+        return [*found, Spelling("upper case", text.upper(), strong=False), Spelling("lower case", text.lower(), strong=False)]
     if len(_listed(text)) >= 2:
         joint = "," if ", " in text else ", "
         other = text.replace(", ", ",") if joint == "," else text.replace(",", ", ")
@@ -65,11 +65,11 @@ def same_value(golden: str) -> list[Spelling]:
 def _numbers(number: re.Match[str]) -> list[Spelling]:
     sign, whole, part = number["sign"], number["whole"], number["part"] or ""
     unit = f"{number['space'] or ''}{number['unit'] or ''}"
-    found = [Spelling("a zero behind" if part else "a decimal zero", f"{sign}{whole}{part or '.'}0{unit}", strong=bool(part))]
+    found = [Spelling("a trailing zero" if part else "a decimal zero", f"{sign}{whole}{part or '.'}0{unit}", strong=bool(part))]
     if len(whole) > 3:
-        found.append(Spelling("a separator of thousands", f"{sign}{int(whole):,}{part}{unit}"))
+        found.append(Spelling("a thousands separator", f"{sign}{int(whole):,}{part}{unit}"))
     if part.endswith("0"):
-        found.append(Spelling("no zero behind", f"{sign}{whole}{part.rstrip('0').rstrip('.')}{unit}"))
+        found.append(Spelling("no trailing zero", f"{sign}{whole}{part.rstrip('0').rstrip('.')}{unit}"))
     if part and not unit:
         found += [other for other in _ratios(Fraction(f"{sign}{whole}{part}")) if other.kind == "a fraction"]
     if number["unit"] and number["unit"] != "%":
@@ -89,7 +89,7 @@ def _ratios(value: Fraction) -> list[Spelling]:
 
 
 def near_misses(golden: str) -> list[Spelling]:
-    """Something else that looks alike."""
+    """Wrong answers that look like the golden one."""
     text = golden.strip()
     fields = object_in(text)
     if structured := near_object(fields) if fields is not None else near_dates(text):
@@ -125,7 +125,7 @@ def _near_words(text: str) -> list[Spelling]:
             Spelling("its beginning", text[: max(1, len(text) // 3)]),
             Spelling("its first letter", text[0]),
             Spelling("another last letter", text[:-1] + ("k" if text[-1].lower() != "k" else "w")),
-            Spelling("denied", f"not {text}"),
+            Spelling("negated", f"not {text}"),
         ]
     return [*found, *_near_lists(text)]
 
@@ -147,7 +147,7 @@ def _near_numbers(number: re.Match[str]) -> list[Spelling]:
     if number["unit"] in _UNITS:
         found.append(Spelling("another unit", f"{sign}{whole}{part}{number['space'] or ''}{_UNITS[number['unit']]}"))
     if value:
-        found.append(Spelling("denied", f"not {sign}{whole}{part}{unit}", strong=False))
+        found.append(Spelling("negated", f"not {sign}{whole}{part}{unit}", strong=False))
         found.append(Spelling("within a percent", f"{sign}{value * 1.01:.12g}{unit}", strong=False))
     return found
 

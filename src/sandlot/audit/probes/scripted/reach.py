@@ -10,7 +10,8 @@ from typing import Any
 from sandlot.audit.case import Case, script_of
 from sandlot.audit.probes.choice import choose_tasks
 from sandlot.audit.probes.likeness import MISSING, changes_between, leaves, left_behind, observations
-from sandlot.audit.subject import Act, Call, Say, Script, Take, Trial
+from sandlot.audit.probes.plays import request_for
+from sandlot.audit.subject import Act, Call, Say, Script, Trial
 from sandlot.core.ports.world import ToolSpec
 from sandlot.core.task import Task
 from sandlot.core.types import Json
@@ -135,7 +136,7 @@ async def _find_shell(case: Case, found: Sequence[GoldenWork]) -> Shell | None:
         return None
     takers = [(spec, name) for spec in case.description.tools if (name := only_text(spec)) is not None]
     requests = [
-        Take(task=found[0].task.id, play=Script(name="compute", turns=((Call(spec.name, {name: _SUM}),),)), seed=case.seed)
+        request_for(case, found[0].task, Script(name="compute", turns=((Call(spec.name, {name: _SUM}),),)))
         for spec, name in takers
     ]
     for (spec, name), trial in zip(takers, await case.take(requests), strict=True):
