@@ -65,4 +65,4 @@ async def test_a_weak_judge_is_found_out(judge, rubric, codes):
 
 async def test_without_a_judge_nothing_is_asked():
     case = await case_of(ToySubject(lambda evidence, task: 0.0, tasks()))
-    assert [probe.applies(case) for probe in PROBES] == ["no judge decides anything"] * 2
+    assert [probe.applies(case) for probe in PROBES] == ["no check uses a judge"] * 2
