@@ -121,5 +121,5 @@ def free_desk():
 async def test_a_zero_has_no_other_sign():
     case = await case_of(free_desk)
     (work, *others) = await find_works(case, case.tasks)
-    assert not any("cents` with the other sign" in mutant.what for mutant in mutants(work, others, 1))
+    assert not any("cents` with the wrong sign" in mutant.what for mutant in mutants(work, others, 1))
     assert codes(await mutation.look_at_mutants(case)) == set()
