@@ -157,4 +157,4 @@ async def test_a_check_that_no_rubric_asks_is_a_lead():
 
 
 async def test_an_environment_that_grades_itself_has_no_rubric_to_read():
-    assert rubrics.PROBE.applies(case_of()) == "it grades itself, without a rubric"
+    assert rubrics.PROBE.applies(case_of()) == "the environment has no rubric"

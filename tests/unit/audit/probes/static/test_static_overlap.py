@@ -33,7 +33,7 @@ async def test_the_same_prompt_in_both_splits_is_confirmed():
 async def test_case_spaces_and_punctuation_are_no_difference():
     (finding,) = await found(overlap.PROBE, case_of(tasks=asked(["What is 2+5?"], ["what is  2+5"])))
     assert finding.standing is Confidence.CONFIRMED
-    assert "but for case" in finding.title
+    assert "except for case" in finding.title
 
 
 async def test_the_same_prompt_over_other_data_is_another_question():
