@@ -14,23 +14,23 @@ import anyio
 import pytest
 
 from command_line import ENVIRONMENTS, environ, started
-from sandlot.analysis.tokens.audit import audit_run
+from sandlot.analysis.tokens.audit import check_tokens
 from sandlot.core.concurrency.clock import time_limit
 from sandlot.core.errors import ConfigError, ModelError
 from sandlot.core.limits import Limits
 from sandlot.core.ports.model import Sampling
 from sandlot.core.task import Task
-from sandlot.core.trace import Node, Trace, said
+from sandlot.core.trace import Node, Trace, text_message
 from sandlot.core.types import Dtype, Role
 from sandlot.env.environment import Environment
 from sandlot.env.load import load
 from sandlot.model.endpoint import child as engines
 from sandlot.model.endpoint.child import open_engine, open_engine_tokens
 from sandlot.run.config import RunConfig, Selection, plan_run
-from sandlot.run.manifest import fingerprints
+from sandlot.run.manifest import fingerprints_of
 from sandlot.run.run import run_config
 from sandlot.wiring.config import AgentConfig, ModelConfig
-from sandlot.wiring.models import open_judge, open_policies, require_used
+from sandlot.wiring.models import open_judge, open_policies, require_applicable
 from tiny_models import write_tiny
 
 pytestmark = pytest.mark.timeout(60)
@@ -61,7 +61,7 @@ async def test_a_run_with_a_model_of_ours_has_exact_tokens(folder, tmp_path):
     assert len(traces) == 3
     assert {node.dtype for trace in traces for node in trace.turns()} == {"bfloat16"}  # as named, and not as stored
     assert run.manifest.machine["processor"]
-    assert audit_run(run, model.spec).gate == "bf16"
+    assert check_tokens(run, model.spec).gate == "bf16"
     assert all(trace.trainable for trace in traces)
     assert all(node.context and node.tokens.versions == ((len(node.tokens), 0),) for trace in traces for node in trace.turns())
     assert engines._running == {}
@@ -73,7 +73,7 @@ async def test_the_renderer_is_part_of_the_setting_and_not_of_the_environment(fo
     prints = []
     for spec in (f"hf:{folder}", f"hf:{other}", "scripted:golden"):
         config = RunConfig(env="", model=ModelConfig(spec=spec))
-        prints.append(await fingerprints(env, config, plan_run(env, config)))
+        prints.append(await fingerprints_of(env, config, plan_run(env, config)))
     assert len({each.setting for each in prints}) == 3
     assert len({each.environment for each in prints}) == 1
 
@@ -118,7 +118,7 @@ async def test_an_engine_that_hangs_is_the_models_failure_and_not_a_slow_agents_
     async with open_policies(model, AgentConfig(), env) as policies:
         (engine,) = engines._running.values()
         trace = Trace(run="r", task="t", rollout=0, seed=0)
-        leaf = trace.append(Node(message=said(Role.USER, "hi")))
+        leaf = trace.append(Node(message=text_message(Role.USER, "hi")))
         async with policies.policy(Task("t", prompt="hi"), 1) as policy:
             os.kill(engine.process.pid, signal.SIGSTOP)
             try:
@@ -183,13 +183,13 @@ async def test_the_folder_of_a_killed_parent_is_removed_by_the_next_one_and_thos
 def test_a_tokenizer_is_for_engines_of_others():
     for spec in ("rookie", "openai:m@http://127.0.0.1:9", "scripted:golden"):
         with pytest.raises(ConfigError, match="--tokenizer is for"):
-            require_used(ModelConfig(spec=spec, tokenizer="/x"))
+            require_applicable(ModelConfig(spec=spec, tokenizer="/x"))
     with pytest.raises(ConfigError, match="--kv-gib is for"):
-        require_used(ModelConfig(spec="vllm:m@http://127.0.0.1:9", kv_gib=1.0))
+        require_applicable(ModelConfig(spec="vllm:m@http://127.0.0.1:9", kv_gib=1.0))
     with pytest.raises(ConfigError, match="--dtype is for"):
-        require_used(ModelConfig(spec="vllm:m@http://127.0.0.1:9", dtype=Dtype.FLOAT32))
-    require_used(ModelConfig(spec="sglang:m@http://127.0.0.1:9", tokenizer="/x"))
-    require_used(ModelConfig(spec="rookie", kv_gib=1.0))
+        require_applicable(ModelConfig(spec="vllm:m@http://127.0.0.1:9", dtype=Dtype.FLOAT32))
+    require_applicable(ModelConfig(spec="sglang:m@http://127.0.0.1:9", tokenizer="/x"))
+    require_applicable(ModelConfig(spec="rookie", kv_gib=1.0))
 
 
 def test_the_served_model_answers_drains_and_ends_well(folder, tmp_path):

@@ -14,7 +14,7 @@ import torch
 
 from sandlot.core.errors import ConfigError, ModelError
 from sandlot.core.ports.model import Sampling
-from sandlot.core.trace import said
+from sandlot.core.trace import text_message
 from sandlot.core.types import Role
 from sandlot.model.endpoint.tokens import models_in, remote_config
 from sandlot.model.endpoint.vllm_adapters import AdaptedTokens, open_adapted
@@ -25,7 +25,7 @@ from sandlot.store.reader import RunReader
 from sandlot.train.algorithms.algorithms import PolicyGradient
 from sandlot.train.algorithms.losses import Clip
 from sandlot.train.loop import learn
-from sandlot.train.publish import IntoServer, require_agreement, row_of
+from sandlot.train.publish import IntoServer, probe_row, require_agreement
 from sandlot.train.recipe import Evaluation, Recipe
 from sandlot.train.trainer import Optimisation, Trainer
 
@@ -34,7 +34,7 @@ FOLDER = Path(os.environ["SANDLOT_VLLM_FOLDER"])
 SPEC = os.environ["SANDLOT_VLLM"]
 ROOT = Path(__file__).parent.parent.parent
 RENDERER = open_renderer(FOLDER)
-PROMPT = RENDERER.render([said(Role.USER, "Sort the lines of fruits.txt.")], ())
+PROMPT = RENDERER.render([text_message(Role.USER, "Sort the lines of fruits.txt.")], ())
 CLOSE = 2e-4
 """How far apart two programs' fp32 log-probabilities of one token may be."""
 
@@ -55,7 +55,7 @@ def trainer_with_adapters(rank=8, seed=0, strength=0.05):
 
 async def said_by(model: AdaptedTokens, max_tokens=48, seed=1):
     sampled = await model.sample(PROMPT, Sampling(max_tokens=max_tokens, seed=seed))
-    return row_of(PROMPT, np.frombuffer(sampled.ids, "<i4"), np.frombuffer(sampled.logprobs, "<f4")), sampled.versions
+    return probe_row(PROMPT, np.frombuffer(sampled.ids, "<i4"), np.frombuffer(sampled.logprobs, "<f4")), sampled.versions
 
 
 def apart(trainer: Trainer, row) -> float:

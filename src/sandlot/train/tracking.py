@@ -25,7 +25,7 @@ from sandlot.train.loop import Watcher
 from sandlot.train.recipe import Recipe
 from sandlot.train.report.progress import Learned, Measured, TrainingProgress
 from sandlot.train.training import Training
-from sandlot.wiring.plugins import opener
+from sandlot.wiring.plugins import find_opener
 
 _log = logging.getLogger(__name__)
 
@@ -40,12 +40,12 @@ _DIVERSITY = ("distinct", "distance", "first_entropy")
 def open_tracker(spec: str, path: Path) -> Tracker:
     """The tracker that `name` or `name:rest` means for a run that lies in `path`; `ConfigError` says what is missing."""
     ready = {"tensorboard": open_tensorboard, "mlflow": open_mlflow, "wandb": open_wandb}
-    make, rest = opener("trackers", ready, spec)
+    make, rest = find_opener("trackers", ready, spec)
     return make(rest, path)
 
 
 @contextmanager
-def tracked(recipe: Recipe, path: Path, watch: Watcher) -> Generator[Watcher]:
+def open_tracking(recipe: Recipe, path: Path, watch: Watcher) -> Generator[Watcher]:
     """A watcher that also tells the recipe's tracker, if it names one."""
     if recipe.tracker is None:
         yield watch
@@ -84,7 +84,7 @@ class Tracking(Watcher):
     def learned(self, step: Learned, alarm: Alarm | None = None) -> None:
         """Figures of a step."""
         self._watch.learned(step, alarm)
-        self._note(step.version, {**figures_of(step), "train/alarm": float(alarm is not None)})
+        self._note(step.version, {**figures_of_step(step), "train/alarm": float(alarm is not None)})
 
     def measuring(self, version: int, num_rollouts: int) -> None:
         """Not its affair."""
@@ -93,7 +93,7 @@ class Tracking(Watcher):
     def measured(self, evaluation: Measured) -> None:
         """Figures of held-out tasks."""
         self._watch.measured(evaluation)
-        self._note(evaluation.version, heldout_of(evaluation))
+        self._note(evaluation.version, figures_of_evaluation(evaluation))
 
     def went_back(self, version: int, best: int) -> None:
         """From which version it goes on."""
@@ -168,7 +168,7 @@ def settings_of(recipe: Recipe) -> dict[str, str | int | float]:
     }
 
 
-def figures_of(step: Learned) -> dict[str, float]:
+def figures_of_step(step: Learned) -> dict[str, float]:
     """A step as figures with names."""
     names = (
         "reward",
@@ -194,7 +194,7 @@ def figures_of(step: Learned) -> dict[str, float]:
     }
 
 
-def heldout_of(evaluation: Measured) -> dict[str, float]:
+def figures_of_evaluation(evaluation: Measured) -> dict[str, float]:
     """A measurement as figures with names."""
     names = {"mean": "score", "low": "score_low", "high": "score_high", "passed": "passed", "failed": "failed"}
     return {f"heldout/{name}": float(getattr(evaluation, field)) for field, name in names.items()}

@@ -22,7 +22,7 @@ from sandlot.env.load import load
 from sandlot.env.taskset import tasks_of
 from sandlot.model.policy.replay import replayed, replayed_users
 from sandlot.rollout import run_rollout
-from sandlot.run.regrade import regrade, word_for
+from sandlot.run.regrade import describe_outcome, regrade
 from sandlot.run.results import Run
 from sandlot.store.blobs import MemoryBlobs
 from sandlot.wiring.config import judge_config
@@ -56,7 +56,7 @@ class _Compared(msgspec.Struct, frozen=True, kw_only=True):
     different: tuple[SentinelDifference, ...]
 
 
-async def sentinel(
+async def run_sentinel(
     run: Run, regraded: Sequence[Trace], replayed_again: Sequence[Trace], *, env: str | None = None, judge: str | None = None
 ) -> tuple[HealthItem, HealthItem]:
     """Grade some traces again and play some again."""
@@ -90,7 +90,9 @@ async def _grade_again(run: Run, grading: Grading, traces: Sequence[Trace]) -> _
             compared += 1
             if not again.same:
                 checks = ", ".join(f"`{name}`" for name in again.changed_checks[:_SHOWN])
-                detail = f"{word_for(again.before)} then {word_for(again.now)}" + (f" in {checks}" if checks else "")
+                detail = f"{describe_outcome(again.before)} then {describe_outcome(again.now)}" + (
+                    f" in {checks}" if checks else ""
+                )
                 different.append(
                     SentinelDifference(
                         task=again.task, rollout=again.rollout, what="score", detail=printable(detail, _SHOWN_CHARS)
@@ -102,7 +104,7 @@ async def _grade_again(run: Run, grading: Grading, traces: Sequence[Trace]) -> _
 async def _play_again(run: Run, environment: Environment, grading: Grading, traces: Sequence[Trace]) -> _Compared:
     """The recorded turns in fresh worlds, one after the other."""
     agent = run.manifest.config.agent
-    can = [trace for trace in traces if repeatable(trace)] if agent.harness != "command" else []
+    can = [trace for trace in traces if is_repeatable(trace)] if agent.harness != "command" else []
     if not can:
         return _Compared(compared=0, asked=len(traces), different=())
     harness = open_harness(msgspec.structs.replace(agent, hooks=()))  # an operator's hooks are not for what nobody watches
@@ -116,18 +118,18 @@ async def _play_again(run: Run, environment: Environment, grading: Grading, trac
             policies = replayed(lambda _task, _rollout, trace=trace: trace)
             users = replayed_users(lambda _task, _rollout, trace=trace: trace) if run.manifest.config.user else None
             parts = RolloutParts(grading=grading, policies=policies, harness=harness, users=users)
-            again = await _played(parts, tasks[trace.task], trace)
+            again = await _play(parts, tasks[trace.task], trace)
             compared += 1
             found = difference_of(trace, again)
             different += [found] if found else []
     return _Compared(compared=compared, asked=len(traces), different=tuple(different))
 
 
-async def _played(parts: RolloutParts, task: Task, trace: Trace) -> Trace:
+async def _play(parts: RolloutParts, task: Task, trace: Trace) -> Trace:
     return await run_rollout(parts, task, run=trace.run, rollout=trace.rollout, blobs=MemoryBlobs())
 
 
-def repeatable(trace: Trace) -> bool:
+def is_repeatable(trace: Trace) -> bool:
     """True if saying the same again should lead to the same: it came to an end of its own, and nobody intervened."""
     quiet = all(event.kind not in {"intervention", "drift"} for event in trace.events)
     return isinstance(trace.outcome, Scored) and trace.end in _REPEATABLE and trace.num_turns > 0 and quiet
@@ -146,18 +148,18 @@ def difference_of(then: Trace, now: Trace) -> SentinelDifference | None:
 def _difference(then: Trace, now: Trace) -> tuple[str, str]:
     without_judge = _judged(then) and not isinstance(now.outcome, Scored)  # nobody was named who could judge it again
     if not without_judge and (then.reward is None or then.reward != now.reward):
-        outcomes = [word_for(trace.outcome) if trace.outcome else "none" for trace in (then, now)]
+        outcomes = [describe_outcome(trace.outcome) if trace.outcome else "none" for trace in (then, now)]
         return "score", f"{outcomes[0]} then {outcomes[1]}"
     diverged = next((event for event in now.events if event.kind == "replay_diverged"), None)
     if diverged is not None:
         detail = diverged.detail
-        was, now_is = apart(str(detail.get("recorded")), str(detail.get("now")))
+        was, now_is = around_difference(str(detail.get("recorded")), str(detail.get("now")))
         return "observations", f"before turn {diverged.turn + 1} it saw {was!r} then, {now_is!r} now"
     names = _differing_evidence(then.evidence, now.evidence)
     return ("evidence", f"{names} differ") if names else ("", "")
 
 
-def apart(one: str, other: str) -> tuple[str, str]:
+def around_difference(one: str, other: str) -> tuple[str, str]:
     """Two texts around the first place where they part."""
     at = next((place for place, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
     start = max(0, at - _AROUND_CHARS // 3)

@@ -10,18 +10,18 @@ from pathlib import Path
 import anyio
 import msgspec
 
-from sandlot.calibrate.tasks.calibration import CURRICULUM_FILE, FILE, Calibration, summed_up
+from sandlot.calibrate.tasks.calibration import CURRICULUM_FILE, FILE, Calibration, summarise
 from sandlot.calibrate.tasks.rates import rates_over
 from sandlot.calibrate.tasks.rule import UNKNOWN, Rule
 from sandlot.calibrate.tasks.state import CalibrationState, Family, by_tags
-from sandlot.core.disk import DISK, put_file
+from sandlot.core.disk import DISK, write_file
 from sandlot.core.errors import ConfigError
 from sandlot.core.trace import TraceRow
 from sandlot.core.types import Split
 from sandlot.env.environment import Environment
 from sandlot.env.load import load
 from sandlot.run.config import RunConfig, RunPlan, Selection, plan_run
-from sandlot.run.manifest import fingerprints
+from sandlot.run.manifest import fingerprints_of
 from sandlot.run.results import Run
 from sandlot.run.run import Watcher, name_of, run_config
 from sandlot.store.reader import RunReader
@@ -89,7 +89,7 @@ async def calibrate_async(
     )
     steering = _Steering(standing, watch or Watch())
     run = await run_config(config.opening, env=environment, place=path, watch=steering, more=steering.more)
-    return await anyio.to_thread.run_sync(_written, config, standing, run)
+    return await anyio.to_thread.run_sync(_write_calibration, config, standing, run)
 
 
 def calibrate(config: CalibrationConfig, *, runs: str | Path = "runs", watch: Watch | None = None) -> Calibration:
@@ -123,7 +123,7 @@ def expected_rollouts(config: CalibrationConfig, num_tasks: int) -> tuple[int, i
 async def _find_directory(config: CalibrationConfig, env: Environment, plan: RunPlan, runs: Path) -> Path:
     """The directory of these rollouts: the one there is, unless it was judged bad."""
     placed_env = env.in_image(config.run.image)
-    prints = await fingerprints(placed_env, config.opening, plan)
+    prints = await fingerprints_of(placed_env, config.opening, plan)
     stem = f"calibrate-{name_of(placed_env, config.opening, prints)}"
     for number in range(1, 10_000):
         path = runs / f"{stem}-{number}"
@@ -158,10 +158,10 @@ class _Steering(Watcher):
         return self._standing.plan(more) if more else None
 
 
-def _written(config: CalibrationConfig, standing: CalibrationState, run: Run) -> Calibration:
+def _write_calibration(config: CalibrationConfig, standing: CalibrationState, run: Run) -> Calibration:
     """Sum up, and put both files beside the rollouts, whole or not at all."""
     last = run.sittings[-1]
-    calibration = summed_up(
+    calibration = summarise(
         standing,
         list(run.rows),
         run.manifest,
@@ -171,5 +171,5 @@ def _written(config: CalibrationConfig, standing: CalibrationState, run: Run) ->
         group=config.group,
     )
     for name, record in ((FILE, calibration), (CURRICULUM_FILE, calibration.curriculum)):
-        put_file(run.path / name, msgspec.json.format(msgspec.json.encode(record), indent=2) + b"\n", DISK)
+        write_file(run.path / name, msgspec.json.format(msgspec.json.encode(record), indent=2) + b"\n", DISK)
     return calibration

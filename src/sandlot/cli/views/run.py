@@ -13,7 +13,7 @@ import msgspec
 from rich.console import Console
 from rich.progress import BarColumn, TaskID, TextColumn, TimeRemainingColumn
 
-from sandlot.analysis.health.health import quick
+from sandlot.analysis.health.health import quick_health
 from sandlot.cli.options import authors_on_stderr, print_json
 from sandlot.cli.views.bars import Bars
 from sandlot.cli.views.health import health_line
@@ -27,7 +27,7 @@ from sandlot.observe.progress import Reading
 from sandlot.observe.progress import RolloutProgress as Tally
 from sandlot.run.config import RunConfig, RunPlan, plan_run
 from sandlot.run.forecast import forecast
-from sandlot.run.manifest import public
+from sandlot.run.manifest import public_config
 from sandlot.run.results import Run
 from sandlot.run.run import Watcher, run_config
 from sandlot.run.summary import Summary
@@ -55,7 +55,7 @@ class RunResult:
     def show(self) -> None:
         """The summary for a person."""
         print_summary(self.run, self.summary)
-        line = health_line(self.run.path, quick(self.run))
+        line = health_line(self.run.path, quick_health(self.run))
         if line is not None:
             Console(highlight=False, soft_wrap=True).print(line)
 
@@ -124,9 +124,9 @@ def show_forecast(config: RunConfig, *, runs: Path, json: bool) -> None:
     rows = pilot.rows if pilot else ()
     expected = forecast(plan.num_rollouts, rows, at_once=config.at_once, limits=env.limits, sandboxed=env.image is not None)
     if json:
-        print_json({"config": public(config), "tasks": len(plan.tasks), "forecast": expected})
+        print_json({"config": public_config(config), "tasks": len(plan.tasks), "forecast": expected})
         return
-    sys.stdout.buffer.write(printable_json(msgspec.json.format(msgspec.json.encode(public(config)), indent=2)) + b"\n")
+    sys.stdout.buffer.write(printable_json(msgspec.json.format(msgspec.json.encode(public_config(config)), indent=2)) + b"\n")
     sys.stdout.flush()
     print(expected.describe())
 
