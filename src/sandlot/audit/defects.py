@@ -69,7 +69,7 @@ DEFECTS = {
             "D09",
             "crashing grader",
             "nothing, or that an unusual answer scores 0, although it was never graded",
-            "treat agents' text as hostile input: decide `not met` if it cannot be parsed, raise only if the grader itself is broken",
+            "treat agents' text as hostile input: decide `not met` if it cannot be parsed, raise only if the grader is broken",
         ),
         _Defect(
             "D10",
