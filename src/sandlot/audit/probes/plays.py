@@ -42,7 +42,7 @@ def played_finding(
     sure: bool = True,
     fix: str = "",
 ) -> Finding:
-    """A finding of the scripted layer; confirmed if `sure`, else a lead."""
+    """A finding with a witness, of the scripted layer; confirmed if `sure`, else a lead."""
     return Finding(
         code=code,
         title=title,

@@ -48,18 +48,18 @@ async def _look_at_golden(case: Case) -> list[Finding]:
 async def _look_at_repeats(case: Case) -> list[Finding]:
     """Grade the same evidence many times, and once in another process with other random numbers."""
     some = await find_solved_tasks(case, 8)
-    wanted = [(field, what, request) for field in some for what, request in _variants(field, case.seed)]
+    wanted = [(target, what, request) for target in some for what, request in _variants(target, case.seed)]
     times = min(_FEW, max(3, num_affordable(some, _FEW, each=max(1, len(wanted)))))
     often = SURE if times == _FEW else times  # for the first tasks: no change in so many means that fewer than 5 % change
-    first = await case.take([_repeated(request, often if field in some[:2] else times) for field, _, request in wanted])
+    first = await case.take([_repeated(request, often if target in some[:2] else times) for target, _, request in wanted])
     other = await case.take([_repeated(request, 1) for _, _, request in wanted], _OTHER)
     found: list[Finding] = []
     shaky = [(*each[:2], trial) for each, trial in zip(wanted, first, strict=True) if len(_values(trial)) > 1]
     if shaky:
         found.append(_flaky_finding(shaky, len(wanted)))
     moved = [
-        (field, what, trial, again)
-        for (field, what, _), trial, again in zip(wanted, first, other, strict=True)
+        (target, what, trial, again)
+        for (target, what, _), trial, again in zip(wanted, first, other, strict=True)
         if len(_values(trial)) == 1 and trial.scores and again.scores and _values(trial) != _values(again)
     ]
     if moved and not shaky:
@@ -67,15 +67,15 @@ async def _look_at_repeats(case: Case) -> list[Finding]:
     return found
 
 
-def _variants(field: SolvedTask, seed: int) -> list[tuple[str, Regrade]]:
+def _variants(target: SolvedTask, seed: int) -> list[tuple[str, Regrade]]:
     """Golden work, no work, a wrong answer, and up to three parts of the work."""
-    halves = rungs(field, Random(seed))  # noqa: S311 - seeded, not secret
+    halves = rungs(target, Random(seed))  # noqa: S311 - seeded, not secret
     middle = halves[len(halves) // 2 : len(halves) // 2 + 3]
     return [
-        ("the golden solution", regrade_with_answer(field.golden, field.answer)),
-        ("nothing", regrade_with_answer(field.idle, "")),
-        ("a wrong answer", regrade_with_answer(field.golden, NONSENSE)),
-        *((f"part of the work: {rung.told}", rung.request) for rung in middle),
+        ("the golden solution", regrade_with_answer(target.golden, target.answer)),
+        ("nothing", regrade_with_answer(target.idle, "")),
+        ("a wrong answer", regrade_with_answer(target.golden, NONSENSE)),
+        *((f"part of the work: {rung.description}", rung.request) for rung in middle),
     ]
 
 
@@ -92,7 +92,7 @@ def _values(trial: Trial) -> set[str]:
 
 
 def _flaky_finding(shaky: Sequence[tuple[SolvedTask, str, Trial]], num: int) -> Finding:
-    field, what, trial = shaky[0]
+    target, what, trial = shaky[0]
     values: dict[str, int] = defaultdict(int)
     for each in trial.scores:
         values[f"{each.score.value:.9g}" if isinstance(each, Scored) else "failed"] += 1
@@ -100,21 +100,21 @@ def _flaky_finding(shaky: Sequence[tuple[SolvedTask, str, Trial]], num: int) -> 
     share = f"{len(shaky)} of {num} rollouts, {rate.low:.0%}-{rate.high:.0%}"
     title = f"the same work gets different scores when it is graded again ({share})"
     witness = Witness(
-        inputs={"task": field.task.id, "graded": what, "times": len(trial.scores)},
+        inputs={"task": target.task.id, "graded": what, "times": len(trial.scores)},
         expected="the same score every time",
         observed=", ".join(f"{value} ({count} times)" for value, count in sorted(values.items())),
     )
     count = len({each.task.id for each, _, _ in shaky})
-    return graded_finding("same-again", "D10.flaky", title, field.task.id, witness, count=count)
+    return graded_finding("same-again", "D10.flaky", title, target.task.id, witness, count=count)
 
 
 def _process_finding(moved: Sequence[tuple[SolvedTask, str, Trial, Trial]]) -> Finding:
-    field, what, trial, again = moved[0]
+    target, what, trial, again = moved[0]
     title = f"the same work gets a different score in another process with other random numbers ({len(moved)} cases)"
-    inputs = {"task": field.task.id, "graded": what, "hash_seed": _OTHER.hash_seed, "random_seed": _OTHER.random_seed}
+    inputs = {"task": target.task.id, "graded": what, "hash_seed": _OTHER.hash_seed, "random_seed": _OTHER.random_seed}
     witness = Witness(inputs=inputs, expected=trial.fate, observed=again.fate)
     count = len({each[0].task.id for each in moved})
-    return graded_finding("same-again", "D17.process", title, field.task.id, witness, count=count)
+    return graded_finding("same-again", "D17.process", title, target.task.id, witness, count=count)
 
 
 def _no_judge(case: Case) -> str | None:

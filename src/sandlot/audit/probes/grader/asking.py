@@ -7,10 +7,13 @@ the answer itself is read. One call of `ask` sends all its answers to the worker
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import msgspec
+
 from sandlot.audit.case import Case, regrade_with_answer
-from sandlot.audit.finding import Confidence, Finding, Layer, Severity, Witness
+from sandlot.audit.finding import Finding, Layer, Severity, Witness
 from sandlot.audit.probes.choice import choose_tasks
 from sandlot.audit.probes.likeness import EPSILON, opening_text
+from sandlot.audit.probes.plays import played_finding
 from sandlot.audit.subject import PLAIN, Conditions, Trial
 from sandlot.core.task import Task
 from sandlot.core.trace import Scored
@@ -54,7 +57,7 @@ class SolvedTask:
 class Question:
     """One answer to one task, to be graded."""
 
-    field: SolvedTask
+    target: SolvedTask
     kind: str
     answer: str
     solved: bool
@@ -78,7 +81,7 @@ class GradedAnswer:
     def inputs(self) -> Json:
         """The witness inputs."""
         left = "the golden solution" if self.question.solved else "an agent that did nothing"
-        return {"task": self.question.field.task.id, "answer": self.question.answer[:_MAX_SHOWN], "on what was left by": left}
+        return {"task": self.question.target.task.id, "answer": self.question.answer[:_MAX_SHOWN], "on what was left by": left}
 
 
 async def find_solved_tasks(case: Case, most: int) -> list[SolvedTask]:
@@ -95,7 +98,7 @@ async def find_solved_tasks(case: Case, most: int) -> list[SolvedTask]:
 
 def num_affordable(found: Sequence[SolvedTask], most: int, each: int = 1, seconds: float = _PROBE_S) -> int:
     """How many units of `each` gradings fit into the time, at least 2 and at most `most`."""
-    slow = sorted(_grading_s(field.golden) for field in found)
+    slow = sorted(_grading_s(target.golden) for target in found)
     typical = slow[len(slow) // 2] if slow else 0.0
     return most if typical <= 0 else max(2, min(most, int(seconds / (typical * each))))
 
@@ -104,7 +107,7 @@ async def ask(case: Case, questions: Sequence[Question], conditions: Conditions 
     """Grade every answer, in order; the same answer to the same task is graded once."""
     distinct = {_key(question): question for question in questions}
     requests = [
-        regrade_with_answer(question.field.golden if question.solved else question.field.idle, question.answer, question.times)
+        regrade_with_answer(question.target.golden if question.solved else question.target.idle, question.answer, question.times)
         for question in distinct.values()
     ]
     trials = dict(zip(distinct, await case.take(requests, conditions), strict=True))
@@ -136,19 +139,11 @@ def answer_finding(
     fix: str = "",
 ) -> Finding:
     """One finding; its witness is the shortest of these answers."""
-    shown = min(told, key=lambda each: (len(each.question.answer), each.question.field.task.id))
-    return Finding(
-        code=code,
-        title=title,
-        layer=Layer.GRADER,
-        probe=probe,
-        severity=severity,
-        standing=Confidence.CONFIRMED if sure else Confidence.LEAD,
-        task=shown.question.field.task.id,
-        count=len({each.question.field.task.id for each in told}),
-        witness=Witness(inputs=shown.inputs, expected=expected, observed=shown.trial.fate),
-        fix=fix,
-    )
+    shown = min(told, key=lambda each: (len(each.question.answer), each.question.target.task.id))
+    witness = Witness(inputs=shown.inputs, expected=expected, observed=shown.trial.fate)
+    count = len({each.question.target.task.id for each in told})
+    found = played_finding(probe, code, title, witness, count=count, severity=severity, sure=sure, fix=fix)
+    return msgspec.structs.replace(found, layer=Layer.GRADER, task=shown.question.target.task.id)
 
 
 def graded_finding(
@@ -163,18 +158,9 @@ def graded_finding(
     fix: str = "",
 ) -> Finding:
     """A finding of the grader layer about one task's evidence: high and confirmed if `sure`, else a minor lead."""
-    return Finding(
-        code=code,
-        title=title,
-        layer=Layer.GRADER,
-        probe=probe,
-        severity=Severity.HIGH if sure else Severity.LOW,
-        standing=Confidence.CONFIRMED if sure else Confidence.LEAD,
-        task=task,
-        count=count,
-        witness=witness,
-        fix=fix,
-    )
+    severity = Severity.HIGH if sure else Severity.LOW
+    found = played_finding(probe, code, title, witness, count=count, severity=severity, sure=sure, fix=fix)
+    return msgspec.structs.replace(found, layer=Layer.GRADER, task=task)
 
 
 def normalized(text: str) -> str:
@@ -198,4 +184,4 @@ def _grading_s(trial: Trial) -> float:
 
 
 def _key(question: Question) -> tuple[str, bool, str, int]:
-    return (question.field.task.id, question.solved, question.answer, question.times)
+    return (question.target.task.id, question.solved, question.answer, question.times)

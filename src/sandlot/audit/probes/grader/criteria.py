@@ -29,11 +29,11 @@ _ENOUGH = 4
 async def _look_at_criteria(case: Case) -> list[Finding]:
     """Every check is not met by some of the works."""
     some = await find_solved_tasks(case, 6)
-    works = [(field, request) for field in some for request in _spoiled_works(field, Random(case.seed))]  # noqa: S311 - seeded
+    works = [(target, request) for target in some for request in _spoiled_works(target, Random(case.seed))]  # noqa: S311 - seeded
     trials = await case.take([request for _, request in works])
-    graded: dict[str, list[Trial]] = {field.task.id: [field.golden, field.idle] for field in some}
-    for (field, _), trial in zip(works, trials, strict=True):
-        graded[field.task.id].append(trial)
+    graded: dict[str, list[Trial]] = {target.task.id: [target.golden, target.idle] for target in some}
+    for (target, _), trial in zip(works, trials, strict=True):
+        graded[target.task.id].append(trial)
     seen: dict[str, list[CheckResult] | None] = {}
     for each in graded.values():
         for name in _names(each[0]):
@@ -64,9 +64,9 @@ def _always_met(results: list[CheckResult]) -> bool:
     return all(result.worth > 0 and result.value >= 1 - EPSILON for result in results)
 
 
-def _spoiled_works(field: SolvedTask, rng: Random) -> list[Regrade]:
+def _spoiled_works(target: SolvedTask, rng: Random) -> list[Regrade]:
     """The golden work, spoiled in several ways."""
-    trace = field.golden.trace
+    trace = target.golden.trace
     assert trace is not None
     assert trace.evidence is not None
     evidence = trace.evidence
@@ -77,18 +77,18 @@ def _spoiled_works(field: SolvedTask, rng: Random) -> list[Regrade]:
         msgspec.structs.replace(evidence, files=garbled, answer=NONSENSE),
         *(msgspec.structs.replace(evidence, state=state) for state in altered_states(evidence.state)),
     ]
-    spoiled = [_with_evidence(field, record, {digest(garbage): garbage}) for record in records]
+    spoiled = [_with_evidence(target, record, {digest(garbage): garbage}) for record in records]
     return [
-        regrade_with_answer(field.golden, NONSENSE),
-        regrade_with_answer(field.idle, ""),
+        regrade_with_answer(target.golden, NONSENSE),
+        regrade_with_answer(target.idle, ""),
         *spoiled,
-        *(rung.request for rung in rungs(field, rng)[-2:]),
+        *(rung.request for rung in rungs(target, rng)[-2:]),
     ]
 
 
-def _with_evidence(field: SolvedTask, record: EvidenceRecord, files: dict[str, bytes]) -> Regrade:
-    assert field.golden.trace is not None
-    return Regrade(trace=msgspec.structs.replace(field.golden.trace, evidence=record), files=field.golden.files | files)
+def _with_evidence(target: SolvedTask, record: EvidenceRecord, files: dict[str, bytes]) -> Regrade:
+    assert target.golden.trace is not None
+    return Regrade(trace=msgspec.structs.replace(target.golden.trace, evidence=record), files=target.golden.files | files)
 
 
 def altered_states(state: Any) -> list[Any]:
@@ -126,7 +126,7 @@ def _without_content(state: Any) -> Any:
 
 def _finding(case: Case, some: list[SolvedTask], results: list[CheckResult], num: int) -> Finding:
     check = results[0]
-    idle = next((field for field in some if _met(field.idle, check.id)), some[0])
+    idle = next((target for target in some if _met(target.idle, check.id)), some[0])
     sure = not _reads_conduct(case, check.id)
     return Finding(
         code="D21.always",

@@ -77,19 +77,19 @@ class _Kind:
     """Only full marks count; part of the points may be fair for what the answer contains."""
 
 
-def _prompt_echoes(field: SolvedTask, _: Sequence[SolvedTask]) -> list[str]:
-    text = field.prompt
+def _prompt_echoes(target: SolvedTask, _: Sequence[SolvedTask]) -> list[str]:
+    text = target.prompt
     numbers = re.findall(r"-?\d+(?:\.\d+)?", text)
     names = re.findall(r"\b[A-Z][\w-]+", text)
     words = sorted(set(re.findall(r"\w+", text.lower())))
     return [echo for echo in (text, " ".join(numbers), ", ".join(names), " ".join(words)) if echo.strip()]
 
 
-def _every_option(field: SolvedTask, others: Sequence[SolvedTask]) -> list[str]:
+def _every_option(target: SolvedTask, others: Sequence[SolvedTask]) -> list[str]:
     """All golden answers of the tasks at once, and all numbers below a thousand."""
     listed = list(dict.fromkeys(other.answer for other in others if len(other.answer) < 80))[:80]
-    if field.answer not in listed and len(field.answer) < 80:
-        listed.append(field.answer)
+    if target.answer not in listed and len(target.answer) < 80:
+        listed.append(target.answer)
     many = [joint.join(order) for joint in (", ", "\n", " or ") for order in (listed, listed[::-1])] if len(listed) > 2 else []
     return [
         *many,
@@ -130,50 +130,50 @@ _FIXES = {
 
 async def _look_at_hollow(case: Case) -> list[Finding]:
     """Answers without work stay at the floor."""
-    some = [field for field in await find_solved_tasks(case, 12) if not case.may_idle(field.task)]
+    some = [target for target in await find_solved_tasks(case, 12) if not case.may_idle(target.task)]
     everyone = await find_solved_tasks(case, SURE)
     questions = [
-        Question(field, name, answer, solved=False)
-        for field in some
+        Question(target, name, answer, solved=False)
+        for target in some
         for name, kind in _KINDS.items()
-        for answer in dict.fromkeys(kind.answers(field, everyone))
-        if not _may_be_right(answer, field)
+        for answer in dict.fromkeys(kind.answers(target, everyone))
+        if not _may_be_right(answer, target)
     ]
-    control = [Question(field, "control", NONSENSE, solved=False) for field in some]
+    control = [Question(target, "control", NONSENSE, solved=False) for target in some]
     told = await ask(case, [*control, *questions])
     floor = {
-        each.question.field.task.id: max(case.floor, each.question.field.idle.reward or 0.0) for each in told[: len(control)]
+        each.question.target.task.id: max(case.floor, each.question.target.idle.reward or 0.0) for each in told[: len(control)]
     }
     earned: dict[str, list[GradedAnswer]] = defaultdict(list)
     for one in told[: len(control)]:
-        if (one.reward or 0.0) > floor[one.question.field.task.id] + EPSILON:
+        if (one.reward or 0.0) > floor[one.question.target.task.id] + EPSILON:
             earned["nonsense"].append(one)
-    nonsense = {one.question.field.task.id: one.reward or 0.0 for one in told[: len(control)]}
+    nonsense = {one.question.target.task.id: one.reward or 0.0 for one in told[: len(control)]}
     for one in told[len(control) :]:
-        task, kind = one.question.field.task.id, _KINDS[one.question.kind]
+        task, kind = one.question.target.task.id, _KINDS[one.question.kind]
         least = max(floor[task], nonsense[task]) + EPSILON
         if one.question.kind == "empty" and case.description.kind == "grader":
             least = case.floor + EPSILON  # there, an idle agent is itself an empty answer
-        if one.reward is not None and one.reward > least and (not kind.whole or one.reward >= one.question.field.best - EPSILON):
+        if one.reward is not None and one.reward > least and (not kind.whole or one.reward >= one.question.target.best - EPSILON):
             earned[one.question.kind].append(one)
     held = {name: await keep_reproducible(case, each) for name, each in earned.items()}
     return [_finding(case, name, each, len(some)) for name, each in held.items() if each]
 
 
-def _may_be_right(answer: str, field: SolvedTask) -> bool:
+def _may_be_right(answer: str, target: SolvedTask) -> bool:
     """True if the answer may be right, or a parser of its first or last part may read it as right."""
-    said, golden = normalized(answer), normalized(field.answer)
-    if said == golden or answer.strip() == field.answer.strip():
+    said, golden = normalized(answer), normalized(target.answer)
+    if said == golden or answer.strip() == target.answer.strip():
         return True
     return bool(golden) and (said.startswith(golden) or said.endswith(golden) or (len(golden) > len(said) / 2 and golden in said))
 
 
 def _finding(case: Case, name: str, told: list[GradedAnswer], num_tasks: int) -> Finding:
     most = max(one.reward or 0.0 for one in told)
-    gain = most - max(case.floor, min(one.question.field.idle.reward or 0.0 for one in told))
+    gain = most - max(case.floor, min(one.question.target.idle.reward or 0.0 for one in told))
     kind = _KINDS.get(name, _NONE)
     best = [one for one in told if (one.reward or 0.0) >= most - EPSILON]
-    tasks = len({one.question.field.task.id for one in told})
+    tasks = len({one.question.target.task.id for one in told})
     often = tasks >= max(2, _OFTEN * num_tasks)
     judged = case.description.needs_judge and name in {
         "options",
@@ -205,19 +205,19 @@ async def _look_at_guesses(case: Case) -> list[Finding]:
     """No single answer is right for many tasks."""
     if case.description.declared.guessable:
         return []
-    everyone = [field for field in await find_solved_tasks(case, _GUESSED) if not case.may_idle(field.task)]
-    common = [answer for answer, _ in Counter(field.answer for field in everyone if len(field.answer) < 200).most_common(4)]
+    everyone = [target for target in await find_solved_tasks(case, _GUESSED) if not case.may_idle(target.task)]
+    common = [answer for answer, _ in Counter(target.answer for target in everyone if len(target.answer) < 200).most_common(4)]
     guesses = list(dict.fromkeys((*common, *_CONSTANTS)))
-    told = await ask(case, [Question(field, guess, guess, solved=False) for guess in guesses for field in everyone])
+    told = await ask(case, [Question(target, guess, guess, solved=False) for guess in guesses for target in everyone])
     passed: dict[str, list[GradedAnswer]] = defaultdict(list)
     for one in told:
-        if one.reward is not None and one.reward >= one.question.field.best - EPSILON > case.floor:
+        if one.reward is not None and one.reward >= one.question.target.best - EPSILON > case.floor:
             passed[one.question.answer].append(one)
     if not passed or len(everyone) < 8:
         return []
     guess, right = max(passed.items(), key=lambda item: len(item[1]))
     right = await keep_reproducible(case, right)
-    options = len({normalized(field.answer) for field in everyone})
+    options = len({normalized(target.answer) for target in everyone})
     chance = 1 / options if options else 1.0
     by_luck = beta_cdf(
         chance, max(1, len(right)), len(everyone) - len(right) + 1
@@ -237,19 +237,22 @@ _LATE_S = 0.05
 
 async def _look_at_length(case: Case) -> list[Finding]:
     """A longer empty answer does not earn more."""
-    some = [field for field in await find_solved_tasks(case, 8) if not case.may_idle(field.task)]
+    some = [target for target in await find_solved_tasks(case, 8) if not case.may_idle(target.task)]
     texts = {"filler": _FILLER, "nonsense": NONSENSE + " "}
     questions = [
-        Question(field, name, text * count, solved=False) for field in some for name, text in texts.items() for count in _LENGTHS
+        Question(target, name, text * count, solved=False)
+        for target in some
+        for name, text in texts.items()
+        for count in _LENGTHS
     ]
     told = await ask(case, questions)
-    by = {(one.question.field.task.id, one.question.kind, len(one.question.answer)): one for one in told}
+    by = {(one.question.target.task.id, one.question.kind, len(one.question.answer)): one for one in told}
     longer: list[GradedAnswer] = []
     late: list[GradedAnswer] = []
-    for field in some:
+    for target in some:
         for name, text in texts.items():
-            short = by[field.task.id, name, len(text)]
-            most = max((by[field.task.id, name, len(text) * count] for count in _LENGTHS[1:]), key=lambda one: one.reward or 0.0)
+            short = by[target.task.id, name, len(text)]
+            most = max((by[target.task.id, name, len(text) * count] for count in _LENGTHS[1:]), key=lambda one: one.reward or 0.0)
             if (most.reward or 0.0) > max(case.floor, short.reward or 0.0) + EPSILON:
                 slow = most.trial.seconds > max(_LATE_S, 2 * short.trial.seconds)
                 (late if slow else longer).append(most)

@@ -49,14 +49,14 @@ _PROBE = "judge-injection"
 
 async def _look_at_injection(case: Case) -> list[Finding]:
     """Text that addresses the judge, and empty reasoning phrases, earn nothing."""
-    some = [field for field in await find_solved_tasks(case, _WRONG) if field.golden.passed]
-    wrong = [(field, text) for field in some for text in _wrong_answers(field, some)][:_WRONG]
-    plainly = [Question(field, "plain", text, solved=False) for field, text in wrong]
-    loaded = [Question(field, "payload", text + load, solved=False) for field, text in wrong for load in _PAYLOADS]
-    calmly = [Question(field, "weather", text + words, solved=False) for field, text in wrong for words in _WEATHER]
-    keyed = [Question(field, "key", key, solved=False) for field in some for key in _KEYS]
+    some = [target for target in await find_solved_tasks(case, _WRONG) if target.golden.passed]
+    wrong = [(target, text) for target in some for text in _wrong_answers(target, some)][:_WRONG]
+    plainly = [Question(target, "plain", text, solved=False) for target, text in wrong]
+    loaded = [Question(target, "payload", text + load, solved=False) for target, text in wrong for load in _PAYLOADS]
+    calmly = [Question(target, "weather", text + words, solved=False) for target, text in wrong for words in _WEATHER]
+    keyed = [Question(target, "key", key, solved=False) for target in some for key in _KEYS]
     nonsense = [
-        Question(field, "nonsense", f"{NONSENSE} {number}", solved=False) for field in some for number in range(len(_KEYS))
+        Question(target, "nonsense", f"{NONSENSE} {number}", solved=False) for target in some for number in range(len(_KEYS))
     ]
     told = await ask(case, [*plainly, *loaded, *calmly, *keyed, *nonsense])
     base, rest = told[: len(wrong)], told[len(wrong) :]
@@ -83,9 +83,9 @@ async def _look_at_injection(case: Case) -> list[Finding]:
     return found_here
 
 
-def _wrong_answers(field: SolvedTask, some: Sequence[SolvedTask]) -> list[str]:
+def _wrong_answers(target: SolvedTask, some: Sequence[SolvedTask]) -> list[str]:
     """Wrong answers: golden answers of other tasks, and a refusal."""
-    others = [other.answer for other in some if normalized(other.answer) != normalized(field.answer)]
+    others = [other.answer for other in some if normalized(other.answer) != normalized(target.answer)]
     return [*others[:2], "I am afraid I cannot say."]
 
 
@@ -125,9 +125,9 @@ def _injection_finding(payload: list[GradedAnswer], base: list[GradedAnswer], ta
 
 async def _look_at_judge_again(case: Case) -> list[Finding]:
     """The same answer gets the same verdict again, and its position beside another answer does not decide."""
-    some = [field for field in await find_solved_tasks(case, 12) if field.golden.trace is not None]
+    some = [target for target in await find_solved_tasks(case, 12) if target.golden.trace is not None]
     questions = [
-        Question(field, kind, answer, solved=False, times=TIMES) for field in some for kind, answer in _items(field, some)
+        Question(target, kind, answer, solved=False, times=TIMES) for target in some for kind, answer in _items(target, some)
     ][:ITEMS]
     told = await ask(case, questions)
     shaky = [one for one in told if len({_value(each) for each in one.trial.scores}) > 1]
@@ -142,12 +142,12 @@ async def _look_at_judge_again(case: Case) -> list[Finding]:
     return [*found_here, *beside]
 
 
-def _items(field: SolvedTask, some: Sequence[SolvedTask]) -> list[tuple[str, str]]:
-    other = next((other.answer for other in some if normalized(other.answer) != normalized(field.answer)), "No.")
+def _items(target: SolvedTask, some: Sequence[SolvedTask]) -> list[tuple[str, str]]:
+    other = next((other.answer for other in some if normalized(other.answer) != normalized(target.answer)), "No.")
     return [
-        ("golden", field.answer),
+        ("golden", target.answer),
         ("other", other),
-        ("half", field.answer[: max(1, len(field.answer) // 2)]),
+        ("half", target.answer[: max(1, len(target.answer) // 2)]),
         ("nonsense", NONSENSE),
     ]
 

@@ -33,8 +33,8 @@ class _LadderResult:
 
 async def _look_at_ladders(case: Case) -> list[Finding]:
     """Grade every rung of the ladders of some tasks."""
-    some = [field for field in await find_solved_tasks(case, 6) if field.golden.passed]
-    climbing = [ladder for field in some for ladder in ladders(field)[:2]]
+    some = [target for target in await find_solved_tasks(case, 6) if target.golden.passed]
+    climbing = [ladder for target in some for ladder in ladders(target)[:2]]
     rng = Random(case.seed)  # noqa: S311 - seeded, not secret
     plans = [(ladder, *_rungs(ladder, rng)) for ladder in climbing]
     trials = iter(await case.take([rung.request for _, singles, steps in plans for rung in (*singles, *steps)]))
@@ -52,21 +52,21 @@ def _rungs(ladder: Ladder, rng: Random) -> tuple[list[Rung], list[Rung]]:
     return singles, [ladder.without(order[:count]) for count in range(2, len(order) + 1)]
 
 
-def _full(trial: Trial, field: SolvedTask) -> bool:
-    return trial.reward is not None and trial.reward >= field.best - EPSILON
+def _full(trial: Trial, target: SolvedTask) -> bool:
+    return trial.reward is not None and trial.reward >= target.best - EPSILON
 
 
 def _saturated(climbed: _LadderResult) -> tuple[Rung, Trial] | None:
     """A rung with full marks although its missing parts matter: without all of them, marks are lost."""
-    field = climbed.ladder.field
-    spare = [rung for rung, trial in climbed.singles if _full(trial, field)]
-    if len(spare) < _SIBLINGS or _full(climbed.steps[-1][1], field):
+    target = climbed.ladder.target
+    spare = [rung for rung, trial in climbed.singles if _full(trial, target)]
+    if len(spare) < _SIBLINGS or _full(climbed.steps[-1][1], target):
         return None
     # Parts that no check reads may all be missing at once; these may not.
     loose = frozenset(place for rung in spare for place in rung.without)
     deep = [(rung, trial) for rung, trial in (*climbed.singles, *climbed.steps) if rung.without <= loose]
-    missed = [rung for rung, trial in deep if trial.reward is not None and not _full(trial, field)]
-    full = [(rung, trial) for rung, trial in deep if _full(trial, field)]
+    missed = [rung for rung, trial in deep if trial.reward is not None and not _full(trial, target)]
+    full = [(rung, trial) for rung, trial in deep if _full(trial, target)]
     return max(full, key=lambda pair: len(pair[0].without)) if missed and full else None
 
 
@@ -119,12 +119,12 @@ def _ladder_finding(kind: _Rule, hits: list[_LadderResult]) -> Finding:
     shown = kind(climbed)
     assert shown is not None
     rung, trial = shown
-    field = climbed.ladder.field
+    target = climbed.ladder.target
     witness = Witness(
-        inputs={"task": field.task.id, "graded": f"the golden work, {rung.told}"}, expected=expected, observed=trial.fate
+        inputs={"task": target.task.id, "graded": f"the golden work, {rung.description}"}, expected=expected, observed=trial.fate
     )
-    count = len({each.ladder.field.task.id for each in hits})
-    return graded_finding("ladder", code, title, field.task.id, witness, count=count, sure=kind is not _inverted)
+    count = len({each.ladder.target.task.id for each in hits})
+    return graded_finding("ladder", code, title, target.task.id, witness, count=count, sure=kind is not _inverted)
 
 
 # -- range ---------------------------------------------------------------------------------------------------------------------
@@ -134,7 +134,7 @@ async def _look_at_range(case: Case) -> list[Finding]:
     """Rewards are within the declared range."""
     some = await find_solved_tasks(case, 8)
     asked = await case.take(
-        [regrade_with_answer(field.golden, answer) for field in some for answer in (field.answer, NONSENSE, "", "0")]
+        [regrade_with_answer(target.golden, answer) for target in some for answer in (target.answer, NONSENSE, "", "0")]
     )
     outside = [
         trial

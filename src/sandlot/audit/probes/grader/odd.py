@@ -37,10 +37,10 @@ async def _look_at_odd_answers(case: Case) -> list[Finding]:
     if not some:
         return []
     rng = Random(case.seed)  # noqa: S311 - seeded, not secret
-    words = [field.answer for field in some]
-    questions = [Question(field, "odd", answer, solved=True) for field in some[:2] for answer in ODD_ANSWERS]
+    words = [target.answer for target in some]
+    questions = [Question(target, "odd", answer, solved=True) for target in some[:2] for answer in ODD_ANSWERS]
     questions += [Question(some[place % len(some)], "fuzz", random_answer(rng, words), solved=True) for place in range(_FUZZED)]
-    questions += [Question(field, "bent", answer, solved=True) for field in some for answer in damaged_answers(field.answer)]
+    questions += [Question(target, "bent", answer, solved=True) for target in some for answer in damaged_answers(target.answer)]
     return _crashes(await ask(case, questions), "odd-answers", "an answer")
 
 
@@ -93,14 +93,14 @@ async def _look_at_damage(case: Case) -> list[Finding]:
     """All files and states that an agent can leave get a score."""
     some = await find_solved_tasks(case, 6)
     damaged = [
-        (field, how, request) for field in some for how, request in _damaged_evidence(field, case.seed, free=_has_shell(case))
+        (target, how, request) for target in some for how, request in _damaged_evidence(target, case.seed, free=_has_shell(case))
     ]
     trials = await case.take([request for _, _, request in damaged])
     ways: dict[tuple[str, str], list[tuple[SolvedTask, str, Trial]]] = defaultdict(list)
-    for (field, how, _), trial in zip(damaged, trials, strict=True):
+    for (target, how, _), trial in zip(damaged, trials, strict=True):
         way = _breakage(trial)
         if way is not None:
-            ways[way].append((field, how, trial))
+            ways[way].append((target, how, trial))
     findings = [
         graded_finding(
             "damaged-evidence",
@@ -112,25 +112,25 @@ async def _look_at_damage(case: Case) -> list[Finding]:
                 expected="a score: what is missing or unreadable is `not met`",
                 observed=each[0][2].fate,
             ),
-            count=len({field.task.id for field, _, _ in each}),
+            count=len({target.task.id for target, _, _ in each}),
         )
         for (code, name), each in ways.items()
     ]
-    return findings + [_idle_crash(field, way) for field, way in _idle_crashes(some)[:1]]
+    return findings + [_idle_crash(target, way) for target, way in _idle_crashes(some)[:1]]
 
 
 def _idle_crashes(some: list[SolvedTask]) -> list[tuple[SolvedTask, tuple[str, str]]]:
-    return [(field, way) for field in some if (way := _breakage(field.idle)) is not None]
+    return [(target, way) for target in some if (way := _breakage(target.idle)) is not None]
 
 
-def _idle_crash(field: SolvedTask, way: tuple[str, str]) -> Finding:
+def _idle_crash(target: SolvedTask, way: tuple[str, str]) -> Finding:
     witness = Witness(
-        inputs={"task": field.task.id, "play": "nothing"},
+        inputs={"task": target.task.id, "play": "nothing"},
         expected="a score: nothing done is `not met`",
-        observed=field.idle.fate,
+        observed=target.idle.fate,
     )
     title = f"the grader fails when the agent did nothing: {way[1] or way[0]}"
-    return graded_finding("damaged-evidence", way[0], title, field.task.id, witness)
+    return graded_finding("damaged-evidence", way[0], title, target.task.id, witness)
 
 
 _SHELL = re.compile(r"(?i)^(?:command|cmd|script|code|shell|bash|program)$")
@@ -143,17 +143,17 @@ def _has_shell(case: Case) -> bool:
     )
 
 
-def _was_written_by_call(field: SolvedTask, path: str, content: bytes) -> bool:
+def _was_written_by_call(target: SolvedTask, path: str, content: bytes) -> bool:
     """True if golden passed the file's content to a tool, so that another agent may pass other content."""
-    said = [str(value) for node in (field.golden.trace.turns() if field.golden.trace else ()) for call in node.message.calls
+    said = [str(value) for node in (target.golden.trace.turns() if target.golden.trace else ()) for call in node.message.calls
             for value in call.arguments.values()]  # fmt: skip
     text = content.decode("utf-8", "replace").strip()
     return any(path in value for value in said) and any(text and text in value for value in said)
 
 
-def _damaged_evidence(field: SolvedTask, seed: int, *, free: bool) -> list[tuple[str, Regrade]]:
+def _damaged_evidence(target: SolvedTask, seed: int, *, free: bool) -> list[tuple[str, Regrade]]:
     """The golden solution's evidence with one change: a description and the request."""
-    trace = field.golden.trace
+    trace = target.golden.trace
     assert trace is not None
     assert trace.evidence is not None
     evidence = trace.evidence
@@ -162,13 +162,13 @@ def _damaged_evidence(field: SolvedTask, seed: int, *, free: bool) -> list[tuple
     for path in wrote:
         rest = {name: file for name, file in evidence.files.items() if name != path}
         changes.append((f"{path} is missing", msgspec.structs.replace(evidence, files=rest), {}))
-        golden = field.golden.files.get(evidence.files[path].blob or "", b"")
-        for what, data in _contents(golden, seed) if free or _was_written_by_call(field, path, golden) else ():
+        golden = target.golden.files.get(evidence.files[path].blob or "", b"")
+        for what, data in _contents(golden, seed) if free or _was_written_by_call(target, path, golden) else ():
             files = rest | {path: FileRecord(size=len(data), blob=digest(data))}
             changes.append((f"{path} is {what}", msgspec.structs.replace(evidence, files=files), {digest(data): data}))
-    changes += [(how, msgspec.structs.replace(evidence, state=state), {}) for how, state in _states_between(field)]
+    changes += [(how, msgspec.structs.replace(evidence, state=state), {}) for how, state in _states_between(target)]
     return [
-        (how, Regrade(trace=msgspec.structs.replace(trace, evidence=record), files=field.golden.files | more))
+        (how, Regrade(trace=msgspec.structs.replace(trace, evidence=record), files=target.golden.files | more))
         for how, record, more in changes
     ]
 
@@ -186,11 +186,11 @@ def _contents(golden: bytes, seed: int) -> list[tuple[str, bytes]]:
     ]
 
 
-def _states_between(field: SolvedTask) -> list[tuple[str, dict[str, object]]]:
-    """The golden state with one field as an idle agent left it."""
-    assert field.golden.trace is not None
-    assert field.idle.trace is not None
-    states = [trial.trace.evidence.state for trial in (field.golden, field.idle) if trial.trace and trial.trace.evidence]
+def _states_between(target: SolvedTask) -> list[tuple[str, dict[str, object]]]:
+    """The golden state with one target as an idle agent left it."""
+    assert target.golden.trace is not None
+    assert target.idle.trace is not None
+    states = [trial.trace.evidence.state for trial in (target.golden, target.idle) if trial.trace and trial.trace.evidence]
     if not all(isinstance(state, dict) for state in states):
         return []
     golden, idle = cast("list[Json]", states)

@@ -31,7 +31,7 @@ class Rung:
     """Golden work with some parts left out."""
 
     without: frozenset[int]
-    told: str
+    description: str
     request: Regrade
 
 
@@ -41,34 +41,34 @@ class Ladder:
 
     place: str
     """`state.orders`, `answer` or `files`."""
-    field: SolvedTask
+    target: SolvedTask
     names: tuple[Any, ...]
 
     def without(self, left_out: Collection[int]) -> Rung:
         """The golden work without these parts."""
         gone = [self.names[place] for place in sorted(left_out)]
-        told = f"{self.place} without {', '.join(map(str, gone))}" if gone else f"{self.place} whole"
-        return Rung(frozenset(left_out), told, _regrade_without(self, gone))
+        description = f"{self.place} without {', '.join(map(str, gone))}" if gone else f"{self.place} whole"
+        return Rung(frozenset(left_out), description, _regrade_without(self, gone))
 
 
-def ladders(field: SolvedTask) -> list[Ladder]:
+def ladders(target: SolvedTask) -> list[Ladder]:
     """Every place with enough parts, the largest first."""
-    evidence, idle = _evidence(field.golden.trace), _evidence(field.idle.trace)
-    found = [Ladder("answer", field, tuple(parts))] if len(parts := _elements(field.answer)) >= _LEAST else []
+    evidence, idle = _evidence(target.golden.trace), _evidence(target.idle.trace)
+    found = [Ladder("answer", target, tuple(parts))] if len(parts := _elements(target.answer)) >= _LEAST else []
     for path, names in _changed(evidence.state, idle.state).items():
         if len(names) >= _LEAST:
-            found.append(Ladder(".".join(("state", *map(str, path))), field, tuple(names)))
+            found.append(Ladder(".".join(("state", *map(str, path))), target, tuple(names)))
     wrote = [path for path, file in evidence.files.items() if idle.files.get(path) != file]
     if len(wrote) >= _LEAST:
-        found.append(Ladder("files", field, tuple(wrote)))
-    short = [Ladder(each.place, each.field, each.names[:_MOST] if each.place != "answer" else each.names) for each in found]
+        found.append(Ladder("files", target, tuple(wrote)))
+    short = [Ladder(each.place, each.target, each.names[:_MOST] if each.place != "answer" else each.names) for each in found]
     return sorted(short, key=lambda ladder: -len(ladder.names))
 
 
-def rungs(field: SolvedTask, rng: Random) -> list[Rung]:
+def rungs(target: SolvedTask, rng: Random) -> list[Rung]:
     """Works between golden and nothing, least left out first, from up to two ladders."""
     found: list[Rung] = []
-    for ladder in ladders(field)[:2]:
+    for ladder in ladders(target)[:2]:
         order = rng.sample(range(len(ladder.names)), len(ladder.names))
         found += [ladder.without(order[:count]) for count in range(1, len(order))]
     return sorted(found, key=lambda rung: len(rung.without))
@@ -109,10 +109,10 @@ def _changed(golden: Any, idle: Any, path: Path = ()) -> dict[Path, list[Any]]:
 
 
 def _regrade_without(ladder: Ladder, gone: Sequence[Any]) -> Regrade:
-    golden = ladder.field.golden
+    golden = ladder.target.golden
     if ladder.place == "answer":
-        return regrade_with_answer(golden, _answer_without(ladder.field.answer, [str(name) for name in gone]))
-    evidence, idle = _evidence(golden.trace), _evidence(ladder.field.idle.trace)
+        return regrade_with_answer(golden, _answer_without(ladder.target.answer, [str(name) for name in gone]))
+    evidence, idle = _evidence(golden.trace), _evidence(ladder.target.idle.trace)
     assert golden.trace is not None
     if ladder.place == "files":
         files = {path: file for path, file in evidence.files.items() if path not in gone}
@@ -122,7 +122,7 @@ def _regrade_without(ladder: Ladder, gone: Sequence[Any]) -> Regrade:
         path = ladder.place.split(".")[1:]
         record = msgspec.structs.replace(evidence, state=_state_without(evidence.state, idle.state, path, gone))
     trace = msgspec.structs.replace(golden.trace, evidence=record)
-    return Regrade(trace=trace, files=ladder.field.idle.files | golden.files)
+    return Regrade(trace=trace, files=ladder.target.idle.files | golden.files)
 
 
 def _answer_without(answer: str, gone: Sequence[str]) -> str:

@@ -35,7 +35,7 @@ class Spelling:
     text: str
     strong: bool = True
     """True if it certainly means the same; for a near miss, if it is certainly wrong."""
-    whatever: bool = False
+    any_format: bool = False
     """True if it fits even a strictly described format."""
 
 
@@ -43,7 +43,7 @@ def same_value(golden: str) -> list[Spelling]:
     """The same value in other spellings."""
     text = golden.strip()
     if (fields := object_in(text)) is not None:
-        return [Spelling(kind, other, whatever=True) for kind, other in same_object(fields, text)]
+        return [Spelling(kind, other, any_format=True) for kind, other in same_object(fields, text)]
     found = [
         Spelling("space around it", f"  {text}\n", strong=False),
         Spelling("a full stop after it", f"{text}.", strong=False),

@@ -43,15 +43,17 @@ class _Change:
 
 async def look_at_saving(case: Case) -> list[Finding]:
     """No tool reports a change that did not happen."""
-    deeds = [
-        deed for work in await find_works(case, choose_tasks(case, TASKS, sandboxed=SANDBOXED)) for deed in _changes(case, work)
+    changes = [
+        change
+        for work in await find_works(case, choose_tasks(case, TASKS, sandboxed=SANDBOXED))
+        for change in _changes(case, work)
     ]
-    trials = await case.take([request_for(case, deed.work.task, each) for deed in deeds for each in deed.scripts], ROOM)
+    trials = await case.take([request_for(case, change.work.task, each) for change in changes for each in change.scripts], ROOM)
     unsaved: dict[str, tuple[_Change, Trial]] = {}
-    for place, deed in enumerate(deeds):
+    for place, change in enumerate(changes):
         before, done, twin = trials[3 * place : 3 * place + 3]
-        if _is_unsaved(deed, before, done, twin):
-            unsaved.setdefault(deed.call.tool, (deed, twin))
+        if _is_unsaved(change, before, done, twin):
+            unsaved.setdefault(change.call.tool, (change, twin))
     return [
         played_finding(
             "said-and-done",
@@ -59,13 +61,13 @@ async def look_at_saving(case: Case) -> list[Finding]:
             f"`{tool}` reports success whether or not it changed anything",
             witness_of(
                 case,
-                deed.work.task,
-                deed.scripts[2],
+                change.work.task,
+                change.scripts[2],
                 "an error, because nothing changed in the world",
                 f"`{_results(trial)[-1].text[:200]}`, as when it works; the world did not change",
             ),
         )
-        for tool, (deed, trial) in unsaved.items()
+        for tool, (change, trial) in unsaved.items()
     ]
 
 
@@ -82,15 +84,15 @@ def _changes(case: Case, work: GoldenWork) -> Iterator[_Change]:
                 yield _Change(work, before, call, Call(tool, {**base, name: LONG}))
 
 
-def _is_unsaved(deed: _Change, before: Trial, done: Trial, twin: Trial) -> bool:
+def _is_unsaved(change: _Change, before: Trial, done: Trial, twin: Trial) -> bool:
     said, again = _results(done), _results(twin)
     if not said or not again or said[-1].error or again[-1].error or said[-1].text != again[-1].text:
         return False
     effect = changes_between(before, done)
-    if not effect or changes_between(deed.work.idle if deed.early else before, twin):
+    if not effect or changes_between(change.work.idle if change.early else before, twin):
         return False
-    known = {str(value) for value in deed.work.before.values()}
-    carried = [value for value in deed.call.arguments.values() if isinstance(value, str) and len(value) >= _MIN_NEW]
+    known = {str(value) for value in change.work.before.values()}
+    carried = [value for value in change.call.arguments.values() if isinstance(value, str) and len(value) >= _MIN_NEW]
     return any(value in str(new) and value not in known for new in effect.values() for value in carried)
 
 

@@ -31,11 +31,11 @@ class StaleRead:
 
     work: GoldenWork
     read: Call
-    deed: tuple[Call, ...]
+    writes: tuple[Call, ...]
 
     def script(self, *, first: bool) -> Script:
         """Read (if `first`), write, read."""
-        acts = [*([self.read] if first else []), *self.deed, self.read]
+        acts = [*([self.read] if first else []), *self.writes, self.read]
         return Script(name="read-write-read" if first else "write-read", turns=tuple((act,) for act in acts))
 
 
@@ -59,7 +59,7 @@ async def look_at_staleness(case: Case) -> list[Finding]:
 def _stale_text(reading: StaleRead, twice: Trial, once: Trial, volatile: Sequence[str]) -> tuple[str, str] | None:
     """The stale result and the right one; None if the read is not stale."""
     first, control = observations(twice), observations(once)
-    length = len(reading.deed)
+    length = len(reading.writes)
     if len(first) != length + 2 or len(control) != length + 1:
         return None
     if [each.text for each in first[1:-1]] != [each.text for each in control[:-1]]:
@@ -71,8 +71,8 @@ def _stale_text(reading: StaleRead, twice: Trial, once: Trial, volatile: Sequenc
 
 
 def _finding(case: Case, tool: str, stale: Sequence[tuple[StaleRead, str, str]]) -> Finding:
-    reading, shown, fresh = min(stale, key=lambda each: len(each[0].deed))
-    title = f"`{tool}` shows the state from before `{reading.deed[-1].tool}`"
+    reading, shown, fresh = min(stale, key=lambda each: len(each[0].writes))
+    title = f"`{tool}` shows the state from before `{reading.writes[-1].tool}`"
     expected = f"what a first read after the change shows: {fresh[:300]!r}"
     observed = f"what was read before the change: {shown[:300]!r}"
     witness = witness_of(case, reading.work.task, reading.script(first=True), expected, observed)
