@@ -1,4 +1,4 @@
-"""Other spellings say the same number; near misses never do."""
+"""Other spellings mean the same number; near misses never do."""
 
 import datetime as dt
 import json
@@ -15,7 +15,7 @@ UNITS = ("", " km", " kg", "%")
 
 
 def value(text: str) -> tuple[Fraction, str]:
-    """What a reader takes a text for: a number and its unit."""
+    """The number and unit in a text."""
     number, unit = re.fullmatch(r"\s*([-\d.,/]+(?:e[-+]\d+)?)\s*([a-z%]*)\.?\s*", text).groups()
     return Fraction(number.rstrip(".").replace(",", "")), unit
 
