@@ -153,7 +153,7 @@ def _is_strong(case: Case, target: SolvedTask, other: Spelling) -> bool:
     if other.kind == IN_REVERSE:
         given = all(part in target.prompt for part in re.split(r"[,;\s]+", target.answer.strip("[](){} ")))
         return given and bool(_ORDERED.search(told)) and not _ANY_ORDER.search(told)
-    return other.strong and not (other.kind == "a fifth more" and _ROUGH.search(told))
+    return other.strong and not (other.kind == "20 % more" and _ROUGH.search(told))
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ _UNITS = {
 }
 # fmt: on
 """Units, each with another unit for the same quantity."""
-IN_REVERSE = "in reverse"
+IN_REVERSE = "in reverse order"
 _SMALL = 1000
 """Below this, off by one is wrong; above, it may be within a tolerance."""
 
@@ -99,8 +99,16 @@ def near_misses(golden: str) -> list[Spelling]:
         return _near_numbers(number)
     if ratio := _RATIO.fullmatch(text):
         top, bottom = int(ratio[1]), int(ratio[2])
-        turned = [Spelling("upside down", f"{'-' if top < 0 else ''}{bottom}/{abs(top)}")] if top and abs(top) != bottom else []
-        return [*turned, Spelling("other sign", f"{-top}/{bottom}"), Spelling("off by one", f"{top + 1}/{bottom}")] if top else []
+        turned = (
+            [Spelling("numerator and denominator swapped", f"{'-' if top < 0 else ''}{bottom}/{abs(top)}")]
+            if top and abs(top) != bottom
+            else []
+        )
+        return (
+            [*turned, Spelling("the other sign", f"{-top}/{bottom}"), Spelling("off by one", f"{top + 1}/{bottom}")]
+            if top
+            else []
+        )
     if 1 < len(text) < 40 and re.fullmatch(r"[A-Za-z]+(?: [A-Za-z]+){0,3}", text):
         return _near_words(text)
     return _near_lists(text)
@@ -119,13 +127,13 @@ def _near_lists(text: str) -> list[Spelling]:
 
 
 def _near_words(text: str) -> list[Spelling]:
-    found = [Spelling("backwards", text[::-1], strong=False)] if text[::-1].casefold() != text.casefold() else []
+    found = [Spelling("spelled backwards", text[::-1], strong=False)] if text[::-1].casefold() != text.casefold() else []
     if len(text) > 3:
         found += [
-            Spelling("its beginning", text[: max(1, len(text) // 3)]),
-            Spelling("its first letter", text[0]),
+            Spelling("only its beginning", text[: max(1, len(text) // 3)]),
+            Spelling("only its first letter", text[0]),
             Spelling("another last letter", text[:-1] + ("k" if text[-1].lower() != "k" else "w")),
-            Spelling("negated", f"not {text}"),
+            Spelling("`not` before it", f"not {text}"),
         ]
     return [*found, *_near_lists(text)]
 
@@ -135,20 +143,20 @@ def _near_numbers(number: re.Match[str]) -> list[Spelling]:
     unit, value = f"{number['space'] or ''}{number['unit'] or ''}", float(f"{number['whole']}{part}")
     found: list[Spelling] = []
     if value:
-        found.append(Spelling("other sign", f"{'' if sign == '-' else '-'}{whole}{part}{unit}"))
+        found.append(Spelling("the other sign", f"{'' if sign == '-' else '-'}{whole}{part}{unit}"))
         found.append(Spelling("ten times as much", f"{sign}{value * 10:.12g}{unit}"))
-        found.append(Spelling("a fifth more", f"{sign}{value * 1.2:.12g}{unit}"))
+        found.append(Spelling("20 % more", f"{sign}{value * 1.2:.12g}{unit}"))
     if part.strip(".0"):
         found.append(Spelling("no decimal point", f"{sign}{whole}{part[1:]}{unit}"))
     if value < _SMALL:
         found.append(Spelling("off by one", f"{sign}{int(whole) + 1}{part}{unit}"))
     if len(whole) > 2:
-        found.append(Spelling("a digit short", f"{sign}{whole[:-1]}{part}{unit}"))
+        found.append(Spelling("one digit missing", f"{sign}{whole[:-1]}{part}{unit}"))
     if number["unit"] in _UNITS:
         found.append(Spelling("another unit", f"{sign}{whole}{part}{number['space'] or ''}{_UNITS[number['unit']]}"))
     if value:
-        found.append(Spelling("negated", f"not {sign}{whole}{part}{unit}", strong=False))
-        found.append(Spelling("within a percent", f"{sign}{value * 1.01:.12g}{unit}", strong=False))
+        found.append(Spelling("`not` before it", f"not {sign}{whole}{part}{unit}", strong=False))
+        found.append(Spelling("1 % more", f"{sign}{value * 1.01:.12g}{unit}", strong=False))
     return found
 
 

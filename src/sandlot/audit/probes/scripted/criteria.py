@@ -43,10 +43,10 @@ async def find_dead_checks(case: Case, everything: Seen) -> list[Finding]:
 
 
 def _dead_finding(case: Case, check: str, result: CheckResult, trials: Seen) -> Finding:
-    word = f"gives {result.points:g} points" if result.points > 0 else "has the same verdict"
+    word = f"gives {result.points:g} points to" if result.points > 0 else "has the same verdict for"
     return Finding(
         code="D21.dead",
-        title=f"check `{check}` {word} for every agent: golden, mutated, destructive and idle ({result.verdict.value})",
+        title=f"check `{check}` {word} every agent: golden, mutated, destructive and idle ({result.verdict.value})",
         layer=Layer.SCRIPTED,
         probe="mutants",
         severity=Severity.HIGH,

@@ -66,4 +66,4 @@ def grading_crash(case: Case, taken: Sequence[tuple[Task, Play, Trial]], probe: 
     task, play, trial = broken[0]
     witness = witness_of(case, task, play, "a score", trial.fate)
     count = len({each[0].id for each in broken})
-    return [played_finding(probe, "D09.left", "grading fails on what a rollout left", witness, count=count)]
+    return [played_finding(probe, "D09.left", "grading fails on what a scripted agent left", witness, count=count)]
