@@ -20,7 +20,7 @@ from sandlot.core.errors import ConfigError, ModelError
 from sandlot.core.limits import Limits
 from sandlot.core.ports.model import Sampling
 from sandlot.core.task import Task
-from sandlot.core.trace import Node, Trace, said
+from sandlot.core.trace import Node, Trace, text_message
 from sandlot.core.types import Dtype, Role
 from sandlot.env.environment import Environment
 from sandlot.env.load import load
@@ -118,7 +118,7 @@ async def test_an_engine_that_hangs_is_the_models_failure_and_not_a_slow_agents_
     async with open_policies(model, AgentConfig(), env) as policies:
         (engine,) = engines._running.values()
         trace = Trace(run="r", task="t", rollout=0, seed=0)
-        leaf = trace.append(Node(message=said(Role.USER, "hi")))
+        leaf = trace.append(Node(message=text_message(Role.USER, "hi")))
         async with policies.policy(Task("t", prompt="hi"), 1) as policy:
             os.kill(engine.process.pid, signal.SIGSTOP)
             try:

@@ -24,7 +24,7 @@ from sandlot.analysis.tokens.numbers import (
 from sandlot.analysis.tokens.spelling import Decode, spelling_faults
 from sandlot.core.errors import ConfigError, boundary
 from sandlot.core.ports.model import Renderer
-from sandlot.core.tokens import leaves
+from sandlot.core.tokens import exact_leaves
 from sandlot.core.trace import Trace
 from sandlot.run.results import Run
 
@@ -173,7 +173,7 @@ class _Tally:
         self.num_traces += 1
         self.num_turns += trace.num_turns
         self.num_tokens += sum(len(node.tokens) for node in trace.turns() if node.tokens)
-        self.num_rows += sum(1 for _ in leaves(trace))
+        self.num_rows += sum(1 for _ in exact_leaves(trace))
         self.drifts.update(str(event.detail.get("kind")) for event in trace.events if event.kind == "drift")
         if any(fault.code is FaultCode.NO_IDS for fault in faults):
             self.without_ids.append(f"{trace.task}/{trace.rollout}")

@@ -6,7 +6,7 @@ from sandlot.audit.finding import Confidence, Finding, Severity
 from sandlot.audit.reports.markdown import LONGEST
 from sandlot.audit.reports.wording import WHAT_LAYERS_DO, defect_name, fix_of, layer_line, reproduce_command, verdict_sentence
 from sandlot.audit.verdict import Audit, AuditVerdict, LayerReport, State
-from sandlot.observe.page import page
+from sandlot.observe.page import html_page
 
 _COLOURS = {AuditVerdict.SHIP: "--green", AuditVerdict.FIX: "--red", AuditVerdict.INCOMPLETE: "--amber"}
 _SEVERITIES = {Severity.BLOCKER: "--red", Severity.HIGH: "--red", Severity.LOW: "--amber", Severity.INFO: "--dim"}
@@ -24,7 +24,7 @@ def as_page(audit: Audit) -> str:
         *_section("Leads", "Unconfirmed: worth a look, but no trial has shown them yet.", leads, audit),
         _waived(audit),
     ]
-    return page(f"Audit of {audit.name}: {audit.verdict.value}", "".join(body))
+    return html_page(f"Audit of {audit.name}: {audit.verdict.value}", "".join(body))
 
 
 def _headline(audit: Audit, confirmed: list[Finding], leads: list[Finding]) -> str:

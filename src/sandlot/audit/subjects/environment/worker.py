@@ -37,7 +37,7 @@ from sandlot.harness.tool_loop import ToolLoop
 from sandlot.model.policy.player import Move, Player, PlayerView
 from sandlot.model.policy.scripted import PLAYS, ScriptedPolicies
 from sandlot.model.policy.solution import Solution
-from sandlot.rollout import grade_trace, recorded, run_rollout
+from sandlot.rollout import grade_trace, record_outcome, run_rollout
 from sandlot.run.manifest import list_served_tools
 from sandlot.store.blobs import MemoryBlobs
 from sandlot.wiring.config import ModelConfig, judge_config, user_config
@@ -125,7 +125,7 @@ def main() -> None:
 def _describe(env: Environment, sandbox: str) -> Description:
     """What it is, with the tools of its MCP servers. If they cannot be listed, the description says why."""
     about = describe(env)
-    if not env.parts.sources:
+    if not env.marked.sources:
         return about
     try:
         return msgspec.structs.replace(about, tools=tuple(anyio.run(list_served_tools, env, tasks_of(env)[0], sandbox)))
@@ -234,7 +234,7 @@ async def _regrade(grading: Grading, task: Task, request: Regrade) -> Scored | F
     for data in request.files.values():
         await blobs.put(data)
     trace = msgspec.structs.replace(request.trace, outcome=None)
-    with recorded(trace):
+    with record_outcome(trace):
         trace.outcome = Scored(await grade_trace(grading, task, trace, blobs))
     return _graded(trace)
 
@@ -264,9 +264,9 @@ def _policy_for(env: Environment, play: Play, seed: int) -> Solution | Policy:
         return Player(play.name, PLAYS[play.name], seed)
     from sandlot.audit.subjects.environment.adversaries import ADVERSARIES  # noqa: PLC0415 - workers that only grade need none
 
-    solutions = {**ADVERSARIES, **env.parts.adversaries, **env.parts.controls}
-    if env.parts.solution is not None:
-        solutions["golden"] = env.parts.solution
+    solutions = {**ADVERSARIES, **env.marked.adversaries, **env.marked.controls}
+    if env.marked.solution is not None:
+        solutions["golden"] = env.marked.solution
     if play.name not in solutions:
         raise ConfigError(f"unknown agent `{play.name}` in `{env.name}`; known: {', '.join(solutions)}")
     return solutions[play.name]

@@ -23,7 +23,7 @@ from sandlot.audit.subjects.foreign.worker import Answer, Budget, ForeignWorkers
 from sandlot.core.errors import ConfigError
 from sandlot.core.rubric import RubricScore
 from sandlot.core.task import Task
-from sandlot.core.trace import EvidenceRecord, Failed, Node, Outcome, Scored, Trace, said
+from sandlot.core.trace import EvidenceRecord, Failed, Node, Outcome, Scored, Trace, text_message
 from sandlot.core.types import End, Json, Role, Side, digest
 
 _PROMPTS = ("prompt", "question", "problem", "input")
@@ -135,8 +135,8 @@ class GraderSubject:
             return msgspec.structs.replace(request.trace, outcome=outcome)
         prompt = self._tasks.tasks[request.task].prompt
         nodes = [
-            Node(message=said(Role.USER, prompt)),
-            Node(message=said(Role.ASSISTANT, text), parent=0, sampled=True),
+            Node(message=text_message(Role.USER, prompt)),
+            Node(message=text_message(Role.ASSISTANT, text), parent=0, sampled=True),
         ]
         evidence = EvidenceRecord(answer=text)
         return Trace(
