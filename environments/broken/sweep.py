@@ -18,7 +18,7 @@ from typing import Any
 
 import anyio
 
-from sandlot.audit.audit import Given, audit
+from sandlot.audit.audit import AuditPlan, audit_subject
 from sandlot.audit.finding import Confidence, Finding
 from sandlot.audit.subjects.environment.subject import EnvironmentSubject
 from sandlot.audit.verdict import Audit, AuditVerdict
@@ -96,10 +96,10 @@ async def sweep_pair(pair: Pair, judges: str | None = None) -> Swept:
     """Audit both twins of a pair."""
     judge = f"openai:{pair.judge}@{judges}" if pair.judge and judges else None
     audits = [
-        await audit(
+        await audit_subject(
             EnvironmentSubject(str(pair.folder / twin), judge=judge, patience_s=30.0),
-            Given(
-                named=str(pair.folder / twin),
+            AuditPlan(
+                subject=str(pair.folder / twin),
                 judge=judge,
                 reference=pair.folder / pair.reference if pair.reference else None,
                 manifest=pair.folder / pair.manifest if pair.manifest else None,

@@ -1,6 +1,6 @@
 """Findings from the health report of a model's rollouts."""
 
-from sandlot.analysis.health.health import check_health_async
+from sandlot.analysis.health.health import health_async
 from sandlot.analysis.health.item import HealthItem, HealthMark
 from sandlot.audit.case import Case
 from sandlot.audit.finding import Confidence, Finding, Layer, Severity, Witness
@@ -14,7 +14,7 @@ CODES = {"failures": "D04", "timeouts": "D04", "resolution": "D06", "survivors":
 async def look_at_health(case: Case) -> list[Finding]:
     """A failed health item is a confirmed finding, a warning is a lead."""
     assert case.rollouts is not None
-    health = await check_health_async(Run(case.rollouts), regrades=0, replays=0, seed=case.seed)
+    health = await health_async(Run(case.rollouts), regrades=0, replays=0, seed=case.seed)
     return [
         _finding(case, item, CODES[item.name])
         for item in health.items
