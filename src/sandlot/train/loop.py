@@ -13,23 +13,24 @@ import msgspec
 from sandlot.analysis.alarm import Alarm
 from sandlot.core.concurrency.threads import off_loop
 from sandlot.core.trace import Trace, TraceRow
-from sandlot.run.collect import Collection, stopped_by_signals
+from sandlot.observe.events import RolloutEnded, RunEvent
+from sandlot.run.collector import Collection, stopped_by_signals
 from sandlot.train.algorithms.algorithms import teaches
 from sandlot.train.groups import Groups, open_groups, task_order
 from sandlot.train.recipe import Recipe
 from sandlot.train.report.progress import Learned, Measured, TrainingProgress, WentBack, summarise_evaluation, summarise_step
 from sandlot.train.rows import Group, group_of
-from sandlot.train.training import Training, open_training
+from sandlot.train.training import EVALUATION, Training, open_training
 
 
 async def learn(recipe: Recipe, path: Path, watch: "Watcher | None" = None) -> TrainingProgress:
     """Learn until the recipe's last step; everything lies in `path`, and how it went is returned."""
     watcher = watch or Watcher()
     collection = Collection()
-    async with stopped_by_signals(collection), open_training(recipe, path, collection, watcher.rollout) as run:
+    async with stopped_by_signals(collection), open_training(recipe, path, collection, watcher.receive) as run:
         progress = TrainingProgress.resume(path, run.standing.version)
         watcher.begin(run, progress)
-        with collection.scope:
+        with collection.until_stopped():
             await _evaluate(run, progress, watcher)
             async with open_groups(_groups_of(run)) as groups:
                 for version in range(run.standing.version + 1, recipe.steps + 1):
@@ -115,6 +116,11 @@ class Watcher:
 
     def begin(self, run: Training, progress: TrainingProgress) -> None:
         """It is about to start, or to continue."""
+
+    def receive(self, event: RunEvent) -> None:
+        """An event of the rollouts: those of a measurement are counted."""
+        if isinstance(event, RolloutEnded) and event.run.endswith(EVALUATION):
+            self.rollout(event.row)
 
     def rollout(self, row: TraceRow) -> None:
         """One more rollout of a measurement is on disk."""

@@ -20,10 +20,12 @@ from sandlot.core.trace import TraceRow
 from sandlot.core.types import Split
 from sandlot.env.environment import Environment
 from sandlot.env.load import load
+from sandlot.observe.events import RolloutEnded, RunBegan, RunEvent
 from sandlot.run.config import RunConfig, RunPlan, Selection, plan_run
 from sandlot.run.manifest import fingerprints_of
+from sandlot.run.prepare import name_of
 from sandlot.run.results import Run
-from sandlot.run.run import Watcher, name_of, run_config
+from sandlot.run.run import run_config
 from sandlot.store.reader import RunReader
 
 
@@ -88,7 +90,7 @@ async def calibrate_async(
         at_once=config.run.at_once,
     )
     steering = _Steering(standing, watch or Watch())
-    run = await run_config(config.opening, env=environment, place=path, watch=steering, more=steering.more)
+    run = await run_config(config.opening, env=environment, place=path, sink=steering.receive, more=steering.more)
     return await anyio.to_thread.run_sync(_write_calibration, config, standing, run)
 
 
@@ -132,24 +134,22 @@ async def _find_directory(config: CalibrationConfig, env: Environment, plan: Run
     raise ConfigError(f"`{runs}` holds 9,999 bad runs of this command; move some away")
 
 
-class _Steering(Watcher):
-    """Counts what is on disk, and says what is wanted next."""
+class _Steering:
+    """Counts the stored rollouts, and says which ones are needed next."""
 
     def __init__(self, standing: CalibrationState, watch: Watch) -> None:
         self._standing = standing
         self._watch = watch
 
-    def begin(self, path: Path, plan: RunPlan, num_done: int) -> None:  # noqa: ARG002 - what is done is read again, row by row
-        """Count what earlier sittings left."""
-        if num_done:
-            for row in RunReader(path).rows():
+    def receive(self, event: RunEvent) -> None:
+        """Count what earlier sittings left, and every rollout that is stored from then on."""
+        if isinstance(event, RunBegan):
+            for row in RunReader(Path(event.path)).rows() if event.num_done else ():
                 self._standing.note(row)
-        self._watch.begin(path, self._standing)
-
-    def note(self, row: TraceRow) -> None:
-        """One more rollout is on disk."""
-        self._standing.note(row)
-        self._watch.note(row, self._standing)
+            self._watch.begin(Path(event.path), self._standing)
+        elif isinstance(event, RolloutEnded):
+            self._standing.note(event.row)
+            self._watch.note(event.row, self._standing)
 
     def more(self) -> RunPlan | None:
         """What there should be, once everything planned is there."""
