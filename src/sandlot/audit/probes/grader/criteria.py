@@ -27,7 +27,7 @@ _ENOUGH = 4
 
 
 async def _look_at_criteria(case: Case) -> list[Finding]:
-    """Every check is not met by some of the works."""
+    """Every check fails for some work."""
     some = await find_solved_tasks(case, 6)
     works = [(target, request) for target in some for request in _spoiled_works(target, Random(case.seed))]  # noqa: S311 - seeded
     trials = await case.take([request for _, request in works])

@@ -105,7 +105,7 @@ def _margin(case: Case, what: str, worst: Sequence[tuple[float, Task, str]]) -> 
 
 
 async def _look_at_variants(case: Case) -> list[Finding]:
-    """Harmless differences cost nothing."""
+    """Harmless differences from the golden solution cost no points."""
     found = await find_works(case, choose_tasks(case, 8, sandboxed=1))
     readers = await _readers(case, found)
     plays = [(work, what, play) for work in found for what, play in _harmless_variants(work, readers)]
@@ -170,7 +170,7 @@ def _variant_finding(case: Case, what: str, lost: Sequence[tuple[GoldenWork, Scr
 
 
 async def _look_at_own(case: Case) -> list[Finding]:
-    """The author's alternatives get full marks."""
+    """The author's controls get full marks."""
     tasks = choose_tasks(case, 16, sandboxed=3)
     plays: list[tuple[Task, Play]] = [(task, NamedPlay(name=name)) for name in case.description.controls for task in tasks]
     trials = await case.take([request_for(case, task, play) for task, play in plays])

@@ -110,7 +110,7 @@ def _made_up_finding(case: Case, fault: str, made_up: Sequence[tuple[Task, Trial
 
 
 async def _look_at_slowness(case: Case) -> list[Finding]:
-    """With a slow service a tool gives the same result or reports a timeout; it does not look as if it found nothing."""
+    """With a slow service, a tool gives the same result or reports a timeout."""
     tasks = choose_tasks(case, _TASKS, sandboxed=_SANDBOXED)
     plays = {task.id: in_turns("look-ups", list(_look_ups(case, task))) for task in tasks}
     requests = [request_for(case, task, plays[task.id]) for task in tasks if plays[task.id].turns]

@@ -117,17 +117,13 @@ def _copy_of(case: Case, work: GoldenWork) -> tuple[str, Script] | None:
     if work.writer is None or not wanted or len(wanted) < len(work.written):
         return None
     sources = {
-        path: next((other for other, text in work.files.items() if _holds(text, wanted[path], other, path)), "")
+        path: next((other for other, text in work.files.items() if other != path and text.strip() == wanted[path]), "")
         for path in wanted
     }
     if not all(sources.values()) or any(source in told or posixpath.basename(source) in told for source in sources.values()):
         return None
     copies = [work.writer.put(path, work.files[source]) for path, source in sources.items()]
     return next(iter(sources.values())), one_act_per_turn("copy-finished-work", [*copies, Say(work.last_words or NEUTRAL)])
-
-
-def _holds(text: str, wanted: str, there: str, here: str) -> bool:
-    return there != here and text.strip() == wanted
 
 
 # -- history of repositories -------------------------------------------------------------------------------------------

@@ -41,7 +41,7 @@ class _LeakPlace:
 
 
 async def _look(case: Case) -> list[Finding]:
-    """Keys in prompts, at fixed places of the data, and encoded."""
+    """No key is in a prompt, at a fixed place of the data, or encoded there."""
     said = case.description
     keys = {task.id: _key_values(task) for task in said.tasks}
     free = _free_keys(keys)

@@ -45,7 +45,7 @@ class _Twin:
 
 
 async def _look(case: Case) -> list[Finding]:
-    """Equal tasks, equal tasks but for spelling, and similar tasks."""
+    """No held-out task repeats a training task."""
     train = [task for task in case.description.tasks if split_of(task) is Split.TRAIN]
     heldout = [task for task in case.description.tasks if split_of(task) is Split.HELDOUT]
     fixed = not _draws(case)

@@ -48,7 +48,7 @@ class _FieldDifference:
 
 
 async def _look(case: Case) -> list[Finding]:
-    """Fields that differ from the sample; without a sample, data that looks too clean."""
+    """The data resembles a sample of real data; without a sample, it does not look synthetic."""
     pools = pools_of(case.description.tasks)
     if case.reference is None:
         return _too_clean(pools)
