@@ -11,7 +11,7 @@ from sandlot.audit.reports.junit import as_junit
 from sandlot.audit.reports.markdown import as_markdown
 from sandlot.audit.reports.sarif import as_sarif
 from sandlot.audit.verdict import Audit
-from sandlot.core.disk import DISK, make_folder, put_file
+from sandlot.core.disk import DISK, make_folder, write_file
 from sandlot.core.errors import ConfigError
 
 ReportFormat = Callable[[Audit], str]
@@ -59,7 +59,7 @@ def write_audit(audit: Audit, runs: Path) -> Path:
     folder = folder_of(audit.name, audit.place, runs)
     make_folder(folder, DISK)
     for file in (folder / FILE, folder / "report.md", folder / "report.html"):
-        put_file(file, format_for(file)(audit).encode("utf-8", "replace"), DISK)
+        write_file(file, format_for(file)(audit).encode("utf-8", "replace"), DISK)
     _remove_unfinished(folder / UNFINISHED)
     return folder
 
