@@ -10,7 +10,7 @@ import hashlib
 import importlib.metadata
 import platform
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,6 +30,7 @@ from sandlot.audit.verdict import FORMAT, Audit, LayerReport, ProbeReport, State
 from sandlot.audit.waivers import read_waivers
 from sandlot.core.errors import ConfigError, HarnessError, SandlotError, boundary
 from sandlot.core.task import Task
+from sandlot.observe.events import ProbeBegan, ProbeEnded, Sink, fan_out, ignore_event
 
 _PROBES_AT_ONCE = 2
 _ALONE = frozenset({Layer.DIFFERENTIAL})
@@ -49,10 +50,6 @@ class AuditSelection:
     """Only these: to see one finding again."""
 
 
-Watch = Callable[[Probe, ProbeReport | None], None]
-"""Called when a probe starts (without a report) and when it has ended."""
-
-
 class ProbeMemory(Protocol):
     """Remembers finished probes, so that an interrupted audit can continue."""
 
@@ -66,9 +63,9 @@ class ProbeMemory(Protocol):
 
 
 async def examine(
-    case: Case, probes: Sequence[Probe], wanted: AuditSelection, watch: Watch, memory: ProbeMemory | None = None
+    case: Case, probes: Sequence[Probe], wanted: AuditSelection, sink: Sink, memory: ProbeMemory | None = None
 ) -> tuple[list[LayerReport], list[Finding]]:
-    """Run every wanted probe, a few at a time, layer by layer; what `memory` has is not run again."""
+    """Run every wanted probe, a few at a time, layer by layer; what `memory` has is not run again. `sink` must not raise."""
     layers: list[LayerReport] = []
     findings: list[Finding] = []
     unplayable: str | None = None
@@ -90,7 +87,7 @@ async def examine(
         if obstacle:
             layers.append(LayerReport(layer=layer, state=State.COULD_NOT_RUN, why=obstacle))
             continue
-        reports, found = await _run(case, mine, watch, known, memory)
+        reports, found = await _run(case, mine, sink, known, memory)
         why = _unfinished(reports)
         state = State.COULD_NOT_RUN if why else State.RAN
         layers.append(LayerReport(layer=layer, state=state, why=why, probes=tuple(reports)))
@@ -138,7 +135,7 @@ def _unfinished(reports: Sequence[ProbeReport]) -> str:
 async def _run(
     case: Case,
     probes: Sequence[Probe],
-    watch: Watch,
+    sink: Sink,
     known: Mapping[str, tuple[ProbeReport, list[Finding]]],
     memory: ProbeMemory | None,
 ) -> tuple[list[ProbeReport], list[Finding]]:
@@ -149,12 +146,22 @@ async def _run(
     async def look(probe: Probe) -> None:
         async with places:
             if probe.name not in known:
-                watch(probe, None)
+                sink(ProbeBegan(layer=probe.layer, probe=probe.name))
             report, findings = known.get(probe.name) or await _look(case, probe)
             reports[probe.name], found[probe.name] = report, findings
             if memory is not None:
                 await anyio.to_thread.run_sync(memory.keep, probe, report, findings)
-            watch(probe, report)
+            sink(
+                ProbeEnded(
+                    layer=probe.layer,
+                    probe=probe.name,
+                    state=report.state,
+                    why=report.why,
+                    num_findings=report.findings,
+                    seconds=report.seconds,
+                    earlier=report.earlier,
+                )
+            )
 
     async with anyio.create_task_group() as group:
         for probe in probes:
@@ -229,13 +236,16 @@ class Given:
     wanted: AuditSelection = field(default_factory=AuditSelection)
 
 
-async def audit(subject: Subject, given: Given, watch: Watch = lambda _probe, _report: None) -> Audit:
-    """Everything that was asked for, and the verdict. A subject that keeps something ready is opened for as long as it takes."""
+async def audit(subject: Subject, given: Given, sink: Sink = ignore_event) -> Audit:
+    """Everything that was asked for, and the verdict. A subject that keeps something ready is opened for as long as it takes.
+
+    `sink` receives an event when a probe begins and when it ends.
+    """
     async with subject if isinstance(subject, AbstractAsyncContextManager) else nullcontext():
-        return await _audited(subject, given, watch)
+        return await _run_audit(subject, given, fan_out(sink))
 
 
-async def _audited(subject: Subject, given: Given, watch: Watch) -> Audit:
+async def _run_audit(subject: Subject, given: Given, sink: Sink) -> Audit:
     for file in (given.reference, given.manifest):
         if file is not None and not file.is_file():
             raise ConfigError(f"no file `{file}` to compare with")
@@ -258,7 +268,7 @@ async def _audited(subject: Subject, given: Given, watch: Watch) -> Audit:
     )
     probes = _probes(about.kind, given.wanted)
     memory = UnfinishedAudit(folder_of(about.name, given.place, given.runs), _bound_to(about, given)) if given.runs else None
-    layers, findings = await examine(case, probes, given.wanted, watch, memory)
+    layers, findings = await examine(case, probes, given.wanted, sink, memory)
     earlier = [probe for layer in layers for probe in layer.probes if probe.earlier]
     today = dt.datetime.now(tz=dt.UTC).date().isoformat()
     standing, waived, expired = separate(findings, waivers, today)

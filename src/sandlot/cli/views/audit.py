@@ -10,9 +10,8 @@ import msgspec
 from rich.console import Console
 from rich.markup import escape
 
-from sandlot.audit.audit import ALL_PROBES, AuditSelection, Given, Watch
+from sandlot.audit.audit import ALL_PROBES, AuditSelection, Given
 from sandlot.audit.audit import audit as run_audit
-from sandlot.audit.case import Probe
 from sandlot.audit.finding import MANDATORY, Confidence, Finding, Layer, Severity
 from sandlot.audit.probes.played.rollouts import take_rollouts
 from sandlot.audit.reports.folder import FOLDER, as_json, write_audit
@@ -21,10 +20,11 @@ from sandlot.audit.reports.html import as_page
 from sandlot.audit.reports.markdown import as_markdown
 from sandlot.audit.reports.wording import WHAT_LAYERS_DO, defect_name, fix_of, layer_line, meaning, reproduce
 from sandlot.audit.subjects.named import NamedSubject, SubjectOptions, named
-from sandlot.audit.verdict import Audit, AuditVerdict, ProbeReport, State
+from sandlot.audit.verdict import Audit, AuditVerdict, State
 from sandlot.cli.options import print_json
 from sandlot.core.errors import ConfigError
 from sandlot.core.text import one_line
+from sandlot.observe.events import ProbeBegan, ProbeEnded, RunEvent, Sink, ignore_event
 
 _STYLES = {AuditVerdict.SHIP: "bold green", AuditVerdict.FIX: "bold red", AuditVerdict.INCOMPLETE: "bold yellow"}
 _SEVERITIES = {Severity.BLOCKER: "red", Severity.HIGH: "red", Severity.LOW: "yellow", Severity.INFO: "dim"}
@@ -89,7 +89,7 @@ def audited(asked: AuditRequest, *, quiet: bool) -> tuple[Audit, Path | None]:
         wanted=_wanted(asked),
     )
     try:
-        result = anyio.run(_go, what, asked, given, _silent if quiet else Progress().note)
+        result = anyio.run(_go, what, asked, given, ignore_event if quiet else _Lines().receive)
     except KeyboardInterrupt:
         if given.runs is not None:
             print("sandlot: stopped; finished probes are kept, and the same command continues", file=sys.stderr)
@@ -108,7 +108,7 @@ def _wanted(asked: AuditRequest) -> AuditSelection:
     return AuditSelection(layers=layers, probes=frozenset(asked.probes) or None)
 
 
-async def _go(what: NamedSubject, asked: AuditRequest, given: Given, watch: Watch) -> Audit:
+async def _go(what: NamedSubject, asked: AuditRequest, given: Given, sink: Sink) -> Audit:
     async with what.opened() as subject:
         if asked.model is not None and asked.words.env is not None:
             fingerprint = (await subject.describe()).fingerprint
@@ -118,7 +118,7 @@ async def _go(what: NamedSubject, asked: AuditRequest, given: Given, watch: Watc
                 asked.words.env, asked.model, place, judge=asked.judge, user=asked.user, sandbox=asked.sandbox
             )
             given = replace(given, rollouts=taken)
-        return await run_audit(subject, given, watch)
+        return await run_audit(subject, given, sink)
 
 
 def _run_name(env: str, model: str, fingerprint: str) -> str:
@@ -127,27 +127,22 @@ def _run_name(env: str, model: str, fingerprint: str) -> str:
     return re.sub(r"[^A-Za-z0-9._-]+", "-", f"{Path(env).name}-{model}-{exactly}").strip("-.")
 
 
-class Progress:
-    """One line a probe on stderr; on a terminal the running one is shown too."""
+class _Lines:
+    """One line per finished probe on stderr; on a terminal the running one is shown too."""
 
     def __init__(self) -> None:
         self._console = Console(stderr=True, highlight=False, soft_wrap=True)
 
-    def note(self, probe: Probe, report: ProbeReport | None) -> None:
-        """A probe has started, or ended."""
-        if report is None:
-            if sys.stderr.isatty():
-                self._console.print(f"[dim]{probe.layer:>13}  {probe.name} ...[/]", end="\r")
-            return
-        found = f"[yellow]{report.findings} found[/]" if report.findings else "nothing"
-        words = {State.RAN: found, State.DOES_NOT_APPLY: f"[dim]not applicable: {escape(report.why)}[/]"}
-        said = words.get(report.state, f"[red]could not run: {escape(report.why)}[/]")
-        said += "  [dim]finished earlier, not run again[/]" if report.earlier else ""
-        self._console.print(f"[dim]{probe.layer:>13}[/]  {probe.name}  {said}  [dim]{report.seconds:.1f} s[/]")
-
-
-def _silent(_probe: Probe, _report: ProbeReport | None) -> None:
-    pass
+    def receive(self, event: RunEvent) -> None:
+        """Draw an event; a sink."""
+        if isinstance(event, ProbeBegan) and sys.stderr.isatty():
+            self._console.print(f"[dim]{event.layer:>13}  {event.probe} ...[/]", end="\r")
+        elif isinstance(event, ProbeEnded):
+            found = f"[yellow]{event.num_findings} found[/]" if event.num_findings else "nothing"
+            words = {State.RAN: found, State.DOES_NOT_APPLY: f"[dim]not applicable: {escape(event.why)}[/]"}
+            said = words.get(State(event.state), f"[red]could not run: {escape(event.why)}[/]")
+            said += "  [dim]finished earlier, not run again[/]" if event.earlier else ""
+            self._console.print(f"[dim]{event.layer:>13}[/]  {event.probe}  {said}  [dim]{event.seconds:.1f} s[/]")
 
 
 def print_probes(*, json: bool) -> None:
