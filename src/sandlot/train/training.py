@@ -30,6 +30,7 @@ from sandlot.model.nn.folder import load_folder
 from sandlot.model.policy.demonstrated import DemonstratedPolicies, TurnRenderer
 from sandlot.model.policy.rendered import rendered
 from sandlot.model.render.open import open_renderer
+from sandlot.observe.training_records import Measured
 from sandlot.run.breaker import Breaker
 from sandlot.run.collect import Collection, collect, take
 from sandlot.run.config import RunConfig, RunPlan, Selection, plan_run
@@ -46,7 +47,6 @@ from sandlot.train.learner import build_trainer, copy_decoder
 from sandlot.train.parallel.ranks import open_ranks
 from sandlot.train.publish import Publisher, open_publisher, require_agreement
 from sandlot.train.recipe import Recipe, require_same_recipe, write_recipe
-from sandlot.train.report.progress import Measured
 from sandlot.train.report.summary import variant_place
 from sandlot.wiring.config import ModelConfig, user_config
 from sandlot.wiring.models import open_policies, open_users
