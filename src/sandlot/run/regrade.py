@@ -12,8 +12,8 @@ from sandlot.env.fingerprint import environment_fingerprint
 from sandlot.env.load import load
 from sandlot.env.taskset import tasks_of
 from sandlot.rollout import grade_trace, recorded
+from sandlot.run.collector import JUDGE_CACHE
 from sandlot.run.results import Run
-from sandlot.run.run import JUDGE_CACHE
 from sandlot.wiring.config import judge_config
 from sandlot.wiring.parts import Grading, open_grading
 
