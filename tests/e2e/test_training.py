@@ -14,7 +14,7 @@ import torch
 
 from command_line import ENVIRONMENTS, environ, refused, started
 from sandlot import Ask, Environment, Limits, Score, environment
-from sandlot.analysis.tokens.audit import audit_run
+from sandlot.analysis.tokens.audit import check_tokens
 from sandlot.cli.views.train import TrainingResult, step_line
 from sandlot.core.errors import ConfigError
 from sandlot.core.ports.model import Sampling
@@ -442,7 +442,7 @@ def test_the_best_adapters_are_a_peft_folder_and_a_whole_model(folder, with_adap
     assert read_trained(newest / "adapter").version == 4
     assert (newest / "adapter" / "adapter_model.safetensors").is_file()
     assert (newest / "model").is_dir() == (found["best_version"] == 4), "whole weights are kept of the best only"
-    held = audit_run(Run(path / "evaluations" / f"{found['best_version']:06d}"), f"hf:{path / found['best_weights']}")
+    held = check_tokens(Run(path / "evaluations" / f"{found['best_version']:06d}"), f"hf:{path / found['best_weights']}")
     assert held.verdict == "sound"
 
 

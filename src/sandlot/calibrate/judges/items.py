@@ -111,8 +111,8 @@ async def run_items(path: Path, most: int) -> AsyncGenerator[JudgedItem]:
 
 
 def _rubrics(env: Environment) -> dict[str, Rubric]:
-    marked = {"default": Rubric(checks=tuple(env.parts.checks))} if env.parts.checks else {}
-    return {**marked, **env.parts.rubrics}
+    marked = {"default": Rubric(checks=tuple(env.marked.checks))} if env.marked.checks else {}
+    return {**marked, **env.marked.rubrics}
 
 
 def _judge_checks(rubric: Rubric) -> dict[str, JudgeCheck]:

@@ -23,10 +23,10 @@ import msgspec
 
 from sandlot.calibrate.judges.items import JudgedItem
 from sandlot.calibrate.judges.labels import Agreement, JudgedLabel, agreements, corrected_mean
-from sandlot.core.concurrency.limited import together
+from sandlot.core.concurrency.limited import gather_limited
 from sandlot.core.errors import ConfigError, GradeError
 from sandlot.core.ports.grading import Judge
-from sandlot.core.stats.agreement import Moved, fleiss_kappa, flip_rate, moved
+from sandlot.core.stats.agreement import RankChange, fleiss_kappa, flip_rate, rank_change
 from sandlot.core.stats.intervals import Interval, wilson
 from sandlot.core.types import derive_seed
 from sandlot.grade.batched import Criterion
@@ -175,7 +175,7 @@ class _Asker:
         return said.verdicts[0]
 
     async def _ask_together(self, asked: Sequence[Callable[[], Awaitable[Answer]]]) -> list[Answer]:
-        return await together(asked, self.at_once) if asked else []
+        return await gather_limited(asked, self.at_once) if asked else []
 
 
 async def measure_judge(
@@ -285,7 +285,7 @@ def _perturbation(items: Sequence[JudgedItem], before: Sequence[str | None], aft
         for item, first, second in zip(items, before, after, strict=True)
         if first is not None and second is not None
     ]
-    found: Moved = moved(ranks)
+    found: RankChange = rank_change(ranks)
     return Perturbation(asked=found.asked, better=found.up, worse=found.down, share=found.share, p_value=found.p_value)
 
 

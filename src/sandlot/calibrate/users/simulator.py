@@ -20,7 +20,7 @@ import msgspec
 from sandlot.calibrate.judges.items import JudgedItem
 from sandlot.calibrate.judges.labels import Agreement, JudgedLabel, agreements
 from sandlot.calibrate.users.conversations import DONE, GOES_ON, ConversationKind, ScriptedConversation
-from sandlot.core.concurrency.limited import together
+from sandlot.core.concurrency.limited import gather_limited
 from sandlot.core.errors import ConfigError, ModelError, boundary
 from sandlot.core.persona import NO_REPLY, Persona
 from sandlot.core.ports.session import Users
@@ -130,7 +130,7 @@ async def measure_user(
     deciding = (ConversationKind.SOLVED, ConversationKind.UNSOLVED, ConversationKind.LEADING, ConversationKind.LABELLED)
     asked = [(each, number) for each in conversations for number in range(repeats if each.kind in deciding else 1)]
     with boundary(ModelError, f"measuring `{users.name}`"):  # a task group wraps what its endpoint raises
-        held = await together(
+        held = await gather_limited(
             [partial(_hold_conversation, users, by_task[each.task], each, number) for each, number in asked], at_once
         )
     again: dict[int, list[str]] = {}

@@ -9,7 +9,7 @@ from pathlib import Path
 from sandlot.core.stats.intervals import Interval
 from sandlot.core.trace import Scored, TraceRow
 from sandlot.env.load import load
-from sandlot.env.transcript import rendered_message
+from sandlot.env.transcript import message_lines
 from sandlot.observe.chart import Curve, line_chart, share_bar
 from sandlot.observe.page import html_page
 from sandlot.observe.training_records import Learned
@@ -310,7 +310,7 @@ def _trace(run: Run, task: str, number: int, word: str) -> str:
     lines = [
         line if len(line) <= _LONGEST else line[:_LONGEST] + " ..."
         for node in trace.path()
-        for line in rendered_message(node.message)
+        for line in message_lines(node.message)
     ]
     good = trace.reward is not None and trace.reward >= 1
     head = f'<h4>{word} <b class="{"up" if good else "down"}">{escape(score)}</b></h4>'
