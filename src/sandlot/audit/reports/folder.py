@@ -5,7 +5,6 @@ line, never from what the environment says of itself.
 """
 
 import hashlib
-import os
 import re
 from contextlib import suppress
 from pathlib import Path
@@ -13,6 +12,7 @@ from pathlib import Path
 import msgspec
 
 from sandlot.audit.verdict import FORMAT, Audit, AuditVerdict
+from sandlot.core.disk import write_file
 from sandlot.core.errors import ConfigError, StoreError
 from sandlot.env.folder import MANIFEST
 
@@ -28,9 +28,7 @@ def write_audit(audit: Audit, runs: Path, *, report: str, page: str) -> Path:
     folder = folder_of(audit.name, audit.place, runs)
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in ((_FILE, as_json(audit).decode()), ("report.md", report), ("report.html", page)):
-        draft = folder / f".{name}.{os.getpid()}"
-        draft.write_text(text, encoding="utf-8", errors="replace")
-        draft.replace(folder / name)
+        write_file(folder / name, text.encode(errors="replace"), durable=False)
     _remove_unfinished(folder / UNFINISHED)
     return folder
 

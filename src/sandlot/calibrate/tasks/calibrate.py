@@ -14,7 +14,7 @@ from sandlot.calibrate.tasks.calibration import CURRICULUM_FILE, FILE, Calibrati
 from sandlot.calibrate.tasks.rates import rates_over
 from sandlot.calibrate.tasks.rule import UNKNOWN, Rule
 from sandlot.calibrate.tasks.state import CalibrationState, Family, by_tags
-from sandlot.core.disk import DISK, write_file
+from sandlot.core.disk import write_file
 from sandlot.core.errors import ConfigError
 from sandlot.core.trace import TraceRow
 from sandlot.core.types import Split
@@ -171,5 +171,5 @@ def _written(config: CalibrationConfig, standing: CalibrationState, run: Run) ->
         group=config.group,
     )
     for name, record in ((FILE, calibration), (CURRICULUM_FILE, calibration.curriculum)):
-        write_file(run.path / name, msgspec.json.format(msgspec.json.encode(record), indent=2) + b"\n", DISK)
+        write_file(run.path / name, msgspec.json.format(msgspec.json.encode(record), indent=2) + b"\n")
     return calibration
