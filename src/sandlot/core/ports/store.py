@@ -1,8 +1,6 @@
-"""Where traces and evidence are kept."""
+"""Storage for bytes: evidence, artifacts, whole tool outputs."""
 
 from typing import Protocol
-
-from sandlot.core.trace import Trace, TraceRow
 
 
 class Blobs(Protocol):
@@ -14,12 +12,4 @@ class Blobs(Protocol):
 
     async def get(self, digest: str) -> bytes:
         """The bytes again, verified; `KeyError` if they were never kept."""
-        ...
-
-
-class TraceSink(Protocol):
-    """Where finished rollouts go."""
-
-    async def add(self, trace: Trace, row: TraceRow) -> None:
-        """Returns when it is on disk: only then does the rollout count. A second trace of the same rollout is a `StoreError`."""
         ...
