@@ -29,13 +29,13 @@ from sandlot.core.errors import AuthorError, ConfigError, GradeError, SandlotErr
 from sandlot.core.limits import Limits
 from sandlot.core.ports.grading import Evidence, Judge
 from sandlot.core.ports.session import UserTurn
-from sandlot.core.rubric import CheckResult, CheckVerdict
-from sandlot.core.rubric import RubricScore as GradedScore
+from sandlot.core.rubric import CheckResult, RubricScore
 from sandlot.core.task import Task
 from sandlot.core.types import End, Role
 from sandlot.env.declaration import location_of
 from sandlot.env.environment import Environment
 from sandlot.env.session import world_seed
+from sandlot.grade.score import verdict_of
 from sandlot.model.policy.solution import Agent
 
 
@@ -220,7 +220,7 @@ class Dialogue:
             await agent.say(asked.golden)
             asked = await self.advance(script, asked.golden)
 
-    async def grade(self, evidence: Evidence, task: Task, judge: Judge | None) -> GradedScore:  # noqa: ARG002 - the mark's shape
+    async def grade(self, evidence: Evidence, task: Task, judge: Judge | None) -> RubricScore:  # noqa: ARG002 - the mark's shape
         """Restart from the seed, give the stored answers, keep the scores."""
         asked = [node.message.text for node in evidence.trace.path() if node.message.role is Role.USER]
         answers = [
@@ -228,7 +228,7 @@ class Dialogue:
         ]
         return await off_loop(name_of(self.function), lambda: self._replay(task, asked, answers))
 
-    def _replay(self, task: Task, asked: list[str], answers: list[str]) -> GradedScore:
+    def _replay(self, task: Task, asked: list[str], answers: list[str]) -> RubricScore:
         script = self.start(task)
         scores: list[Score] = []
         place = 0
@@ -301,7 +301,7 @@ def _next_ask(script: Script, answer: str | None) -> Ask | None:
     return item
 
 
-def _graded(scores: list[Score], place: str) -> GradedScore:
+def _graded(scores: list[Score], place: str) -> RubricScore:
     if not scores:
         raise GradeError(f"{place}: it ended without a `yield Score(...)`", kind="no_score")
     results: list[CheckResult] = []
@@ -312,11 +312,10 @@ def _graded(scores: list[Score], place: str) -> GradedScore:
         value = float(score.value) if type(score.value) in {bool, int, float} else math.nan
         if not 0.0 <= value <= 1.0:
             raise GradeError(f"{place}: Score({score.value!r}) is not True, False or a number from 0 to 1", kind="bad_value")
-        verdict = CheckVerdict.MET if value == 1.0 else CheckVerdict.NOT_MET if value == 0.0 else CheckVerdict.PARTLY
         results.append(
             CheckResult(
                 id=score.name if number == 1 else f"{score.name}-{number}",
-                verdict=verdict,
+                verdict=verdict_of(value),
                 value=value,
                 points=value * score.points,
                 worth=score.points,
@@ -327,4 +326,4 @@ def _graded(scores: list[Score], place: str) -> GradedScore:
     possible = sum(max(result.worth, 0.0) for result in results)
     if possible <= 0:
         raise GradeError(f"{place}: no `Score` has positive points", kind="bad_value")
-    return GradedScore(points=points, possible=possible, value=min(max(points / possible, 0.0), 1.0), checks=tuple(results))
+    return RubricScore(points=points, possible=possible, value=min(max(points / possible, 0.0), 1.0), checks=tuple(results))
