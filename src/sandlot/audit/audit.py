@@ -243,7 +243,7 @@ async def _audited(subject: Subject, given: Given, watch: Watch) -> Audit:
     started, begun = time.time(), time.monotonic()
     about = await subject.describe()
     if given.user is not None and not about.has_persona:
-        raise ConfigError(f"`{about.name}` has no user for a model to play; leave `--user` out, or mark one with `@env.persona`")
+        raise ConfigError(f"`{about.name}` has no persona for a model to play; leave out `--user`, or add `@env.persona`")
     case = Case(
         subject=subject,
         description=about,
