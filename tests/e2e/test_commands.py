@@ -339,7 +339,7 @@ def test_a_new_environment_passes_its_own_test_and_runs(sandlot, tmp_path, form)
     assert tested.returncode == 0, tested.stdout
     ran = sandlot("run", "environments/my-first", "--model", "scripted:golden", "--json", cwd=tmp_path)
     assert (ran.code, ran.json["pass_rate"]) == (0, 1.0)
-    assert "exists already" in refused(sandlot("new", "my-first", "--form", form, cwd=tmp_path))
+    assert "already exists" in refused(sandlot("new", "my-first", "--form", form, cwd=tmp_path))
 
 
 def test_a_person_plays(sandlot, made):

@@ -13,7 +13,7 @@ def test_a_limit_that_is_no_limit_is_refused_by_name(value):
 def test_overrides_replace_and_unknown_ones_are_refused():
     assert Limits().but({"turns": 3}).turns == 3
     assert Limits().but({}) == Limits()
-    with pytest.raises(ConfigError, match=r"unknown field `turn`.*known limits: turns"):
+    with pytest.raises(ConfigError, match=r"unknown field `turn`.*limits: turns"):
         Limits().but({"turn": 3})
 
 

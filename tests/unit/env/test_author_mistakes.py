@@ -51,7 +51,7 @@ def test_a_function_that_never_yields_is_refused_when_it_is_marked():
 
 
 def test_a_number_of_tasks_that_is_no_number_is_refused():
-    with pytest.raises(ConfigError, match="tasks='20'; give a positive number"):
+    with pytest.raises(ConfigError, match="tasks='20'; give a positive whole number"):
         environment("e", tasks="20")
 
 

@@ -210,7 +210,7 @@ def test_environments_are_listed(folder):
 
 
 def test_scaffolding_overwrites_nothing(folder):
-    with pytest.raises(ConfigError, match="exists already"):
+    with pytest.raises(ConfigError, match="already exists"):
         scaffold("notes", Form.FILE, folder.parent)
     with pytest.raises(ConfigError, match="lower-case"):
         scaffold("../up", Form.FILE, folder.parent)
