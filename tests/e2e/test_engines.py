@@ -14,7 +14,7 @@ import anyio
 import pytest
 
 from command_line import ENVIRONMENTS, environ, started
-from sandlot.analysis.tokens.audit import audit_run
+from sandlot.analysis.tokens.audit import check_tokens
 from sandlot.core.concurrency.clock import time_limit
 from sandlot.core.errors import ConfigError, ModelError
 from sandlot.core.limits import Limits
@@ -61,7 +61,7 @@ async def test_a_run_with_a_model_of_ours_has_exact_tokens(folder, tmp_path):
     assert len(traces) == 3
     assert {node.dtype for trace in traces for node in trace.turns()} == {"bfloat16"}  # as named, and not as stored
     assert run.manifest.machine["processor"]
-    assert audit_run(run, model.spec).gate == "bf16"
+    assert check_tokens(run, model.spec).gate == "bf16"
     assert all(trace.trainable for trace in traces)
     assert all(node.context and node.tokens.versions == ((len(node.tokens), 0),) for trace in traces for node in trace.turns())
     assert engines._running == {}

@@ -13,22 +13,22 @@ _BY_NAME_ONLY = "by name only"
 
 def image_of(env: Declaration) -> str:
     """The image to open; empty for none. `ConfigError` if an agent could read the environment's own files in it."""
-    from sandlot.sandbox.images.spec import located  # noqa: PLC0415 - only sandboxed environments need it
+    from sandlot.sandbox.images.spec import resolve_spec  # noqa: PLC0415 - only sandboxed environments need it
 
     if not env.image:
         return ""
     _require_unseen(env)
-    return located(env.image, _home(env))
+    return resolve_spec(env.image, _home(env))
 
 
 def _require_unseen(env: Declaration) -> None:
     """`ConfigError` if the image contains the environment's files, keys and checks included; only a warning if that is `/usr`."""
-    from sandlot.sandbox.images.spec import USR, is_known, shown_folders  # noqa: PLC0415 - as above
+    from sandlot.sandbox.images.spec import USR, is_image_spec, visible_folders  # noqa: PLC0415 - as above
 
-    if env.source is None or not env.image or not is_known(env.image):
+    if env.source is None or not env.image or not is_image_spec(env.image):
         return
     source = env.source.resolve()
-    seen = [folder for folder in shown_folders(env.image, _home(env)) if source.is_relative_to(folder)]
+    seen = [folder for folder in visible_folders(env.image, _home(env)) if source.is_relative_to(folder)]
     if not seen:
         return
     said = f"{source} is in {seen[0]}, which is part of its image `{env.image}`: an agent could read the keys and checks"
@@ -40,12 +40,12 @@ def _require_unseen(env: Declaration) -> None:
 
 def digest_of_image(env: Declaration, *, build: bool = True) -> str:
     """The digest of the image's content. Without `build`, a package list that is not installed yet counts by its names."""
-    from sandlot.sandbox.images.spec import image_digest, is_known  # noqa: PLC0415 - as above
+    from sandlot.sandbox.images.spec import image_digest, is_image_spec  # noqa: PLC0415 - as above
 
     if not env.image:
         return ""
     # The content of an image that only another backend knows is not known here.
-    return image_digest(env.image, _home(env), build=build) if is_known(env.image) else _BY_NAME_ONLY
+    return image_digest(env.image, _home(env), build=build) if is_image_spec(env.image) else _BY_NAME_ONLY
 
 
 def host_image_digest(env: Declaration) -> str:
@@ -62,9 +62,9 @@ def image_changes(before: str, after: str) -> str:
 
 def image_files_path(env: Declaration) -> Path | None:
     """The path of an image that is a folder or an archive; None for any other. Its files are covered by the image's digest."""
-    from sandlot.sandbox.images.spec import image_path, is_known  # noqa: PLC0415 - as above
+    from sandlot.sandbox.images.spec import image_path, is_image_spec  # noqa: PLC0415 - as above
 
-    return image_path(env.image, _home(env)) if env.image and is_known(env.image) else None
+    return image_path(env.image, _home(env)) if env.image and is_image_spec(env.image) else None
 
 
 def _home(env: Declaration) -> Path | None:

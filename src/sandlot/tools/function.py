@@ -18,7 +18,7 @@ from sandlot.core.concurrency import author, isolate
 from sandlot.core.errors import AuthorError, ConfigError, ToolError, boundary
 from sandlot.core.ports.world import ToolSpec, World
 from sandlot.core.trace import ToolCall, ToolResult
-from sandlot.tools.arguments import clean, plain
+from sandlot.tools.arguments import checked_arguments, clean
 from sandlot.tools.schema import ToolSignature, place_of, signature_of
 
 _LOCKS: WeakValueDictionary[int, anyio.Lock] = WeakValueDictionary()
@@ -55,7 +55,7 @@ class FunctionTool:
     async def call(self, world: World, call: ToolCall) -> ToolResult:
         """Check the arguments, run the function off the loop, and say what came of it."""
         try:
-            keywords = self.signature.check(plain(call))
+            keywords = self.signature.check(checked_arguments(call))
             with boundary(AuthorError, f"tool `{self.spec.name}`"):
                 value = await self._run(world, keywords)
         except ToolError as error:

@@ -17,7 +17,7 @@ from sandlot.analysis.tokens.numbers import (
     Logprobs,
     MeasuredPath,
     Tolerance,
-    measured,
+    measure,
     number_faults,
     positions,
 )
@@ -97,11 +97,11 @@ def audit_tokens(
             faults += spelling_faults(trace, renderer, decode, stop_texts)
         tally.add(trace, faults)
         if logprobs is not None and not _lengths_broken(faults):
-            tally.paths += measured(trace, logprobs)
+            tally.paths += measure(trace, logprobs)
     return tally.audit(gate if logprobs is not None else None)
 
 
-def audit_run(run: Run, model: str | None = None, *, gate: str | None = None) -> TokenAudit:
+def check_tokens(run: Run, model: str | None = None, *, gate: str | None = None) -> TokenAudit:
     """Look at every trace of a run; with a model that lies on this machine, such as `hf:FOLDER`, by all means there are.
 
     `gate` is `fp32` for a run sampled by the same code in fp32, `bf16` for one sampled by other kernels or in bf16; None for the

@@ -85,7 +85,7 @@ class MeasuredPath:
     turns: list[MeasuredTurn]
 
 
-def measured(trace: Trace, logprobs: Logprobs) -> list[MeasuredPath]:
+def measure(trace: Trace, logprobs: Logprobs) -> list[MeasuredPath]:
     """Compute every sampled token of a trace again, each once."""
     paths: list[MeasuredPath] = []
     seen: set[int] = set()

@@ -11,7 +11,7 @@ from random import Random
 import msgspec
 
 from sandlot.analysis.taxonomy import VERSION, label_of_row
-from sandlot.analysis.triage.clusters import Cluster, Odd, OpenedTrace, clusters, oddities, seen_of
+from sandlot.analysis.triage.clusters import Cluster, Odd, OpenedTrace, clusters, oddities, summarise_trace
 from sandlot.analysis.triage.labels import Review, read_labels, review_of
 from sandlot.analysis.triage.strata import Chosen, strata
 from sandlot.core.trace import TraceRow
@@ -49,13 +49,13 @@ class Triage(msgspec.Struct, frozen=True, kw_only=True):
         return 1 if any(cluster.blames_environment for cluster in self.clusters) else 0
 
 
-def triage_of(run: Run, *, traces: int = _TRACES, seed: int = 0) -> Triage:
+def triage_run(run: Run, *, traces: int = _TRACES, seed: int = 0) -> Triage:
     """Sort a run's failures and odd successes."""
     rows = list(run.rows)
     chosen = _chosen(rows, traces, seed)
     tags = {row.task: row.tags for row in chosen}
     opened = run.reader.traces_of((row.task, row.rollout) for row in chosen)
-    seen = [seen_of(trace, tags[trace.task]) for trace in opened]
+    seen = [summarise_trace(trace, tags[trace.task]) for trace in opened]
     kept = read_labels(run.path)
     found = clusters(seen)
     return Triage(

@@ -10,7 +10,7 @@ from pathlib import Path
 import anyio
 import msgspec
 
-from sandlot.calibrate.tasks.calibration import CURRICULUM_FILE, FILE, Calibration, summed_up
+from sandlot.calibrate.tasks.calibration import CURRICULUM_FILE, FILE, Calibration, summarise
 from sandlot.calibrate.tasks.rates import rates_over
 from sandlot.calibrate.tasks.rule import UNKNOWN, Rule
 from sandlot.calibrate.tasks.state import CalibrationState, Family, by_tags
@@ -89,7 +89,7 @@ async def calibrate_async(
     )
     steering = _Steering(standing, watch or Watch())
     run = await run_config(config.opening, env=environment, place=path, watch=steering, more=steering.more)
-    return await anyio.to_thread.run_sync(_written, config, standing, run)
+    return await anyio.to_thread.run_sync(_write_calibration, config, standing, run)
 
 
 def calibrate(config: CalibrationConfig, *, runs: str | Path = "runs", watch: Watch | None = None) -> Calibration:
@@ -158,10 +158,10 @@ class _Steering(Watcher):
         return self._standing.plan(more) if more else None
 
 
-def _written(config: CalibrationConfig, standing: CalibrationState, run: Run) -> Calibration:
+def _write_calibration(config: CalibrationConfig, standing: CalibrationState, run: Run) -> Calibration:
     """Sum up, and put both files beside the rollouts, whole or not at all."""
     last = run.sittings[-1]
-    calibration = summed_up(
+    calibration = summarise(
         standing,
         list(run.rows),
         run.manifest,

@@ -35,7 +35,7 @@ def _health(
     """
     import anyio  # noqa: PLC0415 - help does not need it
 
-    from sandlot.analysis.health.health import health_of  # noqa: PLC0415 - as above
+    from sandlot.analysis.health.health import check_health_async  # noqa: PLC0415 - as above
     from sandlot.analysis.health.item import Health  # noqa: PLC0415 - as above
     from sandlot.cli.views.health import as_json, print_health  # noqa: PLC0415 - as above
     from sandlot.run.results import Run  # noqa: PLC0415 - as above
@@ -43,7 +43,7 @@ def _health(
     looked_at, other = Run(run_path(run, runs)), Run(run_path(against, runs)) if against else None
 
     async def ask() -> Health:
-        return await health_of(
+        return await check_health_async(
             looked_at, against=other, traces=traces, regrades=regrades, replays=replays, env=env, judge=judge, seed=seed
         )
 

@@ -37,7 +37,7 @@ _IN_TOOL: ContextVar[bool] = ContextVar("in_tool", default=False)
 """True while a tool works: only what tools do is broken, never setup."""
 
 
-def surround(conditions: Conditions, models: Sequence[str] = ()) -> None:
+def apply_conditions(conditions: Conditions, models: Sequence[str] = ()) -> None:
     """Set clock and network for the life of this process. Hash seed, time zone and locale were set before it started.
 
     The hosts of `models` (the judge, the user) stay reachable: they are not part of the environment.

@@ -23,7 +23,7 @@ _SOURCE_BYTES = 2**20
 
 def describe(env: Environment) -> Description:
     """Everything that can be known without playing."""
-    tasks = [_asked(env, task) for task in tasks_of(env)]
+    tasks = [_with_prompt(env, task) for task in tasks_of(env)]
     names = dict.fromkeys(task.rubric for task in tasks)
     return Description(
         name=env.name,
@@ -42,12 +42,12 @@ def describe(env: Environment) -> Description:
         adversaries=tuple(env.marked.adversaries),
         controls=tuple(env.marked.controls),
         sources=_sources(env),
-        declared=_declared_beside(env.source),
+        declared=_read_declared(env.source),
         needs_judge=needs_judge(env, tasks),
     )
 
 
-def _asked(env: Environment, task: Task) -> Task:
+def _with_prompt(env: Environment, task: Task) -> Task:
     """A task of a one-function environment is only a seed: what it asks, and what is right, its first `Ask` says."""
     dialogue = dialogue_of(env)
     if dialogue is None:
@@ -78,7 +78,7 @@ def declarations_of(source: Path) -> Path:
     return source.with_name(f"{source.stem}.{_DECLARATIONS}")
 
 
-def _declared_beside(source: Path | None) -> Declared:
+def _read_declared(source: Path | None) -> Declared:
     """What the author declares; nothing without a file."""
     place = declarations_of(source) if source is not None else None
     if place is None or not place.is_file():

@@ -22,7 +22,7 @@ import msgspec
 
 from sandlot.audit.starved import take_measured
 from sandlot.audit.subject import Conditions, Description, Play, Regrade, Request, Say, Script, Take, Trial
-from sandlot.audit.subjects.environment.conditions import ATTEMPTED, break_environment, broken_judge, reseed, surround
+from sandlot.audit.subjects.environment.conditions import ATTEMPTED, apply_conditions, break_environment, broken_judge, reseed
 from sandlot.audit.subjects.environment.describe import describe
 from sandlot.core.errors import ConfigError, SandlotError, unwrapped
 from sandlot.core.persona import Persona
@@ -107,10 +107,10 @@ def main() -> None:
         _write(out, what)
 
     try:
-        surround(job.conditions, [spec for spec in (job.judge, job.user) if spec])
+        apply_conditions(job.conditions, [spec for spec in (job.judge, job.user) if spec])
         env = load(job.env)
         if not job.requests:
-            note(Described(_described(env, job.sandbox)))
+            note(Described(_describe(env, job.sandbox)))
         else:
             anyio.run(_take_all, env, job, note)
     except (SandlotError, ExceptionGroup) as error:
@@ -122,7 +122,7 @@ def main() -> None:
     os._exit(0)  # no thread that author code left behind may keep it alive
 
 
-def _described(env: Environment, sandbox: str) -> Description:
+def _describe(env: Environment, sandbox: str) -> Description:
     """What it is, with the tools of its MCP servers. If they cannot be listed, the description says why."""
     about = describe(env)
     if not env.marked.sources:
@@ -145,7 +145,7 @@ def _write(out: BinaryIO, what: Note) -> None:
 async def _take_all(env: Environment, job: Job, note: Callable[[Note], None]) -> None:
     conditions = job.conditions
     break_environment(env, conditions.fault)
-    tasks = {task.id: _limited(task, conditions) for task in tasks_of(env)}
+    tasks = {task.id: _with_limits(task, conditions) for task in tasks_of(env)}
     order = list(range(len(job.requests)))
     if conditions.shuffled is not None:
         random.Random(conditions.shuffled).shuffle(order)  # noqa: S311 - seeded, not secret
@@ -157,13 +157,13 @@ async def _take_all(env: Environment, job: Job, note: Callable[[Note], None]) ->
     ):
         grading = Grading(env=env, judge=broken_judge(opened.judge, conditions.fault), backend=opened.backend)
         user = conditions.user or job.user
-        users = await stack.enter_async_context(open_users(_calm(user), env)) if user else None
+        users = await stack.enter_async_context(open_users(_at_temperature_zero(user), env)) if user else None
 
         async def take(place: int) -> None:
             async with places:
                 reseed(conditions, place)
                 note(Begun(place))
-                trial = partial(_taken, grading, tasks, job.requests[place], place, users)
+                trial = partial(_take_trial, grading, tasks, job.requests[place], place, users)
                 note(Done(place, await take_measured(trial, may_run_out=conditions.fault is not None)))
 
         for place in order:
@@ -173,11 +173,11 @@ async def _take_all(env: Environment, job: Job, note: Callable[[Note], None]) ->
                 group.start_soon(take, place)
 
 
-def _limited(task: Task, conditions: Conditions) -> Task:
+def _with_limits(task: Task, conditions: Conditions) -> Task:
     return msgspec.structs.replace(task, limits={**task.limits, **conditions.limits})
 
 
-def _calm(spec: str) -> ModelConfig:
+def _at_temperature_zero(spec: str) -> ModelConfig:
     """The user's model at temperature 0: probes compare trials, and the same conversation must get the same replies."""
     config = user_config(spec)
     assert config is not None
@@ -199,14 +199,16 @@ class _SteadyUsers:
         return self.users.user(persona, task, derive_seed("user", "audit", task.id, self.trial_seed))
 
 
-async def _taken(grading: Grading, tasks: dict[str, Task], request: Request, place: int, users: Users | None = None) -> Trial:
+async def _take_trial(
+    grading: Grading, tasks: dict[str, Task], request: Request, place: int, users: Users | None = None
+) -> Trial:
     """One trial, whatever comes of it."""
     name = request.task if isinstance(request, Take) else request.trace.task
     if name not in tasks:
         raise ConfigError(f"environment `{grading.env.name}` has no task `{name}`")
     ATTEMPTED.clear()
     if isinstance(request, Regrade):
-        scores = [await _regraded(grading, tasks[name], request) for _ in range(request.times)]
+        scores = [await _regrade(grading, tasks[name], request) for _ in range(request.times)]
         return Trial(
             trace=request.trace,
             files=request.files,
@@ -220,14 +222,14 @@ async def _taken(grading: Grading, tasks: dict[str, Task], request: Request, pla
     trace = await run_rollout(parts, tasks[name], run="audit", rollout=place, blobs=blobs)
     return Trial(
         trace=trace,
-        files=await _files(trace, blobs),
+        files=await _evidence_files(trace, blobs),
         scores=(trace.outcome,) if isinstance(trace.outcome, Scored | Failed) else (),
         reached=tuple(dict.fromkeys(ATTEMPTED)),
         peak_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
     )
 
 
-async def _regraded(grading: Grading, task: Task, request: Regrade) -> Scored | Failed:
+async def _regrade(grading: Grading, task: Task, request: Regrade) -> Scored | Failed:
     blobs = MemoryBlobs()
     for data in request.files.values():
         await blobs.put(data)
@@ -242,7 +244,7 @@ def _graded(trace: Trace) -> Scored | Failed:
     return outcome if isinstance(outcome, Scored | Failed) else Failed(Side.GRADER, "no_score", "grading was cancelled")
 
 
-async def _files(trace: Trace, blobs: MemoryBlobs) -> dict[str, bytes]:
+async def _evidence_files(trace: Trace, blobs: MemoryBlobs) -> dict[str, bytes]:
     left, kept = _FILES_BYTES, dict[str, bytes]()
     for file in sorted(trace.evidence.files.values(), key=lambda file: file.size) if trace.evidence else ():
         if file.blob is not None and file.blob not in kept and file.size <= left:
@@ -287,7 +289,7 @@ def _scripted(script: Script) -> Callable[[PlayerView], Move]:
 
 
 def _end_with_the_auditor() -> None:
-    """Be killed when the auditor is: a worker that hangs must not outlive it. The nursery ends its own forks."""
+    """Be killed when the auditor is: a worker that hangs must not outlive it. The fork server ends its own forks."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 
