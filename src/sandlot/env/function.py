@@ -143,18 +143,22 @@ def environment(
         if not inspect.isgeneratorfunction(function):
             raise ConfigError(f"{location_of(function)}: `{function.__name__}` must `yield Ask(...)` and then `yield Score(...)`")
         env = Environment(name, description=(function.__doc__ or "").strip(), system=system, seed=seed, limits=limits)
-        env.source = Path(function.__code__.co_filename)
-        dialogue = Dialogue(env, function)
-        seeds = [Task(f"{name}-{number}") for number in range(tasks * (_TRIES if distinct else 1))]
-        env.marked.tasks = lambda _: dialogue.distinct(seeds, tasks) if distinct else iter(seeds)
-        env.marked.user = lambda _, task: _LiveDialogue(dialogue, task)
-        env.marked.grade = dialogue.grade
-        env.marked.solution = dialogue.solve
+        _add_dialogue(env, function, tasks, distinct=distinct)
         for tool in tools:
             env.tool(tool)
         return env
 
     return make
+
+
+def _add_dialogue(env: Environment, function: Callable[[Random], Script], tasks: int, *, distinct: bool) -> None:
+    env.source = Path(function.__code__.co_filename)
+    dialogue = Dialogue(env, function)
+    seeds = [Task(f"{env.name}-{number}") for number in range(tasks * (_TRIES if distinct else 1))]
+    env.marked.tasks = lambda _: dialogue.distinct(seeds, tasks) if distinct else iter(seeds)
+    env.marked.user = lambda _, task: _LiveDialogue(dialogue, task)
+    env.marked.grade = dialogue.grade
+    env.marked.solution = dialogue.solve
 
 
 class Dialogue:

@@ -20,10 +20,10 @@ def test_overrides_replace_and_unknown_ones_are_refused():
 @pytest.mark.parametrize(
     ("fields", "complaint"),
     [
-        ({"where": {"amount": "("}}, "no regular expression"),
-        ({"at_most": -1}, "negative"),
-        ({"points": -2.0, "on_breach": "penalty"}, "negative"),
-        ({"on_breach": "penalty"}, "these are 0"),
+        ({"where": {"amount": "("}}, "not a regular expression"),
+        ({"at_most": -1}, "give numbers from 0 up"),
+        ({"points": -2.0, "on_breach": "penalty"}, "give numbers from 0 up"),
+        ({"on_breach": "penalty"}, "a penalty of 0 points"),
         ({"on_breach": "explode"}, "use refuse, penalty, end"),
     ],
 )
