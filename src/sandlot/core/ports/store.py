@@ -4,12 +4,12 @@ from typing import Protocol
 
 
 class Blobs(Protocol):
-    """Bytes kept by their hash."""
+    """Bytes stored by their hash."""
 
     async def put(self, data: bytes) -> str:
-        """Keep them and return their digest; keeping the same bytes twice keeps them once."""
+        """Store bytes and return their digest. The same bytes are stored once."""
         ...
 
     async def get(self, digest: str) -> bytes:
-        """The bytes again, verified; `KeyError` if they were never kept."""
+        """Read bytes by digest, verified; `KeyError` if they were never stored."""
         ...
