@@ -352,7 +352,7 @@ def test_a_model_learns_from_talks_with_a_user_and_not_from_what_the_user_says(f
     assert all(node.tokens is None or not any(node.tokens.mask) for node in spoken), "the user's words are not trained on"
     assert progress.steps[0].tokens == sum(len(node.tokens) for node in trace.turns())
     assert isinstance(trace.outcome, Scored)
-    with pytest.raises(ConfigError, match=r"`letters` has no user for a model to play"):
+    with pytest.raises(ConfigError, match=r"`letters` has no persona for a model to play"):
         train(letters.recipe(folder, user="scripted:persona"), run=tmp_path / "none")
 
 

@@ -364,7 +364,7 @@ async def _audit_opened(subject: Subject, plan: AuditPlan, sink: Sink) -> Audit:
     started, begun = time.time(), time.monotonic()
     about = await subject.describe()
     if plan.user is not None and not about.has_persona:
-        raise ConfigError(f"`{about.name}` has no user for a model to play; leave `--user` out, or mark one with `@env.persona`")
+        raise ConfigError(f"`{about.name}` has no persona for a model to play; leave out `--user`, or add `@env.persona`")
     case = Case(
         subject=subject,
         description=about,

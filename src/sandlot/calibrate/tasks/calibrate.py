@@ -13,7 +13,7 @@ from sandlot.calibrate.tasks.calibration import CURRICULUM_FILE, FILE, Calibrati
 from sandlot.calibrate.tasks.rates import rates_over
 from sandlot.calibrate.tasks.rule import UNKNOWN, Rule
 from sandlot.calibrate.tasks.state import CalibrationState, Family, by_tags
-from sandlot.core.disk import DISK, write_file
+from sandlot.core.disk import write_file
 from sandlot.core.errors import ConfigError, HarnessError
 from sandlot.core.types import Split
 from sandlot.env.environment import Environment
@@ -164,5 +164,5 @@ def _write_calibration(config: CalibrationConfig, state: CalibrationState, run: 
         group=config.group,
     )
     for name, record in ((FILE, calibration), (CURRICULUM_FILE, calibration.curriculum)):
-        write_file(run.path / name, msgspec.json.format(msgspec.json.encode(record), indent=2) + b"\n", DISK)
+        write_file(run.path / name, msgspec.json.format(msgspec.json.encode(record), indent=2) + b"\n")
     return calibration

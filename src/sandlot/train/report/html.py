@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from html import escape
 from pathlib import Path
 
+from sandlot.core.disk import write_file
 from sandlot.core.stats.intervals import Interval
 from sandlot.core.trace import Scored, TraceRow
 from sandlot.env.load import load
@@ -42,9 +43,7 @@ def write_report(progress: TrainingProgress, recipe: Recipe) -> Outcome:
         _settings(progress.path),
     ]
     text = html_page(f"{recipe.name}: {outcome.environment} with {recipe.model}", "".join(sections))
-    draft = (progress.path / FILE).with_suffix(".draft")
-    draft.write_text(text, encoding="utf-8")
-    draft.replace(progress.path / FILE)
+    write_file(progress.path / FILE, text.encode(), durable=False)
     return outcome
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from sandlot.analysis.alarm import Alarm, alarm
+from sandlot.core.disk import write_file
 from sandlot.core.stats.intervals import Interval, Sums, spread_of
 from sandlot.core.trace import Scored, Trace
 from sandlot.observe.training_records import Learned, Measured, WentBack
@@ -47,9 +48,7 @@ class TrainingProgress:
         kept = [line for line in read_lines(path) if line.version <= version]
         written = b"".join(msgspec.json.encode(line) + b"\n" for line in kept)
         if file.is_file() and file.read_bytes() != written:
-            draft = file.with_suffix(".draft")
-            draft.write_bytes(written)
-            draft.replace(file)
+            write_file(file, written)
         return cls(path, kept)
 
     @classmethod
