@@ -202,7 +202,7 @@ async def test_an_isolated_check_is_graded_like_any_other(evidence_of):
         checks, evidence_of({"/a": b"x"}), functions=FUNCTIONS | {"e:elsewhere": elsewhere, "e:missing": missing}
     )
     assert [check.value for check in score.checks] == [1.0, 0.0, 1.0]
-    assert score.checks[1].evidence.startswith("there is no file `/none`")
+    assert score.checks[1].evidence.startswith("no file `/none`")
 
 
 async def test_an_isolated_check_that_hangs_is_killed_and_named(evidence_of):
