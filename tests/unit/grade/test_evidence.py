@@ -198,7 +198,7 @@ async def test_state_nested_too_deep_is_the_authors_error():
     deep: list = []
     for _ in range(150):
         deep = [deep]
-    with pytest.raises(AuthorError, match="nested more than 100 deep"):
+    with pytest.raises(AuthorError, match="nested more than 100 levels deep"):
         await gather(Frozen({}), MemoryBlobs(), Limits(), state=deep)
 
 
