@@ -138,7 +138,7 @@ async def _history_findings(case: Case, found: Sequence[GoldenWork]) -> list[Fin
     for work, play, trial in zip(looking, plays, trials, strict=True):
         text = "\n".join(shown.text for shown in observations(trial))
         hits = [path for path, wanted in work.written.items() if len(wanted.strip()) >= _MIN_CODE and wanted.strip() in text]
-        if hits and not all(work.written[hits[0]] in there for there in [work.files.get(hits[0], "")]):
+        if hits and work.written[hits[0]] not in work.files.get(hits[0], ""):
             leaked.append((work.task, play, f"the finished `{hits[0]}` is among the repository's objects"))
     title = "the repaired version is still in the repository's history"
     return [_leak_finding(case, "D11.history", title, leaked[0], len(leaked))] if leaked else []
