@@ -112,7 +112,7 @@ async def _finished_work_findings(case: Case, found: Sequence[GoldenWork]) -> li
 
 
 def _copy_of(case: Case, work: GoldenWork) -> tuple[str, Script] | None:
-    told = f"{case.description.system}\n{opening_text(work.idle)}"
+    prompt = f"{case.description.system}\n{opening_text(work.idle)}"
     wanted = {path: text.strip() for path, text in work.written.items() if len(text.strip()) >= _MIN_CODE}
     if work.writer is None or not wanted or len(wanted) < len(work.written):
         return None
@@ -120,7 +120,7 @@ def _copy_of(case: Case, work: GoldenWork) -> tuple[str, Script] | None:
         path: next((other for other, text in work.files.items() if other != path and text.strip() == wanted[path]), "")
         for path in wanted
     }
-    if not all(sources.values()) or any(source in told or posixpath.basename(source) in told for source in sources.values()):
+    if not all(sources.values()) or any(source in prompt or posixpath.basename(source) in prompt for source in sources.values()):
         return None
     copies = [work.writer.put(path, work.files[source]) for path, source in sources.items()]
     return next(iter(sources.values())), one_act_per_turn("copy-finished-work", [*copies, Say(work.last_words or NEUTRAL)])
