@@ -24,7 +24,7 @@ import msgspec
 from sandlot.audit.case import Case, Probe, count_trials
 from sandlot.audit.finding import MANDATORY, Confidence, Finding, Layer, Severity
 from sandlot.audit.probes.panel import DIFFERENTIAL, FINISHED_ROLLOUTS, GRADER, GYMNASIUM, GYMNASIUM_STATIC, SCRIPTED, STATIC
-from sandlot.audit.probes.played.rollouts import take_rollouts
+from sandlot.audit.probes.played.health import take_rollouts
 from sandlot.audit.reports.folder import FOLDER, folder_of
 from sandlot.audit.reports.formats import require_writable, write_audit, write_report
 from sandlot.audit.subject import Description, Subject
