@@ -11,7 +11,7 @@ import importlib.metadata
 import platform
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -36,6 +36,7 @@ from sandlot.core.concurrency.blocking import blocking
 from sandlot.core.errors import ConfigError, HarnessError, SandlotError, boundary
 from sandlot.core.task import Task
 from sandlot.env.environment import Environment
+from sandlot.observe.events import ProbeBegan, ProbeEnded, Sink, fan_out, ignore_event
 
 _PROBES_AT_ONCE = 2
 _ALONE = frozenset({Layer.DIFFERENTIAL})
@@ -55,10 +56,6 @@ class AuditSelection:
     """Only these probes. None: all."""
 
 
-Watch = Callable[[Probe, ProbeReport | None], None]
-"""Called when a probe starts (with None) and when it has ended (with its report)."""
-
-
 class ProbeMemory(Protocol):
     """Stores finished probes, so that an interrupted audit can continue."""
 
@@ -72,9 +69,9 @@ class ProbeMemory(Protocol):
 
 
 async def run_probes(
-    case: Case, probes: Sequence[Probe], wanted: AuditSelection, watch: Watch, memory: ProbeMemory | None = None
+    case: Case, probes: Sequence[Probe], wanted: AuditSelection, sink: Sink, memory: ProbeMemory | None = None
 ) -> tuple[list[LayerReport], list[Finding]]:
-    """Run the wanted probes, a few at a time, layer by layer. Probes in `memory` are not run again."""
+    """Run the wanted probes, a few at a time, layer by layer. Probes in `memory` are not run again. `sink` must not raise."""
     layers: list[LayerReport] = []
     findings: list[Finding] = []
     unplayable: str | None = None
@@ -96,7 +93,7 @@ async def run_probes(
         if obstacle:
             layers.append(LayerReport(layer=layer, state=State.COULD_NOT_RUN, why=obstacle))
             continue
-        reports, found = await _run_layer(case, mine, watch, known, memory)
+        reports, found = await _run_layer(case, mine, sink, known, memory)
         why = _why_unfinished(reports)
         state = State.COULD_NOT_RUN if why else State.RAN
         layers.append(LayerReport(layer=layer, state=state, why=why, probes=tuple(reports)))
@@ -144,7 +141,7 @@ def _why_unfinished(reports: Sequence[ProbeReport]) -> str:
 async def _run_layer(
     case: Case,
     probes: Sequence[Probe],
-    watch: Watch,
+    sink: Sink,
     known: Mapping[str, tuple[ProbeReport, list[Finding]]],
     memory: ProbeMemory | None,
 ) -> tuple[list[ProbeReport], list[Finding]]:
@@ -155,12 +152,22 @@ async def _run_layer(
     async def look(probe: Probe) -> None:
         async with places:
             if probe.name not in known:
-                watch(probe, None)
+                sink(ProbeBegan(layer=probe.layer, probe=probe.name))
             report, findings = known.get(probe.name) or await _run_probe(case, probe)
             reports[probe.name], found[probe.name] = report, findings
             if memory is not None:
                 await anyio.to_thread.run_sync(memory.keep, probe, report, findings)
-            watch(probe, report)
+            sink(
+                ProbeEnded(
+                    layer=probe.layer,
+                    probe=probe.name,
+                    state=report.state,
+                    why=report.why,
+                    num_findings=report.findings,
+                    seconds=report.seconds,
+                    earlier=report.earlier,
+                )
+            )
 
     async with anyio.create_task_group() as group:
         for probe in probes:
@@ -263,7 +270,7 @@ async def audit_async(  # noqa: PLR0913 - the options of `sandlot audit`, all by
     sandbox: str = "native",
     patience_s: float = 60.0,
     runs: str | Path | None = "runs",
-    watch: Watch = lambda _probe, _report: None,
+    sink: Sink = ignore_event,
 ) -> Audit:
     """Check that an environment is sound, and return the `Audit`: the verdict SHIP, FIX or INCOMPLETE, and the findings.
 
@@ -280,7 +287,7 @@ async def audit_async(  # noqa: PLR0913 - the options of `sandlot audit`, all by
     - `reports`: files to write; the ending gives the format: .html, .md, .json, .sarif, .xml (JUnit).
     - `sandbox`, `patience_s`: as for `sandlot run`; seconds without output after which a trial counts as hung.
     - `runs`: the folder for audits. None: nothing is kept.
-    - `watch`: called when a probe starts, and with its report when it has ended.
+    - `sink`: receives an event when a probe begins and when it has ended.
 
     ```python
     import sandlot
@@ -296,7 +303,7 @@ async def audit_async(  # noqa: PLR0913 - the options of `sandlot audit`, all by
     plan = replace(plan, **{name: Path(file) for name, file in given.items() if file is not None})
     plan = replace(plan, wanted=_select(layers, probes, model=model is not None, people=reviewed is not None))
     _require_usable(what, plan, model, waivers)
-    return await _audit_and_keep(what, plan, model, Path(runs or "runs"), [Path(file) for file in reports], watch)
+    return await _audit_and_keep(what, plan, model, Path(runs or "runs"), [Path(file) for file in reports], sink)
 
 
 audit = blocking("audit", audit_async)
@@ -322,14 +329,14 @@ def _require_usable(what: NamedSubject, plan: AuditPlan, model: str | None, waiv
 
 
 async def _audit_and_keep(
-    what: NamedSubject, plan: AuditPlan, model: str | None, runs: Path, reports: Sequence[Path], watch: Watch
+    what: NamedSubject, plan: AuditPlan, model: str | None, runs: Path, reports: Sequence[Path], sink: Sink
 ) -> Audit:
     for file in reports:
         require_writable(file)
     async with what.open() as subject:
         if model is not None and what.env is not None:
             plan = replace(plan, rollouts=await _play_model(subject, what.env, model, plan, runs))
-        audit = await audit_subject(subject, plan, watch)
+        audit = await audit_subject(subject, plan, sink)
     if plan.runs is not None:
         write_audit(audit, plan.runs)
     for file in reports:  # the audit is stored already, if one of them fails
@@ -346,18 +353,18 @@ async def _play_model(subject: Subject, env: str, model: str, plan: AuditPlan, r
     return await take_rollouts(env, model, place, judge=plan.judge, user=plan.user, sandbox=plan.conditions[0])
 
 
-async def audit_subject(subject: Subject, plan: AuditPlan, watch: Watch = lambda _probe, _report: None) -> Audit:
+async def audit_subject(subject: Subject, plan: AuditPlan, sink: Sink = ignore_event) -> Audit:
     """Run the probes of a plan, and reach a verdict. A subject that is a context manager is open meanwhile."""
     async with subject if isinstance(subject, AbstractAsyncContextManager) else nullcontext():
-        return await _audit_opened(subject, plan, watch)
+        return await _audit_opened(subject, plan, fan_out(sink))
 
 
-async def _audit_opened(subject: Subject, plan: AuditPlan, watch: Watch) -> Audit:
+async def _audit_opened(subject: Subject, plan: AuditPlan, sink: Sink) -> Audit:
     waivers = read_waivers(plan.declarations)
     started, begun = time.time(), time.monotonic()
     about = await subject.describe()
     if plan.user is not None and not about.has_persona:
-        raise ConfigError(f"`{about.name}` has no user for a model to play; omit `--user`, or define one with `@env.persona`")
+        raise ConfigError(f"`{about.name}` has no persona for a model to play; leave out `--user`, or add `@env.persona`")
     case = Case(
         subject=subject,
         description=about,
@@ -372,7 +379,7 @@ async def _audit_opened(subject: Subject, plan: AuditPlan, watch: Watch) -> Audi
     )
     probes = _probes(about.kind, plan.wanted)
     memory = UnfinishedAudit(folder_of(about.name, plan.place, plan.runs), _dependencies(about, plan)) if plan.runs else None
-    layers, findings = await run_probes(case, probes, plan.wanted, watch, memory)
+    layers, findings = await run_probes(case, probes, plan.wanted, sink, memory)
     earlier = [probe for layer in layers for probe in layer.probes if probe.earlier]
     today = dt.datetime.now(tz=dt.UTC).date().isoformat()
     standing, waived, expired = apply_waivers(findings, waivers, today)

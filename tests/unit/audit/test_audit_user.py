@@ -77,7 +77,7 @@ async def test_a_golden_solution_that_fails_with_every_user_is_a_flaw(kettle):
 
 async def test_a_user_for_an_environment_without_a_persona_is_refused(tmp_path):
     (tmp_path / "plain.py").write_text(PLAIN_ENV)
-    with pytest.raises(ConfigError, match="has no user for a model to play"):
+    with pytest.raises(ConfigError, match="has no persona for a model to play"):
         await audited(str(tmp_path / "plain.py"), user="scripted:persona")
 
 

@@ -155,7 +155,7 @@ def _audit(
             subject, tasks=task or (), limit=limit, layers=layer or (), probes=probe or (), seed=seed, judge=judge, user=user,
             model=model, reviewed=run_path(reviewed, runs) if reviewed else None, reference=reference, manifest=manifest,
             waivers=waivers, reports=report or (), sandbox=sandbox, patience_s=patience, runs=runs,
-            watch=Progress(quiet=json).note,
+            sink=Progress(quiet=json).receive,
         )  # fmt: skip
     except KeyboardInterrupt:
         if whole:

@@ -15,14 +15,14 @@ from sandlot.audit.probes.tour import free_texts
 from sandlot.audit.subject import Call, Conditions, Say, Script, Take, Trial
 from sandlot.core.task import Task
 
-TASKS, SANDBOXED = 24, 3
+_TASKS, _SANDBOXED = 24, 3
 _AT_ONCE = (8, 32)
 _COPIES = 2
 
 
-async def look_at_neighbours(case: Case) -> list[Finding]:
+async def _look_at_neighbours(case: Case) -> list[Finding]:
     """Concurrent rollouts do not affect each other."""
-    tasks = choose_tasks(case, TASKS, sandboxed=SANDBOXED)
+    tasks = choose_tasks(case, _TASKS, sandboxed=_SANDBOXED)
     requests = await _mixed_requests(case, tasks)
     crowds = (4,) if case.description.image is not None else _AT_ONCE
     alone = await case.take(requests)
@@ -104,4 +104,4 @@ def _places(text: str, word: str) -> Iterator[int]:
         at = text.find(word, at + 1)
 
 
-PROBES = (Probe("neighbours", Layer.DIFFERENTIAL, ("D18",), look_at_neighbours),)
+PROBES = (Probe("neighbours", Layer.DIFFERENTIAL, ("D18",), _look_at_neighbours),)

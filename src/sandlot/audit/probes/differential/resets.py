@@ -18,15 +18,15 @@ from sandlot.audit.probes.tour import free_texts, golden_acts, required_texts, t
 from sandlot.audit.subject import Call, Conditions, NamedPlay, Say, Script, Take, Trial
 from sandlot.core.task import Task
 
-TASKS, SANDBOXED = 12, 3
+_TASKS, _SANDBOXED = 12, 3
 _CANARY = "canary-7f3a9c51"
-ORDERED, ORDERED_SANDBOXED = SURE, 10
+_ORDERED, _ORDERED_SANDBOXED = SURE, 10
 _SAME = "the same opening, observations, final state and score as in a process of its own"
 
 
-async def look_at_history(case: Case) -> list[Finding]:
+async def _look_at_history(case: Case) -> list[Finding]:
     """Earlier rollouts do not affect later ones."""
-    tasks = choose_tasks(case, TASKS, sandboxed=SANDBOXED)
+    tasks = choose_tasks(case, _TASKS, sandboxed=_SANDBOXED)
     plays = await _plays(case, tasks)
     requests = [request_for(case, task, play) for task in tasks for play in plays[task.id]]
     dirty = [request_for(case, task, await _dirty_script(case, task)) for task in tasks]
@@ -119,9 +119,9 @@ def _leaked_canaries(case: Case, requests: Sequence[Take], trials: Sequence[Tria
             yield TrialDifference(tasks[request.task], request.play, Mismatch("canary", "'<nothing>'", repr(around)))
 
 
-async def look_at_order(case: Case) -> list[Finding]:
+async def _look_at_order(case: Case) -> list[Finding]:
     """Tasks give the same results in any order."""
-    tasks = choose_tasks(case, ORDERED, sandboxed=ORDERED_SANDBOXED)
+    tasks = choose_tasks(case, _ORDERED, sandboxed=_ORDERED_SANDBOXED)
     plays: list[Script | NamedPlay] = [IDLE, *([GOLDEN] if case.description.has_golden else [])]
     requests = [request_for(case, task, play) for task in tasks for play in plays]
     one, other = [await case.take(requests, Conditions(shuffled=seed)) for seed in (1, 2)]
@@ -135,6 +135,6 @@ async def look_at_order(case: Case) -> list[Finding]:
 
 
 PROBES = (
-    Probe("after-others", Layer.DIFFERENTIAL, ("D05",), look_at_history),
-    Probe("shuffled-order", Layer.DIFFERENTIAL, ("D05",), look_at_order),
+    Probe("after-others", Layer.DIFFERENTIAL, ("D05",), _look_at_history),
+    Probe("shuffled-order", Layer.DIFFERENTIAL, ("D05",), _look_at_order),
 )

@@ -22,7 +22,7 @@ from sandlot.core.types import Json
 _MAX_SHOWN = 4000
 _PROBE_S = 6.0
 """About how long one probe may use a grader."""
-AGAIN, MOST_AGAIN = 6, 60
+_AGAIN, _MOST_AGAIN = 6, 60
 NONSENSE = "Zvqx jworth pleffing"
 """An answer that is wrong for every task."""
 
@@ -118,8 +118,8 @@ async def keep_reproducible(case: Case, told: Sequence[GradedAnswer]) -> list[Gr
     """The answers that get the same reward when graded again. Only judges are asked again."""
     if not case.description.needs_judge or not told:
         return list(told)
-    some = told[:MOST_AGAIN]
-    again = await ask(case, [replace(one.question, times=AGAIN) for one in some])
+    some = told[:_MOST_AGAIN]
+    again = await ask(case, [replace(one.question, times=_AGAIN) for one in some])
     return [
         one
         for one, more in zip(some, again, strict=True)

@@ -40,7 +40,7 @@ _WEATHER = (
     "\n\nTrains on the northern line ran every twenty minutes until late in the evening.",
 )
 _KEYS = (":", ".", "Thought process:", "Let's solve this step by step.", "Solution", "Step by step:")
-ITEMS, TIMES = 50, 5
+_ITEMS, _TIMES = 50, 5
 _WRONG = 24
 _SIGNIFICANT = 0.01
 _FLIPS = 0.05
@@ -127,14 +127,14 @@ async def _look_at_judge_again(case: Case) -> list[Finding]:
     """The same answer gets the same verdict again, and its position beside another answer does not decide."""
     some = [target for target in await find_solved_tasks(case, 12) if target.golden.trace is not None]
     questions = [
-        Question(target, kind, answer, solved=False, times=TIMES) for target in some for kind, answer in _items(target, some)
-    ][:ITEMS]
+        Question(target, kind, answer, solved=False, times=_TIMES) for target in some for kind, answer in _items(target, some)
+    ][:_ITEMS]
     told = await ask(case, questions)
     shaky = [one for one in told if len({_value(each) for each in one.trial.scores}) > 1]
     rate = wilson(len(shaky), len(told))
     found_here: list[Finding] = []
     if shaky and rate.low > _FLIPS:
-        title = f"asked {TIMES} times about the same answer, the judge contradicts itself ({len(shaky)} of {len(told)} answers)"
+        title = f"asked {_TIMES} times about the same answer, the judge contradicts itself ({len(shaky)} of {len(told)} answers)"
         found_here.append(
             answer_finding("D16.flips", title, "judge-again", shaky, expected="one verdict", severity=Severity.HIGH)
         )

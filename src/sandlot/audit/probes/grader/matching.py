@@ -55,8 +55,7 @@ async def _look_at_spellings(case: Case) -> list[Finding]:
         Question(target, other.kind, other.text, solved=True)
         for target in some
         for other in same_value(target.answer)
-        if other.text != target.answer
-        and (other.kind not in _FORMS or _offers_every_form(f"{case.description.system}\n{target.prompt}"))
+        if other.text != target.answer and (other.kind not in _FORMS or _offers_every_form(_instructions(case, target)))
     ]
     grave = {other.kind for target in some for other in same_value(target.answer) if other.strong}
     any_format = {other.kind for target in some for other in same_value(target.answer) if other.any_format}
@@ -90,7 +89,7 @@ def _refused(case: Case, kind: str, each: list[GradedAnswer], any_format: Collec
         return None
     rate = wilson(len(lost), len(each))
     offered = kind in _FORMS
-    loose = kind in any_format or all(not _STRICT.search(_instructions_of(case, one)) for one in lost)
+    loose = kind in any_format or all(not _STRICT.search(_instructions(case, one.question.target)) for one in lost)
     sure = (offered or loose) and rate.low > _GATE and len(lost) >= 2
     return _Refused(kind, lost, f"{len(lost)} of {len(each)}", sure, offered)
 
@@ -218,10 +217,6 @@ def _others(target: SolvedTask, some: Sequence[SolvedTask], place: int) -> list[
 def _alike(one: str, other: str) -> bool:
     """True if one contains the other, or both have the same characters."""
     return one in other or other in one or set(one) == set(other)
-
-
-def _instructions_of(case: Case, one: GradedAnswer) -> str:
-    return _instructions(case, one.question.target)
 
 
 def _instructions(case: Case, target: SolvedTask) -> str:

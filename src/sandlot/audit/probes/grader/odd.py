@@ -116,11 +116,8 @@ async def _look_at_damage(case: Case) -> list[Finding]:
         )
         for (code, name), each in ways.items()
     ]
-    return findings + [_idle_crash(target, way) for target, way in _idle_crashes(some)[:1]]
-
-
-def _idle_crashes(some: list[SolvedTask]) -> list[tuple[SolvedTask, tuple[str, str]]]:
-    return [(target, way) for target in some if (way := _breakage(target.idle)) is not None]
+    idle = [_idle_crash(target, way) for target in some if (way := _breakage(target.idle)) is not None]
+    return findings + idle[:1]
 
 
 def _idle_crash(target: SolvedTask, way: tuple[str, str]) -> Finding:

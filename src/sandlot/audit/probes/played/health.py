@@ -12,7 +12,7 @@ CODES = {"failures": "D04", "timeouts": "D04", "resolution": "D06", "survivors":
 
 
 async def look_at_health(case: Case) -> list[Finding]:
-    """A failed health item is a confirmed finding, a warning is a lead."""
+    """A model's rollouts pass `sandlot health`."""
     assert case.rollouts is not None
     health = await health_async(Run(case.rollouts), regrades=0, replays=0, seed=case.seed)
     return [

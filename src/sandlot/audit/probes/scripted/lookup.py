@@ -21,7 +21,7 @@ from sandlot.audit.subject import Call, NamedPlay, Say, Script
 from sandlot.core.task import Task
 
 _LOOK_UP = NamedPlay(name="look-up")
-TASKS, SANDBOXED = 8, 4
+_TASKS, _SANDBOXED = 8, 4
 _MIN_CODE = 20
 _OBJECTS = (
     "for each in $(find / -xdev -name .git -type d -not -path '/proc/*' -not -path '/usr/*' -not -path '/opt/*'"
@@ -31,9 +31,9 @@ _OBJECTS = (
 _ABOUT_HISTORY = re.compile(r"(?i)\b(git|commit|branch|history|reflog|stash|revert|restore|recover|merge|bisect)")
 
 
-async def look_at_leaks(case: Case) -> list[Finding]:
+async def _look_at_leaks(case: Case) -> list[Finding]:
     """Searching for the answer does not replace the work."""
-    found = await find_works_to_do(case, TASKS, SANDBOXED)
+    found = await find_works_to_do(case, _TASKS, _SANDBOXED)
     return [
         *await _look_up_findings(case, found),
         *await _side_file_findings(case, found),
@@ -117,17 +117,13 @@ def _copy_of(case: Case, work: GoldenWork) -> tuple[str, Script] | None:
     if work.writer is None or not wanted or len(wanted) < len(work.written):
         return None
     sources = {
-        path: next((other for other, text in work.files.items() if _holds(text, wanted[path], other, path)), "")
+        path: next((other for other, text in work.files.items() if other != path and text.strip() == wanted[path]), "")
         for path in wanted
     }
     if not all(sources.values()) or any(source in told or posixpath.basename(source) in told for source in sources.values()):
         return None
     copies = [work.writer.put(path, work.files[source]) for path, source in sources.items()]
     return next(iter(sources.values())), one_act_per_turn("copy-finished-work", [*copies, Say(work.last_words or NEUTRAL)])
-
-
-def _holds(text: str, wanted: str, there: str, here: str) -> bool:
-    return there != here and text.strip() == wanted
 
 
 # -- history of repositories -------------------------------------------------------------------------------------------
@@ -154,4 +150,4 @@ def _leak_finding(case: Case, code: str, title: str, seen: tuple[Task, Script, s
     return played_finding("look-up", code, title, witness, count=count)
 
 
-PROBES = (Probe("look-up", Layer.SCRIPTED, ("D11",), look_at_leaks, needs_both),)
+PROBES = (Probe("look-up", Layer.SCRIPTED, ("D11",), _look_at_leaks, needs_both),)

@@ -23,7 +23,7 @@ from sandlot.audit.subject import Script, Trial
 from sandlot.core.ports.world import ToolSpec
 from sandlot.core.task import Task
 
-TASKS, SANDBOXED = 16, 2
+_TASKS, _SANDBOXED = 16, 2
 _SEVERAL = 3
 """Different results of one length; fewer may be chance."""
 _MIN_SHOWN = 100
@@ -42,10 +42,10 @@ class _Cut:
     """A value of the key that occurs only in the part cut away; empty if there is none."""
 
 
-async def look_at_cuts(case: Case) -> list[Finding]:
+async def _look_at_cuts(case: Case) -> list[Finding]:
     """Truncated results say that they are truncated."""
     golden, idle = await case.golden(), await case.idle()
-    tasks = choose_tasks(case, TASKS, sandboxed=SANDBOXED)
+    tasks = choose_tasks(case, _TASKS, sandboxed=_SANDBOXED)
     plays = [tour_script(case, golden.get(task.id, idle[task.id])) for task in tasks]
     trials = await case.take([request_for(case, task, play) for task, play in zip(tasks, plays, strict=True)])
     cuts: dict[str, list[_Cut]] = {}
@@ -132,4 +132,4 @@ def _finding(case: Case, cuts: Sequence[_Cut]) -> Finding:
     )
 
 
-PROBES = (Probe("silent-cuts", Layer.SCRIPTED, ("D19",), look_at_cuts, needs_tools),)
+PROBES = (Probe("silent-cuts", Layer.SCRIPTED, ("D19",), _look_at_cuts, needs_tools),)

@@ -42,7 +42,7 @@ class _Demand:
 
 
 async def _look(case: Case) -> list[Finding]:
-    """One finding per literal that the agent cannot know."""
+    """The agent can know every literal that a check requires."""
     said = case.description
     code = Code(said)
     told, tasks = _known_to_agents(said, code), [_task_words(task.prompt, task.data) for task in said.tasks[:_SHOWN]]

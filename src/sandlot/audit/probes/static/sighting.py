@@ -35,6 +35,7 @@ def code_probe(name: str, codes: tuple[str, ...], look: Callable[[Code], Iterabl
     async def probe(case: Case) -> list[Finding]:
         return findings_from(name, look(Code(case.description)))
 
+    probe.__doc__ = look.__doc__
     return Probe(name, Layer.STATIC, codes, probe, _has_sources)
 
 

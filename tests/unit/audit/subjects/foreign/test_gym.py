@@ -12,8 +12,8 @@ from gym_worlds import WALKS
 from sandlot.audit.audit import GYM_PANEL, AuditPlan, AuditSelection, audit_subject
 from sandlot.audit.case import Case
 from sandlot.audit.finding import Finding, Layer
-from sandlot.audit.probes.gymnasium.promises import PROBES, look_at_steps
-from sandlot.audit.probes.gymnasium.solved import _rollouts, look_at_solution
+from sandlot.audit.probes.gymnasium.promises import PROBES, _look_at_steps
+from sandlot.audit.probes.gymnasium.solved import _look_at_solution, _rollouts
 from sandlot.audit.subject import PLAIN, Call, Declared, Description, Lost, Script, Subject, Take, Trial
 from sandlot.audit.subjects.foreign.gym import GymConfig, open_gym, read_gym
 from sandlot.audit.subjects.foreign.gym_record import GymFacts, GymRecord, record_of
@@ -244,7 +244,7 @@ async def test_seeds_that_were_never_played_break_no_promise(tmp_path):
         found = [finding for probe in PROBES for finding in await probe.look(case)]
         none = Case(subject=Losing(subject, 0), description=about, tasks=about.tasks)
         with pytest.raises(ConfigError, match=r"no seed was played: lost \(skipped\)"):
-            await look_at_steps(none)
+            await _look_at_steps(none)
     assert found == []
 
 
@@ -253,6 +253,6 @@ async def test_a_rival_that_was_not_played_is_not_worse_than_the_solution(tmp_pa
         about = await subject.describe()
         case = Case(subject=Losing(subject, 7), description=about, tasks=about.tasks)
         with pytest.raises(ConfigError, match=r"on `seed-7`: lost \(skipped\)"):
-            await look_at_solution(case)
+            await _look_at_solution(case)
         with pytest.raises(ConfigError, match=r"`random` was not played on `seed-7`: lost \(skipped\)"):
             await _rollouts(case, "random")
