@@ -39,7 +39,7 @@ PANEL = tuple(Probe(name=f"of-{layer}", layer=layer, codes=("D02",), look=nothin
 
 
 def test_a_finding_without_a_witness_cannot_be_confirmed():
-    with pytest.raises(ValueError, match="confirmed by no witness"):
+    with pytest.raises(ValueError, match="confirmed without a witness"):
         Finding(
             code="D02",
             title="t",
