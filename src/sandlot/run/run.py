@@ -44,7 +44,7 @@ async def run_config(
     runs: Path = Path("runs"),
     place: Path | None = None,
     sink: Sink = ignore_event,
-    more: Callable[[], RunPlan | None] = lambda: None,
+    more: Callable[[Sink], RunPlan | None] = lambda _sink: None,
 ) -> Run:
     """Run inside an event loop: take every planned rollout that is not stored yet, and return the run.
 
@@ -53,7 +53,7 @@ async def run_config(
     - `runs`: the folder for run directories.
     - `place`: the run directory itself. Default: found below `runs`.
     - `sink`: receives the run's events.
-    - `more`: is called when everything planned is stored; returns a larger plan, or None to end.
+    - `more`: is called with the run's sink when everything planned is stored; returns a larger plan, or None to end.
     """
     prepared = await prepare_run((env or load(config.env)).in_image(config.image), config)
     require_same_setting(config.model, prepared.differences, named=config.other_setting)
@@ -74,7 +74,7 @@ async def run_config(
             wanted: RunPlan | None = prepared.plan
             while wanted is not None and collection.stopped is None:
                 await collector.collect(wanted)
-                wanted = more() if collection.stopped is None else None
+                wanted = more(collector.sink) if collection.stopped is None else None
     if not opened:
         raise KeyboardInterrupt(collection.stopped)  # stopped while opening, such as loading a model: nothing has been taken
     # After everything is closed: what the sandboxes' processes used is known when they have been waited for.

@@ -31,6 +31,7 @@ from sandlot.model.policy.demonstrated import DemonstratedPolicies, TurnRenderer
 from sandlot.model.policy.rendered import rendered
 from sandlot.model.render.open import open_renderer
 from sandlot.observe.events import Sink
+from sandlot.observe.training_records import Measured
 from sandlot.run.collector import Collection, Collector, open_collector
 from sandlot.run.config import RunConfig, RunPlan, Selection, plan_run
 from sandlot.run.curriculum import curriculum_tasks
@@ -44,7 +45,6 @@ from sandlot.train.learner import build_trainer, copy_decoder
 from sandlot.train.parallel.ranks import open_ranks
 from sandlot.train.publish import Publisher, open_publisher, require_agreement
 from sandlot.train.recipe import Recipe, require_same_recipe, write_recipe
-from sandlot.train.report.progress import Measured
 from sandlot.train.report.summary import variant_place
 from sandlot.wiring.config import ModelConfig, user_config
 from sandlot.wiring.models import open_policies
