@@ -61,7 +61,7 @@ class UnfinishedAudit:
         body = msgspec.json.encode(_KeptProbe(report=report, findings=tuple(findings)))
         with suppress(OSError):
             make_folder(self._folder, DISK)
-            write_file(self._file(probe), self._seal(probe, body) + b"\n" + body, DISK)
+            write_file(self._file(probe), self._seal(probe, body) + b"\n" + body)
 
     def _file(self, probe: Probe) -> Path:
         return self._folder / f"{probe.name}.json"

@@ -3,12 +3,12 @@
 A cache holds opaque text by key; what it gives back is read as strictly as a judge's reply, so a damaged entry is a miss.
 """
 
-import os
-import tempfile
 from pathlib import Path
 from typing import Protocol
 
 import anyio.to_thread
+
+from sandlot.core.disk import write_file
 
 
 class VerdictCache(Protocol):
@@ -61,7 +61,4 @@ class FolderCache:
     def _put(self, key: str, text: str) -> None:
         place = self._folder / key[:2] / key
         place.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=place.parent)
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        Path(name).replace(place)
+        write_file(place, text.encode(), durable=False)

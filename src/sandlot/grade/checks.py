@@ -20,8 +20,8 @@ from sandlot.core.errors import GradeError, NotInEvidence, SandlotError
 from sandlot.core.ports.grading import Evidence
 from sandlot.core.rubric import Check, CheckResult, CheckVerdict, PythonCheck
 from sandlot.core.task import Task
+from sandlot.core.text import encodable
 from sandlot.grade.score import verdict_of
-from sandlot.grade.state import encodable
 
 Function = Callable[..., Any]
 _MAX_EVIDENCE_CHARS = 4000

@@ -19,10 +19,11 @@ from sandlot.core.errors import SandboxError, boundary
 from sandlot.core.limits import Limits
 from sandlot.core.ports.sandbox import Snapshot, Survey
 from sandlot.core.ports.store import Blobs
+from sandlot.core.text import encodable
 from sandlot.core.trace import Event, EvidenceRecord, FileRecord
 from sandlot.core.types import digest
 from sandlot.grade.evidence import parent_folders
-from sandlot.grade.state import encodable, plain_data
+from sandlot.grade.state import plain_data
 
 PER_FILE_SHARE = 4
 """One file may take this fraction of the cap on all of them: a quarter."""

@@ -20,13 +20,13 @@ from sandlot.core.concurrency.limited import gather_limited
 from sandlot.core.errors import GradeError, ModelError, boundary
 from sandlot.core.ports.grading import Judgement
 from sandlot.core.ports.model import ChatModel, Sampling
+from sandlot.core.text import encodable
 from sandlot.core.trace import Message, Usage
 from sandlot.core.types import derive_seed, digest
 from sandlot.grade.batched import Criterion, batch_messages, opinions_of
 from sandlot.grade.cache import VerdictCache
 from sandlot.grade.prompt import TEMPLATE, VIEW_CHARS, judge_messages, prompt_view
 from sandlot.grade.reply import Opinion, opinion_of, reply_text
-from sandlot.grade.state import encodable
 
 _CANARY_EVERY = 50
 CANARIES = (("The number 7 is greater than the number 3.", "yes"), ("The number 3 is greater than the number 7.", "no"))

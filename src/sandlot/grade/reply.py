@@ -13,8 +13,8 @@ import msgspec
 
 from sandlot.core.errors import GradeError
 from sandlot.core.ports.model import Reply
+from sandlot.core.text import encodable
 from sandlot.core.trace import Reasoning, Text
-from sandlot.grade.state import encodable
 
 MAX_REPLY_CHARS = 20_000
 

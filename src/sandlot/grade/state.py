@@ -13,6 +13,7 @@ from typing import Any, cast
 import msgspec
 
 from sandlot.core.errors import AuthorError
+from sandlot.core.text import encodable
 
 _MAX_DEPTH = 100
 """Deeper nesting could be stored and not read again."""
@@ -31,11 +32,6 @@ def plain_data(state: Any) -> Any:
             "use plain data, dataclasses or msgspec structs in the state"
         ) from error
     return _clean(data, "state", 0)
-
-
-def encodable(text: str) -> str:
-    """Text that can be written as UTF-8: a lone surrogate, which an agent can send or name a file with, is spelled out."""
-    return text if text.isascii() else text.encode(errors="backslashreplace").decode()
 
 
 def _clean(value: Any, path: str, depth: int) -> Any:

@@ -5,7 +5,6 @@ where the loop stood. The newest few are kept, and the best by held-out score. W
 reads them, and the best version has `model` beside it: the sum, for whoever knows no adapters.
 """
 
-import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any, cast
 import msgspec
 import torch
 
+from sandlot.core.disk import DRAFT, replace_folder, write_file
 from sandlot.model.nn.adapter import adapted_linears
 from sandlot.model.nn.decoder import Decoder
 from sandlot.model.nn.folder import load_folder, save_folder
@@ -39,14 +39,6 @@ class TrainingState(msgspec.Struct, frozen=True, kw_only=True):
     best_score: float | None = None
 
 
-def _sync_files(folder: Path) -> None:
-    """Have every file of a folder on disk: what is moved into place must be whole even when the power goes."""
-    for path in folder.rglob("*"):
-        if path.is_file():
-            with path.open("rb") as file:
-                os.fsync(file.fileno())
-
-
 class Checkpoints:
     """The checkpoints of one training run."""
 
@@ -70,35 +62,22 @@ class Checkpoints:
         """Write one; older ones go, but for the best."""
         decoder = learner.whole()
         place = self.place(standing.version)
-        draft = self.folder / f".draft-{standing.version:06d}"
-        shutil.rmtree(draft, ignore_errors=True)
-        draft.mkdir(parents=True)
-        if _has_adapters(decoder):
-            save_adapter(decoder, draft / ADAPTER, base=str(self._base), origin=self._origin_of(standing.version))
-        else:
-            save_folder(decoder, draft / MODEL, like=self._base, origin=self._origin_of(standing.version))
-        torch.save(learner.state(), draft / "trainer.pt")
-        (draft / "loop.json").write_bytes(msgspec.json.encode(standing))
-        _sync_files(draft)
-        self._put(draft, place)
+        for stale in self.folder.glob(f".*{DRAFT}"):  # a crash left it
+            shutil.rmtree(stale, ignore_errors=True)
+        with replace_folder(place, (MODEL, ADAPTER, "trainer.pt", "loop.json")) as draft:
+            if _has_adapters(decoder):
+                save_adapter(decoder, draft / ADAPTER, base=str(self._base), origin=self._origin_of(standing.version))
+            else:
+                save_folder(decoder, draft / MODEL, like=self._base, origin=self._origin_of(standing.version))
+            torch.save(learner.state(), draft / "trainer.pt")
+            (draft / "loop.json").write_bytes(msgspec.json.encode(standing))
         self._drop_old(standing)
         return place
-
-    def _put(self, draft: Path, place: Path) -> None:
-        """Move a draft to its place. Where one is there already, a crash between the two moves leaves the version before it."""
-        old = self.folder / f".old-{place.name}"
-        shutil.rmtree(old, ignore_errors=True)
-        if place.exists():
-            place.rename(old)
-        draft.rename(place)
-        shutil.rmtree(old, ignore_errors=True)
 
     def mark(self, standing: TrainingState) -> None:
         """Say something else of a checkpoint that is there; its weights stay as they are."""
         file = self.place(standing.version) / "loop.json"
-        draft = file.with_suffix(".draft")
-        draft.write_bytes(msgspec.json.encode(standing))
-        draft.replace(file)
+        write_file(file, msgspec.json.encode(standing))
 
     def _drop_old(self, standing: TrainingState) -> None:
         found = sorted(path for path in self.folder.glob("[0-9]*") if path.is_dir())

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 
 from sandlot.analysis.health.features import Features
 from sandlot.analysis.health.item import HealthItem, HealthMark
-from sandlot.core.stats.differences import Difference, chi_square, distribution_gap
-from sandlot.core.stats.tests import holm
+from sandlot.core.stats.tests import Difference, distribution_gap, holm, mix_difference
 from sandlot.core.trace import TraceRow
 from sandlot.core.types import Json
 
@@ -107,8 +106,8 @@ def _in_traces(first: Sequence[Features], second: Sequence[Features]) -> dict[st
         return {}
     ours, theirs = _errors(first), _errors(second)
     return {
-        "tools": chi_square(_tools(first), _tools(second)),
-        "tool errors": chi_square(ours, theirs),
+        "tools": mix_difference(_tools(first), _tools(second)),
+        "tool errors": mix_difference(ours, theirs),
         "lengths observed": distribution_gap(_each(first, "observed"), _each(second, "observed")),
         "lengths said": distribution_gap(_each(first, "said"), _each(second, "said")),
     }

@@ -8,8 +8,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from sandlot.analysis.health.item import HealthItem, HealthMark
-from sandlot.core.stats.differences import Difference, rank_difference
-from sandlot.core.stats.tests import holm
+from sandlot.core.stats.tests import Difference, holm, rank_difference
 from sandlot.core.trace import TraceRow
 
 _FEWEST_EXCLUDED = 10

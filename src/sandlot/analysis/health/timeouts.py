@@ -11,9 +11,8 @@ from dataclasses import dataclass
 
 from sandlot.analysis.health.item import HealthItem, HealthMark
 from sandlot.analysis.health.latency import LimitsOf, duration_text
-from sandlot.core.stats.differences import fisher
 from sandlot.core.stats.intervals import quantile
-from sandlot.core.stats.tests import holm
+from sandlot.core.stats.tests import fisher, holm
 from sandlot.core.trace import TraceRow
 from sandlot.core.types import End
 
@@ -41,7 +40,7 @@ class _Wall:
 
     @property
     def p_value(self) -> float:
-        return fisher(_zeros(self.near), len(self.near), _zeros(self.others), len(self.others))
+        return fisher(_zeros(self.near), len(self.near), _zeros(self.others), len(self.others), greater=True).p
 
 
 def timeouts(rows: Sequence[TraceRow], limits_of: LimitsOf) -> HealthItem:

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from sandlot.core.stats.differences import fisher
-from sandlot.core.stats.tests import holm
+from sandlot.core.stats.tests import fisher, holm
 
 _ALPHA = 0.05
 
@@ -30,7 +29,7 @@ def concentration(these: Mapping[str, frozenset[str]], passing: Mapping[str, fro
     if not tags or not passing:
         return None
     counts = {tag: (_with(these, tag), _with(passing, tag)) for tag in tags}
-    p_values = holm([fisher(ours, len(these), theirs, len(passing)) for ours, theirs in counts.values()])
+    p_values = holm([fisher(ours, len(these), theirs, len(passing), greater=True).p for ours, theirs in counts.values()])
     found = [(tag, p) for tag, p in zip(tags, p_values, strict=True) if p < _ALPHA]
     if not found:
         return None

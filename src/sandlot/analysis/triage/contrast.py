@@ -10,9 +10,8 @@ from dataclasses import dataclass
 
 import msgspec
 
-from sandlot.core.stats.differences import fisher, rank_difference
 from sandlot.core.stats.intervals import quantile
-from sandlot.core.stats.tests import holm
+from sandlot.core.stats.tests import fisher, holm, rank_difference
 from sandlot.core.text import one_line
 from sandlot.core.trace import Trace
 from sandlot.core.types import Role
@@ -134,8 +133,8 @@ def _with(group: Sequence[Doing], deed: str) -> int:
 
 
 def _either_side(passing_with: int, these_with: int, passing: int, these: int) -> float:
-    more = fisher(passing_with, passing, these_with, these)
-    fewer = fisher(these_with, these, passing_with, passing)
+    more = fisher(passing_with, passing, these_with, these, greater=True).p
+    fewer = fisher(these_with, these, passing_with, passing, greater=True).p
     return min(1.0, 2 * min(more, fewer))
 
 
