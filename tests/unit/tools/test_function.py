@@ -82,7 +82,7 @@ async def test_a_malformed_call_comes_back_as_something_to_read():
     assert "{oops" in result.text
 
 
-async def test_a_tool_error_is_told_to_the_agent():
+async def test_the_agent_gets_a_tool_error():
     def refund() -> str:
         raise ToolError("no ticket 7; there are: 1, 2")
 

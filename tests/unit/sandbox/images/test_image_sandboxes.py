@@ -86,7 +86,7 @@ async def test_owners_inside_are_those_of_the_archive(archive):
         assert done.stdout.split() == ["1000:1000", "0:0", "33:33"]
 
 
-async def test_commands_start_as_the_image_says_unless_they_say_otherwise(tmp_path):
+async def test_commands_use_the_images_defaults_unless_they_set_their_own(tmp_path):
     run = {"Env": ["COLOUR=blue", "PATH=/bin"], "User": "1000:1000", "WorkingDir": "/home/agent"}
     path = tmp_path / "box.tar"
     path.write_bytes(docker_archive(*layers(), config=config_of(layers(), config=run)))
