@@ -1,8 +1,8 @@
-"""What every sandbox backend must do, whoever makes it."""
+"""What every sandbox backend must do."""
 
 import errno
 import os
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 
 import anyio
 import pytest
@@ -13,7 +13,7 @@ from sandlot.core.errors import ConfigError, SandboxError
 from sandlot.core.ports.sandbox import Command
 from sandlot.sandbox.command import run_command
 from sandlot.sandbox.docker.backend import open_docker
-from sandlot.sandbox.native.backend import NativeBackend
+from sandlot.sandbox.native.backend import NativeMachines
 
 LISTEN = (
     "import socket,sys; s=socket.create_server(('127.0.0.1',8080)); print('ready',flush=True); c,_=s.accept()\n"
@@ -28,15 +28,26 @@ async def backend(request):
             yield opened
 
 
-def _opened(request):
+def _opened(request, pool=0):
     if request.param in KINDS:
-        return backend_of(request.param)
-    return open_docker(request.getfixturevalue("docker_socket"))
+        return backend_of(request.param, pool=pool)
+    return open_docker(request.getfixturevalue("docker_socket"), pool=pool)
+
+
+@pytest.fixture(params=[*KINDS, pytest.param("docker", marks=pytest.mark.system)])
+async def pooled(request):
+    with anyio.fail_after(18 if request.param in KINDS else 60):
+        async with _opened(request, pool=2) as opened:
+            yield opened
+
+
+def image_of(backend):
+    return "host" if isinstance(backend.machines, NativeMachines) else DOCKER_IMAGE
 
 
 @pytest.fixture
 def image(backend):
-    return "host" if isinstance(backend, NativeBackend) else DOCKER_IMAGE
+    return image_of(backend)
 
 
 @pytest.fixture
@@ -54,7 +65,7 @@ async def test_a_command_ended_by_a_signal_has_a_negative_code(sandbox):
     assert (await sh(sandbox, "kill -TERM $$")).code == -15
 
 
-async def test_a_command_that_does_not_exist_is_told_like_in_a_shell(sandbox):
+async def test_a_command_that_does_not_exist_ends_as_in_a_shell(sandbox):
     done = await run_command(sandbox, Command(argv=("no-such-program",)))
     assert done.code == 127
     assert "cannot start `no-such-program`" in done.stderr
@@ -63,21 +74,21 @@ async def test_a_command_that_does_not_exist_is_told_like_in_a_shell(sandbox):
 @pytest.mark.parametrize(
     ("argv", "why"),
     [
-        ((), "no words"),
+        ((), "argv is empty"),
         (("echo", "a\0b"), "NUL"),
         (("echo", "x" * 2_000_000), "write them to a file"),
         (("echo", "x" * 200_000), "Argument list too long"),
         (("echo", "\ud800"), "surrogates not allowed"),
     ],
 )
-async def test_a_command_no_kernel_would_take_is_told_and_harms_nothing(sandbox, argv, why):
+async def test_a_command_no_kernel_could_start_gets_an_error_and_harms_nothing(sandbox, argv, why):
     done = await run_command(sandbox, Command(argv=argv))
     assert done.code == 126
     assert why in done.stderr
     assert (await sh(sandbox, "echo alive")).stdout == "alive\n"
 
 
-async def test_a_folder_that_does_not_exist_is_told(sandbox):
+async def test_a_folder_that_does_not_exist_is_an_error(sandbox):
     assert "cannot enter `/nowhere`" in (await sh(sandbox, "true", cwd="/nowhere")).stderr
 
 
@@ -100,7 +111,7 @@ async def test_input_can_be_sent_while_it_runs(sandbox):
     assert await process.wait() == 0
 
 
-async def test_input_nobody_reads_is_lost_without_harm(sandbox):
+async def test_unread_input_is_dropped_without_harm(sandbox):
     done = await sh(sandbox, "exec <&-; echo fine", stdin=b"x" * 2_000_000)
     assert (done.code, done.stdout) == (0, "fine\n")
 
@@ -115,7 +126,7 @@ async def test_environment_and_folder_are_as_asked(sandbox):
     assert done.stdout == "blue /usr /root\n"
 
 
-async def test_every_sandbox_has_the_same_surroundings(backend, image):
+async def test_every_sandbox_has_the_same_environment(backend, image):
     seen = set()
     for _ in range(2):
         async with backend.open(image) as sandbox:
@@ -173,7 +184,7 @@ async def test_writing_again_replaces_the_file(sandbox):
     assert await sandbox.read("/f") == b"short"
 
 
-async def test_reading_what_is_not_a_file_says_so_and_never_waits(sandbox):
+async def test_reading_what_is_not_a_file_is_an_error_and_never_waits(sandbox):
     await sh(sandbox, "mkfifo /pipe; ln -s /nowhere /broken")
     with pytest.raises(FileNotFoundError):
         await sandbox.read("/missing")
@@ -188,7 +199,7 @@ async def test_reading_what_is_not_a_file_says_so_and_never_waits(sandbox):
 
 
 @pytest.mark.parametrize("path", ["relative", "", "/nul\0byte"])
-async def test_a_path_that_is_none_is_refused(sandbox, path):
+async def test_an_invalid_path_is_refused(sandbox, path):
     with pytest.raises(ValueError, match="not absolute"):
         await sandbox.read(path)
 
@@ -271,6 +282,43 @@ async def test_forks_go_on_from_one_moment_and_do_not_see_each_other(sandbox):
     assert await snapshot.list() == {"/f": 6}
 
 
+async def test_a_fork_of_a_fork_outlives_both_and_goes_back_to_its_opening(backend, image):
+    async with AsyncExitStack() as stack:
+        async with backend.open(image) as first:
+            await first.write("/f", b"first")
+            async with (await first.freeze()).fork() as second:
+                await second.write("/g", b"second")
+                third = await stack.enter_async_context((await second.freeze()).fork())
+        await backend.settle(1)
+        await third.write("/f", b"third")
+        await third.reset()
+        assert (await third.read("/f"), await third.read("/g")) == (b"first", b"second")
+    await backend.settle(0)
+
+
+async def test_a_pool_gives_out_ready_sandboxes_and_fills_up_again(pooled):
+    image = image_of(pooled)
+    await pooled.warm(image)
+    assert (pooled.pooled(), await pooled.count()) == (2, 2)
+    async with pooled.open(image) as one, pooled.open(image) as two:
+        await one.write("/x", b"1")
+        with pytest.raises(FileNotFoundError):
+            await two.read("/x")
+        assert (await sh(two, "echo ready")).stdout == "ready\n"
+    while pooled.pooled() < 2:  # noqa: ASYNC110 - the pool is filled in the background, and the fixture has a deadline
+        await anyio.sleep(0.005)
+    await pooled.settle(2)
+    assert (pooled.pooled(), await pooled.count()) == (2, 2)
+
+
+async def test_opening_that_is_cancelled_leaves_nothing(backend, image):
+    for seconds in (0, 0.001, 0.02, 0.1):
+        with anyio.move_on_after(seconds):
+            async with backend.open(image):
+                pass
+    await backend.settle(0)
+
+
 async def test_a_reset_sandbox_is_byte_for_byte_as_it_was(sandbox):
     look = "find . -xdev -path ./proc -prune -o -printf '%p %y %m %U %G %s %l\\n' | sort"
     everything = f"cd /; {look}; cat $(find etc -type f | sort)"
@@ -322,7 +370,7 @@ async def test_a_unix_socket_inside_is_reached(sandbox):
     assert await stream.receive() == b""
 
 
-async def test_nobody_listening_is_told(sandbox):
+async def test_no_listener_is_an_error(sandbox):
     with pytest.raises(ConnectionRefusedError):
         await sandbox.connect(9)
 
@@ -348,13 +396,17 @@ async def test_closing_leaves_nothing(backend, image):
     await backend.settle(0)
 
 
-async def test_a_closed_sandbox_says_so(backend, image):
+async def test_every_use_of_a_closed_sandbox_is_an_error(backend, image):
     async with backend.open(image) as sandbox:
         process = await sandbox.spawn(Command(argv=("sleep", "1000")))
         snapshot = await sandbox.freeze()
     with pytest.raises(SandboxError, match="closed"):
         await snapshot.read("/etc/hosts")
+    for use in (sandbox.read("/etc/hosts"), sandbox.write("/x", b""), sandbox.freeze(), sandbox.changed()):
+        with pytest.raises(SandboxError, match="closed"):
+            await use
     assert await process.wait() == -9
+    await backend.settle(0)
 
 
 async def test_an_unknown_image_or_network_is_refused_by_name(backend, image):
@@ -372,7 +424,7 @@ async def test_the_backend_says_what_it_isolates(backend):
     assert all(text.startswith(("yes: ", "no: ")) for text in said.values())
 
 
-async def test_what_changed_is_told_while_it_runs(sandbox):
+async def test_changed_files_are_listed_while_it_runs(sandbox):
     await sandbox.write("/out/a", b"12345")
     assert (await sandbox.changed())["/out/a"] == 5
     assert (await sh(sandbox, "echo still here")).stdout == "still here\n"
@@ -434,7 +486,7 @@ async def test_many_programs_inside_are_answered_at_once(sandbox):
     assert said == {number: f"N{number}" for number in range(8)}
 
 
-async def test_a_port_that_is_taken_inside_is_told_and_a_closed_one_is_free_again(sandbox):
+async def test_a_port_in_use_is_an_error_and_a_closed_one_is_free_again(sandbox):
     async with sandbox.listen(8123):
         with pytest.raises(OSError, match="port 8123 inside the sandbox") as raised:
             async with sandbox.listen(8123):

@@ -13,9 +13,10 @@ from sandlot.env.load import load
 from sandlot.env.transcript import message_lines
 from sandlot.observe.chart import Curve, line_chart, share_bar
 from sandlot.observe.page import html_page
+from sandlot.observe.training_records import Learned
 from sandlot.run.results import Run
 from sandlot.train.recipe import Recipe
-from sandlot.train.report.progress import Learned, TrainingProgress
+from sandlot.train.report.progress import TrainingProgress
 from sandlot.train.report.summary import Heldout, Level, Outcome, Paired, outcome_of, write_outcome
 
 FILE = "report.html"

@@ -7,13 +7,13 @@ import msgspec
 
 from sandlot.core.disk import write_file
 from sandlot.core.stats.intervals import Interval
+from sandlot.observe.training_records import Diversity, Measured
 from sandlot.run.compare import RunComparison
 from sandlot.run.results import Run
 from sandlot.run.summary import Summary
 from sandlot.train.checkpoint import ADAPTER, MODEL
 from sandlot.train.recipe import Recipe
-from sandlot.train.report.diversity import Diversity
-from sandlot.train.report.progress import Measured, TrainingProgress
+from sandlot.train.report.progress import TrainingProgress
 
 FILE = "summary.json"
 

@@ -1,6 +1,7 @@
-"""The same trial under other conditions: where the two part, and the finding that makes of it."""
+"""Compare pairs of trials that should be equal, and report where they differ."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -16,7 +17,7 @@ from sandlot.core.types import Json
 
 @dataclass(frozen=True, slots=True)
 class TrialDifference:
-    """Two trials that should be alike, and where they part."""
+    """A play whose two trials differ, and where."""
 
     task: Task
     play: Play
@@ -24,10 +25,9 @@ class TrialDifference:
 
 
 def comparable_view(case: Case, trial: Trial) -> Json:
-    """Everything of a trial that must be the same again.
+    """Everything in a trial that must be reproducible.
 
-    What a shell prints and leaves in files (process numbers, dates, a repository's own notes) is the machine's doing; where the
-    agent used none, files are compared too.
+    Shell output, and files if the agent used a shell, are left out: process numbers, dates and repository data differ.
     """
     shells = {"bash"} if case.description.image is not None else set[str]()
     volatile = case.description.declared.volatile
@@ -38,7 +38,7 @@ def comparable_view(case: Case, trial: Trial) -> Json:
 
 
 def differing_trials(case: Case, requests: Sequence[Take], one: Sequence[Trial], other: Sequence[Trial]) -> list[TrialDifference]:
-    """Where pairs of trials part. Pairs in which one was lost or cancelled say nothing."""
+    """The pairs of trials that differ. Pairs with a lost trial are skipped."""
     tasks = {task.id: task for task in case.tasks}
     found: list[TrialDifference] = []
     for request, left_trial, right_trial in zip(requests, one, other, strict=True):
@@ -48,6 +48,21 @@ def differing_trials(case: Case, requests: Sequence[Take], one: Sequence[Trial],
         if difference is not None:
             found.append(TrialDifference(tasks[request.task], request.play, difference))
     return found
+
+
+def foreign_canaries(
+    case: Case, requests: Sequence[Take], trials: Sequence[Trial], start: str, length: int
+) -> Iterator[TrialDifference]:
+    """Trials that show a canary word of `length` characters which their own play does not contain."""
+    tasks = {task.id: task for task in case.tasks}
+    for request, trial in zip(requests, trials, strict=True):
+        seen = msgspec.json.encode(comparable_view(case, trial)).decode()
+        own = msgspec.json.encode(request.play).decode()
+        places = (found.start() for found in re.finditer(re.escape(start), seen))
+        at = next((at for at in places if seen[at : at + length] not in own), None)
+        if at is not None:
+            where = Mismatch("canary", "'<nothing>'", repr(seen[max(0, at - 80) : at + 40]))
+            yield TrialDifference(tasks[request.task], request.play, where)
 
 
 def difference_finding(
@@ -60,7 +75,7 @@ def difference_finding(
     expected: str,
     conditions: Conditions | None = None,
 ) -> Finding:
-    """One finding for one cause; the witness shows the first difference of one pair."""
+    """One finding for one cause; the witness shows the first difference of the first pair."""
     first = found[0]
     inputs = witness_inputs(first.task, first.play)
     if conditions is not None:

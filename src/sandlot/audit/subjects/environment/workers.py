@@ -5,44 +5,42 @@ starts. A new interpreter also has another memory layout, which shows results th
 """
 
 import os
-import signal
 import socket
 import subprocess
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
 import anyio
 from anyio.abc import ByteReceiveStream, SocketStream
 
 from sandlot.audit.subjects.environment.fork_server import CALL, DESCRIPTORS, NUMBER
+from sandlot.audit.subjects.worker_process import kill_session, start_child
 
 _START_S = 20.0
-"""A fork server that has not forked by then is asked no more."""
+"""A fork server that takes longer to fork is not used again."""
 _CLOSE_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
 class AuditWorker:
-    """A process that takes one job, and says what comes of it."""
+    """A process that does one job."""
 
     pid: int
     notes: ByteReceiveStream
     errors: ByteReceiveStream
     send_job: Callable[[bytes], Awaitable[None]]
-    """The whole job; nothing can be said after it."""
+    """Send the whole job; can be called once."""
     wait: Callable[[], Awaitable[int | None]]
-    """How it ended: its exit status, or minus the signal; None if nobody knows."""
+    """Wait for its end: exit status, minus the signal, or None if unknown."""
 
 
 @asynccontextmanager
 async def start_worker(settings: Mapping[str, str]) -> AsyncGenerator[AuditWorker]:
-    """A new interpreter with these variables; it and all it started are gone afterwards."""
+    """A new interpreter with these variables; killed afterwards with everything it started."""
     command = [sys.executable, "-m", "sandlot.audit.subjects.environment.worker"]
-    async with await anyio.open_process(
-        command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, **settings}, start_new_session=True
-    ) as process:
+    async with start_child(command, {**os.environ, **settings}) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         assert process.stderr is not None
@@ -52,23 +50,20 @@ async def start_worker(settings: Mapping[str, str]) -> AsyncGenerator[AuditWorke
             await stdin.send(job)
             await stdin.aclose()
 
-        try:
-            yield AuditWorker(process.pid, process.stdout, process.stderr, send_job, process.wait)
-        finally:
-            _end(process.pid)
+        yield AuditWorker(process.pid, process.stdout, process.stderr, send_job, process.wait)
 
 
 class ForkServer:
-    """Where workers are forked, as long as it lives."""
+    """The auditor's end of a fork server."""
 
     def __init__(self, control: socket.socket) -> None:
         self._control = control
         self.lives = True
-        """False once it did not do as it was told: a subject may have ended it."""
+        """False once it failed to fork: a subject may have killed it."""
 
     @asynccontextmanager
     async def worker(self) -> AsyncGenerator[AuditWorker | None]:
-        """A fork; it and all it started are gone afterwards. None if the fork server is no more."""
+        """A forked worker, killed afterwards with everything it started. None if the fork server does not answer."""
         lines = [socket.socketpair() for _ in range(DESCRIPTORS)]
         async with AsyncExitStack() as stack:
             talk, errors, life = [await _stream(stack, ours) for ours, _ in lines]
@@ -79,10 +74,10 @@ class ForkServer:
             try:
                 yield _forked(pid, talk, errors, life)
             finally:
-                _end(pid)
+                kill_session(pid)
 
     async def _request_fork(self, theirs: Sequence[socket.socket], life: SocketStream) -> int | None:
-        """The number of a new worker that has these."""
+        """Request a fork with these descriptors, and return its process id."""
         try:
             with anyio.fail_after(_START_S):
                 socket.send_fds(self._control, [CALL], [each.fileno() for each in theirs])
@@ -97,28 +92,22 @@ class ForkServer:
 
 @asynccontextmanager
 async def open_fork_server(settings: Mapping[str, str]) -> AsyncGenerator[ForkServer]:
-    """A fork server with these variables; it ends when nobody can ask it any more."""
+    """A fork server with these variables, for as long as the context lasts."""
     control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     command = [sys.executable, "-m", "sandlot.audit.subjects.environment.fork_server"]
-    with control:
-        with theirs:
-            process = await anyio.open_process(
-                command,
-                stdin=theirs.fileno(),
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                env={**os.environ, **settings},
-                start_new_session=True,
-            )
-        control.settimeout(0)
-        async with process:
+    nowhere = subprocess.DEVNULL
+    with control, theirs:
+        async with start_child(
+            command, {**os.environ, **settings}, stdin=theirs.fileno(), stdout=nowhere, stderr=nowhere
+        ) as process:
+            theirs.close()
+            control.settimeout(0)
             try:
                 yield ForkServer(control)
             finally:
                 control.close()
                 with anyio.move_on_after(_CLOSE_S, shield=True):
                     await process.wait()
-                _end(process.pid)
 
 
 async def _stream(stack: AsyncExitStack, ours: socket.socket) -> SocketStream:
@@ -143,8 +132,3 @@ def _forked(pid: int, talk: SocketStream, errors: SocketStream, life: SocketStre
 def _number(data: bytes) -> int:
     (number,) = NUMBER.unpack(data)
     return int(number)
-
-
-def _end(pid: int) -> None:
-    with suppress(ProcessLookupError):
-        os.killpg(pid, signal.SIGKILL)
