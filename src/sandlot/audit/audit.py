@@ -24,7 +24,7 @@ from sandlot.audit.case import Case, Probe
 from sandlot.audit.finding import MANDATORY, Layer
 from sandlot.audit.layers import AuditSelection, run_probes
 from sandlot.audit.probes.panel import DIFFERENTIAL, FINISHED_ROLLOUTS, GRADER, GYMNASIUM, GYMNASIUM_STATIC, SCRIPTED, STATIC
-from sandlot.audit.probes.played.rollouts import take_rollouts
+from sandlot.audit.probes.played.health import take_rollouts
 from sandlot.audit.reports.folder import FOLDER, folder_of
 from sandlot.audit.reports.formats import require_writable, write_audit, write_report
 from sandlot.audit.subject import Description, Subject
