@@ -5,7 +5,7 @@ Everything is read from the syntax tree, nothing is imported. `test_structure.py
 
 import ast
 import sys
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path

@@ -250,8 +250,8 @@ def test_what_others_put_into_a_shared_folder_is_neither_waited_for_nor_removed(
     os.utime(trap, (0, 0))
     with monkeypatch.context() as other:
         other.setattr(os, "getuid", lambda: trap.stat().st_uid + 1)
-        engines._own_folder()[1].close()  # pyright: ignore[reportPrivateUsage] - who opens an engine waits for nothing else
+        engines._make_folder()[1].close()  # pyright: ignore[reportPrivateUsage] - who opens an engine waits for nothing else
     assert trap.exists()
     os.utime(trap, (0, 0))
-    engines._own_folder()[1].close()  # pyright: ignore[reportPrivateUsage] - as above; its own it does not wait for either
+    engines._make_folder()[1].close()  # pyright: ignore[reportPrivateUsage] - as above; its own it does not wait for either
     assert not trap.exists()

@@ -21,7 +21,7 @@ from sandlot.core.task import Task
 from sandlot.core.trace import Message, Node, Part, Text, ToolCall, Trace
 from sandlot.core.types import Json
 from sandlot.interop.stage import Stage
-from sandlot.model.policy.player import assistant_node, heard
+from sandlot.model.policy.player import assistant_node, messages_since_turn
 
 _PATIENCE_S = 3600.0
 """How long a trainer may take for its next move: it moves many rollouts in turn, so none of it is the agent's time."""
@@ -55,7 +55,7 @@ class Handed:
     async def turn(self, trace: Trace, leaf: int, tools: Sequence[ToolSpec]) -> Node:  # noqa: ARG002 - the trainer knows them
         """Say what came back, and wait for the next move."""
         with excused(), deadline(_PATIENCE_S, ModelError, "the trainer's next move"):
-            await self._asks.send(heard(trace, leaf))
+            await self._asks.send(messages_since_turn(trace, leaf))
             return assistant_node(self.name, trace, leaf, await self._to_move.receive())
 
     # -- for the trainer's thread --------------------------------------------------------------------------------------

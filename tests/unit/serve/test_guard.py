@@ -6,7 +6,7 @@ from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
-from sandlot.model.wire.listening import listening
+from sandlot.model.wire.listening import serve_app
 from sandlot.serve.guard import Guard
 
 JSON = {"Content-Type": "application/json"}
@@ -19,7 +19,7 @@ async def answered(host="127.0.0.1", allowed=(), method="POST", headers=JSON):
     app = Starlette(routes=[Route("/", ok, methods=["GET", "POST", "DELETE"])])
     body = b"{}" if method == "POST" else None
     async with (
-        listening(Guard(app, host, allowed), drain_s=1) as address,
+        serve_app(Guard(app, host, allowed), drain_s=1) as address,
         aiohttp.ClientSession() as client,
         client.request(method, address, data=body, headers=headers) as reply,
     ):

@@ -19,8 +19,8 @@ from sandlot.core.trace import Message
 from sandlot.core.types import Json
 from sandlot.model.endpoint.endpoint import Endpoint, EndpointConfig, open_endpoint
 from sandlot.model.endpoint.retry import Patience
-from sandlot.model.endpoint.secret import shown_url
-from sandlot.model.wire.openai_client import reply_from, request_body
+from sandlot.model.endpoint.secret import public_url
+from sandlot.model.wire.openai_client import parse_reply, request_body
 
 DEFAULT_URL = "https://api.openai.com/v1"
 
@@ -56,7 +56,7 @@ class OpenAIConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
             usable = False
         if not usable:
             raise ConfigError(
-                f"model `{self.model}`: {shown_url(self.url)!r} is no http(s) base URL; write `openai:NAME@http://host:port/v1`"
+                f"model `{self.model}`: {public_url(self.url)!r} is no http(s) base URL; write `openai:NAME@http://host:port/v1`"
             )
         for name in ("at_once", "request_s", "connect_s", "reply_bytes"):
             if not 0 < getattr(self, name) < float("inf"):
@@ -67,12 +67,12 @@ class OpenAIConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
     def public(self) -> "OpenAIConfig":
         """The config as it may be written down: its URL without user, password and query."""
-        return msgspec.structs.replace(self, url=shown_url(self.url))
+        return msgspec.structs.replace(self, url=public_url(self.url))
 
     @property
     def name(self) -> str:
         """`openai:NAME@URL` without anything secret."""
-        return f"openai:{self.model}@{shown_url(self.url)}"
+        return f"openai:{self.model}@{public_url(self.url)}"
 
 
 def openai_config(spec: str) -> OpenAIConfig:
@@ -114,4 +114,4 @@ class OpenAIChat:
         """One reply. Transient failures are tried again; each retry is told to `retries_told`."""
         config = self.config
         body = request_body(config.model, messages, tools, sampling, max_tokens_field=config.max_tokens_field, extra=config.extra)
-        return await self._endpoint.post("/chat/completions", body, reply_from)
+        return await self._endpoint.post("/chat/completions", body, parse_reply)

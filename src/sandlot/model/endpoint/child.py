@@ -60,17 +60,17 @@ class EngineProcess:
         """Where it listens."""
         return self.folder / "engine.sock"
 
-    def last_words(self) -> str:
+    def log_tail(self) -> str:
         """The end of what it wrote."""
         text = (self.folder / "engine.log").read_text(errors="replace").strip()
         return text[-_SHOWN_CHARS:] or "it wrote nothing"
 
-    def death(self) -> ModelError | None:
+    def exit_error(self) -> ModelError | None:
         """What to tell those who wait for it, if it has died."""
         if self.process.returncode is None:
             return None
         return ModelError(
-            f"the engine of `{self.spec}` ended with code {self.process.returncode}: {self.last_words()}", kind="engine"
+            f"the engine of `{self.spec}` ended with code {self.process.returncode}: {self.log_tail()}", kind="engine"
         )
 
 
@@ -84,12 +84,12 @@ async def open_engine(spec: str, options: Sequence[str] = ()) -> AsyncGenerator[
     key = os.getpid(), spec, " ".join(options)
     engine = _running.get(key)
     if engine is None:
-        started = await _started(spec, options)
+        started = await _start(spec, options)
         engine = _running.setdefault(key, started)
         if engine is not started:  # somebody else was faster
             started.process.kill()
             with anyio.move_on_after(_CLOSE_S + 5, shield=True):
-                await _stopped(started)
+                await _stop(started)
     engine.num_users += 1
     try:
         await _require_ready(engine)
@@ -99,11 +99,11 @@ async def open_engine(spec: str, options: Sequence[str] = ()) -> AsyncGenerator[
         if engine.num_users == 0:
             _running.pop(key, None)
             with anyio.move_on_after(_CLOSE_S + 5, shield=True):
-                await _stopped(engine)
+                await _stop(engine)
 
 
-async def _started(spec: str, options: Sequence[str]) -> EngineProcess:
-    folder, lock = await anyio.to_thread.run_sync(_own_folder)
+async def _start(spec: str, options: Sequence[str]) -> EngineProcess:
+    folder, lock = await anyio.to_thread.run_sync(_make_folder)
     command = [sys.executable, "-m", "sandlot", "serve", "--model", spec, "--unix", str(folder / "engine.sock"), "--until-eof"]
     command += ["--max-batch", str(AT_ONCE), *options]
     with (folder / "engine.log").open("wb") as log:
@@ -117,12 +117,12 @@ async def _started(spec: str, options: Sequence[str]) -> EngineProcess:
     return EngineProcess(spec, folder, process, lock)
 
 
-def _own_folder() -> tuple[Path, BinaryIO]:
+def _make_folder() -> tuple[Path, BinaryIO]:
     """A new folder and its lock; folders of processes that were killed are removed."""
     for old in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
         with suppress(OSError):
             known = old.lstat()  # others may put anything of this name into a shared folder
-            if known.st_uid == os.getuid() and time.time() - known.st_mtime > _NEW_S and _abandoned(old):
+            if known.st_uid == os.getuid() and time.time() - known.st_mtime > _NEW_S and _is_abandoned(old):
                 shutil.rmtree(old)
     folder = Path(tempfile.mkdtemp(prefix=PREFIX))
     lock = (folder / "lock").open("wb")
@@ -130,7 +130,7 @@ def _own_folder() -> tuple[Path, BinaryIO]:
     return folder, lock
 
 
-def _abandoned(folder: Path) -> bool:
+def _is_abandoned(folder: Path) -> bool:
     """True if it has a lock that nobody holds."""
     with os.fdopen(os.open(folder / "lock", os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW), "rb") as lock:
         try:
@@ -157,16 +157,16 @@ async def _require_ready(engine: EngineProcess) -> None:
         engine.process.kill()  # it loads, and hears nothing until it has
         raise
     except TimeoutError:
-        raise ConfigError(f"the engine of `{engine.spec}` was not ready within {_READY_S:g} s: {engine.last_words()}") from None
+        raise ConfigError(f"the engine of `{engine.spec}` was not ready within {_READY_S:g} s: {engine.log_tail()}") from None
     finally:
         engine.ready.set()
     if b"\n" not in said:
         await engine.process.wait()
-        raise ConfigError(f"the engine of `{engine.spec}` did not start: {engine.last_words()}")
+        raise ConfigError(f"the engine of `{engine.spec}` did not start: {engine.log_tail()}")
     engine.dtype = said.decode(errors="replace").partition(" at ")[0].rpartition(" in ")[2]
 
 
-async def _stopped(engine: EngineProcess) -> None:
+async def _stop(engine: EngineProcess) -> None:
     process = engine.process
     if process.stdin is not None:
         await process.stdin.aclose()
@@ -182,7 +182,7 @@ async def _stopped(engine: EngineProcess) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _EngineTokens:
-    """`ports.TokenModel` of an engine; its death is told as what it was."""
+    """`ports.TokenModel` of an engine; its exit_error is told as what it was."""
 
     engine: EngineProcess
     model: TokenModel
@@ -203,7 +203,7 @@ class _EngineTokens:
             sampled = await self.model.sample(ids, sampling, stop_ids=stop_ids, session=session)
             return msgspec.structs.replace(sampled, dtype=self.engine.dtype)
         except ModelError as error:
-            raise self.engine.death() or error from None
+            raise self.engine.exit_error() or error from None
 
     async def release(self, session: str) -> None:
         """The rollout is over."""

@@ -22,9 +22,9 @@ import msgspec
 from sandlot.core.concurrency.clock import excuse, excused, held
 from sandlot.core.errors import ModelError, boundary
 from sandlot.core.redaction import Secrets
-from sandlot.model.endpoint.retry import Patience, retry_after, retrying
-from sandlot.model.endpoint.secret import basic_auth, called_url, key_from, secrets_of
-from sandlot.model.wire.failure import failure_of, shown
+from sandlot.model.endpoint.retry import Patience, call_with_retries, retry_after
+from sandlot.model.endpoint.secret import basic_auth, key_from, request_url, secrets_of
+from sandlot.model.wire.failure import failure_of, short_line
 
 _log = logging.getLogger(__name__)
 
@@ -111,13 +111,13 @@ class Endpoint:
 
     async def post(self, path: str, body: bytes, read: Callable[[bytes], Got]) -> Got:
         """What `read` makes of the reply. Transient failures are tried again; each retry is told to `retries_told`."""
-        return await self._asked("POST", path, body, read)
+        return await self._request("POST", path, body, read)
 
     async def get(self, path: str, read: Callable[[bytes], Got]) -> Got:
         """The same for what is only looked at."""
-        return await self._asked("GET", path, None, read)
+        return await self._request("GET", path, None, read)
 
-    async def once(self, path: str, body: bytes, read: Callable[[bytes], Got]) -> Got | ModelError:
+    async def post_once(self, path: str, body: bytes, read: Callable[[bytes], Got]) -> Got | ModelError:
         """What `read` makes of the reply, or why there is none: for what is not worth asking for again as it is."""
         return await self._attempt("POST", path, body, read)
 
@@ -127,8 +127,8 @@ class Endpoint:
         if error is not None:
             _log.debug("not released", extra={"error": str(error)})
 
-    async def _asked(self, method: str, path: str, body: bytes | None, read: Callable[[bytes], Got]) -> Got:
-        return await retrying(self._patience, lambda: self._attempt(method, path, body, read))
+    async def _request(self, method: str, path: str, body: bytes | None, read: Callable[[bytes], Got]) -> Got:
+        return await call_with_retries(self._patience, lambda: self._attempt(method, path, body, read))
 
     async def _attempt(self, method: str, path: str, body: bytes | None, read: Callable[[bytes], Got]) -> Got | ModelError:
         """One request. Errors come back as values: a raised one would drag the library's own, with its headers, along.
@@ -136,21 +136,21 @@ class Endpoint:
         The agent's time does not cut a request off: one that is answered late ends the agent's time when the answer is there, and
         one that is not answered within `request_s` is the model's failure, in whichever turn.
         """
-        await self._slot()
+        await self._acquire_slot()
         begun = anyio.current_time()
         with held():
             try:
                 with anyio.move_on_after(self.config.request_s), boundary(ModelError, self.name):
                     return await self._exchange(method, path, body, read)
-                error = self._failed("timeout", f"no whole reply within {self.config.request_s:g} s")
+                error = self._error("timeout", f"no whole reply within {self.config.request_s:g} s")
             except ModelError as raised:
-                error = self._clean(raised)
+                error = self._redacted(raised)
             finally:
                 self._slots.release()
             excuse(anyio.current_time() - begun)  # only now is it known that this was not the agent's time
         return error
 
-    async def _slot(self) -> None:
+    async def _acquire_slot(self) -> None:
         try:
             self._slots.acquire_nowait()
         except anyio.WouldBlock:
@@ -160,31 +160,31 @@ class Endpoint:
     async def _exchange(self, method: str, path: str, body: bytes | None, read: Callable[[bytes], Got]) -> Got:
         try:
             data = body if body is None or len(body) < _LARGE_BODY_BYTES else BytesIO(body)
-            url = called_url(self.config.url, path)
+            url = request_url(self.config.url, path)
             async with self._session.request(method, url, data=data, allow_redirects=False) as response:
                 reply = await self._read(response)
         except (aiohttp.ClientError, OSError, UnicodeError) as error:  # UnicodeError: a host name that cannot be one
-            raise self._broken(error) from None
+            raise self._connection_error(error) from None
         if not 200 <= response.status < 300:
             wait_s = retry_after(response.headers, self._patience.clock.wall())
             raise failure_of(response.status, self._secrets.hidden_in_error(reply), self.name, retry_after_s=wait_s)
         return read(self._secrets.hidden_in_reply(reply))
 
-    def _broken(self, error: Exception) -> ModelError:
+    def _connection_error(self, error: Exception) -> ModelError:
         """What went wrong below HTTP, as a kind."""
         match error:
             case aiohttp.ClientPayloadError():
-                return self._failed("malformed", f"the reply broke off: {error}")
+                return self._error("malformed", f"the reply broke off: {error}")
             case aiohttp.ServerTimeoutError():
-                return self._failed("connect", f"no connection within {self.config.connect_s:g} s")
+                return self._error("connect", f"no connection within {self.config.connect_s:g} s")
             case aiohttp.ClientConnectorDNSError(errno=socket.EAI_NONAME):
-                return self._failed("connect", "there is no host of that name", retryable=False)
+                return self._error("connect", "there is no host of that name", retryable=False)
             case aiohttp.ClientConnectionError() | OSError():
-                return self._failed("connect", f"{type(error).__name__}: {error}. Is the endpoint running at this address?")
+                return self._error("connect", f"{type(error).__name__}: {error}. Is the endpoint running at this address?")
             case aiohttp.ClientResponseError():
-                return self._failed("malformed", f"the reply is not HTTP: {error.message}", retryable=False)
+                return self._error("malformed", f"the reply is not HTTP: {error.message}", retryable=False)
             case _:
-                return self._failed("bad_request", f"{type(error).__name__}: {error}", retryable=False)
+                return self._error("bad_request", f"{type(error).__name__}: {error}", retryable=False)
 
     async def _read(self, response: aiohttp.ClientResponse) -> bytes:
         """The whole body, unless it is over the cap."""
@@ -194,14 +194,14 @@ class Endpoint:
             size += len(piece)
             if size > self.config.reply_bytes:
                 response.close()
-                raise self._failed("malformed", f"the reply is over {self.config.reply_bytes} bytes", retryable=False)
+                raise self._error("malformed", f"the reply is over {self.config.reply_bytes} bytes", retryable=False)
             pieces.append(piece)
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
-    def _failed(self, kind: str, why: str, *, retryable: bool = True) -> ModelError:
-        return ModelError(f"{self.name}: {shown(self._secrets.hidden(why))}", kind=kind, retryable=retryable)
+    def _error(self, kind: str, why: str, *, retryable: bool = True) -> ModelError:
+        return ModelError(f"{self.name}: {short_line(self._secrets.hidden(why))}", kind=kind, retryable=retryable)
 
-    def _clean(self, error: ModelError) -> ModelError:
+    def _redacted(self, error: ModelError) -> ModelError:
         """The error with every secret hidden, cut loose from whatever caused it."""
         text = self._secrets.hidden(str(error))
         return ModelError(text, kind=error.kind, retryable=error.retryable, retry_after_s=error.retry_after_s)

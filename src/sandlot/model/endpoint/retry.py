@@ -42,7 +42,7 @@ _listener: ContextVar[Callable[[Retry], None] | None] = ContextVar("retry_listen
 
 
 @contextmanager
-def retries_told(to: Callable[[Retry], None]) -> Generator[None]:
+def listen_for_retries(to: Callable[[Retry], None]) -> Generator[None]:
     """Everything retried inside is told to `to`, whichever model it was; the policy writes it into the trace."""
     token = _listener.set(to)
     try:
@@ -75,7 +75,7 @@ class Patience:
 Got = TypeVar("Got")
 
 
-async def retrying(patience: Patience, attempt: Callable[[], Awaitable[Got | ModelError]]) -> Got:
+async def call_with_retries(patience: Patience, attempt: Callable[[], Awaitable[Got | ModelError]]) -> Got:
     """What the first good attempt gave; the last error when patience is over or trying again cannot help.
 
     Attempts hand errors back instead of raising, so that no chained exception of a library carries a request's headers along.
@@ -92,13 +92,13 @@ async def retrying(patience: Patience, attempt: Callable[[], Awaitable[Got | Mod
         give_up = failed + patience.patience_s if give_up is None else give_up
         wait_s = patience.wait_before(number, got.retry_after_s)
         if not got.retryable or failed + wait_s > give_up:
-            raise _final(got, number)
-        _tell(Retry(attempt=number, kind=got.kind, message=str(got), wait_s=round(wait_s, 3)))
+            raise _last_error(got, number)
+        _report(Retry(attempt=number, kind=got.kind, message=str(got), wait_s=round(wait_s, 3)))
         with excused():
             await patience.sleep(wait_s)
 
 
-def _final(error: ModelError, number: int) -> ModelError:
+def _last_error(error: ModelError, number: int) -> ModelError:
     if number == 1:
         return error
     return ModelError(
@@ -106,7 +106,7 @@ def _final(error: ModelError, number: int) -> ModelError:
     )
 
 
-def _tell(retry: Retry) -> None:
+def _report(retry: Retry) -> None:
     _log.debug("model retry", extra={"kind": retry.kind, "attempt": retry.attempt, "wait_s": retry.wait_s})
     listener = _listener.get()
     if listener is not None:

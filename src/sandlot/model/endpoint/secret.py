@@ -47,7 +47,7 @@ def secrets_of(url: str, key: str | None) -> Secrets:
     return Secrets([word for word in (*words, header and header.removeprefix("Basic ")) if word])
 
 
-def shown_url(url: str) -> str:
+def public_url(url: str) -> str:
     """The URL as it may be written down: without user, password, query and fragment."""
     try:
         parts = urlsplit(url)
@@ -56,7 +56,7 @@ def shown_url(url: str) -> str:
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
 
-def called_url(url: str, path: str) -> str:
+def request_url(url: str, path: str) -> str:
     """Where requests go: the base URL with a path added and its query kept; user and password travel as a header."""
     parts = urlsplit(url)
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path.rstrip("/") + path, parts.query, ""))

@@ -79,7 +79,7 @@ class Spend:
         return mean if max_tokens is None else min(mean, max_tokens)
 
     @contextmanager
-    def reserved(self, estimate: Usage) -> Generator["Bill"]:
+    def reserve(self, estimate: Usage) -> Generator["Bill"]:
         """Room for one turn while it runs; `ModelError(kind="spend")` if there is none. A turn that fails is not charged."""
         self._admit()
         tokens = estimate.prompt_tokens + estimate.completion_tokens
@@ -98,12 +98,12 @@ class Spend:
     def _admit(self) -> None:
         caps = self.caps
         if caps.tokens is not None and self.tokens + self._in_flight_tokens >= caps.tokens:
-            raise _reached(f"{caps.tokens} tokens", f"{self.tokens} spent, about {self._in_flight_tokens} in flight")
+            raise _cap_error(f"{caps.tokens} tokens", f"{self.tokens} spent, about {self._in_flight_tokens} in flight")
         if caps.usd is not None and self.spent.usd + self._in_flight_usd >= caps.usd:
-            raise _reached(f"{caps.usd:g} USD", f"{self.spent.usd:.4f} spent, about {self._in_flight_usd:.4f} in flight")
+            raise _cap_error(f"{caps.usd:g} USD", f"{self.spent.usd:.4f} spent, about {self._in_flight_usd:.4f} in flight")
 
 
-def _reached(cap: str, spent: str) -> ModelError:
+def _cap_error(cap: str, spent: str) -> ModelError:
     return ModelError(
         f"the spend cap of {cap} is reached ({spent}); raise the cap and run the same command to continue", kind="spend"
     )
@@ -139,11 +139,11 @@ class _CappedChat:
         """One reply with its price; `ModelError(kind="spend")` once the cap is reached."""
         estimate = self._priced(
             Usage(
-                prompt_tokens=sum(_chars(message) for message in messages) // _CHARS_PER_TOKEN + 1,
+                prompt_tokens=sum(_num_chars(message) for message in messages) // _CHARS_PER_TOKEN + 1,
                 completion_tokens=self.spend.estimate_completion(sampling.max_tokens),
             )
         )
-        with self.spend.reserved(estimate) as bill:
+        with self.spend.reserve(estimate) as bill:
             reply = await self.model.chat(messages, tools, sampling)
             if not reply.usage.prompt_tokens and not reply.usage.completion_tokens:
                 return reply
@@ -155,7 +155,7 @@ class _CappedChat:
         return usage if self.prices is None else msgspec.structs.replace(usage, usd=self.prices.usd(usage))
 
 
-def capped(model: ChatModel, spend: Spend, prices: Prices | None = None) -> ChatModel:
+def capped_chat(model: ChatModel, spend: Spend, prices: Prices | None = None) -> ChatModel:
     """The model, paying from `spend`. A cap in money needs prices."""
     if spend.caps.usd is not None and prices is None:
         raise ConfigError(
@@ -184,7 +184,7 @@ class _CappedTokens:
     async def sample(self, ids: Sequence[int], sampling: Sampling, *, stop_ids: Sequence[int] = (), session: str = "") -> Sampled:
         """One completion; `ModelError(kind="spend")` once the cap is reached."""
         guess = self.spend.estimate_completion(sampling.max_tokens)
-        with self.spend.reserved(Usage(prompt_tokens=len(ids), completion_tokens=guess)) as bill:
+        with self.spend.reserve(Usage(prompt_tokens=len(ids), completion_tokens=guess)) as bill:
             sampled = await self.model.sample(ids, sampling, stop_ids=stop_ids, session=session)
             num = len(sampled.ids) // 4
             bill.settle(Usage(prompt_tokens=len(ids), completion_tokens=num, cached_tokens=sampled.cached))
@@ -202,7 +202,7 @@ def capped_tokens(model: TokenModel, spend: Spend) -> TokenModel:
     return _CappedTokens(model, spend)
 
 
-def _chars(message: Message) -> int:
+def _num_chars(message: Message) -> int:
     total = 0
     for part in message.parts:
         match part:

@@ -17,13 +17,13 @@ from sandlot.core.errors import ConfigError, ModelError
 from sandlot.core.ports.model import Sampled, Sampling
 from sandlot.model.endpoint.endpoint import Endpoint, EndpointConfig, open_endpoint
 from sandlot.model.endpoint.retry import Patience
-from sandlot.model.endpoint.secret import shown_url
+from sandlot.model.endpoint.secret import public_url
 from sandlot.model.wire.token_engines import DIALECTS, CompletionRequest, Dialect
 
 _PROBE_IDS = (1, 2, 3)
 """A prompt every vocabulary has."""
 _PROBE_TEMPERATURE = 0.25
-_SAME = 1e-2
+_SAME_LOGPROB = 1e-2
 """Log-probabilities closer than this are the same ones, computed twice."""
 
 
@@ -48,9 +48,9 @@ class RemoteConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         return self.url.rstrip("/").removesuffix("/v1")
 
     @property
-    def shown(self) -> str:
+    def public_name(self) -> str:
         """A name without secrets."""
-        return self.name or f"{self.dialect}:{self.model}@{shown_url(self.url)}"
+        return self.name or f"{self.dialect}:{self.model}@{public_url(self.url)}"
 
 
 def remote_config(dialect: Literal["vllm", "sglang"], rest: str) -> RemoteConfig:
@@ -71,7 +71,7 @@ async def open_remote(
 ) -> AsyncGenerator["RemoteTokens"]:
     """The model for as long as the context lives; `sampling` is what it will be asked for, checked against what it can tell."""
     settings = EndpointConfig(
-        name=config.shown,
+        name=config.public_name,
         url=config.base,
         unix=config.unix,
         at_once=config.at_once,
@@ -79,7 +79,7 @@ async def open_remote(
         patience_s=config.patience_s,
     )
     async with open_endpoint(settings, environ=environ, patience=patience) as endpoint:
-        model, context = await _listed(endpoint, config)
+        model, context = await _find_model(endpoint, config)
         tokens = RemoteTokens(endpoint, DIALECTS[config.dialect], model, context)
         await _require_true_logprobs(endpoint, config, model, sampling or Sampling())
         yield tokens
@@ -99,7 +99,7 @@ class RemoteTokens:
     def __repr__(self) -> str:
         return f"RemoteTokens({self.name!r})"
 
-    def adapted(self, name: str) -> "RemoteTokens":
+    def with_adapter(self, name: str) -> "RemoteTokens":
         """The same model with an adapter its server has."""
         return RemoteTokens(self.endpoint, self._dialect, name, self.context, adapter=True)
 
@@ -136,22 +136,24 @@ class _InModels(msgspec.Struct):
     data: list[InModel]
 
 
-async def _listed(endpoint: Endpoint, config: RemoteConfig) -> tuple[str, int]:
+async def _find_model(endpoint: Endpoint, config: RemoteConfig) -> tuple[str, int]:
     """The model's name at the server, and its context."""
-    models = await endpoint.get("/v1/models", models_in)
+    models = await endpoint.get("/v1/models", parse_models)
     names = [model.id for model in models]
     found = next((model for model in models if model.id == config.model), None)
     whole = [model for model in models if model.parent is None]
     if not config.model and len(whole) == 1:
         found = whole[0]
     if found is None:
-        raise ConfigError(f"{config.shown}: the server has no model `{config.model}`; it has: {', '.join(names[:20]) or 'none'}")
+        raise ConfigError(
+            f"{config.public_name}: the server has no model `{config.model}`; it has: {', '.join(names[:20]) or 'none'}"
+        )
     if not found.max_model_len or found.max_model_len < 1:
-        raise ConfigError(f"{config.shown}: the server does not tell its context (`max_model_len` in /v1/models)")
+        raise ConfigError(f"{config.public_name}: the server does not tell its context (`max_model_len` in /v1/models)")
     return found.id, found.max_model_len
 
 
-def models_in(reply: bytes) -> list[InModel]:
+def parse_models(reply: bytes) -> list[InModel]:
     """What a reply of `/v1/models` lists."""
     try:
         return msgspec.json.decode(reply, type=_InModels).data
@@ -163,21 +165,21 @@ async def _require_true_logprobs(endpoint: Endpoint, config: RemoteConfig, model
     """Refuse settings under which an engine reports log-probabilities of another distribution than the one it samples from."""
     shaped = sampling.top_p < 1 or sampling.top_k > 0
     if config.dialect == "sglang" and shaped:
-        raise ConfigError(f"{config.shown}: SGLang tells log-probabilities before top-p and top-k; sample without both")
+        raise ConfigError(f"{config.public_name}: SGLang tells log-probabilities before top-p and top-k; sample without both")
     if config.dialect != "vllm" or not (shaped or sampling.temperature not in {0.0, 1.0}):
         return
-    if await _is_raw(endpoint, model):
+    if await _reports_raw_logprobs(endpoint, model):
         raise ConfigError(
-            f"{config.shown}: it tells log-probabilities before temperature, top-p and top-k; start vLLM with "
+            f"{config.public_name}: it tells log-probabilities before temperature, top-p and top-k; start vLLM with "
             "`--logprobs-mode processed_logprobs`, or sample with temperature 1 and without both"
         )
 
 
-async def _is_raw(endpoint: Endpoint, model: str) -> bool:
+async def _reports_raw_logprobs(endpoint: Endpoint, model: str) -> bool:
     """Ask for the same distribution at two temperatures: only a processed one changes."""
     told = [await endpoint.post("/v1/completions", _probe(model, heat), _alternatives) for heat in (1.0, _PROBE_TEMPERATURE)]
     shared = set(told[0]) & set(told[1])
-    return bool(shared) and all(abs(told[0][each] - told[1][each]) < _SAME for each in shared)
+    return bool(shared) and all(abs(told[0][each] - told[1][each]) < _SAME_LOGPROB for each in shared)
 
 
 def _probe(model: str, temperature: float) -> bytes:

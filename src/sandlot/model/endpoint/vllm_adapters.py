@@ -19,8 +19,8 @@ import msgspec
 from sandlot.core.concurrency.threads import off_loop
 from sandlot.core.errors import ConfigError, ModelError
 from sandlot.core.ports.model import Sampled, Sampling
-from sandlot.model.endpoint.retry import Patience, retrying
-from sandlot.model.endpoint.tokens import RemoteConfig, RemoteTokens, models_in, open_remote
+from sandlot.model.endpoint.retry import Patience, call_with_retries
+from sandlot.model.endpoint.tokens import RemoteConfig, RemoteTokens, open_remote, parse_models
 
 _log = logging.getLogger(__name__)
 
@@ -44,11 +44,11 @@ async def open_adapted(
     Names of adapters begin with `owner`; what an earlier sitting of the same owner left loaded is unloaded.
     """
     if config.dialect != "vllm":
-        raise ConfigError(f"{config.shown}: adapters are changed in vLLM only; name a `vllm:NAME@URL`")
+        raise ConfigError(f"{config.public_name}: adapters are changed in vLLM only; name a `vllm:NAME@URL`")
     patience = patience or Patience(config.patience_s)
     async with open_remote(config, sampling, environ=environ, patience=patience) as tokens:
         adapted = AdaptedTokens(tokens, owner, patience)
-        await adapted.drop_left()
+        await adapted.unload_leftovers()
         try:
             yield adapted
         finally:
@@ -118,18 +118,18 @@ class AdaptedTokens:
         old = next((adapter for adapter in self._adapters if adapter.name == name), None)
         if old is None:
             await self._load(name, version, folder)
-            self._adapters.append(_Adapter(name, version, folder, self._tokens.adapted(name)))
+            self._adapters.append(_Adapter(name, version, folder, self._tokens.with_adapter(name)))
         else:  # gone back to while requests still name it
             self._adapters.remove(old)
             self._adapters.append(old)
         for idle in [adapter for adapter in self._adapters[:-1] if adapter.requests == 0]:
             await self._unload(idle)
 
-    async def drop_left(self) -> None:
+    async def unload_leftovers(self) -> None:
         """Unload what this owner left at the server."""
-        for model in await self._tokens.endpoint.get("/v1/models", models_in):
+        for model in await self._tokens.endpoint.get("/v1/models", parse_models):
             if model.id.startswith(f"{self._owner}-") and model.id not in self.loaded:
-                await self._told_to_unload(model.id)
+                await self._send_unload(model.id)
 
     async def close(self) -> None:
         """Leave the server as it was."""
@@ -140,24 +140,24 @@ class AdaptedTokens:
         body = msgspec.json.encode({"lora_name": name, "lora_path": str(folder)})
 
         async def attempt() -> ModelError | None:
-            error = await self._tokens.endpoint.once(LOAD, body, lambda _reply: None)
+            error = await self._tokens.endpoint.post_once(LOAD, body, lambda _reply: None)
             if error is None or error.kind == "connect":
                 return error
             if "already been loaded" in str(error):  # by a request whose reply was lost: the name says that it is the same
                 return None
             # What the engine refuses comes as a 500: asking again would only be refused again.
-            return _refused(error, version, folder)
+            return _load_error(error, version, folder)
 
-        await retrying(self._patience, attempt)
+        await call_with_retries(self._patience, attempt)
 
     async def _unload(self, adapter: _Adapter) -> None:
         if adapter in self._adapters:
             self._adapters.remove(adapter)
-            await self._told_to_unload(adapter.name)
+            await self._send_unload(adapter.name)
 
-    async def _told_to_unload(self, name: str) -> None:
+    async def _send_unload(self, name: str) -> None:
         """Told once; an adapter that stays costs the server memory and nothing else, for its name is never asked for again."""
-        error = await self._tokens.endpoint.once(UNLOAD, msgspec.json.encode({"lora_name": name}), lambda _reply: None)
+        error = await self._tokens.endpoint.post_once(UNLOAD, msgspec.json.encode({"lora_name": name}), lambda _reply: None)
         if error is not None:
             _log.warning("an adapter was not unloaded", extra={"adapter": name, "error": str(error)})
 
@@ -170,7 +170,7 @@ def _digest_of(folder: Path) -> str:
     return digest.hexdigest()[:16]
 
 
-def _refused(error: ModelError, version: int, folder: Path) -> ModelError:
+def _load_error(error: ModelError, version: int, folder: Path) -> ModelError:
     """Why a version could not be loaded, and what to change."""
     told = str(error)
     lowered = told.lower()

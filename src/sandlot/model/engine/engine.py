@@ -18,7 +18,7 @@ from sandlot.model.engine.blocks import Blocks
 from sandlot.model.engine.evict import ByCost, Eviction
 from sandlot.model.engine.gauges import Gauges
 from sandlot.model.engine.request import Completion, Request, Sequence
-from sandlot.model.engine.sampler import Pick, draw, inverse
+from sandlot.model.engine.sampler import Pick, draw, pick_by_inverse
 from sandlot.model.engine.scheduler import Scheduler, StepPlan
 from sandlot.model.engine.seats import Rows, Seats
 from sandlot.model.engine.tree import PrefixTree
@@ -42,7 +42,7 @@ class Engine:
         max_batch: int = 32,
         chunk: int = 512,
         eviction: Eviction | None = None,
-        pick: Pick = inverse,
+        pick: Pick = pick_by_inverse,
         share: bool = True,
         old_kv: OldKv = "recompute",
         decode: Decode | None = None,
@@ -144,11 +144,11 @@ class Engine:
         plan = self._scheduler.plan(self._clock())
         if len(plan.rows):
             logits = self._runner.forward(self._seats.batch(plan.rows, plan.counts))
-            rows = self._computed(plan)
+            rows = self._note_computed(plan)
             ids, logprobs = draw(logits, self._seats.settings(rows), self._pick) if len(rows) else (rows, np.empty(0))
             self._seats.append(rows, ids, logprobs, self.version)
-            self._end(rows, ids, logprobs, broken=~np.isfinite(logprobs) | (ids >= logits.shape[-1]))
-            self.gauges.stepped(len(rows), int(plan.counts.sum()), len(plan.rows))
+            self._end_done(rows, ids, logprobs, broken=~np.isfinite(logprobs) | (ids >= logits.shape[-1]))
+            self.gauges.count_step(len(rows), int(plan.counts.sum()), len(plan.rows))
         return self._retire()
 
     def _expire(self) -> None:
@@ -167,7 +167,7 @@ class Engine:
         elif not sequence.stop:
             self._scheduler.waiting.remove(sequence)
 
-    def _computed(self, plan: StepPlan) -> Rows:
+    def _note_computed(self, plan: StepPlan) -> Rows:
         """Note what is in KV now and offer prompts to the tree; the rows whose next token is to be drawn."""
         seats = self._seats
         seats.lengths[plan.rows] += plan.counts
@@ -176,7 +176,7 @@ class Engine:
             self._scheduler.keep(seats[row], whole=whole)
         return plan.rows[done]
 
-    def _end(self, rows: Rows, ids: NDArray[np.int64], logprobs: NDArray[np.float64], broken: NDArray[np.bool_]) -> None:
+    def _end_done(self, rows: Rows, ids: NDArray[np.int64], logprobs: NDArray[np.float64], broken: NDArray[np.bool_]) -> None:
         """Find who is done."""
         seats = self._seats
         stopped = (ids[:, None] == seats.stop_ids[rows]).any(1)
@@ -208,12 +208,12 @@ class Engine:
     def _retire(self) -> list[Completion]:
         ended, self._ended = self._ended, []
         now = self._clock()
-        finished: list[Completion] = []
+        completions: list[Completion] = []
         for sequence in ended:
             if self._sequences.pop(sequence.id, None):
-                finished.append(sequence.finished(now))
-                self.gauges.finished(finished[-1])
-        return finished
+                completions.append(sequence.completion(now))
+                self.gauges.count_completion(completions[-1])
+        return completions
 
     def metrics(self) -> dict[str, float]:
         """Where it stands, in numbers."""

@@ -18,7 +18,7 @@ class Eviction(Protocol):
         """The price of `tokens` tokens that follow `depth` others, last touched at `touched`."""
         ...
 
-    def evicted(self, price: float) -> None:
+    def note_eviction(self, price: float) -> None:
         """The cheapest was evicted at this price."""
         ...
 
@@ -40,7 +40,7 @@ class ByCost:
         cost = tokens * (1.0 + self._attention * (depth + tokens / 2))
         return touched + cost * (self._pin if pinned else 1.0)
 
-    def evicted(self, price: float) -> None:
+    def note_eviction(self, price: float) -> None:
         """Raise the floor."""
         self._floor = max(self._floor, price)
 
@@ -60,5 +60,5 @@ class LeastRecent:
         """When it was last touched."""
         return touched
 
-    def evicted(self, price: float) -> None:
+    def note_eviction(self, price: float) -> None:
         """Nothing ages."""

@@ -24,7 +24,7 @@ class Gauges:
         self.num_finished = 0
         self._num_rows = 0
 
-    def stepped(self, sampled: int, computed: int, rows: int) -> None:
+    def count_step(self, sampled: int, computed: int, rows: int) -> None:
         """One forward pass over `computed` tokens of `rows` sequences."""
         now = self._clock()
         self.num_steps += 1
@@ -34,10 +34,10 @@ class Gauges:
         self._steps.append((now, sampled))
         self._forget(now)
 
-    def finished(self, finished: Completion) -> None:
+    def count_completion(self, completion: Completion) -> None:
         """One request is answered."""
         self.num_finished += 1
-        self._queued_s.append(finished.queued_s)
+        self._queued_s.append(completion.queued_s)
 
     def metrics(self) -> dict[str, float]:
         """All of it."""

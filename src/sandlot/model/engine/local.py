@@ -20,11 +20,11 @@ from sandlot.model.engine.evict import ByCost
 from sandlot.model.engine.plain import PlainRunner
 from sandlot.model.engine.precision import choose_precision
 from sandlot.model.engine.request import Completion, Request
-from sandlot.model.engine.sampler import Pick, inverse
+from sandlot.model.engine.sampler import Pick, pick_by_inverse
 from sandlot.model.engine.worker import EngineWorker
 from sandlot.model.nn.decoder import Decoder
 from sandlot.model.nn.folder import load_folder, stored_dtype
-from sandlot.model.nn.packed import packed
+from sandlot.model.nn.packed import pack_linears
 from sandlot.model.nn.shape import Shape
 
 Weights = Mapping[str, torch.Tensor]
@@ -59,7 +59,7 @@ class LocalConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 def plain_runner(decoder: Decoder, blocks: int, block_size: int) -> Runner:
     """`MakeRunner` for the CPU; the decoder's layers are packed where that makes them faster."""
-    return PlainRunner(packed(decoder), blocks=blocks, block_size=block_size)
+    return PlainRunner(pack_linears(decoder), blocks=blocks, block_size=block_size)
 
 
 @asynccontextmanager
@@ -79,13 +79,13 @@ async def open_local(
     """
     with boundary(ModelError, f"loading {model if isinstance(model, Path) else 'the model'}"):
         named = config.dtype if config is not None else None
-        decoder = model if isinstance(model, Decoder) else await off_loop("load_folder", lambda: _loaded(model, named))
+        decoder = model if isinstance(model, Decoder) else await off_loop("load_folder", lambda: _load(model, named))
         if decode is None and isinstance(model, Path):
             decode = await off_loop("tokenizer", lambda: _decode_of(model))
         on_gpu = decoder.embedding.weight.device.type == "cuda"
-        config = _settled(config or LocalConfig(), on_gpu=on_gpu)
-        own_runner, own_pick = _cuda_ways(config) if on_gpu else (plain_runner, inverse)
-        engine = _engine(decoder, config, runner or own_runner, pick or own_pick, decode)
+        config = _with_defaults(config or LocalConfig(), on_gpu=on_gpu)
+        own_runner, own_pick = _cuda_parts(config) if on_gpu else (plain_runner, pick_by_inverse)
+        engine = _build_engine(decoder, config, runner or own_runner, pick or own_pick, decode)
     local = LocalModel(name or str(model if isinstance(model, Path) else decoder.shape.family), decoder, engine, config)
     try:
         yield local
@@ -194,7 +194,7 @@ def _attention_cost(shape: Shape) -> float:
     return 2 * shape.heads * shape.head * shape.layers / (per_layer * shape.layers + shape.hidden * shape.vocabulary)
 
 
-def _engine(decoder: Decoder, config: LocalConfig, runner: MakeRunner, pick: Pick, decode: Decode | None) -> Engine:
+def _build_engine(decoder: Decoder, config: LocalConfig, runner: MakeRunner, pick: Pick, decode: Decode | None) -> Engine:
     shape, dtype = decoder.shape, decoder.embedding.weight.dtype
     context = min(config.context or shape.context, shape.context)
     assert config.block_size is not None
@@ -214,7 +214,7 @@ def _engine(decoder: Decoder, config: LocalConfig, runner: MakeRunner, pick: Pic
     )
 
 
-def _loaded(folder: Path, named: Dtype | None) -> Decoder:
+def _load(folder: Path, named: Dtype | None) -> Decoder:
     on_gpu = torch.cuda.is_available()
     chosen = choose_precision(_dtype_name(stored_dtype(folder)), named, on_gpu=on_gpu)
     return load_folder(folder, dtype=getattr(torch, chosen.dtype), device="cuda" if on_gpu else "cpu")
@@ -225,7 +225,7 @@ def _dtype_name(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
 
 
-def _settled(config: LocalConfig, *, on_gpu: bool) -> LocalConfig:
+def _with_defaults(config: LocalConfig, *, on_gpu: bool) -> LocalConfig:
     """With what the device decides filled in."""
     block_size, chunk = (64, 32768) if on_gpu else (16, 512)
     return msgspec.structs.replace(
@@ -233,7 +233,7 @@ def _settled(config: LocalConfig, *, on_gpu: bool) -> LocalConfig:
     )
 
 
-def _cuda_ways(config: LocalConfig) -> tuple[MakeRunner, Pick]:
+def _cuda_parts(config: LocalConfig) -> tuple[MakeRunner, Pick]:
     """The runner and the pick of a GPU."""
     from sandlot.model.engine.cuda import CudaRunner  # noqa: PLC0415 - Triton is there only where a GPU is
     from sandlot.model.engine.kernels import draw  # noqa: PLC0415 - as above

@@ -7,8 +7,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sandlot.model.engine.sampler import GREEDY_BELOW, Settings, cut
-from sandlot.model.nn.attention import causal
+from sandlot.model.engine.sampler import GREEDY_BELOW, Settings, cut_to_top
+from sandlot.model.nn.attention import causal_attend
 from sandlot.model.nn.decoder import Decoder
 from sandlot.model.nn.folder import load_folder, stored_dtype
 
@@ -25,7 +25,7 @@ def token_logprobs(
     tokens = torch.tensor(list(ids), dtype=torch.long, device=device)
     if len(tokens) < 2:
         return [float("nan")] * len(tokens)
-    hidden = decoder(tokens[:-1], torch.arange(len(tokens) - 1, device=device), causal())
+    hidden = decoder(tokens[:-1], torch.arange(len(tokens) - 1, device=device), causal_attend())
     found = [float("nan")]
     for begin in range(0, len(hidden), _AT_ONCE):
         logits = decoder.logits(hidden[begin : begin + _AT_ONCE]).float()
@@ -44,7 +44,7 @@ def distribution(logits: Tensor, temperature: float, top_p: float = 1.0, top_k: 
     unused = np.zeros(num, np.int64)  # nothing is drawn
     settings = Settings(np.full(num, temperature), np.full(num, top_p), np.full(num, top_k), unused.astype(np.uint64), unused)
     heat = torch.full((num,), temperature, device=logits.device)
-    return (cut(logits, heat, settings) / temperature).log_softmax(-1)
+    return (cut_to_top(logits, heat, settings) / temperature).log_softmax(-1)
 
 
 def sampled_in_fp32(folder: Path) -> bool:

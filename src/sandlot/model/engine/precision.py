@@ -68,11 +68,11 @@ def choose_precision(
         return Precision(dtype=named.value, why="as named")
     if on_gpu or stored not in {"bfloat16", "float16"}:
         return Precision(dtype=stored, why="as stored")
-    found = (timing or kept_timing)(stored)
+    found = (timing or get_timing)(stored)
     return Precision(dtype=stored if found.is_native else "float32", why=f"{found} on this processor")
 
 
-def kept_timing(half: str, *, measure: Measure | None = None) -> Timing:
+def get_timing(half: str, *, measure: Measure | None = None) -> Timing:
     """The timing of this processor: read from the cache folder, or measured now and kept there where that is possible."""
     found = read_timing(half)
     if found is not None:
@@ -80,23 +80,23 @@ def kept_timing(half: str, *, measure: Measure | None = None) -> Timing:
     half_s, single_s = (measure or measure_linear)(half)
     timing = Timing(processor=processor_name(), torch=_torch_version(), half=half, half_s=half_s, single_s=single_s)
     with suppress(OSError):  # without a cache each process measures for itself: some milliseconds
-        _keep(timing)
+        _write_timing(timing)
     return timing
 
 
 def read_timing(half: str) -> Timing | None:
     """The kept timing of this processor and this torch; None if there is none or its file is damaged. Loads no torch."""
     try:
-        found = msgspec.json.decode(_file(half).read_bytes(), type=Timing)
+        found = msgspec.json.decode(_timing_path(half).read_bytes(), type=Timing)
     except (OSError, ValueError):
         return None
     plausible = found.half == half and 0 < found.half_s < 3600 and 0 < found.single_s < 3600
     return found if plausible else None
 
 
-def _keep(timing: Timing) -> None:
+def _write_timing(timing: Timing) -> None:
     """Write it whole or not at all; of several processes the last one wins, and any of them is right."""
-    file = _file(timing.half)
+    file = _timing_path(timing.half)
     file.parent.mkdir(parents=True, exist_ok=True)
     descriptor, draft = tempfile.mkstemp(dir=file.parent, prefix=".timing-")
     try:
@@ -108,7 +108,7 @@ def _keep(timing: Timing) -> None:
         raise
 
 
-def _file(half: str) -> Path:
+def _timing_path(half: str) -> Path:
     key = digest(msgspec.json.encode([_processor(), platform.machine(), _torch_version(), _settings()]))[:16]
     return cache_folder().parent / "timings" / f"{half}-{key}.json"
 
@@ -148,11 +148,11 @@ def measure_linear(half: str) -> tuple[float, float]:
     import torch  # noqa: PLC0415 - a kept timing is read without it
     from torch import nn  # noqa: PLC0415 - as above
 
-    from sandlot.model.nn.packed import PackedLinear, packs  # noqa: PLC0415 - as above
+    from sandlot.model.nn.packed import PackedLinear, can_pack  # noqa: PLC0415 - as above
 
     def seconds(dtype: torch.dtype) -> float:
         linear = nn.Linear(WIDTH, OUT, bias=False, dtype=dtype)
-        layer = PackedLinear(linear) if packs(linear.weight) else linear
+        layer = PackedLinear(linear) if can_pack(linear.weight) else linear
         batches = [torch.ones(rows, WIDTH, dtype=dtype) for rows in _ROWS]
         with torch.inference_mode():
             return sum(_best(lambda given=given: layer(given)) for given in batches)

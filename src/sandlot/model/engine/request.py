@@ -103,7 +103,7 @@ class Sequence:
         self.stop = ""
         self.error = ""
 
-    def finished(self, now: float) -> Completion:
+    def completion(self, now: float) -> Completion:
         """The answer, from what is known."""
         return Completion(
             id=self.id,

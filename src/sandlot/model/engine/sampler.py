@@ -51,11 +51,11 @@ class Settings:
 
     def uniform(self) -> NDArray[np.float64]:
         """A number in [0, 1) for each, by seed and position alone."""
-        mixed = _mixed(_mixed(self.seed) + self.position.astype(np.uint64))
+        mixed = _splitmix64(_splitmix64(self.seed) + self.position.astype(np.uint64))
         return (mixed >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
-def _mixed(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def _splitmix64(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """splitmix64: every bit of the input moves every bit of the output."""
     x = x + np.uint64(0x9E3779B97F4A7C15)
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -76,14 +76,14 @@ def draw(logits: Tensor, settings: Settings, pick: Pick) -> tuple[NDArray[np.int
     moved = torch.from_numpy(np.stack((heat, settings.uniform()))).to(logits.device, non_blocking=True)
     temperature = moved[0].float()
     if heat.any():
-        ids, logprobs = pick(cut(logits, temperature, settings), temperature, moved[1])
+        ids, logprobs = pick(cut_to_top(logits, temperature, settings), temperature, moved[1])
     else:
         ids, logprobs = _likeliest(logits)
     both = torch.stack((ids.double(), logprobs.double())).cpu().numpy()
     return both[0].astype(np.int64), both[1]
 
 
-def inverse(logits: Tensor, temperature: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor]:
+def pick_by_inverse(logits: Tensor, temperature: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor]:
     """`Pick` in plain PyTorch: the first token at which the cumulated probability passes the number.
 
     It is found in two strides, first the chunk, then the token in it: cumulating all of a vocabulary is slow.
@@ -116,7 +116,7 @@ def _likeliest(logits: Tensor) -> tuple[Tensor, Tensor]:
     return best, most - most
 
 
-def cut(logits: Tensor, temperature: Tensor, settings: Settings) -> Tensor:
+def cut_to_top(logits: Tensor, temperature: Tensor, settings: Settings) -> Tensor:
     """Scores outside top-k and top-p become minus infinity. Ties at the edge stay in."""
     greedy, vocabulary, device = settings.temperature < GREEDY_BELOW, logits.shape[-1], logits.device
     by_k = np.flatnonzero((settings.top_k > 0) & (settings.top_k < vocabulary) & ~greedy)
@@ -124,12 +124,12 @@ def cut(logits: Tensor, temperature: Tensor, settings: Settings) -> Tensor:
     if len(by_k) or len(by_p):
         logits = logits.clone()
     if len(by_k):
-        rows, k = _moved(by_k, device), _moved(settings.top_k[by_k], device)
+        rows, k = _to_device(by_k, device), _to_device(settings.top_k[by_k], device)
         scores = logits[rows]
         best = scores.topk(int(settings.top_k[by_k].max()), dim=-1).values
         logits[rows] = scores.masked_fill(scores < best.gather(-1, k[:, None] - 1), -torch.inf)
     if len(by_p):
-        rows = _moved(by_p, device)
+        rows = _to_device(by_p, device)
         scores = logits[rows]
         best = scores.sort(-1, descending=True).values
         before = (best / temperature[rows].to(best.dtype)[:, None]).softmax(-1).cumsum(-1, dtype=torch.float64).roll(1, -1)
@@ -141,5 +141,5 @@ def cut(logits: Tensor, temperature: Tensor, settings: Settings) -> Tensor:
     return logits
 
 
-def _moved(values: NDArray[np.int64], device: torch.device) -> Tensor:
+def _to_device(values: NDArray[np.int64], device: torch.device) -> Tensor:
     return torch.from_numpy(values).to(device, non_blocking=True)

@@ -161,7 +161,7 @@ class PrefixTree:
         while self._cheapest:
             price, _, node = heapq.heappop(self._cheapest)
             if price == node.price and self._is_evictable(node):
-                self._eviction.evicted(price)
+                self._eviction.note_eviction(price)
                 self.num_evicted += 1
                 self._remove(node)
                 return True

@@ -57,22 +57,22 @@ def _to_stderr(line: str) -> None:
     sys.stderr.flush()
 
 
-def folder_of(spec: str, *, tell: Tell = _to_stderr) -> Path:
+def model_folder(spec: str, *, tell: Tell = _to_stderr) -> Path:
     """The folder of a model by its name; `tell` hears what takes long. `ConfigError` names the value and the fix."""
     if spec == "smollm2":
-        return packaged(_SMOLLM2, tell)
+        return prepare_package(_SMOLLM2, tell)
     if spec == "rookie":
         if not _ROOKIE.is_dir():
             raise ConfigError(f"`rookie` is not in this installation ({_ROOKIE} is missing); make it: python recipes/rookie.py")
-        return _checked(_ROOKIE)
+        return _require_model(_ROOKIE)
     if spec.startswith("hf:"):
         if not (path := spec.removeprefix("hf:")):
             raise ConfigError("model `hf:` names no folder; write `hf:FOLDER`, such as `hf:~/models/qwen`")
-        return _checked(Path(path).expanduser())
+        return _require_model(Path(path).expanduser())
     raise ConfigError(f"no model named `{spec}`; there are: {', '.join(_NAMES)}")
 
 
-def _checked(folder: Path) -> Path:
+def _require_model(folder: Path) -> Path:
     """The folder, if it holds a supported model whole."""
     if not folder.is_dir():
         raise ConfigError(f"there is no folder `{folder}`; hf:FOLDER names one with config.json, safetensors and tokenizer.json")
@@ -94,23 +94,23 @@ def cache_folder() -> Path:
     return (Path(base) if base else Path.home() / ".cache") / "sandlot" / "models"
 
 
-def packaged(package: Package, tell: Tell) -> Path:
+def prepare_package(package: Package, tell: Tell) -> Path:
     """The folder of a package's model: from the cache, or made now."""
     folder = cache_folder() / f"{package.name}-{package.sha256[:8]}-{_CONVERSION}"
     if folder.is_dir():
         return folder
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with _alone(folder.with_name(f"{folder.name}.lock"), tell):
+        with _exclusive(folder.with_name(f"{folder.name}.lock"), tell):
             if not folder.is_dir():
-                _make(package, folder, tell)
+                _convert(package, folder, tell)
     except OSError as error:
         raise ConfigError(f"cannot keep `{package.name}` in {folder.parent}: {error}; set XDG_CACHE_HOME") from error
     return folder
 
 
 @contextmanager
-def _alone(path: Path, tell: Tell) -> Generator[None]:
+def _exclusive(path: Path, tell: Tell) -> Generator[None]:
     """Held by one process at a time; the kernel lets go if it dies."""
     with path.open("w") as file:
         try:
@@ -121,7 +121,7 @@ def _alone(path: Path, tell: Tell) -> Generator[None]:
         yield
 
 
-def _make(package: Package, folder: Path, tell: Tell) -> None:
+def _convert(package: Package, folder: Path, tell: Tell) -> None:
     try:
         from sandlot.model.nn.conversion import convert_gguf  # noqa: PLC0415 - a cached model needs no torch here
     except ImportError as error:
@@ -129,7 +129,7 @@ def _make(package: Package, folder: Path, tell: Tell) -> None:
     for stale in (*folder.parent.glob(f".{folder.name}.*.tmp"), *folder.parent.glob(f".{package.name}-download-*")):
         shutil.rmtree(stale, ignore_errors=True)  # of a process that was killed; we hold the lock
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{package.name}-download-") as scratch:
-        gguf = _installed(package) or _downloaded(package, Path(scratch), tell)
+        gguf = _find_installed(package) or _download(package, Path(scratch), tell)
         _verify(package, gguf)
         tell(f"converting {gguf.name} to {folder}")
         try:
@@ -138,7 +138,7 @@ def _make(package: Package, folder: Path, tell: Tell) -> None:
             raise ConfigError(f"`{package.name}` cannot be made: {error}") from error
 
 
-def _installed(package: Package) -> Path | None:
+def _find_installed(package: Package) -> Path | None:
     """The file of a package somebody installed already."""
     found = importlib.util.find_spec(Path(package.gguf).parts[0])
     for place in (found.submodule_search_locations or ()) if found else ():
@@ -147,7 +147,7 @@ def _installed(package: Package) -> Path | None:
     return None
 
 
-def _downloaded(package: Package, scratch: Path, tell: Tell) -> Path:
+def _download(package: Package, scratch: Path, tell: Tell) -> Path:
     tell(f"downloading {package.requirement} ({package.size_bytes / 1e6:.0f} MB, without its dependencies)")
     try:
         done = subprocess.run(  # noqa: S603 - a fixed command

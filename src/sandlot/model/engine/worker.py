@@ -27,10 +27,10 @@ _SNAPSHOT_S = 0.25
 class _Ticket:
     """One order on its way to the thread and back."""
 
-    __slots__ = ("answered", "error", "finished", "number", "obey")
+    __slots__ = ("answered", "error", "finished", "number", "run")
 
-    def __init__(self, obey: "Callable[[_Ticket], None]") -> None:
-        self.obey = obey
+    def __init__(self, run: "Callable[[_Ticket], None]") -> None:
+        self.run = run
         """Runs on the thread, between two steps."""
         self.answered = anyio.Event()
         self.number = 0
@@ -85,11 +85,11 @@ class EngineWorker:
     async def between_steps(self, order: Callable[[Engine], None]) -> None:
         """Have it done to the engine while no step runs, and wait until it was. If it raises, the engine is dead."""
 
-        def obey(ticket: _Ticket) -> None:
+        def run(ticket: _Ticket) -> None:
             order(self._engine)
             self._answers.append(ticket)
 
-        ticket = _Ticket(obey)
+        ticket = _Ticket(run)
         self._put(ticket)
         await ticket.answered.wait()
         if ticket.error:
@@ -116,12 +116,12 @@ class EngineWorker:
                     ticket = self._tickets.pop(finished.id)
                     ticket.finished = finished
                     self._answers.append(ticket)
-                self._note()
+                self._refresh_metrics()
                 self._answer()
         except BaseException as error:  # noqa: BLE001 - logged with its stack, and every waiting caller gets it
             death = ModelError(f"the engine died: {type(error).__name__}: {error}")
             _log.exception("engine died")
-        self._die(death)
+        self._shut_down(death)
 
     def _take_orders(self) -> bool:
         """Obey what has been ordered, and wait for an order if there is nothing else to do; False to end."""
@@ -133,7 +133,7 @@ class EngineWorker:
             if ticket is None:
                 return False
             try:
-                ticket.obey(ticket)
+                ticket.run(ticket)
             except BaseException:
                 self._orders.put(ticket)  # to be refused with the others
                 raise
@@ -146,7 +146,7 @@ class EngineWorker:
         ticket.error = error
         self._answers.append(ticket)
 
-    def _note(self) -> None:
+    def _refresh_metrics(self) -> None:
         now = time.monotonic()
         if now - self._noted_s >= _SNAPSHOT_S or self._engine.is_idle:
             self._noted_s = now
@@ -156,9 +156,9 @@ class EngineWorker:
         """One wake-up of the loop for all that were answered."""
         answers, self._answers = self._answers, []
         if answers:
-            self._tell(lambda: [ticket.answered.set() for ticket in answers])
+            self._call_on_loop(lambda: [ticket.answered.set() for ticket in answers])
 
-    def _die(self, death: ModelError) -> None:
+    def _shut_down(self, death: ModelError) -> None:
         with self._lock:
             self._death = death
         while not self._orders.empty():
@@ -168,8 +168,8 @@ class EngineWorker:
         for ticket in self._tickets.values():
             self._refuse(ticket, ModelError(str(death), kind=death.kind))
         self._answer()
-        self._tell(self._ended.set)
+        self._call_on_loop(self._ended.set)
 
-    def _tell(self, call: Callable[[], object]) -> None:
+    def _call_on_loop(self, call: Callable[[], object]) -> None:
         with suppress(RuntimeError):  # the loop is closed: nobody waits any more
             self._loop.call_soon_threadsafe(call)

@@ -45,7 +45,7 @@ class AdaptedLinear(nn.Module):
             yield self.lora_a[index * self.rank : (index + 1) * self.rank], self.lora_b[start : start + rows]
             start += rows
 
-    def summed(self) -> Tensor:
+    def merged_weight(self) -> Tensor:
         """The weights with the adapters added, as the base's type holds them."""
         if self.base is not None:
             return self.weight.detach()
@@ -56,7 +56,7 @@ class AdaptedLinear(nn.Module):
     def merge(self) -> None:
         """Compute with one matrix; the base is kept, so that it comes back bit by bit."""
         if self.base is None:
-            merged = self.summed()
+            merged = self.merged_weight()
             self.base, self.weight.data = self.weight.data, merged
 
     def unmerge(self) -> None:

@@ -11,27 +11,27 @@ from torch import Tensor
 from sandlot.model.nn.decoder import Attend
 
 
-def causal() -> Attend:
+def causal_attend() -> Attend:
     """All tokens are one sequence."""
 
     def attend(_layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        return masked(q, k, v, None)
+        return masked_attention(q, k, v, None)
 
     return attend
 
 
-def forest(last: Tensor) -> Attend:
+def dense_forest_attend(last: Tensor) -> Attend:
     """The general rule. The mask is dense: for the CPU and for tests."""
     index = torch.arange(len(last), device=last.device)
     mask = (index[None, :] <= index[:, None]) & (index[:, None] < last[None, :])
 
     def attend(_layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        return masked(q, k, v, mask)
+        return masked_attention(q, k, v, mask)
 
     return attend
 
 
-def masked(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
+def masked_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
     """Attention where query i sees key j if `mask[i, j]`; with no mask, if `j <= i`."""
     q, k, v = (x.transpose(0, 1)[None] for x in (q, k, v))
     out = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=mask is None, enable_gqa=True)

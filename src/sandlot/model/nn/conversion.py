@@ -15,7 +15,7 @@ from torch import Tensor
 
 from sandlot.core.disk import swapped_in
 from sandlot.model.nn.folder import MODEL_FILES
-from sandlot.model.nn.gguf import Gguf, GgufTensor, opened_gguf
+from sandlot.model.nn.gguf import Gguf, GgufTensor, open_gguf
 from sandlot.model.nn.layout import check_shapes
 from sandlot.model.nn.shape import Shape, config_of, shape_of
 from sandlot.model.nn.stored import write_tensors
@@ -46,7 +46,7 @@ _OTHER_NAMES = {
 
 def convert_gguf(file: Path | str, folder: Path | str) -> None:
     """Write the folder, all or nothing; `ValueError` says what in the file is not supported."""
-    with opened_gguf(file) as gguf, swapped_in(Path(folder), MODEL_FILES) as new:
+    with open_gguf(file) as gguf, swapped_in(Path(folder), MODEL_FILES) as new:
         try:
             _write(gguf, new)
         except (ValueError, KeyError, TypeError) as error:
@@ -61,7 +61,7 @@ def _write(gguf: Gguf, new: Path) -> None:
     write_tensors(new / "model.safetensors", weights, torch.bfloat16)
     _write_json(new / "config.json", {**config_of(shape), **special, "dtype": "bfloat16"})
     _write_json(new / "generation_config.json", special)
-    _tokenizer(gguf.metadata).save(str(new / "tokenizer.json"))
+    _build_tokenizer(gguf.metadata).save(str(new / "tokenizer.json"))
     _write_json(new / "tokenizer_config.json", _tokenizer_config(gguf.metadata, shape))
 
 
@@ -90,14 +90,14 @@ def _gguf_shape(gguf: Gguf) -> Shape:
             "head_dim": known("attention.key_length"),
             "intermediate_size": known("feed_forward_length"),
             "max_position_embeddings": known("context_length"),
-            "rms_norm_eps": _short(known("attention.layer_norm_rms_epsilon", 1e-6)),
-            "rope_theta": _short(known("rope.freq_base", 10000.0)),
+            "rms_norm_eps": _rounded(known("attention.layer_norm_rms_epsilon", 1e-6)),
+            "rope_theta": _rounded(known("rope.freq_base", 10000.0)),
             "tie_word_embeddings": "output.weight" not in gguf.tensors,
         }
     )
 
 
-def _short(value: float) -> float:
+def _rounded(value: float) -> float:
     """The fp32 number as people write it: 1e-05, not 9.999999747378752e-06."""
     return float(str(np.float32(value)))
 
@@ -116,16 +116,16 @@ def _hugging_face_name(name: str) -> str:
 def _weight(shape: Shape, name: str, tensor: GgufTensor) -> Tensor:
     weight = torch.tensor(tensor.read())
     if shape.family == "llama" and (".q_proj." in name or ".k_proj." in name):
-        weight = halves(weight, shape.heads if ".q_proj." in name else shape.kv_heads)
+        weight = pairs_to_halves(weight, shape.heads if ".q_proj." in name else shape.kv_heads)
     return weight.to(torch.bfloat16)
 
 
-def halves(rows: Tensor, heads: int) -> Tensor:
+def pairs_to_halves(rows: Tensor, heads: int) -> Tensor:
     """Rows of every head from pairs side by side (0, 1) to halves (0, width/2), the order Hugging Face rotates."""
     return rows.reshape(heads, -1, 2, *rows.shape[1:]).transpose(1, 2).reshape(rows.shape)
 
 
-def _tokenizer(meta: dict[str, Any]) -> Tokenizer:
+def _build_tokenizer(meta: dict[str, Any]) -> Tokenizer:
     """The byte-level BPE a file's vocabulary and merges make."""
     if (model := meta.get("tokenizer.ggml.model")) != "gpt2":
         raise ValueError(f"tokenizer model `{model}` is not supported; there is: gpt2")

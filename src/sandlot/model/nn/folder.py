@@ -17,7 +17,7 @@ from sandlot.core.disk import swapped_in
 from sandlot.model.nn.decoder import Decoder
 from sandlot.model.nn.layout import check_shapes, copy_weights, weights_of
 from sandlot.model.nn.shape import ORIGIN, Shape, config_of, read_json, read_shape
-from sandlot.model.nn.stored import Origin, Stored, stored_in, write_tensors
+from sandlot.model.nn.stored import Origin, StoredTensor, open_tensors, write_tensors
 
 _WEIGHTS = "model.safetensors"
 _INDEX = "model.safetensors.index.json"
@@ -35,7 +35,7 @@ def load_folder(path: Path | str, *, dtype: torch.dtype | None = None, device: t
     path = Path(path)
     shape = read_shape(path)
     with ExitStack() as opened:
-        stored = _stored(path, opened)
+        stored = _open_all(path, opened)
         for name in [name for name in stored if name.endswith("rotary_emb.inv_freq")]:
             del stored[name]  # a constant that old files carry along
         tied_head = stored.pop(_TIED_HEAD, None) if shape.tied else None
@@ -43,7 +43,7 @@ def load_folder(path: Path | str, *, dtype: torch.dtype | None = None, device: t
             check_shapes(shape, {name: tensor.size for name, tensor in stored.items()})
         except ValueError as error:
             raise ValueError(f"{path}: {error}") from error
-        decoder = empty(shape, dtype or stored["model.embed_tokens.weight"].dtype, device)
+        decoder = empty_decoder(shape, dtype or stored["model.embed_tokens.weight"].dtype, device)
         copy_weights(decoder, lambda name: stored[name].read())
         if tied_head is not None and not torch.equal(tied_head.read(), stored["model.embed_tokens.weight"].read()):
             raise ValueError(f"{path}: `{_TIED_HEAD}` is not the embedding, but the config says tie_word_embeddings")
@@ -53,16 +53,16 @@ def load_folder(path: Path | str, *, dtype: torch.dtype | None = None, device: t
 def stored_dtype(path: Path | str) -> torch.dtype:
     """The type `load_folder` gives a folder's model."""
     with ExitStack() as opened:
-        return _stored(Path(path), opened)["model.embed_tokens.weight"].dtype
+        return _open_all(Path(path), opened)["model.embed_tokens.weight"].dtype
 
 
-def empty(shape: Shape, dtype: torch.dtype, device: torch.device | str) -> Decoder:
+def empty_decoder(shape: Shape, dtype: torch.dtype, device: torch.device | str) -> Decoder:
     """A decoder whose weights are whatever lay in memory: to be filled."""
-    with _Undrawn(dtype, device):
+    with _Uninitialised(dtype, device):
         return Decoder(shape)
 
 
-class _Undrawn(TorchFunctionMode):
+class _Uninitialised(TorchFunctionMode):
     """Modules built inside get their type and place at once, and no random weights."""
 
     def __init__(self, dtype: torch.dtype, device: torch.device | str) -> None:
@@ -110,21 +110,21 @@ def _special_ids(folder: Path) -> dict[str, Any]:
     return {key: config[key] for key in ("bos_token_id", "eos_token_id", "pad_token_id") if key in config}
 
 
-def _stored(path: Path, opened: ExitStack) -> dict[str, Stored]:
+def _open_all(path: Path, opened: ExitStack) -> dict[str, StoredTensor]:
     """Every tensor of a folder's one file, or of the files its index names."""
     if (path / _WEIGHTS).is_file():
-        return stored_in(path / _WEIGHTS, opened)
+        return open_tensors(path / _WEIGHTS, opened)
     if not (path / _INDEX).is_file():
         raise ValueError(f"{path} has neither {_WEIGHTS} nor {_INDEX}; only safetensors are read")
     mapped = read_json(path / _INDEX).get("weight_map")
     if not isinstance(mapped, dict) or not mapped:
         raise ValueError(f"{path / _INDEX}: no `weight_map`")
     mapped = cast("dict[str, object]", mapped)
-    stored: dict[str, Stored] = {}
+    stored: dict[str, StoredTensor] = {}
     for name in sorted({str(file) for file in mapped.values()}):
         if Path(name).name != name or not name.endswith(".safetensors"):
             raise ValueError(f"{path / _INDEX}: `{name}` is not the name of a safetensors file in this folder")
-        stored |= stored_in(path / name, opened)
+        stored |= open_tensors(path / name, opened)
     wrong = [name for name in mapped.keys() | stored.keys() if name not in stored or mapped.get(name) != stored[name].file.name]
     if wrong:
         raise ValueError(f"{path / _INDEX}: the index and the files disagree about `{min(wrong)}`")

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sandlot.model.nn.quants import QUANTS, Array, Quant, unpacked
+from sandlot.model.nn.quants import QUANTS, Array, Quant, unpack_blocks
 
 _SCALARS = {0: "<B", 1: "<b", 2: "<H", 3: "<h", 4: "<I", 5: "<i", 6: "<f", 7: "<?", 10: "<Q", 11: "<q", 12: "<d"}
 _STRING, _ARRAY = 8, 9
@@ -34,7 +34,7 @@ class GgufTensor:
 
     def read(self) -> Array:
         """Its weights in fp32."""
-        return unpacked(self.quant, self.file[self.begin : self.end], self.shape)
+        return unpack_blocks(self.quant, self.file[self.begin : self.end], self.shape)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Gguf:
 
 
 @contextmanager
-def opened_gguf(path: Path | str) -> Generator[Gguf]:
+def open_gguf(path: Path | str) -> Generator[Gguf]:
     """Metadata and tensor table of a file; tensors can be read until the block ends. `ValueError` says what is wrong with it."""
     path = Path(path)
     with path.open("rb") as file:
@@ -54,7 +54,7 @@ def opened_gguf(path: Path | str) -> Generator[Gguf]:
             raise ValueError(f"{path} is empty")
         with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped, memoryview(mapped) as view:
             try:
-                gguf = _parsed(_Reader(view))
+                gguf = _parse(_Reader(view))
             except ValueError as error:
                 raise ValueError(f"{path} is not a whole GGUF file: {error}") from error
             yield gguf
@@ -109,7 +109,7 @@ class _Reader:
         return [value for (value,) in struct.iter_unpack(_SCALARS[kind], data)]
 
 
-def _parsed(reader: _Reader) -> Gguf:
+def _parse(reader: _Reader) -> Gguf:
     if reader.left < 24 or reader.take(4) != b"GGUF":
         raise ValueError("it does not begin with `GGUF`")
     version = reader.number("<I")
@@ -124,8 +124,8 @@ def _parsed(reader: _Reader) -> Gguf:
         metadata[key] = reader.value(reader.number("<I"))
     if num_tensors * 24 > reader.left:
         raise ValueError(f"{num_tensors} tensors cannot fit in the {reader.left} bytes left")
-    table = [_entry(reader) for _ in range(num_tensors)]
-    return Gguf(metadata, _located(reader, table, metadata.get("general.alignment", 32)))
+    table = [_read_entry(reader) for _ in range(num_tensors)]
+    return Gguf(metadata, _locate(reader, table, metadata.get("general.alignment", 32)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +136,7 @@ class _Entry:
     offset: int
 
 
-def _entry(reader: _Reader) -> _Entry:
+def _read_entry(reader: _Reader) -> _Entry:
     name = reader.text()
     num_dimensions: int = reader.number("<I")
     if not 0 < num_dimensions <= _MOST_DIMENSIONS:
@@ -149,7 +149,7 @@ def _entry(reader: _Reader) -> _Entry:
     return _Entry(name, shape, QUANTS[kind], reader.number("<Q"))
 
 
-def _located(reader: _Reader, table: list[_Entry], alignment: Any) -> dict[str, GgufTensor]:
+def _locate(reader: _Reader, table: list[_Entry], alignment: Any) -> dict[str, GgufTensor]:
     if type(alignment) is not int or not 0 < alignment <= 1 << 20 or alignment & (alignment - 1):
         raise ValueError(f"general.alignment is {alignment!r}; it must be a power of two")
     start = -(-reader.at // alignment) * alignment

@@ -90,7 +90,7 @@ def weights_of(decoder: Decoder) -> dict[str, Tensor]:
     """What the decoder computes with, by Hugging Face names, detached: views of its parameters, adapters added in (a copy)."""
     parameters = {name: parameter.detach() for name, parameter in decoder.named_parameters()}
     for name, linear in adapted_linears(decoder):
-        parameters[f"{name}.weight"] = linear.summed()
+        parameters[f"{name}.weight"] = linear.merged_weight()
     return {piece.name: piece.of(parameters[piece.parameter]) for piece in pieces(decoder.shape)}
 
 
@@ -114,15 +114,15 @@ def check_shapes(shape: Shape, given: Mapping[str, tuple[int, ...]]) -> None:
     """`ValueError` names tensors that are missing, unknown or of another size."""
     wanted = {piece.name: piece.shape for piece in pieces(shape)}
     if missing := wanted.keys() - given.keys():
-        raise ValueError(f"{_some(missing)} missing; a {shape.family} of {shape.layers} layers has {len(wanted)} tensors")
+        raise ValueError(f"{_listing(missing)} missing; a {shape.family} of {shape.layers} layers has {len(wanted)} tensors")
     if unknown := given.keys() - wanted.keys():
-        raise ValueError(f"{_some(unknown)} unknown; a {shape.family} of {shape.layers} layers has {len(wanted)} tensors")
+        raise ValueError(f"{_listing(unknown)} unknown; a {shape.family} of {shape.layers} layers has {len(wanted)} tensors")
     for name, size in wanted.items():
         if given[name] != size:
             raise ValueError(f"`{name}` is {list(given[name])}; the config asks for {list(size)}")
 
 
-def _some(names: AbstractSet[str]) -> str:
+def _listing(names: AbstractSet[str]) -> str:
     first = ", ".join(f"`{name}`" for name in sorted(names)[:3])
     more = len(names) - 3
     return f"{first} and {more} more are" if more > 0 else f"{first} {'are' if len(names) > 1 else 'is'}"

@@ -21,7 +21,7 @@ from sandlot.model.nn.decoder import Decoder
 from sandlot.model.nn.layout import projections
 from sandlot.model.nn.packed import PackedLinear
 from sandlot.model.nn.shape import ORIGIN, read_json
-from sandlot.model.nn.stored import Origin, Stored, stored_in, write_tensors
+from sandlot.model.nn.stored import Origin, StoredTensor, open_tensors, write_tensors
 
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 _PREFIX = "base_model.model."
@@ -32,7 +32,7 @@ _OFF: dict[str, Any] = {
 """What PEFT can do and we do not, and how it says that it is off."""
 
 
-def adapted(decoder: Decoder, rank: int, alpha: float = 32.0, *, seed: int = 0) -> Decoder:
+def add_adapters(decoder: Decoder, rank: int, alpha: float = 32.0, *, seed: int = 0) -> Decoder:
     """The same decoder with adapters that add nothing yet, and everything else frozen. The seed decides where they start from."""
     if any(adapted_linears(decoder)):
         raise ValueError("the decoder has adapters already; fold or take them off first")
@@ -66,7 +66,7 @@ def unmerge(decoder: Decoder) -> None:
         linear.unmerge()
 
 
-def plain(decoder: Decoder, *, fold: bool) -> Decoder:
+def remove_adapters(decoder: Decoder, *, fold: bool) -> Decoder:
     """The same decoder without adapters: their sums folded in, or the base as it was."""
     for name, adapter in list(adapted_linears(decoder)):
         if fold:
@@ -77,10 +77,10 @@ def plain(decoder: Decoder, *, fold: bool) -> Decoder:
     return decoder.requires_grad_()
 
 
-def summed_state(decoder: Decoder) -> dict[str, Tensor]:
+def merged_state(decoder: Decoder) -> dict[str, Tensor]:
     """The state of a decoder without adapters that computes the same: what is sampled from while this one learns."""
     state = {name: tensor for name, tensor in decoder.state_dict().items() if not name.endswith((".lora_a", ".lora_b"))}
-    return state | {f"{name}.weight": linear.summed() for name, linear in adapted_linears(decoder)}
+    return state | {f"{name}.weight": linear.merged_weight() for name, linear in adapted_linears(decoder)}
 
 
 def adapter_weights(decoder: Decoder) -> dict[str, Tensor]:
@@ -133,8 +133,8 @@ def load_adapter(decoder: Decoder, path: Path | str) -> Decoder:
     path = Path(path)
     rank, alpha = _read_config(path / CONFIG)
     with ExitStack() as opened:
-        stored = _checked(path / WEIGHTS, decoder, rank, opened)
-        _fill(adapted(decoder, rank, alpha), stored)
+        stored = _open_checked(path / WEIGHTS, decoder, rank, opened)
+        _fill(add_adapters(decoder, rank, alpha), stored)
     return decoder
 
 
@@ -147,12 +147,12 @@ def put_adapter(decoder: Decoder, path: Path | str) -> None:
         told = ", ".join(f"rank {own} and alpha {scale * own:g}" for own, scale in has) or "no adapters"
         raise ValueError(f"{path}: adapters of rank {rank} and alpha {alpha:g}; the decoder has {told}")
     with ExitStack() as opened:
-        _fill(decoder, _checked(path / WEIGHTS, decoder, rank, opened))
+        _fill(decoder, _open_checked(path / WEIGHTS, decoder, rank, opened))
 
 
-def _checked(path: Path, decoder: Decoder, rank: int, opened: ExitStack) -> dict[str, Stored]:
+def _open_checked(path: Path, decoder: Decoder, rank: int, opened: ExitStack) -> dict[str, StoredTensor]:
     """What a file holds, if all of it fits the decoder."""
-    stored = stored_in(path, opened)
+    stored = open_tensors(path, opened)
     wanted: dict[str, tuple[int, ...]] = {}
     for projection in projections(decoder.shape):
         wanted[f"{_PREFIX}{projection.name}.lora_A.weight"] = (rank, projection.columns)
@@ -164,7 +164,7 @@ def _checked(path: Path, decoder: Decoder, rank: int, opened: ExitStack) -> dict
     return stored
 
 
-def _fill(decoder: Decoder, stored: Mapping[str, Stored]) -> None:
+def _fill(decoder: Decoder, stored: Mapping[str, StoredTensor]) -> None:
     with torch.no_grad():
         for name, tensor in _named(decoder):
             if name in stored:

@@ -38,16 +38,16 @@ class PackedLinear(nn.Module):
         return cast("Tensor", _onednn._linear_pointwise(x, self._packed, self.bias, "none", [], ""))  # noqa: SLF001 - as above
 
 
-def packed(decoder: Decoder) -> Decoder:
+def pack_linears(decoder: Decoder) -> Decoder:
     """The same decoder with packed layers, where that helps: bf16 weights on a CPU that multiplies them. Elsewhere unchanged."""
-    if packs(decoder.embedding.weight):
+    if can_pack(decoder.embedding.weight):
         for name, module in list(cast("Iterable[tuple[str, nn.Module]]", decoder.named_modules())):
             if type(module) is nn.Linear:
                 decoder.set_submodule(name, PackedLinear(module))
     return decoder
 
 
-def packs(weight: Tensor) -> bool:
+def can_pack(weight: Tensor) -> bool:
     """True if layers with such weights are packed."""
     if weight.device.type != "cpu" or weight.dtype != torch.bfloat16 or not torch.backends.mkldnn.is_available():
         return False

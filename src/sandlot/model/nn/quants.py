@@ -123,7 +123,7 @@ QUANTS: dict[int, Quant] = {
 """By the number a GGUF file gives the type."""
 
 
-def unpacked(quant: Quant, data: Any, shape: tuple[int, ...]) -> Array:
+def unpack_blocks(quant: Quant, data: Any, shape: tuple[int, ...]) -> Array:
     """The weights in a buffer of packed blocks, rows first."""
     blocks = np.frombuffer(data, np.uint8).reshape(-1, quant.size_bytes)
     return quant.unpack(blocks).reshape(shape)

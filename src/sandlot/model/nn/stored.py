@@ -16,7 +16,7 @@ _DTYPES = {"F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class StoredTensor:
     """A tensor in an open file."""
 
     file: Path
@@ -31,7 +31,7 @@ class _File(Protocol):
     def get_tensor(self, name: str) -> Tensor: ...
 
 
-def stored_in(path: Path, opened: ExitStack) -> dict[str, Stored]:
+def open_tensors(path: Path, opened: ExitStack) -> dict[str, StoredTensor]:
     """Every tensor of a file, readable until `opened` closes; `ValueError` if it is not a whole file of float tensors."""
     if not path.is_file():
         raise ValueError(f"{path}: there is no such file")
@@ -39,13 +39,13 @@ def stored_in(path: Path, opened: ExitStack) -> dict[str, Stored]:
         file = cast("_File", opened.enter_context(cast("Any", safe_open)(path, framework="pt")))
     except (SafetensorError, OSError) as error:
         raise ValueError(f"{path} is not a whole safetensors file: {error}") from error
-    stored: dict[str, Stored] = {}
+    stored: dict[str, StoredTensor] = {}
     for name in file.keys():  # noqa: SIM118 - not a mapping
         view = file.get_slice(name)
         kind = str(view.get_dtype())
         if kind not in _DTYPES:
             raise ValueError(f"{path}: `{name}` is of type {kind}; there are: {', '.join(_DTYPES)}")
-        stored[name] = Stored(path, tuple(view.get_shape()), _DTYPES[kind], partial(file.get_tensor, name))
+        stored[name] = StoredTensor(path, tuple(view.get_shape()), _DTYPES[kind], partial(file.get_tensor, name))
     return stored
 
 

@@ -18,7 +18,7 @@ from sandlot.core.ports.world import ToolSpec
 from sandlot.core.task import Task
 from sandlot.core.tokens import packed_ids
 from sandlot.core.trace import Message, Node, Tokens, Trace, Usage
-from sandlot.model.policy.rendered import Prompts
+from sandlot.model.policy.tokens import Prompts
 
 
 class TurnRenderer(Renderer, Protocol):
@@ -45,10 +45,10 @@ class DemonstratedPolicies:
 
     def policy(self, task: Task, seed: int, rollout: int = 0) -> AbstractAsyncContextManager[Policy]:
         """The player's policy for this rollout, written down."""
-        return self._opened(task, seed, rollout)
+        return self._open(task, seed, rollout)
 
     @asynccontextmanager
-    async def _opened(self, task: Task, seed: int, rollout: int) -> AsyncGenerator[Policy]:
+    async def _open(self, task: Task, seed: int, rollout: int) -> AsyncGenerator[Policy]:
         async with self.players.policy(task, seed, rollout) as player:
             yield _DemonstratedPolicy(self, player, Prompts(self.renderer))
 

@@ -15,9 +15,9 @@ from sandlot.core.trace import Message, Node, Text
 from sandlot.core.types import End, Role
 
 FAITHFUL = "scripted:persona"
-_ALIKE = 0.5
+_SIMILAR = 0.5
 """The share of words that two texts have in common, of all that are in either, from which they say the same."""
-_LEAST = 3
+_MIN_LETTERS = 3
 """Letters of a word that has to be heard."""
 WAITING = "I have told you what I want. What else do you need from me?"
 
@@ -47,25 +47,25 @@ class _FaithfulUser:
 
     async def reply(self, text: str) -> UserTurn:
         """The facts that were asked for, or thanks at the end."""
-        heard = _words_of(text)
-        if any(_alike(heard, _words_of(example)) for example in self.persona.solved):
-            return self._says("Thank you, that is all.", End.DONE)
-        asked = [words for name, words in self.persona.facts.items() if _long(name) and _long(name) <= heard]
-        return self._says(" ".join(asked) or WAITING)
+        heard = _word_set(text)
+        if any(_are_similar(heard, _word_set(example)) for example in self.persona.solved):
+            return self._turn("Thank you, that is all.", End.DONE)
+        asked = [words for name, words in self.persona.facts.items() if _key_words(name) and _key_words(name) <= heard]
+        return self._turn(" ".join(asked) or WAITING)
 
-    def _says(self, text: str, end: End | None = None) -> UserTurn:
+    def _turn(self, text: str, end: End | None = None) -> UserTurn:
         message = Message(role=Role.USER, parts=(Text(text),), agent=AGENT)
         return UserTurn(text=text, end=end, node=Node(message=message, sampled=True, stop="stop", model=self.name))
 
 
-def _words_of(text: str) -> frozenset[str]:
+def _word_set(text: str) -> frozenset[str]:
     """The words of a text; one number is as good as another."""
     return frozenset(re.findall(r"\w+", re.sub(r"\d+(?:[.,]\d+)*", "0", text.casefold())))
 
 
-def _long(name: str) -> frozenset[str]:
-    return frozenset(word for word in _words_of(name) if len(word) >= _LEAST)
+def _key_words(name: str) -> frozenset[str]:
+    return frozenset(word for word in _word_set(name) if len(word) >= _MIN_LETTERS)
 
 
-def _alike(one: frozenset[str], other: frozenset[str]) -> bool:
-    return bool(one | other) and len(one & other) / len(one | other) >= _ALIKE
+def _are_similar(one: frozenset[str], other: frozenset[str]) -> bool:
+    return bool(one | other) and len(one & other) / len(one | other) >= _SIMILAR

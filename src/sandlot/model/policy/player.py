@@ -93,7 +93,7 @@ def assistant_node(model: str, trace: Trace, leaf: int, parts: tuple[Part, ...],
     return Node(message=message, parent=leaf, sampled=True, stop=stop, model=model, start_s=start_s)
 
 
-def heard(trace: Trace, leaf: int) -> tuple[Message, ...]:
+def messages_since_turn(trace: Trace, leaf: int) -> tuple[Message, ...]:
     """What others said to the agent since its last turn on this path."""
     messages: list[Message] = []
     index: int | None = leaf
@@ -117,7 +117,9 @@ def refuse(_: PlayerView) -> Move:
 
 def echo(moment: PlayerView) -> Move:
     """Repeats what it was last told."""
-    said = next((message.text for message in reversed(heard(moment.trace, moment.leaf)) if message.role is Role.USER), "")
+    said = next(
+        (message.text for message in reversed(messages_since_turn(moment.trace, moment.leaf)) if message.role is Role.USER), ""
+    )
     return Move((Text(said),) if said else ())
 
 

@@ -34,10 +34,10 @@ def _draw(schema: Json, root: Json, rng: Random, depth: int) -> Any:
     kind = schema.get("type", "string")
     if isinstance(kind, list):
         kind = rng.choice(cast("list[str]", kind))
-    return _of_type(kind, schema, root, rng, depth)
+    return _draw_type(kind, schema, root, rng, depth)
 
 
-def _of_type(kind: str, schema: Json, root: Json, rng: Random, depth: int) -> Any:
+def _draw_type(kind: str, schema: Json, root: Json, rng: Random, depth: int) -> Any:
     if kind == "array":
         length = max(schema.get("minItems", 0), rng.randrange(3))
         return [_draw(schema.get("items") or {}, root, rng, depth + 1) for _ in range(min(length, 8))]
@@ -46,10 +46,10 @@ def _of_type(kind: str, schema: Json, root: Json, rng: Random, depth: int) -> An
         required = set(cast("list[str]", schema.get("required") or []))
         chosen = {name: inner for name, inner in properties.items() if name in required or rng.random() < 0.5}
         return {name: _draw(inner, root, rng, depth + 1) for name, inner in chosen.items()}
-    return _plain(kind, schema, rng)
+    return _draw_scalar(kind, schema, rng)
 
 
-def _plain(kind: str, schema: Json, rng: Random) -> Any:
+def _draw_scalar(kind: str, schema: Json, rng: Random) -> Any:
     match kind:
         case "integer":
             low, high = _bounds(schema)

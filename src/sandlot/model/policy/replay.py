@@ -20,7 +20,7 @@ from sandlot.core.ports.world import ToolSpec
 from sandlot.core.task import Task
 from sandlot.core.trace import Event, Message, Node, Trace
 from sandlot.core.types import End, Json
-from sandlot.model.policy.player import heard
+from sandlot.model.policy.player import messages_since_turn
 
 _SHOWN_CHARS = 400
 """What an event shows of each side of a difference."""
@@ -29,13 +29,15 @@ FindTrace = Callable[[str, int], Trace | None]
 """The recorded trace of a task's rollout; None if there is none."""
 
 
-def replayed(traces: FindTrace, until: int | None = None, then: Policies | None = None, *, name: str = "replay") -> Policies:
+def replay_policies(
+    traces: FindTrace, until: int | None = None, then: Policies | None = None, *, name: str = "replay"
+) -> Policies:
     """Policies that replay the first `until` turns (None: all there are) of a recorded trace, then go on with `then`."""
-    return _ReplayedPolicies(name if then is None else f"{name}+{then.name}", traces, until, then)
+    return _ReplayPolicies(name if then is None else f"{name}+{then.name}", traces, until, then)
 
 
 @dataclass(frozen=True, slots=True)
-class _ReplayedPolicies:
+class _ReplayPolicies:
     """`ports.Policies` over recorded traces."""
 
     name: str
@@ -45,10 +47,10 @@ class _ReplayedPolicies:
 
     def policy(self, task: Task, seed: int, rollout: int = 0) -> AbstractAsyncContextManager[Policy]:
         """A policy over the trace recorded for this rollout."""
-        return self._policy(task, seed, rollout)
+        return self._open(task, seed, rollout)
 
     @asynccontextmanager
-    async def _policy(self, task: Task, seed: int, rollout: int) -> AsyncGenerator[Policy]:
+    async def _open(self, task: Task, seed: int, rollout: int) -> AsyncGenerator[Policy]:
         recorded = self.traces(task.id, rollout)
         if recorded is None:
             raise ModelError(
@@ -79,7 +81,7 @@ class _ReplayPolicy:
             if self._next < self._num_turns:
                 node = self._recorded.nodes[self._turns[self._next]]
                 self._next += 1
-                return _again(node, trace, leaf)
+                return _replayed_node(node, trace, leaf)
             self._handed_over = True
         if self._then is None:
             raise ModelError(
@@ -94,18 +96,18 @@ class _ReplayPolicy:
         if self._next >= len(self._turns):
             return
         before = self._recorded.nodes[self._turns[self._next]].parent
-        then = heard(self._recorded, before) if before is not None else ()
-        for detail in _differences(then, heard(trace, leaf)):
+        then = messages_since_turn(self._recorded, before) if before is not None else ()
+        for detail in _differences(then, messages_since_turn(trace, leaf)):
             trace.events.append(Event(kind="replay_diverged", turn=trace.num_turns, detail=detail))
 
 
-def replayed_users(traces: FindTrace, *, name: str = "replay") -> Users:
+def replay_users(traces: FindTrace, *, name: str = "replay") -> Users:
     """Users that say again what a user said in a recorded trace."""
-    return _ReplayedUsers(name, traces)
+    return _ReplayUsers(name, traces)
 
 
 @dataclass(frozen=True, slots=True)
-class _ReplayedUsers:
+class _ReplayUsers:
     """`ports.Users` over recorded traces."""
 
     name: str
@@ -116,10 +118,10 @@ class _ReplayedUsers:
         recorded = self.traces(task.id, rollout)
         if recorded is None:
             raise ModelError(f"rollout {rollout} of task `{task.id}` was not recorded, so its user cannot be", kind="not_found")
-        return nullcontext(_ReplayedUser(recorded, task.prompt))
+        return nullcontext(_ReplayUser(recorded, task.prompt))
 
 
-class _ReplayedUser:
+class _ReplayUser:
     """Says what the user said, whatever the agent says."""
 
     def __init__(self, recorded: Trace, prompt: str) -> None:
@@ -148,7 +150,7 @@ class _ReplayedUser:
         return UserTurn(end=self._ended)
 
 
-def _again(node: Node, trace: Trace, leaf: int) -> Node:
+def _replayed_node(node: Node, trace: Trace, leaf: int) -> Node:
     """A recorded node at its new place; it cost nothing this time, but counts the tokens it counted then."""
     usage = node.usage and msgspec.structs.replace(node.usage, usd=0.0)
     start_s = max(0.0, SYSTEM_CLOCK.wall() - trace.started)
@@ -161,15 +163,15 @@ def _differences(then: Sequence[Message], now: Sequence[Message]) -> list[Json]:
         (result for message in then for result in message.results), (result for message in now for result in message.results)
     )
     different: list[Json] = [
-        {"what": "result", "call": (was or got).call, "recorded": _shown(was and was.text), "now": _shown(got and got.text)}  # pyright: ignore[reportOptionalMemberAccess] - zip_longest fills one side only
+        {"what": "result", "call": (was or got).call, "recorded": _cut(was and was.text), "now": _cut(got and got.text)}  # pyright: ignore[reportOptionalMemberAccess] - zip_longest fills one side only
         for was, got in results
         if was is None or got is None or (was.text, was.error) != (got.text, got.error)
     ]
     said_then, said_now = ("\n".join(message.text for message in messages if message.text) for messages in (then, now))
     if said_then != said_now:
-        different.append({"what": "message", "recorded": _shown(said_then), "now": _shown(said_now)})
+        different.append({"what": "message", "recorded": _cut(said_then), "now": _cut(said_now)})
     return different
 
 
-def _shown(text: str | None) -> str | None:
+def _cut(text: str | None) -> str | None:
     return text if text is None or len(text) <= _SHOWN_CHARS else text[:_SHOWN_CHARS] + "..."

@@ -15,7 +15,7 @@ from sandlot.core.task import Task
 from sandlot.core.types import derive_seed
 from sandlot.model.policy import player
 from sandlot.model.policy.player import Hanging, Play, Player
-from sandlot.model.policy.solution import Solution, played
+from sandlot.model.policy.solution import Solution, open_solution
 
 Choose = Callable[[Task, int], Solution | Policy]
 """Which solution or policy plays a rollout, by task and seed."""
@@ -44,18 +44,18 @@ class ScriptedPolicies:
     def policy(self, task: Task, seed: int, rollout: int = 0) -> AbstractAsyncContextManager[Policy]:  # noqa: ARG002 - the seed tells rollouts apart
         """What plays this rollout."""
         chosen = self.choose(task, seed)
-        return played(self.name, chosen, task) if callable(chosen) else nullcontext(chosen)
+        return open_solution(self.name, chosen, task) if callable(chosen) else nullcontext(chosen)
 
 
-def scripted(spec: str, golden: Solution | None = None) -> Policies:
+def scripted_policies(spec: str, golden: Solution | None = None) -> Policies:
     """Policies from `golden`, `mixed:0.5`, `constant:42` and so on; `golden` is the environment's solution where it has one."""
     spec = spec.removeprefix("scripted:")
     name = f"scripted:{spec}"
     word, _, rest = spec.partition(":")
     if word == "golden" and not rest:
-        return ScriptedPolicies(name, _always(_solution(name, golden)))
+        return ScriptedPolicies(name, _always(_require_solution(name, golden)))
     if word == "mixed":
-        return ScriptedPolicies(name, _mixed(name, _share(rest), _solution(name, golden)))
+        return ScriptedPolicies(name, _mixed(name, _parse_share(rest), _require_solution(name, golden)))
     if word == "constant":
         return ScriptedPolicies(name, _playing(name, player.constant(rest)))
     if word == "hang" and not rest:
@@ -67,7 +67,7 @@ def scripted(spec: str, golden: Solution | None = None) -> Policies:
     raise ConfigError(f"no scripted policy named `{spec}`{meant}; there are: {', '.join(NAMES)}")
 
 
-def _solution(name: str, golden: Solution | None) -> Solution:
+def _require_solution(name: str, golden: Solution | None) -> Solution:
     if golden is None:
         raise ConfigError(
             f"`{name}` needs a golden solution and the environment has none; write one with `@env.solution`, "
@@ -84,7 +84,7 @@ def _playing(name: str, play: Play) -> Choose:
     return lambda _task, seed: Player(name, play, seed)
 
 
-def _share(text: str) -> float:
+def _parse_share(text: str) -> float:
     try:
         share = float(text)
     except ValueError:

@@ -22,7 +22,7 @@ from sandlot.core.ports.world import ToolSpec
 from sandlot.core.task import Task
 from sandlot.core.trace import Message, Node, Part, Text, ToolCall, Trace
 from sandlot.core.types import Json
-from sandlot.model.policy.player import assistant_node, heard
+from sandlot.model.policy.player import assistant_node, messages_since_turn
 
 Solution = Callable[["Agent", Task], Awaitable[None]]
 """`async def solve(agent: Agent, task: Task) -> None`."""
@@ -53,13 +53,13 @@ class Mailbox(Generic[Item]):
 
 
 @dataclass(frozen=True, slots=True)
-class Over:
+class SolutionEnded:
     """The solution has ended, with an error or without."""
 
     error: AuthorError | None
 
 
-Turns = Mailbox[tuple[Part, ...] | Over]
+Turns = Mailbox[tuple[Part, ...] | SolutionEnded]
 _Answers = Mailbox[tuple[Message, ...]]
 
 
@@ -143,14 +143,14 @@ class _SolutionPolicy:
         self._task = task.copied()
         self._group = group
         self._begun = False
-        self._over: Over | None = None
+        self._over: SolutionEnded | None = None
         self._turns: Turns = Mailbox()
         self._answers: _Answers = Mailbox()
 
     async def turn(self, trace: Trace, leaf: int, tools: Sequence[ToolSpec]) -> Node:
         """What the solution does next; an empty message once it has ended. What it raises is `AuthorError`."""
         if self._over is None:
-            messages = heard(trace, leaf)
+            messages = messages_since_turn(trace, leaf)
             if self._begun:
                 self._answers.put(messages)
             else:
@@ -158,7 +158,7 @@ class _SolutionPolicy:
                 agent = Agent(self._turns, self._answers, _text(messages), tuple(tools))
                 self._group.start_soon(self._play, agent, name="solution")
             got = await self._turns.take()
-            if not isinstance(got, Over):
+            if not isinstance(got, SolutionEnded):
                 return assistant_node(self._name, trace, leaf, got)
             self._over = got
         if self._over.error is not None:
@@ -176,11 +176,11 @@ class _SolutionPolicy:
         if error is not None and not isinstance(error, AuthorError):
             blamed = AuthorError(f"{what}: {type(error).__name__}: {error}", kind=error.kind)
             blamed.original, error = error, blamed
-        self._turns.put(Over(error))
+        self._turns.put(SolutionEnded(error))
 
 
 @asynccontextmanager
-async def played(name: str, solution: Solution, task: Task) -> AsyncGenerator[Policy]:
+async def open_solution(name: str, solution: Solution, task: Task) -> AsyncGenerator[Policy]:
     """A policy that plays the solution for one rollout; the solution is cancelled when the rollout ends before it does."""
     if not is_async(solution):
         raise AuthorError(f"solution `{name_of(solution)}` is not async; write `async def solve(agent: Agent, task: Task)`")

@@ -21,23 +21,23 @@ from sandlot.core.ports.session import Policies, Policy, User, Users, UserTurn
 from sandlot.core.task import Task
 from sandlot.core.trace import Event, Message, Node, Text, Trace, said
 from sandlot.core.types import End, Role, derive_seed
-from sandlot.model.wire.text_calls import as_text
+from sandlot.model.wire.text_calls import messages_as_text
 
 CONNECTED = "(You are connected to the assistant. Write your first message.)"
 """Stands before the user's first words: most chat templates have the other side begin."""
-SILENCE = "(The assistant says nothing.)"
-SILENT = "(The user says nothing.)"
-SPOKEN_CHARS = 16_000
+NO_AGENT_TEXT = "(The assistant says nothing.)"
+NO_USER_TEXT = "(The user says nothing.)"
+MAX_MESSAGE_CHARS = 16_000
 """What either side hears of one message; the middle is cut, with a marker and an event."""
 
 
-def played_users(policies: Policies) -> Users:
+def model_users(policies: Policies) -> Users:
     """Users that are played by a model's policies."""
-    return _PlayedUsers(policies)
+    return _ModelUsers(policies)
 
 
 @dataclass(frozen=True, slots=True)
-class _PlayedUsers:
+class _ModelUsers:
     """`ports.Users` over any policies."""
 
     policies: Policies
@@ -49,12 +49,12 @@ class _PlayedUsers:
 
     def user(self, persona: Persona, task: Task, seed: int, rollout: int = 0) -> AbstractAsyncContextManager[User]:
         """A user with a policy of its own."""
-        return self._opened(persona, task, seed, rollout)
+        return self._open(persona, task, seed, rollout)
 
     @asynccontextmanager
-    async def _opened(self, persona: Persona, task: Task, seed: int, rollout: int) -> AsyncGenerator[User]:
+    async def _open(self, persona: Persona, task: Task, seed: int, rollout: int) -> AsyncGenerator[User]:
         async with self.policies.policy(task, seed, rollout) as policy:
-            yield _PlayedUser(self.name, policy, persona, task, seed)
+            yield _ModelUser(self.name, policy, persona, task, seed)
 
 
 def end_mark(seed: int) -> str:
@@ -62,7 +62,7 @@ def end_mark(seed: int) -> str:
     return f"END-{derive_seed('end of a conversation', seed) % 16**6:06X}"
 
 
-class _PlayedUser:
+class _ModelUser:
     """`ports.User` for one rollout."""
 
     def __init__(self, name: str, policy: Policy, persona: Persona, task: Task, seed: int) -> None:
@@ -85,7 +85,7 @@ class _PlayedUser:
     async def reply(self, text: str) -> UserTurn:
         """The model's next words as the user."""
         events: list[Event] = []
-        heard = _cut(without_mark(text, self._mark), "user_heard_cut", events) or SILENCE
+        heard = _cut(without_mark(text, self._mark), "user_heard_cut", events) or NO_AGENT_TEXT
         self._leaf = self._view.append(Node(message=said(Role.USER, heard), parent=self._leaf))
         known = len(self._view.events)
         try:
@@ -93,11 +93,11 @@ class _PlayedUser:
                 node = await self._policy.turn(self._view, self._leaf, ())
         except ModelError as error:
             if error.kind != "context":
-                raise _blamed(error, self._name) from error
+                raise _user_error(error, self._name) from error
             # The agent made the conversation as long as it is: that must not spare it its score.
             events.append(Event(kind="user_context_overflow", turn=0, detail={"message": str(error)[:500]}))
             return UserTurn(end=End.TOKEN_LIMIT, events=tuple(events))
-        node = msgspec.structs.replace(node, message=_spoken_by(node, events))
+        node = msgspec.structs.replace(node, message=_reply_message(node, events))
         self._leaf = self._view.append(node)
         events += (msgspec.structs.replace(event, detail={**event.detail, "agent": AGENT}) for event in self._view.events[known:])
         return self._read(node, events)
@@ -108,7 +108,7 @@ class _PlayedUser:
             events.append(Event(kind="user_turn_cut", turn=0, detail={"chars": len(reading.text)}))
         shown = _cut(reading.text, "user_said_cut", events)
         if not shown and not reading.done:  # its mark, out of place, and nothing else
-            shown = SILENT
+            shown = NO_USER_TEXT
             events.append(Event(kind="user_said_nothing", turn=0, detail={"stop": node.stop}))
         end = End.DONE if reading.done else None
         if not shown:
@@ -119,9 +119,9 @@ class _PlayedUser:
         return UserTurn(text=shown, end=end, node=uttered, events=tuple(events))
 
 
-def _spoken_by(node: Node, events: list[Event]) -> Message:
+def _reply_message(node: Node, events: list[Event]) -> Message:
     """A model's turn as words: a user has no tools, so a call it writes is only text; what is no reply is told."""
-    (spoken,) = as_text([node.message], ())
+    (spoken,) = messages_as_text([node.message], ())
     if node.stop == "refusal":
         events.append(Event(kind="user_refused", turn=0, detail={"text": spoken.text[:200]}))
     if node.message.calls:
@@ -129,19 +129,19 @@ def _spoken_by(node: Node, events: list[Event]) -> Message:
     if spoken.text.strip():
         return spoken
     events.append(Event(kind="user_said_nothing", turn=0, detail={"stop": node.stop}))
-    return said(Role.ASSISTANT, SILENT)
+    return said(Role.ASSISTANT, NO_USER_TEXT)
 
 
 def _cut(text: str, kind: str, events: list[Event]) -> str:
     """No more of a message than either side is shown; what is cut is told."""
-    if len(text) <= SPOKEN_CHARS:
+    if len(text) <= MAX_MESSAGE_CHARS:
         return text
-    half = SPOKEN_CHARS // 2
-    events.append(Event(kind=kind, turn=0, detail={"chars": len(text), "shown": SPOKEN_CHARS}))
+    half = MAX_MESSAGE_CHARS // 2
+    events.append(Event(kind=kind, turn=0, detail={"chars": len(text), "shown": MAX_MESSAGE_CHARS}))
     return f"{text[:half]}\n[... {len(text) - 2 * half} of {len(text)} characters cut here ...]\n{text[-half:]}"
 
 
-def _blamed(error: ModelError, name: str) -> ModelError:
+def _user_error(error: ModelError, name: str) -> ModelError:
     """The same failure, with whose it was."""
     return ModelError(
         f"the user, played by `{name}`: {error}",

@@ -53,7 +53,7 @@ class Family:
         return opening | {self.end.text} | set(self.marks)
 
 
-def spelled(family: Family, messages: Sequence[Message]) -> list[Piece]:
+def turn_pieces(family: Family, messages: Sequence[Message]) -> list[Piece]:
     """Whole turns, each with its opening, end and separator."""
     pieces: list[Piece] = []
     for role, bodies in _turns(family, messages):
@@ -69,9 +69,9 @@ def spelled(family: Family, messages: Sequence[Message]) -> list[Piece]:
 def _turns(family: Family, messages: Sequence[Message]) -> list[tuple[Role, list[list[Piece]]]]:
     turns: list[tuple[Role, list[list[Piece]]]] = []
     for message in messages:
-        refuse_pictures(message)
+        refuse_images(message)
         joined = family.joined_results and message.role is Role.TOOL
-        for piece in _apart(message):
+        for piece in _split_results(message):
             body = family.body(piece)
             if joined and turns and turns[-1][0] is Role.TOOL:
                 turns[-1][1].append(body)
@@ -80,14 +80,14 @@ def _turns(family: Family, messages: Sequence[Message]) -> list[tuple[Role, list
     return turns
 
 
-def _apart(message: Message) -> list[Message]:
+def _split_results(message: Message) -> list[Message]:
     """One message for each result; any other message as it is."""
     if message.role is not Role.TOOL or len(message.results) < 2:
         return [message]
     return [Message(role=Role.TOOL, parts=(part,), agent=message.agent) for part in message.parts if isinstance(part, ToolResult)]
 
 
-def refuse_pictures(message: Message) -> None:
+def refuse_images(message: Message) -> None:
     """Text-only families say so, instead of leaving a picture out."""
     for part in message.parts:
         if isinstance(part, ImagePart | Tensor) or (isinstance(part, ToolResult) and part.images):
@@ -96,6 +96,6 @@ def refuse_pictures(message: Message) -> None:
             )
 
 
-def literal(pieces: Sequence[Piece]) -> str:
+def pieces_text(pieces: Sequence[Piece]) -> str:
     """Pieces as text, marks by their names."""
     return "".join(piece if isinstance(piece, str) else piece.text for piece in pieces)

@@ -17,7 +17,7 @@ from sandlot.model.render.families.llama3 import llama3
 from sandlot.model.render.families.rookie import rookie
 from sandlot.model.render.family import Family
 from sandlot.model.render.renderer import TokenRenderer
-from sandlot.model.render.selftest import require_sound
+from sandlot.model.render.selftest import require_compatible
 from sandlot.model.render.template import ChatTemplate
 from sandlot.model.render.tokenizer import Tokenizer
 
@@ -27,7 +27,7 @@ def open_renderer(folder: Path) -> TokenRenderer:
     if not (folder / "tokenizer.json").is_file():
         raise ConfigError(f"`{folder}` has no tokenizer.json, so nothing can be rendered for its model")
     tokenizer = Tokenizer(folder / "tokenizer.json")
-    config = _json(folder / "tokenizer_config.json")
+    config = _read_json(folder / "tokenizer_config.json")
     template = _chat_template(folder, config)
     family = _family_of(tokenizer, template, config, str(folder))
     missing = sorted(family.required - tokenizer.control.keys())
@@ -42,13 +42,13 @@ def open_renderer(folder: Path) -> TokenRenderer:
         stop_ids=tuple(dict.fromkeys((end, *told))),
         name=f"{family.name}-{digest(f'{tokenizer.digest}{source}'.encode())[:12]}",
     )
-    require_sound(renderer, template, told, str(folder))
+    require_compatible(renderer, template, told, str(folder))
     return renderer
 
 
 def _family_of(tokenizer: Tokenizer, template: ChatTemplate | None, config: Json, where: str) -> Family:
     """The family a tokenizer speaks; the error lists those there are."""
-    named: object = config.get("sandlot_family") or _recognised(tokenizer, template)
+    named: object = config.get("sandlot_family") or _detect_family(tokenizer, template)
     families: dict[object, Callable[[], Family]] = {
         "rookie": rookie,
         "chatml": lambda: chatml(tokenizer, template),
@@ -63,7 +63,7 @@ def _family_of(tokenizer: Tokenizer, template: ChatTemplate | None, config: Json
     return families[named]()
 
 
-def _recognised(tokenizer: Tokenizer, template: ChatTemplate | None) -> str | None:
+def _detect_family(tokenizer: Tokenizer, template: ChatTemplate | None) -> str | None:
     if {"<|start_header_id|>", "<|eot_id|>"} <= tokenizer.control.keys():
         return "llama3"
     if {"<|im_start|>", "<|im_end|>"} <= tokenizer.control.keys():
@@ -88,7 +88,7 @@ def _chat_template(folder: Path, config: Json) -> ChatTemplate | None:
 def _stop_tokens(folder: Path) -> tuple[int, ...]:
     """The ids at which the folder says generation stops."""
     for name in ("generation_config.json", "config.json"):
-        told = _json(folder / name).get("eos_token_id")
+        told = _read_json(folder / name).get("eos_token_id")
         if isinstance(told, int):
             return (told,)
         if isinstance(told, list) and told:
@@ -100,7 +100,7 @@ def _token_text(value: Any) -> str:
     return str(cast("Json", value).get("content", "")) if isinstance(value, dict) else str(value)
 
 
-def _json(path: Path) -> Json:
+def _read_json(path: Path) -> Json:
     if not path.is_file():
         return {}
     try:

@@ -11,7 +11,7 @@ from sandlot.core.errors import ModelError
 from sandlot.core.ports.world import ToolSpec
 from sandlot.core.trace import Message
 from sandlot.core.types import Role
-from sandlot.model.render.family import Family, refuse_pictures, spelled
+from sandlot.model.render.family import Family, refuse_images, turn_pieces
 from sandlot.model.render.tokenizer import ControlToken, Piece, Tokenizer
 
 
@@ -37,11 +37,11 @@ class TokenRenderer:
         """The whole prompt, up to where the assistant's own tokens begin."""
         family = self.family
         head = family.head(messages, tools)
-        return self.tokenizer.encode([*head.pieces, *spelled(family, head.messages), *family.openings[Role.ASSISTANT]])
+        return self.tokenizer.encode([*head.pieces, *turn_pieces(family, head.messages), *family.openings[Role.ASSISTANT]])
 
     def turn(self, message: Message) -> list[int]:
         """The ids an assistant would have sampled to say this, its end included."""
-        refuse_pictures(message)
+        refuse_images(message)
         return self.tokenizer.encode([*self.family.body(message), self.family.end])
 
     def bridge(self, ids: Sequence[int], messages: Sequence[Message]) -> list[int] | None:
@@ -53,7 +53,9 @@ class TokenRenderer:
             return None  # a system message belongs to the head, which is history
         family = self.family
         pieces: list[Piece] = [] if self._closed(ids[-1]) else [family.end]
-        return self.tokenizer.encode([*pieces, family.after_end, *spelled(family, messages), *family.openings[Role.ASSISTANT]])
+        return self.tokenizer.encode(
+            [*pieces, family.after_end, *turn_pieces(family, messages), *family.openings[Role.ASSISTANT]]
+        )
 
     def parse(self, ids: Sequence[int], prefix: str = "call") -> Message:
         """A sampled completion as a message; its calls are numbered after `prefix`."""

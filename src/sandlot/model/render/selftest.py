@@ -38,7 +38,7 @@ class RenderProbe:
     tools: tuple[ToolSpec, ...] = ()
 
 
-def require_sound(renderer: TokenRenderer, template: ChatTemplate | None, told: Sequence[int], where: str) -> None:
+def require_compatible(renderer: TokenRenderer, template: ChatTemplate | None, told: Sequence[int], where: str) -> None:
     """Run every probe; the first that fails refuses the pairing."""
     for fault in _faults(renderer, template, told):
         raise ConfigError(f"`{where}` and renderer `{renderer.family.name}` do not belong together: {fault}")
@@ -85,12 +85,12 @@ def _stability_faults(renderer: TokenRenderer, probe: RenderProbe) -> Iterator[s
     first = next(at for at, message in enumerate(probe.messages) if message.role is Role.USER)  # no prompt ends before a question
     for end in range(first + 1, len(probe.messages) + 1):
         ids = renderer.render(probe.messages[:end], probe.tools)
-        if ids[: len(before)] != before and not _joins(renderer, probe.messages, end):
+        if ids[: len(before)] != before and not _share_turn(renderer, probe.messages, end):
             yield f"probe `prefix stability`, {probe.what}, message {end}: {_difference(renderer, before, ids)}"
         before = ids[: len(ids) - opening]
 
 
-def _joins(renderer: TokenRenderer, messages: Sequence[Message], end: int) -> bool:
+def _share_turn(renderer: TokenRenderer, messages: Sequence[Message], end: int) -> bool:
     """Two results that share a turn: the first one's end moves behind the second."""
     return renderer.family.joined_results and end > 1 and {message.role for message in messages[end - 2 : end]} == {Role.TOOL}
 
@@ -110,7 +110,7 @@ def _bridge_faults(renderer: TokenRenderer, probe: RenderProbe) -> Iterator[str]
 def _template_faults(renderer: TokenRenderer, template: ChatTemplate, probe: RenderProbe) -> Iterator[str]:
     """The folder's own template spells it the same, where it has an opinion."""
     with_calls = bool(probe.tools) or any(message.role is Role.TOOL for message in probe.messages)
-    if with_calls and not template.tells_tools:
+    if with_calls and not template.has_tools:
         return
     text = template.render(probe.messages, probe.tools)
     if text is None or not all(words in text for words in _words(probe)):

@@ -49,7 +49,7 @@ class ChatTemplate:
             return None  # whatever a template trips over, it has no opinion on this conversation
 
     @property
-    def tells_tools(self) -> bool:
+    def has_tools(self) -> bool:
         """True if the template has words of its own for tools."""
         return "tools" in self.source
 

@@ -90,16 +90,16 @@ class Tokenizer:
                 text.append(token)
                 continue
             if text:
-                pieces.append(self._decoded(text))
+                pieces.append(self._decode_known(text))
                 text = []
             pieces.append(ControlToken(name))
-        return [*pieces, self._decoded(text)] if text else pieces
+        return [*pieces, self._decode_known(text)] if text else pieces
 
     def decode(self, ids: Sequence[int]) -> str:
         """For people: control tokens are shown by their text."""
         return "".join(piece if isinstance(piece, str) else piece.text for piece in self.pieces(ids))
 
-    def _decoded(self, ids: list[int]) -> str:
+    def _decode_known(self, ids: list[int]) -> str:
         if self._known.issuperset(ids):
             return self._text.decode(ids, skip_special_tokens=False)
         return "".join(self._text.decode([token]) if token in self._known else _UNKNOWN for token in ids)

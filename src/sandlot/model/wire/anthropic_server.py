@@ -9,12 +9,22 @@ import msgspec
 from sandlot.core.ports.world import ToolSpec
 from sandlot.core.trace import Message, Part, Reasoning, Text, Usage
 from sandlot.core.types import Json, Role
-from sandlot.model.wire.http import decoded, event
-from sandlot.model.wire.turn import Answered, TurnRequest, call_from, joined, refused, result_of, schema_of, text_parts, wishes_of
+from sandlot.model.wire.http import decode_body, sse_event
+from sandlot.model.wire.turn import (
+    TurnReply,
+    TurnRequest,
+    bad_field,
+    call_from_history,
+    given_fields,
+    join_results,
+    result_message,
+    schema_of,
+    text_parts,
+)
 
-_FINISH = {"stop": "end_turn", "length": "max_tokens", "calls": "tool_use", "refusal": "refusal"}
+_STOP_REASONS = {"stop": "end_turn", "length": "max_tokens", "calls": "tool_use", "refusal": "refusal"}
 """Why a turn stopped, in Anthropic's words."""
-_WISHES = ("temperature", "top_p", "top_k", "max_tokens", "stop_sequences")
+_SAMPLING_FIELDS = ("temperature", "top_p", "top_k", "max_tokens", "stop_sequences")
 
 
 class _InBlock(msgspec.Struct):
@@ -64,18 +74,23 @@ class _MessagesRequest(msgspec.Struct):
 
 def read_messages(body: bytes) -> TurnRequest:
     """The request in our words; a 400 that names the field if it is none."""
-    request = decoded(body, _MessagesRequest)
+    request = decode_body(body, _MessagesRequest)
     if not request.messages:
-        raise refused("messages", "there are none")
+        raise bad_field("messages", "there are none")
     choice = (request.tool_choice or {}).get("type", "auto")
     if choice not in {"auto", "none"}:
-        raise refused("tool_choice", f"is {choice!r}; only `auto` and `none` are supported")
+        raise bad_field("tool_choice", f"is {choice!r}; only `auto` and `none` are supported")
     system = _texts(request.system, "system") if request.system else ""
     messages = [Message(role=Role.SYSTEM, parts=text_parts(system))] if system else []
     for place, message in enumerate(request.messages):
         messages += _messages(place, message)
     tools = () if choice == "none" else tuple(_tool(place, tool) for place, tool in enumerate(request.tools or ()))
-    return TurnRequest(messages=joined(messages), tools=tools, stream=bool(request.stream), wishes=wishes_of(request, _WISHES))
+    return TurnRequest(
+        messages=join_results(messages),
+        tools=tools,
+        stream=bool(request.stream),
+        sampling=given_fields(request, _SAMPLING_FIELDS),
+    )
 
 
 def _messages(place: int, message: _InMessage) -> list[Message]:
@@ -95,12 +110,12 @@ def _messages(place: int, message: _InMessage) -> list[Message]:
             case "redacted_thinking":
                 pass
             case "tool_use":
-                parts.append(call_from(block.id or f"call_{place}_{index}", block.name, _input(block)))
+                parts.append(call_from_history(block.id or f"call_{place}_{index}", block.name, _input(block)))
             case "tool_result":
                 text = _texts(block.content, f"{where}.content") if block.content else ""
-                results.append(result_of(block.tool_use_id, text, error=bool(block.is_error)))
+                results.append(result_message(block.tool_use_id, text, error=bool(block.is_error)))
             case _:
-                raise refused(where, f"is of type `{block.type}`; only text, tools and their results are supported")
+                raise bad_field(where, f"is of type `{block.type}`; only text, tools and their results are supported")
     said = [Message(role=role, parts=tuple(parts))] if parts or not results else []
     return [*results, *said]
 
@@ -119,7 +134,7 @@ def _texts(content: str | list[_InBlock] | None, where: str) -> str:
         return content or ""
     for index, block in enumerate(content):
         if block.type != "text":
-            raise refused(f"{where}[{index}]", f"is of type `{block.type}`; only text is supported")
+            raise bad_field(f"{where}[{index}]", f"is of type `{block.type}`; only text is supported")
     return "".join(block.text or "" for block in content)
 
 
@@ -131,17 +146,17 @@ def _tool(place: int, tool: _InTool) -> ToolSpec:
 # -- replies -----------------------------------------------------------------------------------------------------------
 
 
-def messages_body(answered: Answered, model: str) -> Json:
+def messages_body(answered: TurnReply, model: str) -> Json:
     """One turn as a whole reply."""
     return _head(model) | {
         "content": list(_blocks(answered.message)),
-        "stop_reason": _FINISH[answered.stop],
+        "stop_reason": _STOP_REASONS[answered.stop],
         "stop_sequence": None,
         "usage": _usage(answered.usage),
     }
 
 
-def messages_events(answered: Answered, model: str) -> Iterator[bytes]:
+def messages_events(answered: TurnReply, model: str) -> Iterator[bytes]:
     """One turn as the events of a stream."""
     start: Json = _head(model) | {"content": [], "stop_reason": None, "stop_sequence": None}
     start["usage"] = _usage(answered.usage) | {"output_tokens": 0}
@@ -151,7 +166,7 @@ def messages_events(answered: Answered, model: str) -> Iterator[bytes]:
         yield _event("content_block_start", index=place, content_block=empty)
         yield _event("content_block_delta", index=place, delta=delta)
         yield _event("content_block_stop", index=place)
-    end = {"stop_reason": _FINISH[answered.stop], "stop_sequence": None}
+    end = {"stop_reason": _STOP_REASONS[answered.stop], "stop_sequence": None}
     yield _event("message_delta", delta=end, usage={"output_tokens": answered.usage.completion_tokens})
     yield _event("message_stop")
 
@@ -196,4 +211,4 @@ def _usage(usage: Usage) -> Json:
 
 
 def _event(name: str, **fields: Any) -> bytes:
-    return event({"type": name} | fields, name)
+    return sse_event({"type": name} | fields, name)

@@ -25,7 +25,7 @@ def tool_call(call_id: str, name: str, text: str) -> ToolCall:
     name = short_name(name)
     if not text or text.isspace():
         return ToolCall(call_id, name)
-    arguments = _decoded(text)
+    arguments = _decode_object(text)
     if arguments is None:
         return malformed_call(call_id, name, text)
     return ToolCall(call_id, name, arguments)
@@ -44,9 +44,9 @@ def short_name(name: str) -> str:
     return _storable_text(name[:MAX_NAME])
 
 
-def storable(value: object) -> bool:
+def is_storable(value: object) -> bool:
     """True if a decoded JSON value can be written down again and is not too deep to be read by others."""
-    if not _shallow(value):
+    if not _is_shallow(value):
         return False
     try:
         msgspec.msgpack.encode(value)
@@ -55,7 +55,7 @@ def storable(value: object) -> bool:
     return True
 
 
-def _decoded(text: str) -> Json | None:
+def _decode_object(text: str) -> Json | None:
     if len(text) > MAX_CHARS:
         return None
     try:
@@ -65,10 +65,10 @@ def _decoded(text: str) -> Json | None:
     if not isinstance(value, dict):
         return None
     value = cast("Json", value)
-    return value if storable(value) else None
+    return value if is_storable(value) else None
 
 
-def _shallow(value: object) -> bool:
+def _is_shallow(value: object) -> bool:
     """Level by level, so that hostile depth costs no recursion."""
     level: list[Any] = [value]
     for _ in range(MAX_DEPTH):

@@ -40,7 +40,7 @@ _SHOWN_CHARS = 500
 """What is shown of an endpoint's own message."""
 
 
-class _Told(msgspec.Struct, frozen=True):
+class _ErrorInfo(msgspec.Struct, frozen=True):
     """What an error reply says about itself."""
 
     message: str
@@ -55,7 +55,7 @@ class _Told(msgspec.Struct, frozen=True):
 
 def failure_of(status: int, body: bytes, where: str, *, retry_after_s: float | None = None) -> ModelError:
     """The error for a reply whose status is not 200. `where` names model and endpoint, without secrets."""
-    told = _told_by(body)
+    told = _error_in_body(body)
     said = f"{where} answered {status}: {told.message or 'no message'}"
     out_of_quota = told.code == "insufficient_quota"
     if (status in _RETRYABLE or status >= 500) and not out_of_quota and not (status == 500 and told.is_context):
@@ -80,36 +80,36 @@ def _advice(status: int) -> tuple[str, str]:
 
 def error_in_reply(error: Any) -> ModelError:
     """The error for a reply of status 200 that carries an error object."""
-    told = _told_in(error)
+    told = _error_in(error)
     if told.is_context:
         return ModelError(f"the endpoint answered 200 with an error: {told.message}", kind="context")
     return ModelError(f"the endpoint answered 200 with an error instead of a completion: {told.message}", kind="malformed")
 
 
-def _told_by(body: bytes) -> _Told:
+def _error_in_body(body: bytes) -> _ErrorInfo:
     """The message and code in an error body, in any of the shapes servers use; else the beginning of the body."""
     try:
         value = msgspec.json.decode(body)
     except (ValueError, RecursionError):
-        return _Told(shown(body[: 4 * _SHOWN_CHARS].decode("utf-8", "replace")))
+        return _ErrorInfo(short_line(body[: 4 * _SHOWN_CHARS].decode("utf-8", "replace")))
     if isinstance(value, dict):
         fields = cast("dict[str, Any]", value)
         for name in ("error", "detail"):
             if fields.get(name):
-                return _told_in(fields[name])
-    return _told_in(value)
+                return _error_in(fields[name])
+    return _error_in(value)
 
 
-def _told_in(error: Any) -> _Told:
+def _error_in(error: Any) -> _ErrorInfo:
     if not isinstance(error, dict):
-        return _Told(shown(error if isinstance(error, str) else repr(error)))
+        return _ErrorInfo(short_line(error if isinstance(error, str) else repr(error)))
     fields = cast("dict[str, Any]", error)
     message = fields.get("message")
     code = fields.get("code") or fields.get("type")
-    return _Told(shown(message if isinstance(message, str) else repr(fields)), code if isinstance(code, str) else "")
+    return _ErrorInfo(short_line(message if isinstance(message, str) else repr(fields)), code if isinstance(code, str) else "")
 
 
-def shown(text: str) -> str:
+def short_line(text: str) -> str:
     """Text fit for one line of an error: printable, cut."""
     line = one_line(text[: 2 * _SHOWN_CHARS])
     return line if len(line) <= _SHOWN_CHARS else line[:_SHOWN_CHARS] + "..."

@@ -21,7 +21,7 @@ Read = TypeVar("Read")
 Done = TypeVar("Done")
 
 
-async def body_of(request: Request, limit: int = MAX_BODY_BYTES) -> bytes:
+async def read_body(request: Request, limit: int = MAX_BODY_BYTES) -> bytes:
     """The whole body; 413 if it is over the limit."""
     pieces: list[bytes] = []
     size = 0
@@ -36,7 +36,7 @@ async def body_of(request: Request, limit: int = MAX_BODY_BYTES) -> bytes:
     return b"".join(pieces)
 
 
-def decoded(body: bytes, kind: type[Read]) -> Read:
+def decode_body(body: bytes, kind: type[Read]) -> Read:
     """The body as a record; 400 that names the field if it is none."""
     try:
         return msgspec.json.decode(body, type=kind)
@@ -51,7 +51,7 @@ def json_response(value: Any, status: int = 200, headers: dict[str, str] | None 
     return Response(msgspec.json.encode(value), status_code=status, headers=headers, media_type="application/json")
 
 
-async def while_connected(receive: Receive, work: Callable[[], Awaitable[Done]]) -> Done | None:
+async def run_while_connected(receive: Receive, work: Callable[[], Awaitable[Done]]) -> Done | None:
     """What the work gives; None if the client left meanwhile, and then the work is cancelled. The body must have been read."""
     done: list[Done] = []
 
@@ -83,9 +83,9 @@ class EventStream(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002 - ASGI's shape
         """Send them as they come."""
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-        await while_connected(receive, lambda: self._sent(send))
+        await run_while_connected(receive, lambda: self._send_events(send))
 
-    async def _sent(self, send: Send) -> None:
+    async def _send_events(self, send: Send) -> None:
         async with anyio.create_task_group() as group:
             writing = anyio.Lock()
             group.start_soon(_keep_alive, send, writing)
@@ -103,7 +103,7 @@ async def _keep_alive(send: Send, writing: anyio.Lock) -> None:
             await send({"type": "http.response.body", "body": b": still here\n\n", "more_body": True})
 
 
-def event(value: Any, name: str | None = None) -> bytes:
+def sse_event(value: Any, name: str | None = None) -> bytes:
     """One event whose data is JSON."""
     head = f"event: {name}\n".encode() if name else b""
     return head + b"data: " + msgspec.json.encode(value) + b"\n\n"

@@ -42,7 +42,7 @@ class _Server(uvicorn.Server):
 
 
 @asynccontextmanager
-async def listening(
+async def serve_app(
     app: Any, *, host: str = "127.0.0.1", port: int = 0, unix: Path | None = None, drain_s: float = 30.0
 ) -> AsyncGenerator[str]:
     """Serve the application; gives its base address, `http://HOST:PORT` or `unix:PATH`. Port 0 takes any free one."""
@@ -51,7 +51,7 @@ async def listening(
         timeout_keep_alive=75, ws="none", http="h11",  # the one that bounds headers: who speaks to us may be hostile
     )  # fmt: skip
     config.timeout_graceful_shutdown = drain_s  # pyright: ignore[reportAttributeAccessIssue] - whole seconds by its type, a deadline by its use
-    taken = _at_path(unix) if unix is not None else _at_port(host, port)
+    taken = _bind_path(unix) if unix is not None else _bind_port(host, port)
     with taken as (listener, address):
         server = _Server(config)
         life, ended = anyio.CancelScope(shield=True), anyio.Event()  # it ends by draining, also when we are cancelled
@@ -59,7 +59,7 @@ async def listening(
         async def serve() -> None:
             with life:
                 await server.serve([listener])
-                await _idle(server)
+                await _wait_idle(server)
             ended.set()
 
         try:
@@ -76,14 +76,14 @@ async def listening(
             raise unwrapped(group) from None
 
 
-async def _idle(server: _Server) -> None:
+async def _wait_idle(server: _Server) -> None:
     """Uvicorn cancels what outlived the drain and does not wait for it."""
     while server.server_state.tasks:  # noqa: ASYNC110 - nobody would set an event
         await anyio.sleep(0.005)
 
 
 @contextmanager
-def _at_port(host: str, port: int) -> Generator[tuple[socket.socket, str]]:
+def _bind_port(host: str, port: int) -> Generator[tuple[socket.socket, str]]:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         listener = socket.create_server((host, port), family=family, backlog=_BACKLOG)
@@ -97,7 +97,7 @@ def _at_port(host: str, port: int) -> Generator[tuple[socket.socket, str]]:
 
 
 @contextmanager
-def _at_path(path: Path) -> Generator[tuple[socket.socket, str]]:
+def _bind_path(path: Path) -> Generator[tuple[socket.socket, str]]:
     if len(os.fsencode(path)) > _LONGEST_PATH:
         raise ConfigError(f"unix socket `{path}`: the path is longer than {_LONGEST_PATH} bytes, which no socket's may be")
     if path.exists() and stat.S_ISSOCK(path.stat().st_mode):

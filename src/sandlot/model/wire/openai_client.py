@@ -75,7 +75,7 @@ def request_body(
     """
     body: Json = {
         "model": model,
-        "messages": [out for message in messages for out in outgoing(message)],
+        "messages": [out for message in messages for out in wire_messages(message)],
         "temperature": sampling.temperature,
         "top_p": sampling.top_p,
     }
@@ -93,7 +93,7 @@ def request_body(
         return _encoder.encode(_without_surrogates(msgspec.to_builtins(body)))
 
 
-def outgoing(message: Message) -> list[OutMessage]:
+def wire_messages(message: Message) -> list[OutMessage]:
     """One trace message as the messages an endpoint wants."""
     texts: list[str] = []
     thoughts: list[str] = []
@@ -209,7 +209,7 @@ class _InReply(msgspec.Struct):
 _decoder = msgspec.json.Decoder(_InReply)
 
 
-def reply_from(body: bytes) -> Reply:
+def parse_reply(body: bytes) -> Reply:
     """The reply in some bytes; `ModelError` if it is not one."""
     try:
         incoming = _decoder.decode(body)
@@ -253,7 +253,7 @@ def _parts_of(message: _InMessage) -> tuple[Part, ...]:
         while call_id in taken:  # some servers number every call 0
             call_id += f".{index}"
         taken.add(call_id)
-        parts.append(tool_call(call_id, call.function.name, _text_of(call.function.arguments)))
+        parts.append(tool_call(call_id, call.function.name, _arguments_of(call.function.arguments)))
     return tuple(parts)
 
 
@@ -263,7 +263,7 @@ def _split_thought(content: str) -> tuple[str, str]:
     return (thought.strip(), answer.strip()) if closed else ("", content)
 
 
-def _text_of(raw: msgspec.Raw) -> str:
+def _arguments_of(raw: msgspec.Raw) -> str:
     """Arguments as JSON text, whether they came as text or as the object itself."""
     data = bytes(raw).strip()
     if data == b"null":

@@ -14,21 +14,21 @@ import msgspec
 from sandlot.core.ports.world import ToolSpec
 from sandlot.core.trace import Message, Part, Reasoning, Usage
 from sandlot.core.types import Json, Role
-from sandlot.model.wire.http import LAST_EVENT, decoded, event
+from sandlot.model.wire.http import LAST_EVENT, decode_body, sse_event
 from sandlot.model.wire.turn import (
-    Answered,
+    TurnReply,
     TurnRequest,
     arguments_text,
-    call_from,
-    joined,
-    refused,
-    result_of,
+    bad_field,
+    call_from_history,
+    given_fields,
+    join_results,
+    result_message,
     schema_of,
     text_parts,
-    wishes_of,
 )
 
-FINISH = {"stop": "stop", "length": "length", "calls": "tool_calls", "refusal": "content_filter"}
+FINISH_REASONS = {"stop": "stop", "length": "length", "calls": "tool_calls", "refusal": "content_filter"}
 """Why a turn stopped, in OpenAI's words."""
 
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
@@ -126,32 +126,33 @@ class ChatRequest(SamplingRequest):
     response_format: Json | None = None
 
 
-_WISHES = ("temperature", "top_p", "top_k", "max_tokens", "max_completion_tokens", "stop", "seed")
+_SAMPLING_FIELDS = ("temperature", "top_p", "top_k", "max_tokens", "max_completion_tokens", "stop", "seed")
 _NEUTRAL: Json = {"logit_bias": {}, "presence_penalty": 0, "frequency_penalty": 0, "repetition_penalty": 1, "min_p": 0}
 """Fields that are accepted only with the value that changes nothing."""
 
 
-def require_plain(request: SamplingRequest) -> None:
+def refuse_unsupported(request: SamplingRequest) -> None:
     """Refuse what would change the distribution and is not done."""
     for name, neutral in _NEUTRAL.items():
         value = getattr(request, name)
         if value is not None and value != neutral:
-            raise refused(name, f"is {value!r}; only {neutral!r} is supported")
+            raise bad_field(name, f"is {value!r}; only {neutral!r} is supported")
 
 
 def read_chat(body: bytes) -> tuple[ChatRequest, TurnRequest]:
     """The request as it came and in our words; a 400 that names the field if it is none."""
-    request = decoded(body, ChatRequest)
+    request = decode_body(body, ChatRequest)
     if not request.messages:
-        raise refused("messages", "there are none")
-    require_plain(request)
+        raise bad_field("messages", "there are none")
+    refuse_unsupported(request)
     if request.tool_choice not in (None, "auto", "none"):
-        raise refused("tool_choice", f"is {request.tool_choice!r}; only `auto` and `none` are supported")
+        raise bad_field("tool_choice", f"is {request.tool_choice!r}; only `auto` and `none` are supported")
     if request.response_format is not None and request.response_format.get("type") != "text":
-        raise refused("response_format", "only `text` is supported")
-    messages = joined([_message(place, message) for place, message in enumerate(request.messages)])
+        raise bad_field("response_format", "only `text` is supported")
+    messages = join_results([_message(place, message) for place, message in enumerate(request.messages)])
     tools = () if request.tool_choice == "none" else tuple(_tool(place, tool) for place, tool in enumerate(request.tools or ()))
-    return request, TurnRequest(messages=messages, tools=tools, stream=bool(request.stream), wishes=wishes_of(request, _WISHES))
+    sampling = given_fields(request, _SAMPLING_FIELDS)
+    return request, TurnRequest(messages=messages, tools=tools, stream=bool(request.stream), sampling=sampling)
 
 
 def _message(place: int, message: InMessage) -> Message:
@@ -163,12 +164,12 @@ def _message(place: int, message: InMessage) -> Message:
             return Message(role=Role.USER, parts=text_parts(text))
         case "tool":
             if not message.tool_call_id:
-                raise refused(f"messages[{place}].tool_call_id", "a tool message names the call it answers")
-            return result_of(message.tool_call_id, text)
+                raise bad_field(f"messages[{place}].tool_call_id", "a tool message names the call it answers")
+            return result_message(message.tool_call_id, text)
         case "assistant":
             thought: tuple[Part, ...] = (Reasoning(message.reasoning_content),) if message.reasoning_content else ()
             calls = tuple(
-                call_from(call.id or f"call_{place}_{index}", call.function.name, call.function.arguments)
+                call_from_history(call.id or f"call_{place}_{index}", call.function.name, call.function.arguments)
                 for index, call in enumerate(message.tool_calls or ())
             )
             return Message(role=Role.ASSISTANT, parts=(*thought, *text_parts(text), *calls))
@@ -179,7 +180,7 @@ def _text(place: int, message: InMessage) -> str:
         return message.content or ""
     for index, part in enumerate(message.content):
         if part.type not in {"text", "input_text", "output_text"} or part.text is None:
-            raise refused(f"messages[{place}].content[{index}]", f"is of type `{part.type}`; only text is supported")
+            raise bad_field(f"messages[{place}].content[{index}]", f"is of type `{part.type}`; only text is supported")
     return "".join(part.text or "" for part in message.content)
 
 
@@ -216,28 +217,28 @@ def usage_body(usage: Usage) -> Json:
     }
 
 
-def head(kind: str, model: str) -> Json:
+def reply_head(kind: str, model: str) -> Json:
     """What every reply begins with; a stream's chunks share one."""
     prefix = "cmpl" if kind == "text_completion" else "chatcmpl"
     return {"id": f"{prefix}-{uuid4().hex}", "object": kind, "created": int(time.time()), "model": model}
 
 
-def chat_choice(answered: Answered, index: int = 0) -> Json:
+def chat_choice(answered: TurnReply, index: int = 0) -> Json:
     """One turn as a choice."""
-    return {"index": index, "message": _message_body(answered.message), "finish_reason": FINISH[answered.stop]}
+    return {"index": index, "message": _message_body(answered.message), "finish_reason": FINISH_REASONS[answered.stop]}
 
 
-def chat_body(answered: Answered, model: str) -> Json:
+def chat_body(answered: TurnReply, model: str) -> Json:
     """One turn as a whole reply."""
-    return head("chat.completion", model) | {"choices": [chat_choice(answered)], "usage": usage_body(answered.usage)}
+    return reply_head("chat.completion", model) | {"choices": [chat_choice(answered)], "usage": usage_body(answered.usage)}
 
 
-def chat_events(answered: Answered, model: str, *, usage: bool) -> Iterator[bytes]:
+def chat_events(answered: TurnReply, model: str, *, usage: bool) -> Iterator[bytes]:
     """One turn as the events of a stream."""
-    top = head("chat.completion.chunk", model)
+    top = reply_head("chat.completion.chunk", model)
     yield from choice_events(top, chat_choice(answered))
     if usage:
-        yield event(top | {"choices": [], "usage": usage_body(answered.usage)})
+        yield sse_event(top | {"choices": [], "usage": usage_body(answered.usage)})
     yield LAST_EVENT
 
 
@@ -246,7 +247,7 @@ def choice_events(top: Json, choice: Json) -> Iterator[bytes]:
     message: Json = dict(choice["message"])
 
     def chunk(delta: Json, **more: Any) -> bytes:
-        return event(top | {"choices": [{"index": choice["index"], "delta": delta, "finish_reason": None} | more]})
+        return sse_event(top | {"choices": [{"index": choice["index"], "delta": delta, "finish_reason": None} | more]})
 
     yield chunk({"role": "assistant", "content": ""})
     for name in ("reasoning_content", "content"):

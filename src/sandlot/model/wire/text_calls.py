@@ -16,7 +16,7 @@ import msgspec
 from sandlot.core.ports.world import ToolSpec
 from sandlot.core.trace import Message, Part, Text, ToolCall, ToolResult
 from sandlot.core.types import Json, Role
-from sandlot.model.wire.arguments import MAX_CHARS, malformed_call, short_name, storable, tool_call
+from sandlot.model.wire.arguments import MAX_CHARS, is_storable, malformed_call, short_name, tool_call
 
 MAX_TEXT = 2**20
 MAX_OPENINGS = 64
@@ -42,7 +42,7 @@ def parse_calls(text: str, prefix: str = "call") -> FoundCalls:
         opening = _OPENING.search(scan, at)
         if opening is None:
             break
-        found, end = _block(scan, opening, f"{prefix}_{len(calls)}")
+        found, end = _read_block(scan, opening, f"{prefix}_{len(calls)}")
         kept.append(scan[at : opening.start()] if found else scan[at:end])
         calls += found
         at = end
@@ -52,7 +52,7 @@ def parse_calls(text: str, prefix: str = "call") -> FoundCalls:
     return FoundCalls("".join(kept).strip(), tuple(calls))
 
 
-def _block(text: str, opening: re.Match[str], call_id: str) -> tuple[list[ToolCall], int]:
+def _read_block(text: str, opening: re.Match[str], call_id: str) -> tuple[list[ToolCall], int]:
     """The calls in one block, and where it ends; no calls if it is only a fence with something else in it."""
     name, fence = opening.group(1), opening.group(2)
     closing = "```" if fence else "</function>" if name else "</tool_call>"
@@ -125,7 +125,7 @@ def _call(call_id: str, name: str, arguments: Any, source: str) -> ToolCall:
         return tool_call(call_id, name, arguments)
     if arguments is None:
         return tool_call(call_id, name, "")
-    if isinstance(arguments, dict) and len(source) <= MAX_CHARS and storable(cast("Json", arguments)):
+    if isinstance(arguments, dict) and len(source) <= MAX_CHARS and is_storable(cast("Json", arguments)):
         return ToolCall(call_id, short_name(name), cast("Json", arguments))
     return malformed_call(call_id, name, source)
 
@@ -142,7 +142,7 @@ def _name_in(body: str) -> str:
 # -- the other direction -----------------------------------------------------------------------------------------------
 
 
-def explained(tools: Sequence[ToolSpec]) -> str:
+def tool_instructions(tools: Sequence[ToolSpec]) -> str:
     """What the system prompt says about tools; empty if there are none."""
     if not tools:
         return ""
@@ -166,10 +166,10 @@ You may write several such blocks. Each result comes back inside <tool_response>
 When the task is done, answer without any tool call."""
 
 
-def as_text(messages: Sequence[Message], tools: Sequence[ToolSpec]) -> list[Message]:
+def messages_as_text(messages: Sequence[Message], tools: Sequence[ToolSpec]) -> list[Message]:
     """The history for a model without calls: tools explained in the system message, calls and results as text."""
-    shown = [_as_text(message) for message in messages]
-    explanation = explained(tools)
+    shown = [_message_as_text(message) for message in messages]
+    explanation = tool_instructions(tools)
     if not explanation:
         return shown
     if shown and shown[0].role is Role.SYSTEM:
@@ -178,7 +178,7 @@ def as_text(messages: Sequence[Message], tools: Sequence[ToolSpec]) -> list[Mess
     return [Message(role=Role.SYSTEM, parts=(Text(explanation),)), *shown]
 
 
-def _as_text(message: Message) -> Message:
+def _message_as_text(message: Message) -> Message:
     if not any(isinstance(part, ToolCall | ToolResult) for part in message.parts):
         return message
     parts = tuple(_part_as_text(part) for part in message.parts)

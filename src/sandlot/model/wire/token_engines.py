@@ -21,7 +21,7 @@ from sandlot.model.wire.failure import error_in_reply
 _SLACK = 1e-3
 """A log-probability may be this much above 0: rounding."""
 
-_PLAIN: Json = {"min_p": 0.0, "repetition_penalty": 1.0, "presence_penalty": 0.0, "frequency_penalty": 0.0}
+_NEUTRAL: Json = {"min_p": 0.0, "repetition_penalty": 1.0, "presence_penalty": 0.0, "frequency_penalty": 0.0}
 """Said in every request: what is left open, an engine takes from the model's `generation_config.json`, and then samples from
 another distribution than the one recorded."""
 
@@ -106,7 +106,7 @@ def _write_completion(wanted: CompletionRequest) -> Json:
         "temperature": sampling.temperature,
         "top_p": sampling.top_p,
         "top_k": sampling.top_k or -1,
-        **_PLAIN,
+        **_NEUTRAL,
         "logprobs": 1,
         "return_token_ids": True,
         "ignore_eos": True,  # only what is named here ends a turn
@@ -124,7 +124,7 @@ def _write_own(wanted: CompletionRequest) -> Json:
 
 
 def _read_completion(reply: bytes, wanted: CompletionRequest) -> Sampled:
-    whole = _decoded(reply, _InCompletion)
+    whole = _decode_reply(reply, _InCompletion)
     if whole.error is not None:
         raise error_in_reply(whole.error)
     if wanted.adapter and whole.model != wanted.model:
@@ -142,7 +142,7 @@ def _read_completion(reply: bytes, wanted: CompletionRequest) -> Sampled:
     if usage.prompt_tokens is not None and usage.prompt_tokens != len(wanted.ids):
         raise _malformed(f"the prompt had {len(wanted.ids)} tokens, the server counted {usage.prompt_tokens}")
     cached = usage.prompt_tokens_details.cached_tokens if usage.prompt_tokens_details else None
-    return _exact(
+    return _require_exact(
         wanted,
         choice.token_ids,
         choice.logprobs.token_logprobs,
@@ -187,7 +187,7 @@ def _write_generate(wanted: CompletionRequest) -> Json:
         "temperature": sampling.temperature,
         "top_p": sampling.top_p,
         "top_k": sampling.top_k or -1,
-        **_PLAIN,
+        **_NEUTRAL,
         "max_new_tokens": wanted.max_tokens,
         "stop_token_ids": list(wanted.stop_ids),
         "skip_special_tokens": False,
@@ -199,7 +199,7 @@ def _write_generate(wanted: CompletionRequest) -> Json:
 
 
 def _read_generate(reply: bytes, wanted: CompletionRequest) -> Sampled:
-    whole = _decoded(reply, _InGenerated)
+    whole = _decode_reply(reply, _InGenerated)
     if whole.error is not None:
         raise error_in_reply(whole.error)
     meta = whole.meta_info
@@ -212,18 +212,18 @@ def _read_generate(reply: bytes, wanted: CompletionRequest) -> Sampled:
     if meta.prompt_tokens is not None and meta.prompt_tokens != len(wanted.ids):
         raise _malformed(f"the prompt had {len(wanted.ids)} tokens, the server counted {meta.prompt_tokens}")
     matched = meta.finish_reason.matched
-    return _exact(
+    return _require_exact(
         wanted,
         ids,
         logprobs,
-        [(len(ids), _version(meta.weight_version))],
+        [(len(ids), _version_number(meta.weight_version))],
         stop=meta.finish_reason.type,
         cached=meta.cached_tokens or 0,
         also_stops=(matched,) if isinstance(matched, int) else (),
     )
 
 
-def _version(named: str | int | None) -> int:
+def _version_number(named: str | int | None) -> int:
     """SGLang names versions by text; `default` is the one it started with."""
     if named in (None, "default"):
         return 0
@@ -235,7 +235,7 @@ def _version(named: str | int | None) -> int:
 # -- what every reply must be ------------------------------------------------------------------------------------------
 
 
-def _exact(
+def _require_exact(
     wanted: CompletionRequest,
     ids: Sequence[int],
     logprobs: Sequence[float | None],
@@ -276,7 +276,7 @@ def _malformed(why: str) -> ModelError:
     return ModelError(f"the engine's reply is no exact completion: {why}", kind="malformed")
 
 
-def _decoded(reply: bytes, kind: type[Read]) -> Read:
+def _decode_reply(reply: bytes, kind: type[Read]) -> Read:
     try:
         return msgspec.json.decode(reply, type=kind)
     except (ValueError, RecursionError) as error:

@@ -20,12 +20,12 @@ class TurnRequest:
     messages: tuple[Message, ...]
     tools: tuple[ToolSpec, ...]
     stream: bool
-    wishes: Json
+    sampling: Json
     """How it wants to be sampled, as far as it says so: temperature, max_tokens, stop and the like."""
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class TurnReply:
     """One turn as it goes back."""
 
     message: Message
@@ -39,7 +39,7 @@ _MAX_MESSAGES = 10_000
 """Of one history."""
 
 
-def refused(field: str, why: str) -> HTTPException:
+def bad_field(field: str, why: str) -> HTTPException:
     """A 400 that names the field."""
     return HTTPException(400, f"`{field}`: {why}")
 
@@ -50,13 +50,13 @@ def schema_of(field: str, schema: Json | None) -> Json:
         return _EMPTY_SCHEMA
     required: Any = schema.get("required") or []
     if not isinstance(schema.get("properties") or {}, dict):
-        raise refused(f"{field}.properties", "is not an object")
+        raise bad_field(f"{field}.properties", "is not an object")
     if not isinstance(required, list) or not all(isinstance(name, str) for name in cast("list[Any]", required)):
-        raise refused(f"{field}.required", "is not a list of names")
+        raise bad_field(f"{field}.required", "is not a list of names")
     return schema
 
 
-def call_from(call_id: str, name: str, arguments: object) -> ToolCall:
+def call_from_history(call_id: str, name: str, arguments: object) -> ToolCall:
     """A call out of a history: its arguments an object or JSON text of one; anything else is kept as text."""
     return tool_call(
         call_id[:MAX_NAME], name, arguments if isinstance(arguments, str) else msgspec.json.encode(arguments).decode()
@@ -68,10 +68,10 @@ def arguments_text(call: ToolCall) -> str:
     return call.malformed if call.malformed is not None else msgspec.json.encode(call.arguments).decode()
 
 
-def joined(messages: Sequence[Message]) -> tuple[Message, ...]:
+def join_results(messages: Sequence[Message]) -> tuple[Message, ...]:
     """The messages with neighbouring tool results in one, as the tool loop has them: one message for the results of a turn."""
     if len(messages) > _MAX_MESSAGES:
-        raise refused("messages", f"there are {len(messages)}; at most {_MAX_MESSAGES} are read")
+        raise bad_field("messages", f"there are {len(messages)}; at most {_MAX_MESSAGES} are read")
     whole: list[Message] = []
     for message in messages:
         last = whole[-1] if whole else None
@@ -87,11 +87,11 @@ def text_parts(text: str) -> tuple[Text, ...]:
     return (Text(text),) if text else ()
 
 
-def result_of(call: str, text: str, *, error: bool = False) -> Message:
+def result_message(call: str, text: str, *, error: bool = False) -> Message:
     """One tool result as a message."""
     return Message(role=Role.TOOL, parts=(ToolResult(call[:MAX_NAME], text, error=error),), agent="environment")
 
 
-def wishes_of(request: Any, names: Sequence[str]) -> Json:
+def given_fields(request: Any, names: Sequence[str]) -> Json:
     """The named fields that were given."""
     return {name: value for name in names if (value := getattr(request, name)) is not None}

@@ -86,20 +86,20 @@ class Connection:
             try:
                 with boundary(HarnessError, f"call of `{params.name}`"):
                     if params.name == self._finish:
-                        return await self._finished(params.arguments or {})
-                    return await self._acted(params.name, params.arguments or {})
+                        return await self._finish_rollout(params.arguments or {})
+                    return await self._act(params.name, params.arguments or {})
             except SandlotError as error:
                 self._ended = f"the environment failed: {error}"
                 return _result(self._ended, error=True)
 
-    async def _acted(self, name: str, arguments: dict[str, Any]) -> mcp.CallToolResult:
+    async def _act(self, name: str, arguments: dict[str, Any]) -> mcp.CallToolResult:
         call = ToolCall(id=f"mcp-{next(self._calls)}", name=name, arguments=arguments)
         step = await self._session.step(Message(role=Role.ASSISTANT, parts=(call,)))
         results = [result for message in step.messages for result in message.results]
         texts = [result.text for result in results] + [message.text for message in step.messages if message.text]
-        return _result(*texts, *await self._noted(step), error=any(result.error for result in results))
+        return _result(*texts, *await self._note_end(step), error=any(result.error for result in results))
 
-    async def _finished(self, arguments: dict[str, Any]) -> mcp.CallToolResult:
+    async def _finish_rollout(self, arguments: dict[str, Any]) -> mcp.CallToolResult:
         answer = arguments.get("answer")
         if not isinstance(answer, str):
             return _result(f"`{self._finish}` takes `answer`, a text", error=True)
@@ -107,9 +107,9 @@ class Connection:
         texts = [message.text for message in step.messages if message.text]
         if step.end is None:
             return _result(*texts, "The task goes on.")
-        return _result(*texts, *await self._noted(step))
+        return _result(*texts, *await self._note_end(step))
 
-    async def _noted(self, step: Step) -> list[str]:
+    async def _note_end(self, step: Step) -> list[str]:
         """Remember an end, whatever brought it, and say how it was graded."""
         if step.end is None:
             return []

@@ -38,18 +38,18 @@ class _RecordedSession:
 
     async def reset(self) -> Step:
         """The opening messages."""
-        return self._noted(await self.inner.reset())
+        return self._record(await self.inner.reset())
 
     async def step(self, action: Message, *, num_tokens: int = 0) -> Step:
         """Take one assistant message."""
         self._leaf = self.trace.append(Node(message=action, parent=self._leaf, sampled=True))
-        return self._noted(await self.inner.step(action, num_tokens=num_tokens))
+        return self._record(await self.inner.step(action, num_tokens=num_tokens))
 
     async def render(self) -> str:
         """The present situation for a person."""
         return await self.inner.render()
 
-    def _noted(self, step: Step) -> Step:
+    def _record(self, step: Step) -> Step:
         self.trace.events.extend(step.events)
         self.trace.end = step.end
         for node in step.nodes:
@@ -82,10 +82,10 @@ class GradedTask:
             trace.evidence = await session.inner.gather(trace.answer)
             trace.events += cuts_of(trace.evidence, trace.num_turns)
             trace.outcome = Scored(await grade_trace(self._grading, self._task, trace, session.blobs))
-        return _told(trace.outcome)
+        return _score_text(trace.outcome)
 
 
-def _told(outcome: Outcome | None) -> str:
+def _score_text(outcome: Outcome | None) -> str:
     if not isinstance(outcome, Scored):
         return f"This rollout has no score: {outcome}"
     lines = [f"{check.verdict} {check.points:g}/{check.worth:g} {check.id}" for check in outcome.score.checks]

@@ -40,7 +40,7 @@ _LOCAL_ONLY = TransportSecuritySettings(
 _log = logging.getLogger(__name__)
 
 
-class Door:
+class SessionRouter:
     """An ASGI application that leads each client to its own connection."""
 
     def __init__(
@@ -70,7 +70,7 @@ class Door:
             data = {"supported": list(HANDSHAKE_PROTOCOL_VERSIONS), "requested": version}
             answer = _refusal(400, mcp.UNSUPPORTED_PROTOCOL_VERSION, "a world needs a session: use an earlier version", data)
         elif session is None and scope.get("method") == "POST":
-            await self._welcome(scope, receive, send)
+            await self._open_session(scope, receive, send)
             return
         elif session in self._transports:
             await self._transports[session].handle_request(scope, receive, send)
@@ -79,7 +79,7 @@ class Door:
             answer = _refusal(404, mcp.INVALID_REQUEST, "no such session: its world is closed; start a new one")
         await answer(scope, receive, send)
 
-    async def _welcome(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _open_session(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Open a world for a client that has none yet; keep it if the client's first request is a good one."""
         if len(self._transports) >= self._at_once:
             answer = _refusal(503, mcp.INTERNAL_ERROR, f"{self._at_once} worlds are open already; try again later")
@@ -89,7 +89,7 @@ class Door:
         transport = StreamableHTTPServerTransport(name, security_settings=self._security, idle_timeout=self._idle_s)
         self._transports[name] = transport
         try:
-            await self._worlds.start(self._host, name, transport)
+            await self._worlds.start(self._run_session, name, transport)
         except SandlotError as error:
             await _refusal(500, mcp.INTERNAL_ERROR, f"the world could not be opened: {error}")(scope, receive, send)
             return
@@ -108,7 +108,7 @@ class Door:
                 with anyio.CancelScope(shield=True):
                     await transport.terminate()
 
-    async def _host(
+    async def _run_session(
         self, name: str, transport: StreamableHTTPServerTransport, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED
     ) -> None:
         """Hold one world open while its client is there. A world that breaks is told here and hurts no other."""

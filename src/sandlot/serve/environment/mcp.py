@@ -61,13 +61,13 @@ async def _serve_http(
     import uvicorn  # noqa: PLC0415 - stdio does not need it
     from mcp.server.transport_security import RequestBodyLimitMiddleware  # noqa: PLC0415 - as above
 
-    from sandlot.serve.environment.http import PATH, Door  # noqa: PLC0415 - as above
+    from sandlot.serve.environment.http import PATH, SessionRouter  # noqa: PLC0415 - as above
     from sandlot.serve.guard import Guard  # noqa: PLC0415 - as above
 
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.create_server((host, port), family=family) as listening:
         async with anyio.create_task_group() as worlds:
-            door = Door(
+            door = SessionRouter(
                 lambda: open_connection(name, open_session, finish_text), worlds, local=host in _LOCAL and not allow_hosts
             )
             app = Guard(RequestBodyLimitMiddleware(door, _MAX_BODY_BYTES), host, allow_hosts)

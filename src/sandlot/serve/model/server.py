@@ -18,7 +18,7 @@ from starlette.requests import Request
 from sandlot.core.errors import ModelError, unwrapped
 from sandlot.core.ports.model import Renderer, Sampled, Sampling, TokenModel
 from sandlot.model.wire.http import MAX_BODY_BYTES
-from sandlot.model.wire.openai_server import SamplingRequest, require_plain
+from sandlot.model.wire.openai_server import SamplingRequest, refuse_unsupported
 from sandlot.serve.model.metrics import Metrics
 
 _AT_ONCE = 1024
@@ -60,21 +60,21 @@ class ModelServer:
         self,
         model: TokenModel,
         renderer: Renderer,
-        words: ServedTokenizer,
+        tokenizer: ServedTokenizer,
         *,
         at_once: int = _AT_ONCE,
         gauges: Callable[[], Mapping[str, float]] | None = None,
     ) -> None:
         self.model = model
         self.renderer = renderer
-        self.words = words
+        self.tokenizer = tokenizer
         self.metrics = Metrics(gauges or dict[str, float])
         self.body_bytes = min(MAX_BODY_BYTES, 2**20 + _BODY_BYTES_PER_TOKEN * model.context)
         """What a request may bring: more would only be tokenised to be refused."""
         self._at_once = at_once
 
     @asynccontextmanager
-    async def admitted(self, num: int) -> AsyncGenerator[None]:
+    async def admit(self, num: int) -> AsyncGenerator[None]:
         """Places for so many completions, held for as long as the context lives; 429 if there are none."""
         if self.metrics.running + num > self._at_once:
             raise HTTPException(
@@ -93,8 +93,8 @@ class ModelServer:
         """Refuse ids the model has no token for, and prompts it has no room for."""
         if not ids:
             raise HTTPException(400, f"`{field}`: the prompt is empty")
-        if not 0 <= min(ids) <= max(ids) < self.words.size:
-            raise HTTPException(400, f"`{field}`: a token id is outside 0..{self.words.size - 1}")
+        if not 0 <= min(ids) <= max(ids) < self.tokenizer.size:
+            raise HTTPException(400, f"`{field}`: a token id is outside 0..{self.tokenizer.size - 1}")
         if len(ids) >= self.model.context:
             raise ModelError(
                 f"the prompt has {len(ids)} tokens and the model's context length is {self.model.context}", kind="context"
@@ -104,8 +104,8 @@ class ModelServer:
         """Refuse stop tokens there are none of, and too many."""
         if len(ids) > _MAX_STOP_TOKENS:
             raise HTTPException(400, f"`stop_token_ids`: there are {len(ids)}; at most {_MAX_STOP_TOKENS} are looked for")
-        if not 0 <= min(ids) <= max(ids) < self.words.size:
-            raise HTTPException(400, f"`stop_token_ids`: a token id is outside 0..{self.words.size - 1}")
+        if not 0 <= min(ids) <= max(ids) < self.tokenizer.size:
+            raise HTTPException(400, f"`stop_token_ids`: a token id is outside 0..{self.tokenizer.size - 1}")
 
     async def sample(self, ids: Sequence[int], sampling: Sampling, stop_ids: Sequence[int], session: str) -> Sampled:
         """One completion, counted."""
@@ -148,7 +148,7 @@ def logprobs_of(sampled: Sampled) -> list[float]:
 
 def sampling_of(wanted: SamplingRequest, max_tokens: int | None) -> Sampling:
     """How a request wants to be sampled."""
-    require_plain(wanted)
+    refuse_unsupported(wanted)
     stop = (wanted.stop,) if isinstance(wanted.stop, str) else tuple(wanted.stop or ())
     if any(not text for text in stop):
         raise HTTPException(400, "`stop`: an empty text would end every completion at once")

@@ -16,7 +16,7 @@ from mcp import Client, MCPError, StdioServerParameters
 from sandlot.core.errors import SandboxError, unwrapped
 from sandlot.core.ports.session import Session
 from sandlot.serve.environment.connection import Connection, open_connection
-from sandlot.serve.environment.http import Door
+from sandlot.serve.environment.http import SessionRouter
 from sandlot.serve.environment.mcp import serve_mcp
 from unit.serve.counting_session import ADD, CountingSession, score
 
@@ -238,7 +238,7 @@ async def test_a_bad_request_is_refused_and_leaves_no_world(method: str, path: s
 @asynccontextmanager
 async def a_door(worlds: Worlds, **options: Any) -> AsyncGenerator[httpx2.AsyncClient]:
     async with anyio.create_task_group() as group:
-        door = Door(lambda: open_connection("counting", worlds.open, None), group, local=False, **options)
+        door = SessionRouter(lambda: open_connection("counting", worlds.open, None), group, local=False, **options)
         async with httpx2.AsyncClient(transport=httpx2.ASGITransport(door), base_url="http://door") as http:
             yield http
         group.cancel_scope.cancel()

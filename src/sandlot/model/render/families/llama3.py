@@ -18,11 +18,11 @@ from typing import Any, cast
 from sandlot.core.ports.world import ToolSpec
 from sandlot.core.trace import Message, Part, Text, ToolCall, ToolResult, said
 from sandlot.core.types import Json, Role
-from sandlot.model.render.family import Family, Head, literal
+from sandlot.model.render.family import Family, Head, pieces_text
 from sandlot.model.render.template import ChatTemplate, as_function
 from sandlot.model.render.tokenizer import ControlToken, Piece
-from sandlot.model.wire.arguments import MAX_CHARS, malformed_call, short_name, storable
-from sandlot.model.wire.text_calls import MAX_OPENINGS, MAX_TEXT, explained, parse_calls
+from sandlot.model.wire.arguments import MAX_CHARS, is_storable, malformed_call, short_name
+from sandlot.model.wire.text_calls import MAX_OPENINGS, MAX_TEXT, parse_calls, tool_instructions
 
 BEGIN, HEADER, HEADER_END = (
     ControlToken("<|begin_of_text|>"),
@@ -31,7 +31,7 @@ BEGIN, HEADER, HEADER_END = (
 )
 END, PYTHON = ControlToken("<|eot_id|>"), ControlToken("<|python_tag|>")
 
-_TOLD = """\
+_TOOL_SECTION = """\
 Given the following functions, please respond with a JSON for a function call with its proper arguments that best answers the \
 given prompt.
 
@@ -44,7 +44,7 @@ _CALL = re.compile(r'^[ \t]*(?=\{\s{0,8}"name")', re.MULTILINE)
 def llama3(template: ChatTemplate | None) -> Family:
     """The family as this template speaks it: later ones tell the date, and have words for tools."""
     preamble = _preamble(template)
-    native = template is not None and template.tells_tools
+    native = template is not None and template.has_tools
 
     def head(messages: Sequence[Message], tools: Sequence[ToolSpec]) -> Head:
         return _head(messages, tools, preamble, native=native)
@@ -87,10 +87,10 @@ def _head(messages: Sequence[Message], tools: Sequence[ToolSpec], preamble: str 
     if tools and native:
         listed = "".join(f"{json.dumps(as_function(tool), ensure_ascii=False, indent=4)}\n\n" for tool in tools)
         asked = bool(rest) and rest[0].role is Role.USER
-        first = said(Role.USER, f"{_TOLD}{listed}{rest[0].text.strip() if asked else ''}")
+        first = said(Role.USER, f"{_TOOL_SECTION}{listed}{rest[0].text.strip() if asked else ''}")
         rest = [first, *(rest[1:] if asked else rest)]
     elif tools:
-        system = "\n\n".join(text for text in (system, explained(tools)) if text)
+        system = "\n\n".join(text for text in (system, tool_instructions(tools)) if text)
     if preamble is None and not system and not given:
         return Head([BEGIN], rest)
     before = ("Environment: ipython\n" if tools and native else "") + (preamble or "")
@@ -104,7 +104,7 @@ def _body(message: Message) -> list[Piece]:
             case Text():
                 pieces.append(part.text.strip())
             case ToolCall():
-                pieces.append(("\n" if any(pieces) else "") + _written(part))
+                pieces.append(("\n" if any(pieces) else "") + _call_text(part))
             case ToolResult():
                 pieces.append(json.dumps(part.text, ensure_ascii=False))
             case _:
@@ -112,14 +112,14 @@ def _body(message: Message) -> list[Piece]:
     return ["".join(pieces)]
 
 
-def _written(call: ToolCall) -> str:
+def _call_text(call: ToolCall) -> str:
     if call.malformed is not None:
         return call.malformed
     return json.dumps({"name": call.name, "parameters": call.arguments}, ensure_ascii=False)
 
 
 def _read(pieces: Sequence[Piece], prefix: str) -> list[Part]:
-    text = literal([piece for piece in pieces if piece != PYTHON])
+    text = pieces_text([piece for piece in pieces if piece != PYTHON])
     begin = _CALL.search(text[:MAX_TEXT])
     if begin is None:
         found = parse_calls(text, prefix)
@@ -155,6 +155,11 @@ def _object_at(text: str, at: int) -> tuple[Json | None, int]:
 def _call(call_id: str, value: Json, source: str) -> ToolCall:
     name: Any = value.get("name")
     arguments: Any = value.get("parameters", value.get("arguments", {}))
-    if isinstance(name, str) and isinstance(arguments, dict) and len(source) <= MAX_CHARS and storable(cast("Json", arguments)):
+    if (
+        isinstance(name, str)
+        and isinstance(arguments, dict)
+        and len(source) <= MAX_CHARS
+        and is_storable(cast("Json", arguments))
+    ):
         return ToolCall(call_id, short_name(name), cast("Json", arguments))
     return malformed_call(call_id, name if isinstance(name, str) else "unreadable", source)

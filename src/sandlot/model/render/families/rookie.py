@@ -20,9 +20,9 @@ import msgspec
 from sandlot.core.ports.world import ToolSpec
 from sandlot.core.trace import Message, Part, Reasoning, Text, ToolCall, ToolResult
 from sandlot.core.types import Json, Role
-from sandlot.model.render.family import Family, Head, literal
+from sandlot.model.render.family import Family, Head, pieces_text
 from sandlot.model.render.tokenizer import ControlToken, Piece
-from sandlot.model.wire.arguments import malformed_call, short_name, storable
+from sandlot.model.wire.arguments import is_storable, malformed_call, short_name
 
 SYSTEM, USER, ASSISTANT, RESULT = (
     ControlToken("<|system|>"),
@@ -137,7 +137,7 @@ def _read(pieces: Sequence[Piece], prefix: str) -> list[Part]:
             begin = at
             while at < len(segments) and segments[at][0] in {ARGUMENT, TEXT, JSON}:
                 at += 1
-            parts.append(_called(f"{prefix}_{num_calls}", text, segments[begin:at]))
+            parts.append(_parse_call(f"{prefix}_{num_calls}", text, segments[begin:at]))
             num_calls += 1
         elif mark == THINK:
             parts.append(Reasoning(text))
@@ -156,30 +156,30 @@ def _segments(pieces: Sequence[Piece]) -> list[tuple[ControlToken, str]]:
             segments.append((piece, ""))
         else:
             mark, text = segments[-1]
-            segments[-1] = (mark, text + literal([piece]))
+            segments[-1] = (mark, text + pieces_text([piece]))
     return segments
 
 
-def _called(call_id: str, name: str, values: list[tuple[ControlToken, str]]) -> ToolCall:
+def _parse_call(call_id: str, name: str, values: list[tuple[ControlToken, str]]) -> ToolCall:
     arguments: Json = {}
     for (mark, key), (kind, value) in zip(values[::2], values[1::2], strict=False):
-        decoded = value if kind == TEXT else _decoded(value) if kind == JSON else msgspec.UNSET
+        decoded = value if kind == TEXT else _decode_json(value) if kind == JSON else msgspec.UNSET
         if mark != ARGUMENT or decoded is msgspec.UNSET or key in arguments:
-            return malformed_call(call_id, name, _written(values))
+            return malformed_call(call_id, name, _call_text(values))
         arguments[key] = decoded
-    if len(values) % 2 or not storable(arguments):
-        return malformed_call(call_id, name, _written(values))
+    if len(values) % 2 or not is_storable(arguments):
+        return malformed_call(call_id, name, _call_text(values))
     return ToolCall(call_id, short_name(name), arguments)
 
 
-def _decoded(text: str) -> Any:
+def _decode_json(text: str) -> Any:
     try:
         return msgspec.json.decode(text)
     except (ValueError, OverflowError, RecursionError):
         return msgspec.UNSET
 
 
-def _written(values: list[tuple[ControlToken, str]]) -> str:
+def _call_text(values: list[tuple[ControlToken, str]]) -> str:
     if len(values) == 1 and values[0][0] == ARGUMENT:
         return values[0][1]
     return "".join(f"{mark.text}{text}" for mark, text in values)

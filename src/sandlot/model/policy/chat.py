@@ -19,11 +19,11 @@ from sandlot.core.ports.world import ToolSpec
 from sandlot.core.task import Task
 from sandlot.core.trace import Event, Message, Node, Part, Reasoning, Text, Trace
 from sandlot.core.types import Role, derive_seed
-from sandlot.model.endpoint.retry import Retry, retries_told
-from sandlot.model.wire.text_calls import as_text, parse_calls
+from sandlot.model.endpoint.retry import Retry, listen_for_retries
+from sandlot.model.wire.text_calls import messages_as_text, parse_calls
 
 
-def spoken(
+def chat_policies(
     model: ChatModel,
     sampling: Sampling,
     *,
@@ -32,11 +32,11 @@ def spoken(
     clock: Clock = SYSTEM_CLOCK,
 ) -> Policies:
     """Policies that let a chat model speak; `reasoning` says whether it is shown its earlier thoughts again."""
-    return _SpokenPolicies(model, sampling, calls == "text", reasoning == "keep", clock)
+    return _ChatPolicies(model, sampling, calls == "text", reasoning == "keep", clock)
 
 
 @dataclass(frozen=True, slots=True)
-class _SpokenPolicies:
+class _ChatPolicies:
     """`ports.Policies` over one chat model."""
 
     model: ChatModel
@@ -52,14 +52,14 @@ class _SpokenPolicies:
 
     def policy(self, task: Task, seed: int, rollout: int = 0) -> AbstractAsyncContextManager[Policy]:  # noqa: ARG002 - it learns of the task from its messages
         """A policy without state of its own: costs nothing to open."""
-        return nullcontext(_SpokenPolicy(self, seed))
+        return nullcontext(_ChatPolicy(self, seed))
 
 
 @dataclass(frozen=True, slots=True)
-class _SpokenPolicy:
+class _ChatPolicy:
     """Takes a turn by asking the model."""
 
-    settings: _SpokenPolicies
+    settings: _ChatPolicies
     seed: int
 
     async def turn(self, trace: Trace, leaf: int, tools: Sequence[ToolSpec]) -> Node:
@@ -71,14 +71,14 @@ class _SpokenPolicy:
         if not settings.keep_reasoning:
             messages = [_without_reasoning(message) for message in messages]
         if settings.text_calls:
-            messages, tools = as_text(messages, tools), ()
+            messages, tools = messages_as_text(messages, tools), ()
         begun, monotonic = settings.clock.wall(), settings.clock.monotonic
         started = monotonic()
 
         def note(retry: Retry) -> None:
             trace.events.append(Event(kind="model_retry", turn=turn, detail=msgspec.to_builtins(retry)))
 
-        with retries_told(note):
+        with listen_for_retries(note):
             reply = await settings.model.chat(messages, tools, sampling)
         if settings.text_calls:
             reply = _with_text_calls(reply, turn)

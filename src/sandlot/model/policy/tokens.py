@@ -22,19 +22,19 @@ from sandlot.core.task import Task
 from sandlot.core.tokens import held, packed_ids, unpacked_ids
 from sandlot.core.trace import Event, Node, Tokens, Trace, Usage
 from sandlot.core.types import derive_seed
-from sandlot.model.endpoint.retry import Retry, retries_told
+from sandlot.model.endpoint.retry import Retry, listen_for_retries
 
 _RELEASE_S = 10.0
 """How long letting go of a rollout may take once it is over."""
 
 
-def rendered(model: TokenModel, renderer: Renderer, sampling: Sampling, *, clock: Clock = SYSTEM_CLOCK) -> Policies:
+def token_policies(model: TokenModel, renderer: Renderer, sampling: Sampling, *, clock: Clock = SYSTEM_CLOCK) -> Policies:
     """Policies that let a token model speak through its renderer."""
-    return _RenderedPolicies(model, renderer, sampling, clock)
+    return _TokenPolicies(model, renderer, sampling, clock)
 
 
 @dataclass(frozen=True, slots=True)
-class _RenderedPolicies:
+class _TokenPolicies:
     """`ports.Policies` over one token model."""
 
     model: TokenModel
@@ -49,12 +49,12 @@ class _RenderedPolicies:
 
     def policy(self, task: Task, seed: int, rollout: int = 0) -> AbstractAsyncContextManager[Policy]:
         """A policy whose tokens the model keeps with preference until the rollout is over."""
-        return self._opened(seed, f"{task.id}/{rollout}/{seed:x}")
+        return self._open(seed, f"{task.id}/{rollout}/{seed:x}")
 
     @asynccontextmanager
-    async def _opened(self, seed: int, session: str) -> AsyncGenerator[Policy]:
+    async def _open(self, seed: int, session: str) -> AsyncGenerator[Policy]:
         try:
-            yield _RenderedPolicy(self, seed, session, Prompts(self.renderer))
+            yield _TokenPolicy(self, seed, session, Prompts(self.renderer))
         finally:
             with anyio.move_on_after(_RELEASE_S, shield=True):
                 await self.model.release(session)
@@ -108,10 +108,10 @@ class Prompts:
 
 
 @dataclass(slots=True)
-class _RenderedPolicy:
+class _TokenPolicy:
     """Takes a turn by sampling."""
 
-    settings: _RenderedPolicies
+    settings: _TokenPolicies
     seed: int
     session: str
     prompts: Prompts
@@ -128,7 +128,7 @@ class _RenderedPolicy:
         def note(retry: Retry) -> None:
             trace.events.append(Event(kind="model_retry", turn=turn, detail=msgspec.to_builtins(retry)))
 
-        with retries_told(note):
+        with listen_for_retries(note):
             sampled = await settings.model.sample(prompt.ids, sampling, stop_ids=settings.renderer.stop_ids, session=self.session)
         _require_whole(sampled, settings.model.name)
         num_sampled = len(sampled.ids) // 4
