@@ -146,28 +146,28 @@ def _tool(place: int, tool: _InTool) -> ToolSpec:
 # -- replies -----------------------------------------------------------------------------------------------------------
 
 
-def messages_body(answered: TurnReply, model: str) -> Json:
+def messages_body(reply: TurnReply, model: str) -> Json:
     """One turn as a whole reply."""
     return _head(model) | {
-        "content": list(_blocks(answered.message)),
-        "stop_reason": _STOP_REASONS[answered.stop],
+        "content": list(_blocks(reply.message)),
+        "stop_reason": _STOP_REASONS[reply.stop],
         "stop_sequence": None,
-        "usage": _usage(answered.usage),
+        "usage": _usage(reply.usage),
     }
 
 
-def messages_events(answered: TurnReply, model: str) -> Iterator[bytes]:
+def messages_events(reply: TurnReply, model: str) -> Iterator[bytes]:
     """One turn as the events of a stream."""
     start: Json = _head(model) | {"content": [], "stop_reason": None, "stop_sequence": None}
-    start["usage"] = _usage(answered.usage) | {"output_tokens": 0}
+    start["usage"] = _usage(reply.usage) | {"output_tokens": 0}
     yield _event("message_start", message=start)
-    for place, block in enumerate(_blocks(answered.message)):
+    for place, block in enumerate(_blocks(reply.message)):
         empty, delta = _streamed(block)
         yield _event("content_block_start", index=place, content_block=empty)
         yield _event("content_block_delta", index=place, delta=delta)
         yield _event("content_block_stop", index=place)
-    end = {"stop_reason": _STOP_REASONS[answered.stop], "stop_sequence": None}
-    yield _event("message_delta", delta=end, usage={"output_tokens": answered.usage.completion_tokens})
+    end = {"stop_reason": _STOP_REASONS[reply.stop], "stop_sequence": None}
+    yield _event("message_delta", delta=end, usage={"output_tokens": reply.usage.completion_tokens})
     yield _event("message_stop")
 
 

@@ -8,10 +8,9 @@ own field or from a leading `<think>`; everything is checked by type, and a repl
 """
 
 from collections.abc import Sequence
-from typing import Annotated, Any, NoReturn
+from typing import Any, NoReturn
 
 import msgspec
-from msgspec import UNSET, UnsetType
 
 from sandlot.core.errors import ModelError
 from sandlot.core.ports.model import Reply, Sampling
@@ -20,6 +19,7 @@ from sandlot.core.trace import Message, Part, Reasoning, Text, ToolCall, ToolRes
 from sandlot.core.types import Json, Role
 from sandlot.model.wire.arguments import MAX_NAME, tool_call
 from sandlot.model.wire.failure import error_in_reply
+from sandlot.model.wire.openai import ChatMessage, ChatReply, ReplyChoice, ReplyMessage, ReplyUsage, chat_message
 
 _STOPS = {"stop": "stop", "length": "length", "tool_calls": "calls", "function_call": "calls", "content_filter": "refusal"}
 """What an endpoint calls the reason it stopped, and what a node calls it; words not listed count as `stop`."""
@@ -30,32 +30,6 @@ _BROKEN_STOPS = {"abort", "error"}
 
 
 # -- outgoing ----------------------------------------------------------------------------------------------------------
-
-
-class OutFunction(msgspec.Struct):
-    """A call's name and its arguments as JSON text."""
-
-    name: str
-    arguments: str
-
-
-class OutCall(msgspec.Struct):
-    """A call the assistant made earlier."""
-
-    id: str
-    function: OutFunction
-    type: str = "function"
-
-
-class OutMessage(msgspec.Struct, kw_only=True):
-    """One message of the history."""
-
-    role: str
-    content: str | None
-    reasoning_content: str | UnsetType = UNSET
-    tool_calls: list[OutCall] | UnsetType = UNSET
-    tool_call_id: str | UnsetType = UNSET
-
 
 _encoder = msgspec.json.Encoder()
 
@@ -93,33 +67,13 @@ def request_body(
         return _encoder.encode(_without_surrogates(msgspec.to_builtins(body)))
 
 
-def wire_messages(message: Message) -> list[OutMessage]:
-    """One trace message as the messages an endpoint wants."""
-    texts: list[str] = []
-    thoughts: list[str] = []
-    calls: list[OutCall] = []
-    results: list[OutMessage] = []
+def wire_messages(message: Message) -> list[ChatMessage]:
+    """One trace message as OpenAI messages: each tool result is a message of its own."""
     for part in message.parts:
-        match part:
-            case Text():
-                texts.append(part.text)
-            case Reasoning():
-                thoughts.append(part.text)
-            case ToolCall():
-                calls.append(OutCall(part.id, OutFunction(part.name, _arguments_text(part))))
-            case ToolResult() if not part.images:
-                results.append(OutMessage(role="tool", content=part.text, tool_call_id=part.call))
-            case _:
-                _refuse(part)
-    if message.role is Role.TOOL:
-        return results
-    content = "".join(texts)
-    spoken = OutMessage(role=message.role.value, content=content if content or not calls else None)
-    if calls:
-        spoken.tool_calls = calls
-    if thoughts:
-        spoken.reasoning_content = "".join(thoughts)
-    return [spoken, *results]
+        if not isinstance(part, Text | Reasoning | ToolCall | ToolResult) or (isinstance(part, ToolResult) and part.images):
+            _refuse(part)
+    results = [ChatMessage(role="tool", content=result.text, tool_call_id=result.call) for result in message.results]
+    return results if message.role is Role.TOOL else [chat_message(message, _arguments_text), *results]
 
 
 def _arguments_text(call: ToolCall) -> str:
@@ -144,69 +98,7 @@ def _without_surrogates(value: Any) -> Any:
 
 # -- incoming ----------------------------------------------------------------------------------------------------------
 
-Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)] | None
-
-
-class _InFunction(msgspec.Struct):
-    """A call; arguments are JSON text, or with some servers the object itself."""
-
-    name: str
-    arguments: msgspec.Raw = msgspec.Raw(b"null")
-
-
-class _InCall(msgspec.Struct):
-    """A tool call in a reply."""
-
-    function: _InFunction
-    id: str | None = None
-
-
-class _InPart(msgspec.Struct):
-    """A piece of content, where content is a list."""
-
-    text: str | None = None
-
-
-class _InMessage(msgspec.Struct):
-    """What the model said."""
-
-    content: str | list[_InPart] | None = None
-    tool_calls: list[_InCall] | None = None
-    refusal: str | None = None
-    reasoning_content: str | None = None
-    reasoning: Any = None
-
-
-class _InChoice(msgspec.Struct):
-    """One of the completions; we ask for one."""
-
-    message: _InMessage
-    finish_reason: str | None = None
-
-
-class _InDetails(msgspec.Struct):
-    """Which prompt tokens were cheaper."""
-
-    cached_tokens: Count = None
-
-
-class _InUsage(msgspec.Struct):
-    """What it cost."""
-
-    prompt_tokens: Count = None
-    completion_tokens: Count = None
-    prompt_tokens_details: _InDetails | None = None
-
-
-class _InReply(msgspec.Struct):
-    """A whole reply."""
-
-    choices: list[_InChoice] | None = None
-    usage: _InUsage | None = None
-    error: Any = None
-
-
-_decoder = msgspec.json.Decoder(_InReply)
+_decoder = msgspec.json.Decoder(ChatReply)
 
 
 def parse_reply(body: bytes) -> Reply:
@@ -235,7 +127,7 @@ def _malformed(why: str, body: bytes) -> ModelError:
     )
 
 
-def _parts_of(message: _InMessage) -> tuple[Part, ...]:
+def _parts_of(message: ReplyMessage) -> tuple[Part, ...]:
     parts: list[Part] = []
     thought = message.reasoning_content or (message.reasoning if isinstance(message.reasoning, str) else None)
     content = message.content
@@ -276,18 +168,17 @@ def _arguments_of(raw: msgspec.Raw) -> str:
         return data.decode("utf-8", "replace")
 
 
-def _usage_of(usage: _InUsage | None) -> Usage:
+def _usage_of(usage: ReplyUsage | None) -> Usage:
     if usage is None:
         return Usage()
-    details = usage.prompt_tokens_details
     return Usage(
         prompt_tokens=usage.prompt_tokens or 0,
         completion_tokens=usage.completion_tokens or 0,
-        cached_tokens=(details.cached_tokens or 0) if details else 0,
+        cached_tokens=usage.cached_tokens,
     )
 
 
-def _stop_of(choice: _InChoice, parts: tuple[Part, ...]) -> str:
+def _stop_of(choice: ReplyChoice, parts: tuple[Part, ...]) -> str:
     stop = _STOPS.get(choice.finish_reason or "stop", "stop")
     if choice.message.refusal:
         return "refusal"

@@ -6,7 +6,7 @@ left out in silence.
 
 import time
 from collections.abc import Iterator
-from typing import Annotated, Any, Literal
+from typing import Any
 from uuid import uuid4
 
 import msgspec
@@ -15,6 +15,7 @@ from sandlot.core.ports.world import ToolSpec
 from sandlot.core.trace import Message, Part, Reasoning, Usage
 from sandlot.core.types import Json, Role
 from sandlot.model.wire.http import LAST_EVENT, decode_body, sse_event
+from sandlot.model.wire.openai import ChatMessage, ChatRequest, ChatTool, SamplingRequest, chat_message
 from sandlot.model.wire.turn import (
     TurnReply,
     TurnRequest,
@@ -30,101 +31,6 @@ from sandlot.model.wire.turn import (
 
 FINISH_REASONS = {"stop": "stop", "length": "length", "calls": "tool_calls", "refusal": "content_filter"}
 """Why a turn stopped, in OpenAI's words."""
-
-Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
-Count = Annotated[int, msgspec.Meta(ge=1, le=2**31 - 1)]
-
-
-class InFunction(msgspec.Struct):
-    """A call made earlier; its arguments are JSON text."""
-
-    name: str
-    arguments: Any = ""
-
-
-class InCall(msgspec.Struct):
-    """A call made earlier, under its id."""
-
-    function: InFunction
-    id: str = ""
-
-
-class InPart(msgspec.Struct):
-    """A piece of content."""
-
-    type: str
-    text: str | None = None
-
-
-class InMessage(msgspec.Struct):
-    """One message of the history."""
-
-    role: Literal["system", "developer", "user", "assistant", "tool"]
-    content: str | list[InPart] | None = None
-    tool_calls: list[InCall] | None = None
-    tool_call_id: str | None = None
-    reasoning_content: str | None = None
-
-
-class InToolFunction(msgspec.Struct):
-    """A tool."""
-
-    name: str
-    description: str | None = None
-    parameters: Json | None = None
-
-
-class InTool(msgspec.Struct):
-    """A tool in its wrapping."""
-
-    function: InToolFunction
-    type: str = "function"
-
-
-class StreamOptions(msgspec.Struct):
-    """What a stream says at its end."""
-
-    include_usage: bool | None = None
-
-
-class SamplingRequest(msgspec.Struct):
-    """How a completion is to be sampled; chat and plain completions share these fields."""
-
-    model: str = ""
-    temperature: Annotated[float, msgspec.Meta(ge=0, le=100)] | None = None
-    top_p: Share | None = None
-    top_k: Annotated[int, msgspec.Meta(ge=-1, le=2**31 - 1)] | None = None
-    max_tokens: Count | None = None
-    stop: str | list[str] | None = None
-    seed: Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)] | None = None
-    n: Annotated[int, msgspec.Meta(ge=1, le=64)] | None = None
-    stream: bool | None = None
-    stream_options: StreamOptions | None = None
-    return_token_ids: bool | None = None
-    session: str = ""
-    logit_bias: Json | None = None
-    presence_penalty: float | None = None
-    frequency_penalty: float | None = None
-    repetition_penalty: float | None = None
-    min_p: float | None = None
-
-    @property
-    def with_usage(self) -> bool:
-        """True if a stream is to end with what it cost."""
-        return bool(self.stream_options and self.stream_options.include_usage)
-
-
-class ChatRequest(SamplingRequest):
-    """`POST /v1/chat/completions`."""
-
-    messages: list[InMessage] = []
-    tools: list[InTool] | None = None
-    tool_choice: Any = None
-    max_completion_tokens: Count | None = None
-    logprobs: bool | None = None
-    top_logprobs: int | None = None
-    response_format: Json | None = None
-
 
 _SAMPLING_FIELDS = ("temperature", "top_p", "top_k", "max_tokens", "max_completion_tokens", "stop", "seed")
 _NEUTRAL: Json = {"logit_bias": {}, "presence_penalty": 0, "frequency_penalty": 0, "repetition_penalty": 1, "min_p": 0}
@@ -155,7 +61,7 @@ def read_chat(body: bytes) -> tuple[ChatRequest, TurnRequest]:
     return request, TurnRequest(messages=messages, tools=tools, stream=bool(request.stream), sampling=sampling)
 
 
-def _message(place: int, message: InMessage) -> Message:
+def _message(place: int, message: ChatMessage) -> Message:
     text = _text(place, message)
     match message.role:
         case "system" | "developer":
@@ -175,7 +81,7 @@ def _message(place: int, message: InMessage) -> Message:
             return Message(role=Role.ASSISTANT, parts=(*thought, *text_parts(text), *calls))
 
 
-def _text(place: int, message: InMessage) -> str:
+def _text(place: int, message: ChatMessage) -> str:
     if not isinstance(message.content, list):
         return message.content or ""
     for index, part in enumerate(message.content):
@@ -184,27 +90,13 @@ def _text(place: int, message: InMessage) -> str:
     return "".join(part.text or "" for part in message.content)
 
 
-def _tool(place: int, tool: InTool) -> ToolSpec:
+def _tool(place: int, tool: ChatTool) -> ToolSpec:
     function = tool.function
     schema = schema_of(f"tools[{place}].function.parameters", function.parameters)
     return ToolSpec(name=function.name, description=function.description or "", parameters=schema)
 
 
 # -- replies -----------------------------------------------------------------------------------------------------------
-
-
-def _message_body(message: Message) -> Json:
-    """An assistant's message as OpenAI has it."""
-    body: Json = {"role": "assistant", "content": message.text or (None if message.calls else "")}
-    thoughts = "".join(part.text for part in message.parts if isinstance(part, Reasoning))
-    if thoughts:
-        body["reasoning_content"] = thoughts
-    if message.calls:
-        body["tool_calls"] = [
-            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": arguments_text(call)}}
-            for call in message.calls
-        ]
-    return body
 
 
 def usage_body(usage: Usage) -> Json:
@@ -223,22 +115,23 @@ def reply_head(kind: str, model: str) -> Json:
     return {"id": f"{prefix}-{uuid4().hex}", "object": kind, "created": int(time.time()), "model": model}
 
 
-def chat_choice(answered: TurnReply, index: int = 0) -> Json:
+def chat_choice(reply: TurnReply, index: int = 0) -> Json:
     """One turn as a choice."""
-    return {"index": index, "message": _message_body(answered.message), "finish_reason": FINISH_REASONS[answered.stop]}
+    message: Json = msgspec.to_builtins(chat_message(reply.message, arguments_text))
+    return {"index": index, "message": message, "finish_reason": FINISH_REASONS[reply.stop]}
 
 
-def chat_body(answered: TurnReply, model: str) -> Json:
+def chat_body(reply: TurnReply, model: str) -> Json:
     """One turn as a whole reply."""
-    return reply_head("chat.completion", model) | {"choices": [chat_choice(answered)], "usage": usage_body(answered.usage)}
+    return reply_head("chat.completion", model) | {"choices": [chat_choice(reply)], "usage": usage_body(reply.usage)}
 
 
-def chat_events(answered: TurnReply, model: str, *, usage: bool) -> Iterator[bytes]:
+def chat_events(reply: TurnReply, model: str, *, usage: bool) -> Iterator[bytes]:
     """One turn as the events of a stream."""
     top = reply_head("chat.completion.chunk", model)
-    yield from choice_events(top, chat_choice(answered))
+    yield from choice_events(top, chat_choice(reply))
     if usage:
-        yield sse_event(top | {"choices": [], "usage": usage_body(answered.usage)})
+        yield sse_event(top | {"choices": [], "usage": usage_body(reply.usage)})
     yield LAST_EVENT
 
 

@@ -9,7 +9,7 @@ import math
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
@@ -17,6 +17,7 @@ from sandlot.core.errors import ModelError
 from sandlot.core.ports.model import Sampled, Sampling
 from sandlot.core.types import Json
 from sandlot.model.wire.failure import error_in_reply
+from sandlot.model.wire.openai import CompletionReply, Count, ReplyPromptUsage, TokenId
 
 _SLACK = 1e-3
 """A log-probability may be this much above 0: rounding."""
@@ -25,8 +26,6 @@ _NEUTRAL: Json = {"min_p": 0.0, "repetition_penalty": 1.0, "presence_penalty": 0
 """Said in every request: what is left open, an engine takes from the model's `generation_config.json`, and then samples from
 another distribution than the one recorded."""
 
-Id = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
-Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 Read = TypeVar("Read")
 
 
@@ -59,44 +58,6 @@ class Dialect:
 # -- vLLM, and our own server ------------------------------------------------------------------------------------------
 
 
-class _InLogprobs(msgspec.Struct):
-    """Of the sampled tokens, in order."""
-
-    token_logprobs: list[float | None] | None = None
-
-
-class _InChoice(msgspec.Struct):
-    """One completion."""
-
-    token_ids: list[Id] | None = None
-    prompt_token_ids: list[Id] | None = None
-    logprobs: _InLogprobs | None = None
-    finish_reason: str | None = None
-    weight_versions: list[tuple[Count, Count]] | None = None
-
-
-class _InDetails(msgspec.Struct):
-    """Which prompt tokens were not computed."""
-
-    cached_tokens: Count | None = None
-
-
-class _InUsage(msgspec.Struct):
-    """What it cost."""
-
-    prompt_tokens: Count | None = None
-    prompt_tokens_details: _InDetails | None = None
-
-
-class _InCompletion(msgspec.Struct):
-    """A reply of `/v1/completions`."""
-
-    model: str | None = None
-    choices: list[_InChoice] | None = None
-    usage: _InUsage | None = None
-    error: Any = None
-
-
 def _write_completion(wanted: CompletionRequest) -> Json:
     sampling = wanted.sampling
     body: Json = {
@@ -124,7 +85,7 @@ def _write_own(wanted: CompletionRequest) -> Json:
 
 
 def _read_completion(reply: bytes, wanted: CompletionRequest) -> Sampled:
-    whole = _decode_reply(reply, _InCompletion)
+    whole = _decode_reply(reply, CompletionReply)
     if whole.error is not None:
         raise error_in_reply(whole.error)
     if wanted.adapter and whole.model != wanted.model:
@@ -138,17 +99,16 @@ def _read_completion(reply: bytes, wanted: CompletionRequest) -> Sampled:
         raise _malformed("it continued another prompt than the one it was given")
     if choice.logprobs is None or choice.logprobs.token_logprobs is None:
         raise _malformed("it has no `logprobs`")
-    usage = whole.usage or _InUsage()
+    usage = whole.usage or ReplyPromptUsage()
     if usage.prompt_tokens is not None and usage.prompt_tokens != len(wanted.ids):
         raise _malformed(f"the prompt had {len(wanted.ids)} tokens, the server counted {usage.prompt_tokens}")
-    cached = usage.prompt_tokens_details.cached_tokens if usage.prompt_tokens_details else None
     return _require_exact(
         wanted,
         choice.token_ids,
         choice.logprobs.token_logprobs,
         [(len(choice.token_ids), 0)] if choice.weight_versions is None else choice.weight_versions,
         stop=choice.finish_reason,
-        cached=cached or 0,
+        cached=usage.cached_tokens,
     )
 
 
@@ -166,7 +126,7 @@ class _InFinish(msgspec.Struct):
 class _InMeta(msgspec.Struct):
     """Everything about a completion but its text."""
 
-    output_token_logprobs: list[tuple[float | None, Id, Any]] | None = None
+    output_token_logprobs: list[tuple[float | None, TokenId, Any]] | None = None
     finish_reason: _InFinish | None = None
     prompt_tokens: Count | None = None
     cached_tokens: Count | None = None
@@ -177,7 +137,7 @@ class _InGenerated(msgspec.Struct):
     """A reply of `/generate`."""
 
     meta_info: _InMeta | None = None
-    output_ids: list[Id] | None = None
+    output_ids: list[TokenId] | None = None
     error: Any = None
 
 

@@ -17,7 +17,8 @@ from sandlot.core.ports.model import Sampled
 from sandlot.core.trace import Usage
 from sandlot.core.types import Json
 from sandlot.model.wire.http import LAST_EVENT, EventStream, json_response, read_body, run_while_connected, sse_event
-from sandlot.model.wire.openai_server import ChatRequest, chat_choice, choice_events, read_chat, reply_head, usage_body
+from sandlot.model.wire.openai import ChatRequest
+from sandlot.model.wire.openai_server import chat_choice, choice_events, read_chat, reply_head, usage_body
 from sandlot.model.wire.turn import TurnReply, TurnRequest, bad_field
 from sandlot.serve.model.server import ModelServer, error_body, ids_of, logprobs_of, sampling_of, server_of, session_of
 

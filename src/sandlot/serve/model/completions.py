@@ -18,7 +18,8 @@ from sandlot.core.ports.model import Sampled, Sampling
 from sandlot.core.trace import Usage
 from sandlot.core.types import Json
 from sandlot.model.wire.http import LAST_EVENT, EventStream, decode_body, json_response, read_body, run_while_connected, sse_event
-from sandlot.model.wire.openai_server import FINISH_REASONS, Count, SamplingRequest, reply_head, usage_body
+from sandlot.model.wire.openai import SamplingRequest, TokenLimit
+from sandlot.model.wire.openai_server import FINISH_REASONS, reply_head, usage_body
 from sandlot.model.wire.turn import bad_field
 from sandlot.serve.model.server import ModelServer, error_body, ids_of, logprobs_of, sampling_of, server_of, session_of
 
@@ -31,7 +32,7 @@ class _CompletionRequest(SamplingRequest):
     """`POST /v1/completions`."""
 
     prompt: Any = None
-    max_tokens: Count | None = None
+    max_tokens: TokenLimit | None = None
     logprobs: Annotated[int, msgspec.Meta(ge=0, le=1)] | bool | None = None
     """True, 0 or 1: the sampled token's own; alternatives are not kept."""
     stop_token_ids: list[int] | None = None

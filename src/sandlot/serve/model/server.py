@@ -18,7 +18,8 @@ from starlette.requests import Request
 from sandlot.core.errors import ModelError, unwrapped
 from sandlot.core.ports.model import Renderer, Sampled, Sampling, TokenModel
 from sandlot.model.wire.http import MAX_BODY_BYTES
-from sandlot.model.wire.openai_server import SamplingRequest, refuse_unsupported
+from sandlot.model.wire.openai import SamplingRequest
+from sandlot.model.wire.openai_server import refuse_unsupported
 from sandlot.serve.model.metrics import Metrics
 
 _AT_ONCE = 1024
