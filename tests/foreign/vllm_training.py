@@ -19,7 +19,7 @@ from sandlot.core.types import Role
 from sandlot.model.endpoint.tokens import parse_models, remote_config
 from sandlot.model.endpoint.vllm_adapters import AdaptedTokens, open_adapted
 from sandlot.model.nn.folder import load_folder
-from sandlot.model.nn.lora import adapter_parameters, add_adapters, remove_adapters, save_adapter
+from sandlot.model.nn.lora import add_adapters, remove_adapters, save_adapter
 from sandlot.model.render.open import open_renderer
 from sandlot.store.reader import RunReader
 from sandlot.train.algorithms.algorithms import PolicyGradient
@@ -48,7 +48,7 @@ def trainer_with_adapters(rank=8, seed=0, strength=0.05):
     decoder = add_adapters(load_folder(FOLDER, dtype=torch.float32), rank, seed=seed)
     draw = torch.Generator().manual_seed(seed)
     with torch.no_grad():
-        for parameter in adapter_parameters(decoder):
+        for parameter in (each for each in decoder.parameters() if each.requires_grad):
             parameter.add_(strength * torch.randn(parameter.shape, generator=draw))
     return Trainer(decoder, Optimisation())
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from sandlot.model.engine.batch import Runner
 from sandlot.model.engine.blocks import Blocks
-from sandlot.model.engine.evict import ByCost, Eviction
+from sandlot.model.engine.evict import ByCost
 from sandlot.model.engine.gauges import Gauges
 from sandlot.model.engine.request import Completion, Request, Sequence
 from sandlot.model.engine.sampler import Pick, draw, pick_by_inverse
@@ -41,7 +41,7 @@ class Engine:
         context: int,
         max_batch: int = 32,
         chunk: int = 512,
-        eviction: Eviction | None = None,
+        eviction: ByCost | None = None,
         pick: Pick = pick_by_inverse,
         share: bool = True,
         old_kv: OldKv = "recompute",

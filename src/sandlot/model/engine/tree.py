@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import count, islice
 
 from sandlot.model.engine.blocks import Blocks
-from sandlot.model.engine.evict import Eviction
+from sandlot.model.engine.evict import ByCost
 
 ID_BYTES = 4
 """Tokens are spelled as little-endian int32."""
@@ -68,7 +68,7 @@ class Match:
 class PrefixTree:
     """All prefixes whose KV is kept."""
 
-    def __init__(self, blocks: Blocks, block_size: int, eviction: Eviction) -> None:
+    def __init__(self, blocks: Blocks, block_size: int, eviction: ByCost) -> None:
         self._blocks = blocks
         self._stride = block_size * ID_BYTES
         self._eviction = eviction

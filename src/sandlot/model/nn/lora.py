@@ -49,11 +49,6 @@ def add_adapters(decoder: Decoder, rank: int, alpha: float = 32.0, *, seed: int 
     return decoder
 
 
-def adapter_parameters(decoder: Decoder) -> list[nn.Parameter]:
-    """What learns."""
-    return [parameter for _, linear in adapted_linears(decoder) for parameter in (linear.lora_a, linear.lora_b)]
-
-
 def merge(decoder: Decoder) -> None:
     """Compute with the sums, as fast as without adapters. Training needs `unmerge` first."""
     for _, linear in adapted_linears(decoder):

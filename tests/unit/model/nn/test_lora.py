@@ -11,7 +11,6 @@ from sandlot.model.nn.decoder import Decoder
 from sandlot.model.nn.folder import load_folder, save_folder
 from sandlot.model.nn.layout import projections, put_weights, weights_of
 from sandlot.model.nn.lora import (
-    adapter_parameters,
     adapter_weights,
     add_adapters,
     load_adapter,
@@ -27,12 +26,16 @@ IDS = torch.tensor([5, 17, 99, 3, 0, 42, 42, 7])
 ALPHA, RANK = 12.0, 3
 
 
+def learning(decoder: Decoder) -> list[torch.nn.Parameter]:
+    return [parameter for parameter in decoder.parameters() if parameter.requires_grad]
+
+
 def drawn(decoder: Decoder, seed: int = 1) -> Decoder:
     """Adapters that add something."""
     torch.manual_seed(seed)
     add_adapters(decoder, RANK, ALPHA)
     with torch.no_grad():
-        for parameter in adapter_parameters(decoder):
+        for parameter in learning(decoder):
             parameter.copy_(torch.randn_like(parameter) * 0.2)
     return decoder
 
@@ -62,8 +65,7 @@ def test_new_adapters_add_nothing_and_only_they_learn(folder: Path):
     before = logits(decoder, IDS)
     add_adapters(decoder, rank=2)
     assert torch.equal(logits(decoder, IDS), before)
-    learning = {id(parameter) for parameter in decoder.parameters() if parameter.requires_grad}
-    assert learning == {id(parameter) for parameter in adapter_parameters(decoder)}
+    assert {id(each) for each in learning(decoder)} == {id(each) for name, each in decoder.named_parameters() if ".lora_" in name}
     linears = [name for name, _ in adapted_linears(decoder)]
     assert linears == [f"blocks.{layer}.{part}" for layer in range(2) for part in ("qkv", "output", "gate_up", "down")]
 
@@ -73,7 +75,7 @@ def test_a_step_moves_only_the_adapters(folder: Path):
     base = decoder.blocks[0].qkv.weight.clone()
     hidden = decoder(IDS, torch.arange(len(IDS)), lambda _layer, q, k, v: q + (k + v).repeat_interleave(2, dim=1))
     decoder.logits(hidden).logsumexp(-1).sum().backward()
-    assert all(parameter.grad is not None and parameter.grad.abs().sum() > 0 for parameter in adapter_parameters(decoder))
+    assert all(parameter.grad is not None and parameter.grad.abs().sum() > 0 for parameter in learning(decoder))
     assert decoder.blocks[0].qkv.weight.grad is None
     assert torch.equal(decoder.blocks[0].qkv.weight, base)
 
