@@ -1,4 +1,4 @@
-"""Anthropic messages, the server's side: a request in our words, a turn in theirs, whole or as a stream of events."""
+"""The server's side of Anthropic messages: a request to a `TurnRequest`, a turn to a reply or a stream of events."""
 
 from collections.abc import Iterator
 from typing import Any, Literal
@@ -23,12 +23,12 @@ from sandlot.model.wire.turn import (
 )
 
 _STOP_REASONS = {"stop": "end_turn", "length": "max_tokens", "calls": "tool_use", "refusal": "refusal"}
-"""Why a turn stopped, in Anthropic's words."""
+"""Our stop reasons to Anthropic's."""
 _SAMPLING_FIELDS = ("temperature", "top_p", "top_k", "max_tokens", "stop_sequences")
 
 
 class _InBlock(msgspec.Struct):
-    """One block of content, of any type."""
+    """One content block of any type."""
 
     type: str
     text: str | None = None
@@ -49,7 +49,7 @@ class _InMessage(msgspec.Struct):
 
 
 class _InTool(msgspec.Struct):
-    """A tool; those the vendor runs itself have no schema."""
+    """A tool. Tools that Anthropic runs itself have no schema."""
 
     name: str
     description: str | None = None
@@ -73,10 +73,10 @@ class _MessagesRequest(msgspec.Struct):
 
 
 def read_messages(body: bytes) -> TurnRequest:
-    """The request in our words; a 400 that names the field if it is none."""
+    """Decode a request; HTTP 400 names a field that is wrong."""
     request = decode_body(body, _MessagesRequest)
     if not request.messages:
-        raise bad_field("messages", "there are none")
+        raise bad_field("messages", "the list is empty")
     choice = (request.tool_choice or {}).get("type", "auto")
     if choice not in {"auto", "none"}:
         raise bad_field("tool_choice", f"is {choice!r}; only `auto` and `none` are supported")
@@ -94,7 +94,7 @@ def read_messages(body: bytes) -> TurnRequest:
 
 
 def _messages(place: int, message: _InMessage) -> list[Message]:
-    """One of theirs is one or several of ours: results of tools come in a user's message, before what the user says."""
+    """One Anthropic message as one or more of ours: tool results stand in a user message, before the user's text."""
     role = {"user": Role.USER, "assistant": Role.ASSISTANT, "system": Role.SYSTEM}[message.role]
     if isinstance(message.content, str):
         return [Message(role=role, parts=text_parts(message.content))]
@@ -121,7 +121,7 @@ def _messages(place: int, message: _InMessage) -> list[Message]:
 
 
 def _input(block: _InBlock) -> object:
-    """A call's arguments; those that could not be read went out under a name of ours, and come back as they were."""
+    """A call's arguments. Malformed ones were sent under `malformed_arguments` and are restored here."""
     match block.input:
         case {"malformed_arguments": str(text), **rest} if not rest:
             return text
@@ -147,7 +147,7 @@ def _tool(place: int, tool: _InTool) -> ToolSpec:
 
 
 def messages_body(reply: TurnReply, model: str) -> Json:
-    """One turn as a whole reply."""
+    """One turn as a reply body."""
     return _head(model) | {
         "content": list(_blocks(reply.message)),
         "stop_reason": _STOP_REASONS[reply.stop],
@@ -187,7 +187,7 @@ def _blocks(message: Message) -> Iterator[Json]:
 
 
 def _streamed(block: Json) -> tuple[Json, Json]:
-    """A block as it begins, and all of it in one piece."""
+    """The empty block that opens a stream, and the delta with all of its content."""
     match block["type"]:
         case "text":
             return {"type": "text", "text": ""}, {"type": "text_delta", "text": block["text"]}

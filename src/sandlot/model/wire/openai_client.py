@@ -1,10 +1,9 @@
-"""How messages travel: trace messages to OpenAI chat-completion JSON and back.
+"""The client's side of OpenAI chat completions: trace messages to a request, a reply to parts.
 
-Outgoing: results of one tool message become one `tool` message each; reasoning goes out as `reasoning_content` where a message
-still has it (`spoken` drops it by default); arguments that could not be read go out as a valid object under
-`malformed_arguments`, because many servers refuse a history whose arguments are not JSON. Incoming: reasoning comes from its
-own field or from a leading `<think>`; everything is checked by type, and a reply that does not fit is
-`ModelError(kind="malformed")`, never a guess.
+Outgoing: each result of a tool message becomes one `tool` message. Reasoning is sent as `reasoning_content` if the message has
+any (`policy/chat.py` drops it by default). Malformed arguments are sent as an object under `malformed_arguments`, because many
+servers reject a history whose arguments are not JSON. Incoming: reasoning is read from its own field or from a leading `<think>`.
+Types are checked; a reply that does not match is `ModelError(kind="malformed")`.
 """
 
 from collections.abc import Sequence
@@ -22,11 +21,11 @@ from sandlot.model.wire.failure import error_in_reply
 from sandlot.model.wire.openai import ChatMessage, ChatReply, ReplyChoice, ReplyMessage, ReplyUsage, chat_message
 
 _STOPS = {"stop": "stop", "length": "length", "tool_calls": "calls", "function_call": "calls", "content_filter": "refusal"}
-"""What an endpoint calls the reason it stopped, and what a node calls it; words not listed count as `stop`."""
+"""An endpoint's finish reason to a node's stop reason; unknown ones count as `stop`."""
 _THINK = "<think>"
-"""How content begins where a server does not part reasoning from the answer itself."""
+"""How content begins if the server leaves reasoning in it."""
 _BROKEN_STOPS = {"abort", "error"}
-"""The engine gave up in the middle: what it said until then is nobody's answer."""
+"""Finish reasons of an engine that stopped in the middle; its partial output is not used."""
 
 
 # -- outgoing ----------------------------------------------------------------------------------------------------------
@@ -43,10 +42,7 @@ def request_body(
     max_tokens_field: str = "max_tokens",
     extra: Json | None = None,
 ) -> bytes:
-    """The whole request as JSON; a null in `extra` takes a field out.
-
-    Broken Unicode in a message is replaced, as every endpoint would refuse it.
-    """
+    """The request body as JSON. A null in `extra` removes a field. Invalid Unicode is replaced, since endpoints refuse it."""
     body: Json = {
         "model": model,
         "messages": [out for message in messages for out in wire_messages(message)],
@@ -83,7 +79,7 @@ def _arguments_text(call: ToolCall) -> str:
 
 def _refuse(part: Part) -> NoReturn:
     kind = type(part).__name__.removesuffix("Part").lower() if not isinstance(part, ToolResult) else "image in a tool result"
-    raise ModelError(f"a chat endpoint cannot be sent a part of kind `{kind}` yet; use text only", kind="bad_request")
+    raise ModelError(f"parts of kind `{kind}` cannot be sent to a chat endpoint yet; use text only", kind="bad_request")
 
 
 def _without_surrogates(value: Any) -> Any:
@@ -102,7 +98,7 @@ _decoder = msgspec.json.Decoder(ChatReply)
 
 
 def parse_reply(body: bytes) -> Reply:
-    """The reply in some bytes; `ModelError` if it is not one."""
+    """Parse a reply body; `ModelError` if it is not a chat completion."""
     try:
         incoming = _decoder.decode(body)
     except (ValueError, RecursionError) as error:
@@ -110,16 +106,16 @@ def parse_reply(body: bytes) -> Reply:
     if incoming.error is not None:
         raise error_in_reply(incoming.error)
     if not incoming.choices:
-        raise _malformed("it has no choices", body)
+        raise _malformed("it has no `choices`", body)
     choice = incoming.choices[0]
     if choice.finish_reason in _BROKEN_STOPS:
-        raise ModelError(f"the endpoint broke off with finish_reason `{choice.finish_reason}`", kind="server", retryable=True)
+        raise ModelError(f"the endpoint stopped early with finish_reason `{choice.finish_reason}`", kind="server", retryable=True)
     parts = _parts_of(choice.message)
     return Reply(parts=parts, usage=_usage_of(incoming.usage), stop=_stop_of(choice, parts))
 
 
 def _malformed(why: str, body: bytes) -> ModelError:
-    """A reply that is none, with its beginning."""
+    """The error for a body that is not a chat completion; it quotes the beginning."""
     start = body[:200].decode("utf-8", "replace")
     return ModelError(
         f"the endpoint's reply is not a chat completion: {why}; it begins {start!r}. Is the base URL right? Most end in /v1",
@@ -142,7 +138,7 @@ def _parts_of(message: ReplyMessage) -> tuple[Part, ...]:
     taken: set[str] = set()
     for index, call in enumerate(message.tool_calls or ()):
         call_id = call.id[:MAX_NAME] if call.id else f"call_{index}"
-        while call_id in taken:  # some servers number every call 0
+        while call_id in taken:  # some servers give every call the same id
             call_id += f".{index}"
         taken.add(call_id)
         parts.append(tool_call(call_id, call.function.name, _arguments_of(call.function.arguments)))
@@ -150,13 +146,13 @@ def _parts_of(message: ReplyMessage) -> tuple[Part, ...]:
 
 
 def _split_thought(content: str) -> tuple[str, str]:
-    """Reasoning and answer of a server that leaves both in the content. A thought that never ends is all the model said."""
+    """Split reasoning from the answer. Without a closing tag everything stays content."""
     thought, closed, answer = content.removeprefix(_THINK).partition("</think>")
     return (thought.strip(), answer.strip()) if closed else ("", content)
 
 
 def _arguments_of(raw: msgspec.Raw) -> str:
-    """Arguments as JSON text, whether they came as text or as the object itself."""
+    """Arguments as JSON text, whether the server sent text or an object."""
     data = bytes(raw).strip()
     if data == b"null":
         return ""

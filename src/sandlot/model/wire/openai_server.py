@@ -1,7 +1,7 @@
-"""OpenAI chat completions, the server's side: a request in our words, a turn in theirs, whole or as a stream of events.
+"""The server's side of OpenAI chat completions: a request to a `TurnRequest`, a turn to a reply or a stream of events.
 
-What would change the answer and is not done (`logit_bias`, penalties, a forced `tool_choice`, images) is refused by name, never
-left out in silence.
+Options that would change the answer and are unsupported (`logit_bias`, penalties, a forced `tool_choice`, images) are refused by
+name, never ignored.
 """
 
 import time
@@ -30,15 +30,15 @@ from sandlot.model.wire.turn import (
 )
 
 FINISH_REASONS = {"stop": "stop", "length": "length", "calls": "tool_calls", "refusal": "content_filter"}
-"""Why a turn stopped, in OpenAI's words."""
+"""Our stop reasons to OpenAI's."""
 
 _SAMPLING_FIELDS = ("temperature", "top_p", "top_k", "max_tokens", "max_completion_tokens", "stop", "seed")
 _NEUTRAL: Json = {"logit_bias": {}, "presence_penalty": 0, "frequency_penalty": 0, "repetition_penalty": 1, "min_p": 0}
-"""Fields that are accepted only with the value that changes nothing."""
+"""Unsupported fields with their neutral value, the only one that is accepted."""
 
 
 def refuse_unsupported(request: SamplingRequest) -> None:
-    """Refuse what would change the distribution and is not done."""
+    """Refuse fields that would change the distribution and are not supported."""
     for name, neutral in _NEUTRAL.items():
         value = getattr(request, name)
         if value is not None and value != neutral:
@@ -46,10 +46,10 @@ def refuse_unsupported(request: SamplingRequest) -> None:
 
 
 def read_chat(body: bytes) -> tuple[ChatRequest, TurnRequest]:
-    """The request as it came and in our words; a 400 that names the field if it is none."""
+    """The decoded request and its `TurnRequest`; HTTP 400 names a field that is wrong."""
     request = decode_body(body, ChatRequest)
     if not request.messages:
-        raise bad_field("messages", "there are none")
+        raise bad_field("messages", "the list is empty")
     refuse_unsupported(request)
     if request.tool_choice not in (None, "auto", "none"):
         raise bad_field("tool_choice", f"is {request.tool_choice!r}; only `auto` and `none` are supported")
@@ -70,7 +70,7 @@ def _message(place: int, message: ChatMessage) -> Message:
             return Message(role=Role.USER, parts=text_parts(text))
         case "tool":
             if not message.tool_call_id:
-                raise bad_field(f"messages[{place}].tool_call_id", "a tool message names the call it answers")
+                raise bad_field(f"messages[{place}].tool_call_id", "is missing; a tool message names the call it answers")
             return result_message(message.tool_call_id, text)
         case "assistant":
             thought: tuple[Part, ...] = (Reasoning(message.reasoning_content),) if message.reasoning_content else ()
@@ -100,7 +100,7 @@ def _tool(place: int, tool: ChatTool) -> ToolSpec:
 
 
 def usage_body(usage: Usage) -> Json:
-    """What a turn cost."""
+    """Token counts of a turn."""
     return {
         "prompt_tokens": usage.prompt_tokens,
         "completion_tokens": usage.completion_tokens,
@@ -110,7 +110,7 @@ def usage_body(usage: Usage) -> Json:
 
 
 def reply_head(kind: str, model: str) -> Json:
-    """What every reply begins with; a stream's chunks share one."""
+    """The first fields of a reply; all chunks of a stream share them."""
     prefix = "cmpl" if kind == "text_completion" else "chatcmpl"
     return {"id": f"{prefix}-{uuid4().hex}", "object": kind, "created": int(time.time()), "model": model}
 
@@ -122,7 +122,7 @@ def chat_choice(reply: TurnReply, index: int = 0) -> Json:
 
 
 def chat_body(reply: TurnReply, model: str) -> Json:
-    """One turn as a whole reply."""
+    """One turn as a reply body."""
     return reply_head("chat.completion", model) | {"choices": [chat_choice(reply)], "usage": usage_body(reply.usage)}
 
 
@@ -136,7 +136,7 @@ def chat_events(reply: TurnReply, model: str, *, usage: bool) -> Iterator[bytes]
 
 
 def choice_events(top: Json, choice: Json) -> Iterator[bytes]:
-    """A choice as events: who speaks, what is said, each call, and then the rest of the choice with why it ended."""
+    """A choice as events: the role, the text, each call, then the finish reason with all other fields."""
     message: Json = dict(choice["message"])
 
     def chunk(delta: Json, **more: Any) -> bytes:

@@ -1,8 +1,8 @@
-"""How engines are asked for exact tokens: our own server's dialect, vLLM's and SGLang's.
+"""Requests for exact tokens in the dialects of our own server, vLLM and SGLang.
 
-Each is one function that writes a request and one that reads its reply. A reply is believed only as a whole: as many
-log-probabilities as ids, every one a number, weight versions that add up, no more tokens than asked for, and a stop token that is
-really there. Anything else is `ModelError(kind="malformed")`, never a trace with wrong tokens.
+Each dialect is one function that writes a request and one that reads its reply. A reply is accepted only if it is consistent: as
+many log-probabilities as ids, all finite, weight versions that add up, no more tokens than requested, and the sampled stop token
+included. Anything else is `ModelError(kind="malformed")`, never a trace with wrong tokens.
 """
 
 import math
@@ -20,18 +20,18 @@ from sandlot.model.wire.failure import error_in_reply
 from sandlot.model.wire.openai import CompletionReply, Count, ReplyPromptUsage, TokenId
 
 _SLACK = 1e-3
-"""A log-probability may be this much above 0: rounding."""
+"""A log-probability may exceed 0 by this much, from rounding."""
 
 _NEUTRAL: Json = {"min_p": 0.0, "repetition_penalty": 1.0, "presence_penalty": 0.0, "frequency_penalty": 0.0}
-"""Said in every request: what is left open, an engine takes from the model's `generation_config.json`, and then samples from
-another distribution than the one recorded."""
+"""Sent with every request. For fields that are missing an engine takes defaults from the model's `generation_config.json`, and
+would then sample from another distribution than the recorded one."""
 
 Read = TypeVar("Read")
 
 
 @dataclass(frozen=True, slots=True)
 class CompletionRequest:
-    """One completion to be asked for."""
+    """A completion to request."""
 
     model: str
     ids: Sequence[int]
@@ -40,19 +40,19 @@ class CompletionRequest:
     stop_ids: Sequence[int]
     session: str
     adapter: bool = False
-    """The model is an adapter, which has one name: no other may answer."""
+    """True if the model is an adapter; the reply must then name it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """One engine's way of being asked."""
+    """The request format of one engine."""
 
     name: str
     path: str
     write: Callable[[CompletionRequest], Json]
     read: Callable[[bytes, CompletionRequest], Sampled]
     sessions: bool = False
-    """True if it is told when a rollout is over."""
+    """True if the end of a rollout is reported to it."""
 
 
 # -- vLLM, and our own server ------------------------------------------------------------------------------------------
@@ -70,7 +70,7 @@ def _write_completion(wanted: CompletionRequest) -> Json:
         **_NEUTRAL,
         "logprobs": 1,
         "return_token_ids": True,
-        "ignore_eos": True,  # only what is named here ends a turn
+        "ignore_eos": True,  # only the stops named here end a turn
         "stop_token_ids": list(wanted.stop_ids),
     }
     if sampling.seed is not None:
@@ -89,19 +89,19 @@ def _read_completion(reply: bytes, wanted: CompletionRequest) -> Sampled:
     if whole.error is not None:
         raise error_in_reply(whole.error)
     if wanted.adapter and whole.model != wanted.model:
-        raise _malformed(f"`{wanted.model}` was asked, and `{whole.model}` answered")
+        raise _malformed(f"`{wanted.model}` was requested, `{whole.model}` answered")
     if not whole.choices or len(whole.choices) != 1:
-        raise _malformed(f"one choice was asked for, {len(whole.choices or ())} came")
+        raise _malformed(f"it has {len(whole.choices or ())} choices; 1 was requested")
     choice = whole.choices[0]
     if choice.token_ids is None:
         raise _malformed("it has no `token_ids`; the server is too old for `return_token_ids`, or not vLLM")
     if choice.prompt_token_ids is not None and choice.prompt_token_ids != list(wanted.ids):
-        raise _malformed("it continued another prompt than the one it was given")
+        raise _malformed("`prompt_token_ids` differ from the prompt that was sent")
     if choice.logprobs is None or choice.logprobs.token_logprobs is None:
         raise _malformed("it has no `logprobs`")
     usage = whole.usage or ReplyPromptUsage()
     if usage.prompt_tokens is not None and usage.prompt_tokens != len(wanted.ids):
-        raise _malformed(f"the prompt had {len(wanted.ids)} tokens, the server counted {usage.prompt_tokens}")
+        raise _malformed(f"the prompt has {len(wanted.ids)} tokens, the server counted {usage.prompt_tokens}")
     return _require_exact(
         wanted,
         choice.token_ids,
@@ -116,7 +116,7 @@ def _read_completion(reply: bytes, wanted: CompletionRequest) -> Sampled:
 
 
 class _InFinish(msgspec.Struct):
-    """Why it stopped, and what it met there."""
+    """Why it stopped, and the token or text that matched."""
 
     type: str
     matched: Any = None
@@ -124,7 +124,7 @@ class _InFinish(msgspec.Struct):
 
 
 class _InMeta(msgspec.Struct):
-    """Everything about a completion but its text."""
+    """A completion without its text."""
 
     output_token_logprobs: list[tuple[float | None, TokenId, Any]] | None = None
     finish_reason: _InFinish | None = None
@@ -170,7 +170,7 @@ def _read_generate(reply: bytes, wanted: CompletionRequest) -> Sampled:
     if whole.output_ids is not None and whole.output_ids != ids:
         raise _malformed("`output_ids` and `output_token_logprobs` name different tokens")
     if meta.prompt_tokens is not None and meta.prompt_tokens != len(wanted.ids):
-        raise _malformed(f"the prompt had {len(wanted.ids)} tokens, the server counted {meta.prompt_tokens}")
+        raise _malformed(f"the prompt has {len(wanted.ids)} tokens, the server counted {meta.prompt_tokens}")
     matched = meta.finish_reason.matched
     return _require_exact(
         wanted,
@@ -184,15 +184,15 @@ def _read_generate(reply: bytes, wanted: CompletionRequest) -> Sampled:
 
 
 def _version_number(named: str | int | None) -> int:
-    """SGLang names versions by text; `default` is the one it started with."""
+    """SGLang names versions by text; `default` are the weights it started with."""
     if named in (None, "default"):
         return 0
     if str(named).isdecimal():
         return int(named)
-    raise _malformed(f"the weight version is {named!r}; publish weights under numbers, so that they can be put in order")
+    raise _malformed(f"the weight version is {named!r}; publish weights under numbers, so that versions have an order")
 
 
-# -- what every reply must be ------------------------------------------------------------------------------------------
+# -- checks of every reply ------------------------------------------------------------------------------------------
 
 
 def _require_exact(
@@ -205,13 +205,13 @@ def _require_exact(
     cached: int = 0,
     also_stops: Sequence[int] = (),
 ) -> Sampled:
-    """The completion, if it is one; `also_stops` are tokens the engine says it stopped at by itself."""
+    """The completion if it is consistent. `also_stops` are further tokens that the engine reports to have stopped at."""
     if stop not in {"stop", "length"}:
-        raise ModelError(f"the engine broke off with finish reason `{stop}`", kind="server", retryable=True)
+        raise ModelError(f"the engine stopped early with finish reason `{stop}`", kind="server", retryable=True)
     if not ids or len(ids) > wanted.max_tokens:
-        raise _malformed(f"{len(ids)} tokens came where 1 to {wanted.max_tokens} were asked for")
+        raise _malformed(f"it has {len(ids)} tokens; 1 to {wanted.max_tokens} were requested")
     if len(logprobs) != len(ids):
-        raise _malformed(f"{len(ids)} tokens and {len(logprobs)} log-probabilities")
+        raise _malformed(f"it has {len(ids)} tokens and {len(logprobs)} log-probabilities")
     numbers = [value if value is not None and math.isfinite(value) and value <= _SLACK else None for value in logprobs]
     if None in numbers:
         place = numbers.index(None)
@@ -219,9 +219,11 @@ def _require_exact(
     if sum(count for count, _ in versions) != len(ids) or any(count < 1 for count, _ in versions):
         raise _malformed(f"weight versions {list(versions)[:8]} do not add up to {len(ids)} tokens")
     if stop == "stop" and not wanted.sampling.stop and ids[-1] not in (*wanted.stop_ids, *also_stops):
-        raise _malformed(f"it stopped, and its last token {ids[-1]} is no stop token: the one that was sampled is missing")
+        raise _malformed(
+            f"finish reason is `stop`, but the last token {ids[-1]} is not a stop token; the sampled stop token is missing"
+        )
     if not 0 <= cached <= len(wanted.ids):
-        raise _malformed(f"{cached} of {len(wanted.ids)} prompt tokens were cached")
+        raise _malformed(f"it reports {cached} cached tokens of a prompt of {len(wanted.ids)}")
     return Sampled(
         ids=struct.pack(f"<{len(ids)}i", *ids),
         logprobs=struct.pack(f"<{len(ids)}f", *(min(value, 0.0) for value in numbers if value is not None)),
@@ -232,8 +234,8 @@ def _require_exact(
 
 
 def _malformed(why: str) -> ModelError:
-    """A reply that cannot be believed."""
-    return ModelError(f"the engine's reply is no exact completion: {why}", kind="malformed")
+    """The error for an inconsistent reply."""
+    return ModelError(f"the engine's reply is not an exact completion: {why}", kind="malformed")
 
 
 def _decode_reply(reply: bytes, kind: type[Read]) -> Read:

@@ -526,7 +526,7 @@ def test_the_command_line_s_spelling_is_read():
 
 @pytest.mark.parametrize("spec", ["openai:m@localhost:8000/v1", "m@host"])
 def test_a_url_without_its_scheme_is_no_model_of_the_default(spec):
-    with pytest.raises(ConfigError, match="is no URL; write `openai:NAME@http://"):
+    with pytest.raises(ConfigError, match="is not a URL; write `openai:NAME@http://"):
         openai_config(spec)
 
 
