@@ -400,7 +400,7 @@ def test_the_doctor_looks(sandlot, tmp_path):
         (("run", NOTES, "-m", "hf:"), "write `hf:FOLDER`"),
         (("run", NOTES, "-m", "openai:m@localhost:8000"), "write `openai:NAME@http://localhost:8000`"),
         (("run", NOTES, "-m", "scripted:noop", "--agent-command", "x"), "run it in one with `--image host`"),
-        (("run", NOTES, "-m", "scripted:nope"), "there are: golden"),
+        (("run", NOTES, "-m", "scripted:nope"), "known: golden"),
         (("run", NOTES, "-m", "scripted:mixed:7"), "between 0 and 1"),
         (("run", NOTES, "-m", "openai:"), "no name"),
         (("run", NOTES, "-m", "openai:x@ftp://there"), "ftp"),

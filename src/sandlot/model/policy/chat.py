@@ -1,8 +1,8 @@
-"""A policy made of any chat model: the path of messages goes out, one sampled node comes back.
+"""A policy over any chat model: it sends the messages of the path and returns one sampled node.
 
-Reasoning is kept in the trace and by default not shown to the model again. With `calls="text"` tools are explained in the system
-prompt and calls are read from the text. Retries become events in the trace. A context overflow is `ModelError(kind="context")`:
-what to do about it is the harness's decision.
+Reasoning is kept in the trace; by default it is not sent to the model again. With `calls="text"` tools are described in the
+system prompt and calls are read from the text. Retries become events in the trace. A context overflow is
+`ModelError(kind="context")`, which the harness handles.
 """
 
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ def chat_policies(
     reasoning: Literal["drop", "keep"] = "drop",
     clock: Clock = SYSTEM_CLOCK,
 ) -> Policies:
-    """Policies that let a chat model speak; `reasoning` says whether it is shown its earlier thoughts again."""
+    """Policies over a chat model; with `reasoning="keep"` its earlier reasoning is sent again."""
     return _ChatPolicies(model, sampling, calls == "text", reasoning == "keep", clock)
 
 
@@ -47,23 +47,23 @@ class _ChatPolicies:
 
     @property
     def name(self) -> str:
-        """The model's."""
+        """The model's name."""
         return self.model.name
 
-    def policy(self, task: Task, seed: int, rollout: int = 0) -> AbstractAsyncContextManager[Policy]:  # noqa: ARG002 - it learns of the task from its messages
-        """A policy without state of its own: costs nothing to open."""
+    def policy(self, task: Task, seed: int, rollout: int = 0) -> AbstractAsyncContextManager[Policy]:  # noqa: ARG002 - the messages hold the task
+        """A policy for one rollout; it keeps no state."""
         return nullcontext(_ChatPolicy(self, seed))
 
 
 @dataclass(frozen=True, slots=True)
 class _ChatPolicy:
-    """Takes a turn by asking the model."""
+    """Takes a turn by a request to the model."""
 
     settings: _ChatPolicies
     seed: int
 
     async def turn(self, trace: Trace, leaf: int, tools: Sequence[ToolSpec]) -> Node:
-        """The next assistant message below `leaf`; `ModelError` if the endpoint gives none."""
+        """Request the next assistant message below `leaf`; `ModelError` if the request fails."""
         settings = self.settings
         turn = trace.num_turns
         sampling = msgspec.structs.replace(settings.sampling, seed=derive_seed("sampling", self.seed, turn))
@@ -95,7 +95,7 @@ class _ChatPolicy:
 
 
 def _without_reasoning(message: Message) -> Message:
-    """The message as the model is shown it again."""
+    """The message without its reasoning."""
     if not any(isinstance(part, Reasoning) for part in message.parts):
         return message
     return msgspec.structs.replace(message, parts=tuple(part for part in message.parts if not isinstance(part, Reasoning)))

@@ -1,8 +1,7 @@
-"""Random tool arguments that fit a JSON schema, for the `random` player.
+"""Random tool arguments that match a JSON Schema, for the `random` player.
 
-What schemas of typed Python functions and common MCP servers use is understood: types, enum, const, anyOf and oneOf, references,
-numeric and length bounds. A keyword that is not (`pattern`, `format`) is ignored: the call may then be refused, which is what a
-random agent meets anyway.
+Supported are the keywords that typed Python functions and common MCP servers use: types, enum, const, anyOf and oneOf,
+references, numeric and length bounds. Others (`pattern`, `format`) are ignored, so the tool may refuse the call.
 """
 
 from random import Random
@@ -15,7 +14,7 @@ _WORDS = ("a", "open", "42", "total", "2024-01-01", "/", "select 1", "")
 
 
 def random_arguments(schema: Json, rng: Random) -> Json:
-    """An object for the schema of a tool's arguments."""
+    """Random arguments for a tool's schema."""
     value = _draw({**schema, "type": "object"}, schema, rng, 0)
     return cast("Json", value)
 
@@ -70,7 +69,7 @@ def _bounds(schema: Json) -> tuple[float, float]:
 
 
 def _resolved(schema: Json, root: Json) -> Json:
-    """The schema a `$ref` within the same document points to."""
+    """The schema that a local `$ref` points to."""
     for _ in range(_MAX_DEPTH):
         pointer = schema.get("$ref")
         if not isinstance(pointer, str) or not pointer.startswith("#/"):

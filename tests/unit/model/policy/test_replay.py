@@ -89,7 +89,7 @@ async def test_until_zero_replays_nothing():
 
 async def test_a_recording_that_runs_out_hands_over_or_says_so():
     assert (await play(recording(), ["a"], then=scripted_policies("constant:mine"))).answer == "mine"
-    with pytest.raises(ModelError, match="name a model"):
+    with pytest.raises(ModelError, match="give a model"):
         await play(recording(), ["a"])
 
 

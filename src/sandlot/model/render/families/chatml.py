@@ -1,4 +1,4 @@
-"""ChatML with Hermes calls: SmolLM2, Qwen2.5 and what was made from them; with thoughts, Qwen3.
+"""ChatML with Hermes calls: SmolLM2, Qwen2.5 and derived models; with reasoning, Qwen3.
 
     <|im_start|>assistant
     <think>
@@ -14,9 +14,9 @@
     ...
     </tool_response><|im_end|>
 
-`<tool_call>` and `<think>` are control tokens in some of these tokenizers and plain text in others. Where they are tokens, calls
-are read by token and text cannot be mistaken for one. Thoughts stay where they were said: templates drop them from history
-later, which would make the trainer condition on what the sampler never saw.
+`<tool_call>` and `<think>` are control tokens in some of these tokenizers and plain text in others. If they are tokens, calls are
+parsed by token, and text cannot be mistaken for a call. Reasoning stays in the history. Templates drop it later, so the trainer
+would condition on other tokens than the sampler.
 """
 
 import json
@@ -37,7 +37,7 @@ THINK, THINK_END = ControlToken("<think>"), ControlToken("</think>")
 
 
 def chatml(tokenizer: Tokenizer, template: ChatTemplate | None, *, thinks: bool = False) -> Family:
-    """The family as this tokenizer and template speak it."""
+    """The family for this tokenizer and template."""
     tokens = CALL.text in tokenizer.control and CALL_END.text in tokenizer.control
     default = _default_system(template)
     native = template is not None and template.has_tools
@@ -46,8 +46,8 @@ def chatml(tokenizer: Tokenizer, template: ChatTemplate | None, *, thinks: bool 
         return _head(messages, tools, default, native=native)
 
     def read(pieces: Sequence[Piece], prefix: str) -> list[Part]:
-        thoughts, spoken = _split_thoughts(pieces) if thinks else ([], list(pieces))
-        return [*thoughts, *_read(spoken, prefix, tokens=tokens)]
+        thoughts, rest = _split_thoughts(pieces) if thinks else ([], list(pieces))
+        return [*thoughts, *_read(rest, prefix, tokens=tokens)]
 
     return Family(
         name="qwen3" if thinks else "chatml",
@@ -68,7 +68,7 @@ def chatml(tokenizer: Tokenizer, template: ChatTemplate | None, *, thinks: bool 
 
 
 def _default_system(template: ChatTemplate | None) -> str | None:
-    """What the template says where no system prompt is given, found by giving none."""
+    """The template's default system prompt."""
     text = template.render([said(Role.USER, "?")]) if template else None
     before, found, _ = (text or "").partition("<|im_start|>user\n?")
     opening, end = "<|im_start|>system\n", "<|im_end|>\n"
@@ -77,7 +77,7 @@ def _default_system(template: ChatTemplate | None) -> str | None:
     return before[len(opening) : -len(end)]
 
 
-# -- spelling ----------------------------------------------------------------------------------------------------------
+# -- writing ----------------------------------------------------------------------------------------------------------
 
 
 def _head(messages: Sequence[Message], tools: Sequence[ToolSpec], default: str | None, *, native: bool) -> Head:
@@ -95,7 +95,7 @@ def _head(messages: Sequence[Message], tools: Sequence[ToolSpec], default: str |
 
 
 def _tool_section(tools: Sequence[ToolSpec]) -> list[Piece]:
-    """The tools in the words these models were trained with."""
+    """The tool section that these models were trained with."""
     listed = "".join(f"\n{json.dumps(as_function(tool), ensure_ascii=False)}" for tool in tools)
     words = (
         "# Tools\n\nYou may call one or more functions to assist with the user query.\n\n"
@@ -127,7 +127,7 @@ def _body(message: Message, *, thinks: bool) -> list[Piece]:
             case ToolResult():
                 pieces += ("\n", RESULT, f"\n{part.text}\n", RESULT_END)
             case _:
-                pass  # thoughts of a model that has no words for them; pictures were refused before
+                pass  # reasoning that the model has no format for; images were refused before
     return pieces
 
 
@@ -141,7 +141,7 @@ def _call_text(call: ToolCall) -> str:
 
 
 def _split_thoughts(pieces: Sequence[Piece]) -> tuple[list[Part], list[Piece]]:
-    """Thoughts and what comes after them. A turn cut off while thinking is all thought; the prompt may have opened it."""
+    """Split reasoning from the rest. Without `</think>` all is reasoning; `<think>` may already stand in the prompt."""
     marks = [piece for piece in pieces if piece in {THINK, THINK_END}]
     if not marks:
         return [], list(pieces)
@@ -158,17 +158,17 @@ def _read(pieces: Sequence[Piece], prefix: str, *, tokens: bool) -> list[Part]:
     if not tokens:
         text, calls = parse_calls(pieces_text(pieces), prefix)
         return [*([Text(text)] if text else []), *calls]
-    spoken: list[Piece] = []
+    rest: list[Piece] = []
     found: list[Part] = []
     at = 0
     while at < len(pieces):
         if pieces[at] != CALL:
-            spoken.append(pieces[at])
+            rest.append(pieces[at])
             at += 1
             continue
         closing = next((i for i in range(at + 1, len(pieces)) if pieces[i] in {CALL, CALL_END}), len(pieces))
         found += block_calls(pieces_text(pieces[at + 1 : closing]), f"{prefix}_{len(found)}")
         at = closing + 1 if pieces[closing : closing + 1] == [CALL_END] else closing
-    text = pieces_text(spoken)
+    text = pieces_text(rest)
     text = text.strip() if found else text
     return [*([Text(text)] if text else []), *found]

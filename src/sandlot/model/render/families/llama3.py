@@ -1,4 +1,4 @@
-"""Llama 3, 3.1, 3.2, 3.3: headers, trimmed text, calls as bare JSON, results from `ipython`.
+"""Llama 3, 3.1, 3.2, 3.3: headers, trimmed text, calls as bare JSON, tool results in the role `ipython`.
 
     <|start_header_id|>assistant<|end_header_id|>
 
@@ -6,7 +6,7 @@
 
     "..."<|eot_id|>
 
-The family was taught one call a turn. Where a model writes several all the same, each stands on a line of its own.
+The models were trained with one call per turn. If a model writes several, each is on its own line.
 """
 
 import json
@@ -42,7 +42,7 @@ _CALL = re.compile(r'^[ \t]*(?=\{\s{0,8}"name")', re.MULTILINE)
 
 
 def llama3(template: ChatTemplate | None) -> Family:
-    """The family as this template speaks it: later ones tell the date, and have words for tools."""
+    """The family for this template; newer templates contain a date and a tool section."""
     preamble = _preamble(template)
     native = template is not None and template.has_tools
 
@@ -71,7 +71,7 @@ def _opening(role: str) -> tuple[Piece, ...]:
 
 
 def _preamble(template: ChatTemplate | None) -> str | None:
-    """What stands before every system prompt; None if there is no system turn unless one is given."""
+    """The template's text before a system prompt; None if it writes a system turn only when one is given."""
     opening = "<|start_header_id|>system<|end_header_id|>\n\n"
     bare = template.render([said(Role.USER, "?")]) if template else None
     given = template.render([said(Role.SYSTEM, "!?"), said(Role.USER, "?")]) if template else None
@@ -108,7 +108,7 @@ def _body(message: Message) -> list[Piece]:
             case ToolResult():
                 pieces.append(json.dumps(part.text, ensure_ascii=False))
             case _:
-                pass  # thoughts, which the family has no words for; pictures were refused before
+                pass  # reasoning, which the family has no format for; images were refused before
     return ["".join(pieces)]
 
 
@@ -124,12 +124,12 @@ def _read(pieces: Sequence[Piece], prefix: str) -> list[Part]:
     if begin is None:
         found = parse_calls(text, prefix)
         return [*([Text(found.text)] if found.text else []), *found.calls]
-    spoken = text[: begin.start()].strip()
-    return [*([Text(spoken)] if spoken else []), *_calls(text[begin.start() :], prefix)]
+    before = text[: begin.start()].strip()
+    return [*([Text(before)] if before else []), *_calls(text[begin.start() :], prefix)]
 
 
 def _calls(text: str, prefix: str) -> list[Part]:
-    """Objects one after the other; what cannot be read any more is one malformed call."""
+    """Parse consecutive JSON objects; the rest that cannot be parsed is one malformed call."""
     calls: list[Part] = []
     at = 0
     while at < len(text) and len(calls) < MAX_OPENINGS:

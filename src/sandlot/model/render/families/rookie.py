@@ -1,4 +1,4 @@
-"""The spelling of `rookie`, our own small model: one control token for everything that has a meaning, no syntax to get wrong.
+"""The chat format of `rookie`, our own small model: one control token per meaning, and no syntax to get wrong.
 
     <|tools|>read_ticket(ticket: string)<|end|>
     <|system|>...<|end|><|user|>...<|end|>
@@ -6,9 +6,9 @@
     <|result|>T-3 [open] ...<|end|><|result|><|error|>no ticket `T-9`<|end|>
     <|assistant|><|think|>...<|say|>done<|end|>
 
-(without the line breaks). A string argument is its raw characters, with nothing to quote or escape, so that a model of a few
-million parameters can copy it; any other value is compact JSON. Control tokens never come from content, so every message that
-is spelled is read back exactly.
+(without the line breaks). A string argument is written as raw characters without quotes or escapes, so that a model of a few
+million parameters can copy it; other values are compact JSON. Content cannot produce control tokens, so every written message is
+parsed back exactly.
 """
 
 import json
@@ -42,11 +42,11 @@ CALL, ARGUMENT, TEXT, JSON = ControlToken("<|call|>"), ControlToken("<|arg|>"), 
 CONTROL_TOKENS = tuple(
     mark.text for mark in (END, TOOLS, SYSTEM, USER, ASSISTANT, RESULT, ERROR, CALL, ARGUMENT, TEXT, JSON, THINK, SAY)
 )
-"""The special tokens of a rookie's tokenizer. The first one ends a turn: it is the model's `eos_token`."""
+"""The special tokens of a rookie tokenizer. The first ends a turn and is the model's `eos_token`."""
 
 
 def rookie() -> Family:
-    """The family."""
+    """The family of `rookie`."""
     return Family(
         name="rookie",
         openings={Role.SYSTEM: (SYSTEM,), Role.USER: (USER,), Role.ASSISTANT: (ASSISTANT,), Role.TOOL: (RESULT,)},
@@ -59,7 +59,7 @@ def rookie() -> Family:
 
 
 def tokenizer_config(context: int) -> Json:
-    """What `tokenizer_config.json` of a rookie holds, so that everything that reads such folders can speak to it."""
+    """The `tokenizer_config.json` of a rookie, with a chat template for other programs."""
     return {
         "sandlot_family": "rookie",
         "tokenizer_class": "PreTrainedTokenizerFast",
@@ -71,16 +71,16 @@ def tokenizer_config(context: int) -> Json:
     }
 
 
-# -- spelling ----------------------------------------------------------------------------------------------------------
+# -- writing ----------------------------------------------------------------------------------------------------------
 
 
 def _head(messages: Sequence[Message], tools: Sequence[ToolSpec]) -> Head:
-    told: list[Piece] = [TOOLS, "\n".join(map(_signature, tools)), END] if tools else []
-    return Head(told, list(messages))
+    section: list[Piece] = [TOOLS, "\n".join(map(_signature, tools)), END] if tools else []
+    return Head(section, list(messages))
 
 
 def _signature(tool: ToolSpec) -> str:
-    """`name(argument: type, optional?: type)`; what a tool is for, a model this small learns from use."""
+    """`name(argument: type, optional?: type)`, without the description: a model this small learns the purpose by use."""
     properties: dict[str, Any] = tool.parameters.get("properties") or {}
     required = tool.parameters.get("required") or ()
     shown = (f"{key}{'' if key in required else '?'}: {_type(schema)}" for key, schema in properties.items())
@@ -105,14 +105,14 @@ def _body(message: Message) -> list[Piece]:
             case ToolResult():
                 pieces += [ERROR, part.text] if part.error else [part.text]
             case _:
-                pass  # pictures were refused before
+                pass  # images were refused before
     return pieces
 
 
 def _call(call: ToolCall) -> list[Piece]:
     pieces: list[Piece] = [CALL, call.name]
     if call.malformed is not None:
-        return [*pieces, ARGUMENT, call.malformed]  # an argument without a value, which is read as malformed again
+        return [*pieces, ARGUMENT, call.malformed]  # an argument without a value, which is parsed as malformed again
     for key, value in call.arguments.items():
         pieces += (ARGUMENT, key)
         pieces += (TEXT, value) if isinstance(value, str) else (JSON, _compact(value))
@@ -141,7 +141,7 @@ def _read(pieces: Sequence[Piece], prefix: str) -> list[Part]:
             num_calls += 1
         elif mark == THINK:
             parts.append(Reasoning(text))
-        elif mark != SAY:  # part of a call that was never opened: shown, since it was said
+        elif mark != SAY:  # part of a call that was never opened: kept as text
             parts.append(Text(f"{mark.text}{text}"))
         elif text:
             parts.append(Text(text))
@@ -149,7 +149,7 @@ def _read(pieces: Sequence[Piece], prefix: str) -> list[Part]:
 
 
 def _segments(pieces: Sequence[Piece]) -> list[tuple[ControlToken, str]]:
-    """What stands behind each mark; a mark that means nothing in a turn is text."""
+    """The text after each control token; a control token without a meaning in a turn is text."""
     segments: list[tuple[ControlToken, str]] = [(SAY, "")]
     for piece in pieces:
         if isinstance(piece, ControlToken) and piece in {SAY, THINK, CALL, ARGUMENT, TEXT, JSON}:
@@ -220,4 +220,4 @@ _CHAT_TEMPLATE = """\
 {%- endfor -%}
 {%- if add_generation_prompt -%}<|assistant|>{%- endif -%}
 """
-"""The same spelling for those who render with the folder's own template."""
+"""The same format, for programs that render with the folder's chat template."""
