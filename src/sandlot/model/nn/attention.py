@@ -1,7 +1,7 @@
-"""Who may see whom: attention for whole sequences, held in one integer vector.
+"""Attention over whole sequences, with a mask given by one integer vector.
 
-Tokens lie in depth-first order of a forest. `last[k]` is the index after k's subtree, and token q sees k exactly if
-`k <= q < last[k]`. One sequence, packed documents and shared prefixes are all this one rule.
+Tokens are in depth-first order of a forest. `last[k]` is the index after k's subtree; token q sees token k if and only if
+`k <= q < last[k]`. This covers one sequence, packed documents and shared prefixes.
 """
 
 import torch
@@ -12,7 +12,7 @@ from sandlot.model.nn.decoder import Attend
 
 
 def causal_attend() -> Attend:
-    """All tokens are one sequence."""
+    """Attention of one sequence."""
 
     def attend(_layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         return masked_attention(q, k, v, None)
@@ -21,7 +21,7 @@ def causal_attend() -> Attend:
 
 
 def dense_forest_attend(last: Tensor) -> Attend:
-    """The general rule. The mask is dense: for the CPU and for tests."""
+    """Attention of a forest with a dense mask, for the CPU and for tests."""
     index = torch.arange(len(last), device=last.device)
     mask = (index[None, :] <= index[:, None]) & (index[:, None] < last[None, :])
 

@@ -1,7 +1,8 @@
-"""Hugging Face folders in and out: `config.json` and safetensors, nothing else.
+"""Read and write Hugging Face folders: `config.json` and safetensors only.
 
-Files are not trusted: sizes are read from headers and compared with the config before memory is taken, names in an index cannot
-leave the folder, and nothing is ever unpickled. Every `ValueError` says which file and which tensor. Saving is all or nothing.
+Files are not trusted: tensor sizes are compared with the config before memory is allocated, an index cannot name files outside
+the folder, and nothing is unpickled. Every `ValueError` names the file and the tensor. A folder is written completely or not at
+all.
 """
 
 import json
@@ -25,19 +26,19 @@ COMPANIONS = (
     "tokenizer.json", "tokenizer_config.json", "generation_config.json", "special_tokens_map.json", "chat_template.jinja",
     "added_tokens.json", "vocab.json", "merges.txt", "LICENSE",
 )  # fmt: skip
-"""What belongs to a model and is not weights; `save_folder` takes it along."""
+"""Files of a model other than weights and config; `save_folder` copies them."""
 MODEL_FILES = ("config.json", _WEIGHTS, _INDEX, ORIGIN, *COMPANIONS)
 _TIED_HEAD = "lm_head.weight"
 
 
 def load_folder(path: Path | str, *, dtype: torch.dtype | None = None, device: torch.device | str = "cpu") -> Decoder:
-    """The model a folder holds, in the type its embedding is stored in unless told otherwise."""
+    """Load a model; without `dtype` in the type of its stored embedding."""
     path = Path(path)
     shape = read_shape(path)
     with ExitStack() as opened:
         stored = _open_all(path, opened)
         for name in [name for name in stored if name.endswith("rotary_emb.inv_freq")]:
-            del stored[name]  # a constant that old files carry along
+            del stored[name]  # a constant in old files
         tied_head = stored.pop(_TIED_HEAD, None) if shape.tied else None
         try:
             check_shapes(shape, {name: tensor.size for name, tensor in stored.items()})
@@ -46,24 +47,24 @@ def load_folder(path: Path | str, *, dtype: torch.dtype | None = None, device: t
         decoder = empty_decoder(shape, dtype or stored["model.embed_tokens.weight"].dtype, device)
         copy_weights(decoder, lambda name: stored[name].read())
         if tied_head is not None and not torch.equal(tied_head.read(), stored["model.embed_tokens.weight"].read()):
-            raise ValueError(f"{path}: `{_TIED_HEAD}` is not the embedding, but the config says tie_word_embeddings")
+            raise ValueError(f"{path}: `{_TIED_HEAD}` differs from the embedding, but the config sets tie_word_embeddings")
     return decoder
 
 
 def stored_dtype(path: Path | str) -> torch.dtype:
-    """The type `load_folder` gives a folder's model."""
+    """The type in which `load_folder` loads a model by default."""
     with ExitStack() as opened:
         return _open_all(Path(path), opened)["model.embed_tokens.weight"].dtype
 
 
 def empty_decoder(shape: Shape, dtype: torch.dtype, device: torch.device | str) -> Decoder:
-    """A decoder whose weights are whatever lay in memory: to be filled."""
+    """A decoder with uninitialised weights, to be filled."""
     with _Uninitialised(dtype, device):
         return Decoder(shape)
 
 
 class _Uninitialised(TorchFunctionMode):
-    """Modules built inside get their type and place at once, and no random weights."""
+    """Creates modules in the given type and on the given device, without random initialisation."""
 
     def __init__(self, dtype: torch.dtype, device: torch.device | str) -> None:
         super().__init__()
@@ -84,11 +85,10 @@ def save_folder(
     like: Path | None = None,
     origin: Origin | None = None,
 ) -> None:
-    """Write config and weights under Hugging Face names, replacing an older model there in one step.
+    """Write config and weights under Hugging Face names, atomically replacing an older model.
 
-    `like` is the folder the model came from: tokenizer, template and generation settings are taken along from it.
-    `origin` says in which setting the weights were trained; it becomes `sandlot.json`, and its
-    fingerprint `sandlot_setting` of `config.json`.
+    Tokenizer, template and generation settings are copied from the folder `like`. `origin` is the setting the weights were
+    trained in: it is written to `sandlot.json`, its fingerprint to `sandlot_setting` in `config.json`.
     """
     dtype = dtype or decoder.embedding.weight.dtype
     with swapped_in(Path(path), MODEL_FILES) as new:
@@ -111,11 +111,11 @@ def _special_ids(folder: Path) -> dict[str, Any]:
 
 
 def _open_all(path: Path, opened: ExitStack) -> dict[str, StoredTensor]:
-    """Every tensor of a folder's one file, or of the files its index names."""
+    """Open every tensor of a folder's single file, or of the files that its index names."""
     if (path / _WEIGHTS).is_file():
         return open_tensors(path / _WEIGHTS, opened)
     if not (path / _INDEX).is_file():
-        raise ValueError(f"{path} has neither {_WEIGHTS} nor {_INDEX}; only safetensors are read")
+        raise ValueError(f"{path} has neither {_WEIGHTS} nor {_INDEX}; only safetensors are supported")
     mapped = read_json(path / _INDEX).get("weight_map")
     if not isinstance(mapped, dict) or not mapped:
         raise ValueError(f"{path / _INDEX}: no `weight_map`")

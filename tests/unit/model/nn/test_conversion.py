@@ -84,7 +84,7 @@ def test_a_file_that_wants_a_first_token_gets_it(model: Any, tmp_path: Path):
         ({"eos": 101}, "eos_token_id is 101"),
         ({"merges": ["a z"]}, "merge `a z`"),
         ({"merges": ["ab"]}, "merge `ab`"),
-        ({"tokens": [*TOKENS[:-1], "a"]}, "twice"),
+        ({"tokens": [*TOKENS[:-1], "a"]}, "duplicate token"),
         ({"tokens": TOKENS[:-1]}, "embed_tokens"),
     ],
 )

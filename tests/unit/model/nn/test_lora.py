@@ -180,11 +180,11 @@ def test_saving_an_adapter_does_not_delete_what_is_none(folder: Path):
     load_folder(folder)
 
 
-def test_adapters_are_put_on_once(folder: Path):
+def test_adapters_are_added_once(folder: Path):
     decoder = drawn(load_folder(folder))
     with pytest.raises(ValueError, match="already"):
         add_adapters(decoder, rank=2)
-    with pytest.raises(ValueError, match="rank 0"):
+    with pytest.raises(ValueError, match="rank is 0"):
         add_adapters(load_folder(folder), rank=0)
     with pytest.raises(ValueError, match="no adapters"):
         save_adapter(load_folder(folder), "unused")
