@@ -292,7 +292,7 @@ def test_tokens_of_a_run_without_ids_are_named_as_such(sandlot, made):
     assert "no ids" in looked.out
     as_json = sandlot("tokens", "golden", "--json", cwd=made).json
     assert (as_json["verdict"], as_json["traces"], len(as_json["without_ids"])) == ("no ids", 8, 8)
-    assert "there is no folder" in refused(sandlot("tokens", "golden", "--model", "hf:/nowhere", cwd=made))
+    assert "no folder" in refused(sandlot("tokens", "golden", "--model", "hf:/nowhere", cwd=made))
 
 
 # -- again -------------------------------------------------------------------------------------------------------------

@@ -221,7 +221,7 @@ def test_the_served_model_answers_drains_and_ends_well(folder, tmp_path):
     ("words", "said_so"),
     [
         (["serve"], "say what to serve"),
-        (["serve", "--model", "gpt-9"], "no model named"),
+        (["serve", "--model", "gpt-9"], "unknown model"),
         (["serve", "--model", "hf:/nowhere"], "no folder"),
         (["run", ENVIRONMENTS / "arithmetic", "--model", "vllm:m@http://127.0.0.1:9"], "--tokenizer FOLDER"),
         (["run", ENVIRONMENTS / "arithmetic", "--model", "hf:/nowhere"], "no folder"),

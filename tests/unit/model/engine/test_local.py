@@ -147,9 +147,9 @@ async def test_bf16_layers_are_packed_and_follow_an_update():
 async def test_weights_that_do_not_fit_are_refused_whole():
     async with open_local(decoder(), config=CONFIG) as model:
         state = decoder(1).state_dict()
-        with pytest.raises(ModelError, match="do not fit"):
+        with pytest.raises(ModelError, match="do not match the model"):
             await model.update(1, {**state, "norm.weight": torch.ones(3)})
-        with pytest.raises(ModelError, match="do not fit"):
+        with pytest.raises(ModelError, match="do not match the model"):
             await model.update(1, {})
         sampled = await model.sample([1, 2, 3], GREEDY)
     assert ids_of(sampled) == twin(decoder(), Request(ids=[1, 2, 3], max_tokens=8, temperature=0.0))[0]

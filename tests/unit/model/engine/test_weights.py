@@ -76,12 +76,12 @@ def test_another_file_under_the_known_name_is_refused(package: Package, tmp_path
 
 
 def test_an_unknown_name_lists_the_known():
-    with pytest.raises(ConfigError, match="no model named `gpt-9`; there are: smollm2, rookie, hf:FOLDER"):
+    with pytest.raises(ConfigError, match="unknown model `gpt-9`; known: smollm2, rookie, hf:FOLDER"):
         model_folder("gpt-9")
 
 
 def test_a_folder_is_checked_for_what_an_engine_needs(tmp_path: Path):
-    with pytest.raises(ConfigError, match="there is no folder"):
+    with pytest.raises(ConfigError, match="no folder"):
         model_folder(f"hf:{tmp_path / 'nowhere'}")
     with pytest.raises(ConfigError, match=r"config\.json"):
         model_folder(f"hf:{tmp_path}")
