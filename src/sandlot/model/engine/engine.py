@@ -89,7 +89,8 @@ class Engine:
             raise ValueError(f"max_tokens is {request.max_tokens}; it must be at least 1")
         if len(request.ids) + request.max_tokens > self.context:
             raise ValueError(
-                f"{len(request.ids)} prompt tokens and {request.max_tokens} new ones exceed the context of {self.context}"
+                f"{len(request.ids)} prompt tokens and {request.max_tokens} new ones exceed the context of {self.context}; "
+                "shorten the prompt or reduce max_tokens"
             )
         if not (0 <= request.temperature < float("inf") and 0 < request.top_p <= 1 and request.top_k >= 0):
             raise ValueError(
