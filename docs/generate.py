@@ -55,12 +55,16 @@ def defects() -> str:
         "What `sandlot audit` looks for. A finding's code is one of these, with a word for the variant.",
         "",
     ]
-    lines += ["| code | defect | what a model learns from it | mend | probes |", "|---|---|---|---|---|"]
+    lines += ["| code | defect | what a model learns from it | fix | probes |", "|---|---|---|---|---|"]
     for code, defect in DEFECTS.items():
         probes = ", ".join(f"`{probe.name}`" for probe in ALL_PROBES if code in probe.codes)
         lines.append(
             f"| {code} | {defect.name} | {defect.harm} | {defect.fix} | {probes or 'not by an audit of the environment alone'} |"
         )
+    lines += ["", "## Probes", "", "| probe | layer | what must hold | codes |", "|---|---|---|---|"]
+    for probe in ALL_PROBES:
+        holds = inspect.cleandoc(probe.look.__doc__ or "").partition("\n")[0]
+        lines.append(f"| `{probe.name}` | {probe.layer} | {holds} | {', '.join(probe.codes)} |")
     return "\n".join(lines) + "\n"
 
 

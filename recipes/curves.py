@@ -23,7 +23,7 @@ from sandlot.core.trace import Trace
 from sandlot.core.types import derive_seed
 from sandlot.observe.chart import Curve as ChartCurve
 from sandlot.observe.chart import line_chart
-from sandlot.observe.page import page
+from sandlot.observe.page import html_page
 from sandlot.train.algorithms.algorithms import Imitate, PolicyGradient
 from sandlot.train.algorithms.losses import Clip
 from sandlot.train.recipe import Evaluation, Recipe
@@ -166,14 +166,14 @@ def curve_of(environment: str, way: str, seed: int) -> Curve | None:
         environment=environment,
         way=way,
         seed=seed,
-        points=tuple(TrainingProgress.of(path).evaluations),
+        points=tuple(TrainingProgress.read(path).evaluations),
         before=before,
         after=after,
         change=outcome.paired.difference,
         p_value=outcome.paired.p_value,
         overlap=before.low <= after.high and after.low <= before.high,
         updates=outcome.steps,
-        rollouts=sum(step.rollouts for step in TrainingProgress.of(path).steps),
+        rollouts=sum(step.rollouts for step in TrainingProgress.read(path).steps),
         seconds=outcome.seconds,
     )
 
@@ -199,7 +199,7 @@ def picture(curves: list[Curve]) -> str:
         chart = line_chart(lines, x_name="update", y_range=(0, 1), label=f"held-out score on {environment} by update")
         told = "Held-out score; bands are 95 % intervals over tasks."
         figures += f"<figure><h2>{environment}, seed {seed}</h2><p>{told}</p>{chart}</figure>"
-    return page("Learning curves", f'<h1>Learning curves of rookie</h1><section class="pictures">{figures}</section>')
+    return html_page("Learning curves", f'<h1>Learning curves of rookie</h1><section class="pictures">{figures}</section>')
 
 
 def table(curves: list[Curve]) -> str:

@@ -11,11 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from sandlot.core.ports.sandbox import Command, Completed
+from sandlot.core.ports.sandbox import Command, Completed, Sandbox
+from sandlot.sandbox.backend import MachineBackend
 from sandlot.sandbox.command import run_command
 from sandlot.sandbox.images.spec import find_image
-from sandlot.sandbox.native.backend import NativeBackend, NativeSandbox, open_native
-from sandlot.sandbox.program import program
+from sandlot.sandbox.native.backend import open_native
+from sandlot.sandbox.program import find_program
 from sandlot.sandbox.quota import Quota
 
 NOBODY = 65534
@@ -29,7 +30,7 @@ def ordinary_cache() -> Path:
     atexit.register(shutil.rmtree, cache)
     cache.chmod(0o755)
     (cache / "sandlot").mkdir()
-    shutil.copy2(program(), cache / "sandlot")
+    shutil.copy2(find_program(), cache / "sandlot")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(cache))
         find_image("host")
@@ -37,12 +38,12 @@ def ordinary_cache() -> Path:
         for folder, folders, files in os.walk(cache):
             for name in (".", *folders, *files):
                 os.chown(Path(folder) / name, NOBODY, NOBODY, follow_symlinks=False)
-        os.chown(cache / "sandlot" / program().name, 0, 0)
+        os.chown(cache / "sandlot" / find_program().name, 0, 0)
     return cache
 
 
 @asynccontextmanager
-async def backend_of(kind: str, *, quota: Quota | None = None, pool: int = 0) -> AsyncGenerator[NativeBackend]:
+async def backend_of(kind: str, *, quota: Quota | None = None, pool: int = 0) -> AsyncGenerator[MachineBackend]:
     if kind == "root":
         async with open_native(quota=quota, pool=pool) as backend:
             yield backend
@@ -53,9 +54,9 @@ async def backend_of(kind: str, *, quota: Quota | None = None, pool: int = 0) ->
             yield backend
 
 
-async def sh(sandbox: NativeSandbox, script: str, **fields) -> Completed:
+async def sh(sandbox: Sandbox, script: str, **fields) -> Completed:
     return await run_command(sandbox, Command(argv=("sh", "-c", script), **fields))
 
 
-async def py(sandbox: NativeSandbox, script: str, **fields) -> Completed:
+async def py(sandbox: Sandbox, script: str, **fields) -> Completed:
     return await run_command(sandbox, Command(argv=("/usr/bin/python3", "-c", script), **fields))

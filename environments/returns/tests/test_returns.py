@@ -5,7 +5,7 @@ import anyio
 
 from sandlot import Agent, Scored, Task, load, run
 from sandlot.core.task import split_of
-from sandlot.core.trace import said
+from sandlot.core.trace import text_message
 from sandlot.core.types import Role
 from sandlot.env.taskset import tasks_of
 
@@ -60,7 +60,7 @@ def test_the_scripted_customer_tells_nothing_unasked():
         async with ENV.session(TASKS[0]) as session:
             words = [(await session.reset()).messages[-1].text]
             for text in ("Hello there!", "One moment please."):
-                words += [message.text for message in (await session.step(said(Role.ASSISTANT, text))).messages]
+                words += [message.text for message in (await session.step(text_message(Role.ASSISTANT, text))).messages]
         return words
 
     known, words = TASKS[0].data["customer"], anyio.run(talk)

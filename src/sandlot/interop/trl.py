@@ -37,7 +37,7 @@ from sandlot.core.types import Json
 from sandlot.env.environment import Environment
 from sandlot.env.load import load
 from sandlot.interop.driven import DrivenRollout, environment_class
-from sandlot.interop.stage import Stage, Staging, open_stage
+from sandlot.interop.stage import Stage, StageConfig, open_stage
 from sandlot.model.engine.local import LocalConfig, LocalModel, open_local
 from sandlot.model.engine.weights import model_folder
 from sandlot.model.nn.decoder import Decoder
@@ -75,7 +75,7 @@ def open_for_trl(
 
     `model` is `rookie`, `smollm2` or `hf:FOLDER`, the one the trainer trains; only `rollouts` needs it.
     """
-    staging = Staging(
+    stage_config = StageConfig(
         env=load(env),
         run=Path(run),
         model=model or "trl",
@@ -86,7 +86,7 @@ def open_for_trl(
         select=select,
     )
     with anyio.from_thread.start_blocking_portal() as portal, ExitStack() as stack:
-        stage = stack.enter_context(portal.wrap_async_context_manager(open_stage(staging)))
+        stage = stack.enter_context(portal.wrap_async_context_manager(open_stage(stage_config)))
         opened = TrlEnvironment(portal, stack, stage, model_folder(model) if model else None)
         stack.callback(opened.drop)
         yield opened
@@ -170,8 +170,8 @@ class TrlEnvironment:
         """An engine where the trainer's weights are, in their type."""
         where = next(iter(network.parameters()))
         own, sent = (load_folder(self.folder, dtype=where.dtype, device=where.device) for _ in range(2))
-        config = LocalConfig(max_batch=min(int(self._stage.limiter.total_tokens), _MAX_BATCH), chunk=1024)
-        opened = self._portal.wrap_async_context_manager(open_local(own, name=self._stage.name, config=config))
+        config = LocalConfig(max_batch=min(int(self._stage.collector.limiter.total_tokens), _MAX_BATCH), chunk=1024)
+        opened = self._portal.wrap_async_context_manager(open_local(own, name=self._stage.collector.name, config=config))
         return _Published(self._stack.enter_context(opened), open_renderer(self.folder), sent)
 
     # -- TRL's own loop ------------------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
-"""Who a thing left behind belongs to: a process, named so that its name is never used again.
+"""The owner process of a leftover resource: its pid and start time, boot and pid namespace.
 
-A killed Sandlot cannot clean up after itself; the next one does, and must not touch what belongs to one that lives. A process
-number alone says too little: numbers are given out again, and another pid namespace has its own.
+A killed Sandlot cannot clean up; the next one does, and must not touch what belongs to a live process. A pid alone is not enough:
+pids are reused, and every pid namespace has its own.
 """
 
 import os
@@ -12,26 +12,26 @@ from pathlib import Path
 _PREFIX = "sandlot."
 
 
-def started(proc: Path, pid: int) -> str:
-    """When a process started, in ticks: with its number, an identity that is never used again. Empty if it is gone."""
+def start_ticks(proc: Path, pid: int) -> str:
+    """Start time of a process in clock ticks: together with the pid it is unique. Empty if the process is gone."""
     try:
         return (proc / str(pid) / "stat").read_text().rpartition(")")[2].split()[19]
     except (OSError, IndexError):
         return ""
 
 
-def new_labels(proc: Path = Path("/proc")) -> dict[str, str]:
-    """Our process and a fresh `sandlot.run`, as labels to put on what it makes."""
+def owner_labels(proc: Path = Path("/proc")) -> dict[str, str]:
+    """Labels for what this process makes: the process, and a new `sandlot.run`."""
     return {
         f"{_PREFIX}run": uuid.uuid4().hex,
         f"{_PREFIX}pid": str(os.getpid()),
-        f"{_PREFIX}started": started(proc, os.getpid()),
+        f"{_PREFIX}started": start_ticks(proc, os.getpid()),
         **_place(proc),
     }
 
 
-def is_gone(labels: Mapping[str, str], proc: Path = Path("/proc")) -> bool:
-    """True if the process that made these labels is dead for certain; one that cannot be seen from here is not."""
+def owner_is_dead(labels: Mapping[str, str], proc: Path = Path("/proc")) -> bool:
+    """True if the process of these labels is certainly dead; False if it cannot be seen from here."""
     boot, namespace = f"{_PREFIX}boot", f"{_PREFIX}pid_namespace"
     pid = labels.get(f"{_PREFIX}pid", "")
     here = _place(proc)
@@ -39,7 +39,7 @@ def is_gone(labels: Mapping[str, str], proc: Path = Path("/proc")) -> bool:
         return False
     if labels[boot] != here[boot]:
         return True
-    return labels.get(namespace) == here[namespace] and started(proc, int(pid)) != labels.get(f"{_PREFIX}started")
+    return labels.get(namespace) == here[namespace] and start_ticks(proc, int(pid)) != labels.get(f"{_PREFIX}started")
 
 
 def _place(proc: Path) -> dict[str, str]:

@@ -1,11 +1,11 @@
-"""Any MCP server as an environment's tools, for as long as a world lives.
+"""The tools of an MCP server as an environment's tools, for as long as a world is open.
 
-`McpServer` is what an author writes down: a command to start (stdio) or an address (streamable HTTP), beside the world or inside
-its sandbox. Opening it for a world starts the server, or a session on it, and lists its tools; closing ends it, whatever state it
-is in. The server gets no environment variable of ours but a handful like `PATH` and those named; inside a sandbox, none. A server
-that will not start or dies is the environment's failure.
+An author declares an `McpServer`: a command to start (stdio) or a URL (streamable HTTP), on the host or inside the sandbox.
+Opening it for a world starts the server, or a session on it, and lists its tools; closing ends it, whatever its state. The server
+gets only a few of our environment variables like `PATH`, and those that are named; inside a sandbox, none. A server that does not
+start or dies is a failure of the environment.
 
-The SDK is imported when a source is opened, not before: it costs more than a second.
+The SDK is imported when a server is opened, not before: it takes more than a second.
 """
 
 import importlib
@@ -24,7 +24,6 @@ import msgspec
 from sandlot.core.errors import AuthorError, ConfigError, boundary, unwrapped
 from sandlot.core.ports.sandbox import Command
 from sandlot.core.ports.world import Tool, World
-from sandlot.core.types import Json
 
 if TYPE_CHECKING:
     from mcp import Client
@@ -33,9 +32,9 @@ if TYPE_CHECKING:
     from sandlot.tools.stdio import ServerNotes
 
 _INHERITED = ("HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "USER")
-"""Variables every server may see."""
+"""Environment variables that every server gets."""
 _MAX_TOOLS = 1024
-"""More than any agent can be shown."""
+"""More than any agent can use."""
 _MAX_PAGES = 100
 _LOOPBACK = {"127.0.0.1", "localhost"}
 
@@ -93,18 +92,18 @@ class McpServer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     def _require_fit_for_inside(self) -> None:
         if self.pass_env or self.headers:
             raise ConfigError(
-                f"MCP server `{self.name}`: `pass_env` and `headers` carry what only this process knows, and nothing of that may "
-                "enter a sandbox; leave them out, or `inside`"
+                f"MCP server `{self.name}`: `pass_env` and `headers` may hold secrets of this process, which must not enter a "
+                "sandbox; remove them, or `inside`"
             )
         if self.url is not None and (urlsplit(self.url).scheme != "http" or urlsplit(self.url).hostname not in _LOOPBACK):
             raise ConfigError(
-                f"MCP server `{self.name}`: `url` is {self.url!r}; inside a sandbox there is only `http://127.0.0.1:PORT/...`"
+                f"MCP server `{self.name}`: `url` is {self.url!r}; inside a sandbox it must be `http://127.0.0.1:PORT/...`"
             )
 
     @asynccontextmanager
     async def open(self, world: World) -> AsyncGenerator[Sequence[Tool]]:
-        """Start the server for this world and give its tools; gone, with its processes, when the context ends."""
-        await anyio.to_thread.run_sync(_load_sdk)  # beside the loop: every other rollout would wait for it
+        """Start the server for this world; its tools, until the context ends. All its processes end with it."""
+        await anyio.to_thread.run_sync(_load_sdk)  # in a thread: every other rollout would wait for it
         from sandlot.tools.stdio import ServerNotes  # noqa: PLC0415 - brings the SDK, see above
 
         notes = ServerNotes(secrets=tuple(filter(None, map(os.environ.get, [*self.pass_env, *self.headers.values()]))))
@@ -112,51 +111,51 @@ class McpServer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         try:
             with anyio.CancelScope(deadline=anyio.current_time() + self.start_s) as starting:
                 async with AsyncExitStack() as stack:
-                    tools = await self._started(stack, world, notes, what)
+                    tools = await self._start(stack, world, notes, what)
                     starting.deadline = math.inf
                     yield tools
         except BaseExceptionGroup as group:
             leaf = unwrapped(group)
             raise leaf from leaf.__cause__
         if starting.cancelled_caught:
-            raise AuthorError(f"{what} within {self.start_s:g} s; {notes.tell() or 'it said nothing'}", kind="timeout")
+            raise AuthorError(f"{what} within {self.start_s:g} s; {notes.summary() or 'it wrote nothing'}", kind="timeout")
 
-    async def _started(self, stack: AsyncExitStack, world: World, notes: "ServerNotes", what: str) -> Sequence[Tool]:
+    async def _start(self, stack: AsyncExitStack, world: World, notes: "ServerNotes", what: str) -> Sequence[Tool]:
         from mcp import Client, MCPError  # noqa: PLC0415 - see above
 
-        from sandlot.tools.remote import remote_tool  # noqa: PLC0415 - see above
+        from sandlot.tools.remote import make_remote_tool  # noqa: PLC0415 - see above
 
         with boundary(AuthorError, what):
             try:
                 client = await stack.enter_async_context(Client(await self._transport(stack, world, notes), cache=None))
-                listed = await self._listed(client)
+                listed = await self._list_tools(client)
             except (MCPError, ExceptionGroup, OSError) as error:
-                raise AuthorError(f"{what}: {unwrapped(error)}; {notes.tell()}", kind="server") from error
-        return [remote_tool(each, self.name, self.prefix, client, notes) for each in listed]
+                raise AuthorError(f"{what}: {unwrapped(error)}; {notes.summary()}", kind="server") from error
+        return [make_remote_tool(each, self.name, self.prefix, client, notes) for each in listed]
 
     async def _transport(self, stack: AsyncExitStack, world: World, notes: "ServerNotes") -> Any:
         if self.url is not None:
             return await self._over_http(stack, self.url, world, notes)
         if not self.inside:
-            from sandlot.tools.stdio import stdio  # noqa: PLC0415 - see above
+            from sandlot.tools.stdio import open_stdio  # noqa: PLC0415 - see above
 
             env = {name: os.environ[name] for name in _INHERITED if name in os.environ}
             env |= {name: self._variable(name) for name in self.pass_env} | self.env
-            return stdio(self.command, env, self.cwd, notes)
-        from sandlot.tools.inside import stdio_inside  # noqa: PLC0415 - see above
+            return open_stdio(self.command, env, self.cwd, notes)
+        from sandlot.tools.inside import open_stdio_inside  # noqa: PLC0415 - see above
 
-        return stdio_inside(world, Command(argv=self.command, env=self.env, cwd=self.cwd), notes)
+        return open_stdio_inside(world, Command(argv=self.command, env=self.env, cwd=self.cwd), notes)
 
     async def _over_http(self, stack: AsyncExitStack, url: str, world: World, notes: "ServerNotes") -> Any:
         from mcp.client.streamable_http import streamable_http_client  # noqa: PLC0415 - see above
 
-        from sandlot.tools.http import http_client  # noqa: PLC0415 - see above
-        from sandlot.tools.inside import door  # noqa: PLC0415 - see above
+        from sandlot.tools.http import open_http_client  # noqa: PLC0415 - see above
+        from sandlot.tools.inside import forward_port  # noqa: PLC0415 - see above
         from sandlot.tools.stdio import MAX_MESSAGE_BYTES  # noqa: PLC0415 - see above
 
-        socket = await stack.enter_async_context(door(world, urlsplit(url).port or 80, notes)) if self.inside else None
+        socket = await stack.enter_async_context(forward_port(world, urlsplit(url).port or 80, notes)) if self.inside else None
         headers = {header: self._variable(name) for header, name in self.headers.items()}
-        client = await stack.enter_async_context(http_client(url, headers, notes, socket))
+        client = await stack.enter_async_context(open_http_client(url, headers, notes, socket))
         return streamable_http_client(url, http_client=client, terminate_on_close=False, max_sse_event_size=MAX_MESSAGE_BYTES)
 
     def _variable(self, name: str) -> str:
@@ -167,8 +166,8 @@ class McpServer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
                 f"MCP server `{self.name}` needs the environment variable `{name}`; set it", kind="config"
             ) from None
 
-    async def _listed(self, client: "Client") -> list["ListedTool"]:
-        """Every tool of the server that is wanted, each name once."""
+    async def _list_tools(self, client: "Client") -> list["ListedTool"]:
+        """The wanted tools of the server; an error if a name is missing or used twice."""
         listed: list[ListedTool] = []
         cursor: str | None = None
         for _ in range(_MAX_PAGES):
@@ -181,7 +180,7 @@ class McpServer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             raise AuthorError(f"MCP server `{self.name}` lists more than {_MAX_PAGES} pages of tools", kind="server")
         if len(listed) > _MAX_TOOLS:
             raise AuthorError(
-                f"MCP server `{self.name}` offers more than {_MAX_TOOLS} tools; name those to take in `tools`", kind="server"
+                f"MCP server `{self.name}` offers more than {_MAX_TOOLS} tools; list those to use in `tools`", kind="server"
             )
         names = Counter(tool.name for tool in listed)
         if twice := [name for name, count in names.items() if count > 1]:
@@ -196,22 +195,3 @@ class McpServer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 def _load_sdk() -> None:
     for name in ("http", "remote"):
         importlib.import_module(f"sandlot.tools.{name}")
-
-
-def source_from(fields: Json) -> McpServer:
-    """A source from a config table, with errors that name the field."""
-    try:
-        return msgspec.convert(fields, McpServer)
-    except msgspec.ValidationError as error:
-        raise ConfigError(f"MCP server {fields.get('name', fields)!r}: {error}") from error
-
-
-def require_distinct(tools: Sequence[tuple[str, Tool]]) -> None:
-    """Refuse tools of one name, naming both owners; each comes with the name of its owner."""
-    owners: dict[str, str] = {}
-    for owner, tool in tools:
-        if other := owners.get(tool.spec.name):
-            raise ConfigError(
-                f"tool `{tool.spec.name}` comes from {other} and from {owner}; rename one, or give an MCP server a `prefix`"
-            )
-        owners[tool.spec.name] = owner

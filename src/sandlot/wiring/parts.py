@@ -6,7 +6,7 @@ unknown one is answered with the list of what there is.
 
 import functools
 from collections.abc import AsyncGenerator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,6 @@ from sandlot.core.ports.grading import Judge
 from sandlot.core.ports.sandbox import Backend
 from sandlot.core.ports.session import Harness, Hook, Policies, Users
 from sandlot.core.task import Task
-from sandlot.core.trace import Usage
 from sandlot.core.types import derive_seed
 from sandlot.env.environment import Environment
 from sandlot.env.user import OpenUser
@@ -102,15 +101,10 @@ async def open_grading(
 
 @asynccontextmanager
 async def open_parts(
-    grading: Grading,
-    model: ModelConfig,
-    agent: AgentConfig,
-    *,
-    user: ModelConfig | None = None,
-    spent: Usage | None = None,
+    grading: Grading, agent: AgentConfig, policies: AbstractAsyncContextManager[Policies], user: ModelConfig | None = None
 ) -> AsyncGenerator[RolloutParts]:
-    """All parts of a run, open for as long as it lasts; `spent` is what earlier sittings of the run have cost."""
-    from sandlot.wiring.models import open_policies, open_users  # noqa: PLC0415 - as above
+    """Everything rollouts need, open for as long as the block lasts: `policies` are opened here, and the user's model."""
+    from sandlot.wiring.models import open_users  # noqa: PLC0415 - as above
 
     if agent.harness == "command" and grading.env.image is None:
         raise ConfigError(
@@ -118,11 +112,11 @@ async def open_parts(
         )
     if agent.harness == "command" and user is not None:
         raise ConfigError(
-            f"harness `command` has a loop of its own, and nobody in it who hears `{user.shown}`; leave `--user` out"
+            f"harness `command` runs the agent's own loop, which `{user.shown}` cannot speak to as a user; leave `--user` out"
         )
-    async with open_policies(model, agent, grading.env, spent) as policies, AsyncExitStack() as stack:
+    async with policies as opened, AsyncExitStack() as stack:
         users = await stack.enter_async_context(open_users(user, grading.env)) if user else None
-        yield RolloutParts(grading=grading, policies=policies, harness=open_harness(agent), users=users)
+        yield RolloutParts(grading=grading, policies=opened, harness=open_harness(agent), users=users)
 
 
 @asynccontextmanager

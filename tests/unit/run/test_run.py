@@ -13,9 +13,10 @@ import pytest
 import sandlot
 from sandlot.core.errors import ConfigError
 from sandlot.core.types import Split
+from sandlot.observe.events import RolloutEnded, RunEvent, Sink
 from sandlot.run.config import RunConfig, Selection, plan_run
 from sandlot.run.results import Run
-from sandlot.run.run import Watcher, run_config
+from sandlot.run.run import run_config
 from sandlot.wiring.config import ModelConfig
 from sandlot.wiring.models import SCHEMES
 
@@ -42,16 +43,17 @@ def config(env: Path, model: str = "scripted:golden", **fields) -> RunConfig:
     return RunConfig(env=str(env), model=ModelConfig(spec=model), **fields)
 
 
-class StopAfter(Watcher):
-    """Interrupts the process after so many rollouts, as Ctrl-C would."""
+def interrupt_after(count: int) -> Sink:
+    """A sink that interrupts the process after so many rollouts, as Ctrl-C would."""
+    ended = []
 
-    def __init__(self, count: int):
-        self.left = count
+    def sink(event: RunEvent) -> None:
+        if isinstance(event, RolloutEnded):
+            ended.append(event)
+            if len(ended) == count:
+                signal.raise_signal(signal.SIGINT)
 
-    def note(self, row):
-        self.left -= 1
-        if self.left == 0:
-            signal.raise_signal(signal.SIGINT)
+    return sink
 
 
 def test_every_task_is_taken_once(add, tmp_path):
@@ -109,7 +111,7 @@ def test_another_number_at_once_is_the_same_run(add, tmp_path):
 
 async def test_an_interrupted_run_is_continued_by_the_same_command(add, tmp_path):
     settings = config(add, select=Selection(group=5), at_once=2)
-    first = await run_config(settings, runs=tmp_path, watch=StopAfter(7))
+    first = await run_config(settings, runs=tmp_path, sink=interrupt_after(7))
     assert first.verdict == "incomplete"
     assert "interrupted by SIGINT" in first.sittings[0].stopped
     assert 7 <= len(first) < 50
@@ -163,7 +165,7 @@ async def test_a_run_on_a_host_image_that_moved_says_which_part(add, tmp_path, m
     place = tmp_path / "here"
     await run_config(config(add, image="host"), place=place)
     monkeypatch.setattr("sandlot.sandbox.images.host.packages_digest", lambda: "f" * 64)
-    with pytest.raises(ConfigError, match="the image `host` moved: the machine's packages"):
+    with pytest.raises(ConfigError, match="the image `host` changed: the machine's packages"):
         await run_config(config(add, image="host"), place=place)
 
 
@@ -235,9 +237,9 @@ async def test_an_author_thread_that_never_returns_stops_the_run_by_name(tmp_pat
     import threading
 
     from sandlot.core.concurrency.threads import ABANDONED
-    from sandlot.run import collect
+    from sandlot.run import collector
 
-    monkeypatch.setattr(collect, "MAX_ABANDONED", 3)
+    monkeypatch.setattr(collector, "_MAX_ABANDONED", 3)
     release = threading.Event()
     env = sandlot.Environment("stuck", limits=sandlot.Limits(tool_s=0.02, turns=1))
     env.tasks(lambda rng: (sandlot.Task(f"t-{n}", prompt="go") for n in range(50)))

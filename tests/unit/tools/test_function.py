@@ -232,7 +232,7 @@ async def test_a_state_changed_meanwhile_is_an_error_and_not_a_lost_update(tmp_p
     world = a_world()
     async with anyio.create_task_group() as group:
         group.start_soon(change_meanwhile)
-        with pytest.raises(AuthorError, match="changed by another tool") as caught, anyio.fail_after(10):
+        with pytest.raises(AuthorError, match="another tool changed world.state") as caught, anyio.fail_after(10):
             await called(slow, world, isolate=True)
     assert caught.value.kind == "conflict"
 

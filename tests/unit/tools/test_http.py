@@ -160,10 +160,10 @@ async def broken_off(_: Request, message: Any) -> Response:
     ("on_call", "said"),
     [
         (crash, "HTTP 500"),
-        (forget, "does not know our session"),
+        (forget, "no longer knows our session"),
         (nonsense, "Failed to parse JSON response"),
         (web_page, "text/html"),
-        (broken_off, "broke off its answer"),
+        (broken_off, "its response was cut off"),
         (silent_stream, "without a response"),
     ],
 )
@@ -177,7 +177,7 @@ async def test_a_server_that_breaks_in_a_call_fails_the_environment(on_call: Any
 @pytest.mark.parametrize("on_call", [huge_json, huge_event, endless])
 async def test_an_answer_over_the_cap_is_told_and_the_next_one_works(on_call: Any):
     async with served(by_hand(on_call)) as (url, _):
-        told = "the answer is larger than 8388608 bytes; ask for less at once"
+        told = "the response is larger than 8388608 bytes; request less in one call"
         assert await asked(url) == ToolResult(call="c1", text=told, error=True)
 
 

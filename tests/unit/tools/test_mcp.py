@@ -10,8 +10,7 @@ import pytest
 
 from sandlot.core.errors import AuthorError, ConfigError, ModelError
 from sandlot.core.trace import ToolCall, ToolResult
-from sandlot.tools.function import FunctionTool
-from sandlot.tools.mcp import McpServer, require_distinct, source_from
+from sandlot.tools.mcp import McpServer
 
 RAW = str(Path(__file__).parent / "raw_server.py")
 WORLD: Any = SimpleNamespace(state=None)
@@ -66,8 +65,8 @@ async def test_many_calls_at_once_each_get_their_own_answer():
     [
         ("tool_error", True, "no such row"),
         ("protocol_error", True, "n must be positive"),
-        ("huge", True, "the answer is larger than 8388608 bytes; ask for less at once"),
-        ("huge_id_last", True, "the answer is larger than 8388608 bytes; ask for less at once"),
+        ("huge", True, "the response is larger than 8388608 bytes; request less in one call"),
+        ("huge_id_last", True, "the response is larger than 8388608 bytes; request less in one call"),
         ("garbage", False, "worked {}"),
         ("noisy", False, "worked {}"),
         ("wrong_id", False, "yours"),
@@ -108,9 +107,9 @@ async def test_the_server_goes_on_after_a_call_was_given_up():
         ("close_output_in_call", "it closed its output"),
         ("wrong_shape", "ValidationError"),
         ("null_result", "MCP server `raw` failed in `work`"),
-        ("deep_answer", "the answer is not JSON-RPC"),
-        ("bad_utf8", "the answer is not JSON-RPC"),
-        ("half_character", "the answer is not JSON-RPC"),
+        ("deep_answer", "the response is not JSON-RPC"),
+        ("bad_utf8", "the response is not JSON-RPC"),
+        ("half_character", "the response is not JSON-RPC"),
     ],
 )
 async def test_a_server_that_breaks_in_a_call_fails_the_environment(mode: str, said: str):
@@ -143,7 +142,7 @@ async def test_an_endless_line_does_not_fill_the_memory():
     [
         ("exit_at_start", "exit code 1; it wrote: no config file"),
         ("duplicate", "offers two tools named `work`"),
-        ("many", "offers more than 1024 tools; name those to take in `tools`"),
+        ("many", "offers more than 1024 tools; list those to use in `tools`"),
         ("huge_schema", "offers `work` with a schema of 131"),
         ("array_schema", "inputSchema.type"),
         ("no_schema", "did not start"),
@@ -265,18 +264,3 @@ async def test_a_missing_variable_is_named():
 def test_a_source_that_makes_no_sense_is_refused(fields: dict[str, Any]):
     with pytest.raises(ConfigError, match="MCP server `x`"):
         McpServer(name="x", **fields)
-
-
-def test_a_source_comes_from_a_config_table():
-    assert source_from({"name": "x", "command": ["a", "b"]}) == McpServer(name="x", command=("a", "b"))
-    with pytest.raises(ConfigError, match="MCP server 'x': Object contains unknown field `comand`"):
-        source_from({"name": "x", "comand": ["a"]})
-
-
-def test_two_tools_of_one_name_are_refused_naming_both_owners():
-    def query() -> str:
-        return ""
-
-    tool = FunctionTool.of(query)
-    with pytest.raises(ConfigError, match=r"tool `query` comes from tools\.py and from MCP server `db`"):
-        require_distinct([("tools.py", tool), ("MCP server `db`", tool)])

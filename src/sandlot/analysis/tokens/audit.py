@@ -17,14 +17,14 @@ from sandlot.analysis.tokens.numbers import (
     Logprobs,
     MeasuredPath,
     Tolerance,
-    measured,
+    measure,
     number_faults,
     positions,
 )
 from sandlot.analysis.tokens.spelling import Decode, spelling_faults
 from sandlot.core.errors import ConfigError, boundary
 from sandlot.core.ports.model import Renderer
-from sandlot.core.tokens import leaves
+from sandlot.core.tokens import exact_leaves
 from sandlot.core.trace import Trace
 from sandlot.run.results import Run
 
@@ -97,27 +97,36 @@ def audit_tokens(
             faults += spelling_faults(trace, renderer, decode, stop_texts)
         tally.add(trace, faults)
         if logprobs is not None and not _lengths_broken(faults):
-            tally.paths += measured(trace, logprobs)
+            tally.paths += measure(trace, logprobs)
     return tally.audit(gate if logprobs is not None else None)
 
 
-def audit_run(run: Run, model: str | None = None, *, gate: str | None = None) -> TokenAudit:
-    """Look at every trace of a run; with a model that lies on this machine, such as `hf:FOLDER`, by all means there are.
+def check_tokens(run: Run, model: str | None = None, *, gate: str | None = None) -> TokenAudit:
+    """Check the stored tokens of a run: lengths, masks, versions, branches; with a model also spelling and log-probabilities.
 
-    `gate` is `fp32` for a run sampled by the same code in fp32, `bf16` for one sampled by other kernels or in bf16; None for the
-    one that fits: `bf16` if the run was not sampled in fp32 (as its traces tell, else as the folder is stored), or was sampled by
-    an engine that is not ours.
+    - `run`: the stored run.
+    - `model`: the model it was sampled from, on this machine: `hf:FOLDER`, `smollm2`, `rookie`. Default: check structure only.
+    - `gate`: how close the log-probabilities must be. `fp32`: sampled by the same code in fp32. `bf16`: by other kernels, or in
+      bf16. Default: `fp32` if the traces (else the folder) say fp32 and our own engine sampled them, else `bf16`.
+
+    ```python
+    import sandlot
+    from sandlot.analysis.tokens.audit import check_tokens
+
+    run = sandlot.run("environments/arithmetic", "rookie", rollouts=2)
+    assert check_tokens(run).verdict == "sound"
+    ```
     """
     if gate is not None and gate not in _GATES:
         raise ConfigError(f"no gate `{gate}`; there are: {', '.join(_GATES)}")
     if model is None:
         return audit_tokens(run)
-    from sandlot.model.engine.weights import model_folder  # noqa: PLC0415 - those who only look need none of these
+    from sandlot.model.engine.weights import model_folder  # noqa: PLC0415 - not needed without a model
     from sandlot.model.render.open import open_renderer  # noqa: PLC0415 - as above
 
     folder = model_folder(model)
     renderer = open_renderer(folder)
-    from sandlot.model.engine.logprobs import folder_logprobs, sampled_in_fp32  # noqa: PLC0415 - torch last: what can be refused is refused before
+    from sandlot.model.engine.logprobs import folder_logprobs, sampled_in_fp32  # noqa: PLC0415 - torch is imported after all refusals
 
     sampled_by = run.manifest.config.model
     sampling = sampled_by.sampling
@@ -164,7 +173,7 @@ class _Tally:
         self.num_traces += 1
         self.num_turns += trace.num_turns
         self.num_tokens += sum(len(node.tokens) for node in trace.turns() if node.tokens)
-        self.num_rows += sum(1 for _ in leaves(trace))
+        self.num_rows += sum(1 for _ in exact_leaves(trace))
         self.drifts.update(str(event.detail.get("kind")) for event in trace.events if event.kind == "drift")
         if any(fault.code is FaultCode.NO_IDS for fault in faults):
             self.without_ids.append(f"{trace.task}/{trace.rollout}")

@@ -6,12 +6,13 @@ one. Every trace is looked at once and let go.
 
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 from random import Random
 
 import msgspec
 
 from sandlot.analysis.taxonomy import VERSION, label_of_row
-from sandlot.analysis.triage.clusters import Cluster, Odd, OpenedTrace, clusters, oddities, seen_of
+from sandlot.analysis.triage.clusters import Cluster, Odd, OpenedTrace, clusters, oddities, summarise_trace
 from sandlot.analysis.triage.labels import Review, read_labels, review_of
 from sandlot.analysis.triage.strata import Chosen, strata
 from sandlot.core.trace import TraceRow
@@ -49,13 +50,27 @@ class Triage(msgspec.Struct, frozen=True, kw_only=True):
         return 1 if any(cluster.blames_environment for cluster in self.clusters) else 0
 
 
-def triage_of(run: Run, *, traces: int = _TRACES, seed: int = 0) -> Triage:
-    """Sort a run's failures and odd successes."""
+def triage(run: Run | str | Path, *, traces: int = _TRACES, seed: int = 0) -> Triage:
+    """Group the failures of a run by cause, and return the `Triage`: clusters, odd successes, rollouts worth reading.
+
+    - `run`: a `Run`, or the path of a run directory.
+    - `traces`: maximum number of traces to read.
+    - `seed`: seed for the random choices.
+
+    ```python
+    import sandlot
+
+    run = sandlot.run("environments/arithmetic", "scripted:mixed:0.5", group=4)
+    for cluster in sandlot.triage(run).clusters:
+        print(cluster.size, cluster.signature.label, cluster.examples[0])
+    ```
+    """
+    run = run if isinstance(run, Run) else Run(run)
     rows = list(run.rows)
     chosen = _chosen(rows, traces, seed)
     tags = {row.task: row.tags for row in chosen}
     opened = run.reader.traces_of((row.task, row.rollout) for row in chosen)
-    seen = [seen_of(trace, tags[trace.task]) for trace in opened]
+    seen = [summarise_trace(trace, tags[trace.task]) for trace in opened]
     kept = read_labels(run.path)
     found = clusters(seen)
     return Triage(

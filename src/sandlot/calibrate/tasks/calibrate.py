@@ -10,20 +10,22 @@ from pathlib import Path
 import anyio
 import msgspec
 
-from sandlot.calibrate.tasks.calibration import CURRICULUM_FILE, FILE, Calibration, summed_up
+from sandlot.calibrate.tasks.calibration import CURRICULUM_FILE, FILE, Calibration, summarise
 from sandlot.calibrate.tasks.rates import rates_over
 from sandlot.calibrate.tasks.rule import UNKNOWN, Rule
 from sandlot.calibrate.tasks.state import CalibrationState, Family, by_tags
-from sandlot.core.disk import DISK, put_file
+from sandlot.core.disk import DISK, write_file
 from sandlot.core.errors import ConfigError
 from sandlot.core.trace import TraceRow
 from sandlot.core.types import Split
 from sandlot.env.environment import Environment
 from sandlot.env.load import load
+from sandlot.observe.events import RolloutEnded, RunBegan, RunEvent
 from sandlot.run.config import RunConfig, RunPlan, Selection, plan_run
 from sandlot.run.manifest import fingerprints_of
+from sandlot.run.prepare import name_of
 from sandlot.run.results import Run
-from sandlot.run.run import Watcher, name_of, run_config
+from sandlot.run.run import run_config
 from sandlot.store.reader import RunReader
 
 
@@ -88,8 +90,8 @@ async def calibrate_async(
         at_once=config.run.at_once,
     )
     steering = _Steering(standing, watch or Watch())
-    run = await run_config(config.opening, env=environment, place=path, watch=steering, more=steering.more)
-    return await anyio.to_thread.run_sync(_written, config, standing, run)
+    run = await run_config(config.opening, env=environment, place=path, sink=steering.receive, more=steering.more)
+    return await anyio.to_thread.run_sync(_write_calibration, config, standing, run)
 
 
 def calibrate(config: CalibrationConfig, *, runs: str | Path = "runs", watch: Watch | None = None) -> Calibration:
@@ -132,24 +134,22 @@ async def _find_directory(config: CalibrationConfig, env: Environment, plan: Run
     raise ConfigError(f"`{runs}` holds 9,999 bad runs of this command; move some away")
 
 
-class _Steering(Watcher):
-    """Counts what is on disk, and says what is wanted next."""
+class _Steering:
+    """Counts the stored rollouts, and says which ones are needed next."""
 
     def __init__(self, standing: CalibrationState, watch: Watch) -> None:
         self._standing = standing
         self._watch = watch
 
-    def begin(self, path: Path, plan: RunPlan, num_done: int) -> None:  # noqa: ARG002 - what is done is read again, row by row
-        """Count what earlier sittings left."""
-        if num_done:
-            for row in RunReader(path).rows():
+    def receive(self, event: RunEvent) -> None:
+        """Count what earlier sittings left, and every rollout that is stored from then on."""
+        if isinstance(event, RunBegan):
+            for row in RunReader(Path(event.path)).rows() if event.num_done else ():
                 self._standing.note(row)
-        self._watch.begin(path, self._standing)
-
-    def note(self, row: TraceRow) -> None:
-        """One more rollout is on disk."""
-        self._standing.note(row)
-        self._watch.note(row, self._standing)
+            self._watch.begin(Path(event.path), self._standing)
+        elif isinstance(event, RolloutEnded):
+            self._standing.note(event.row)
+            self._watch.note(event.row, self._standing)
 
     def more(self) -> RunPlan | None:
         """What there should be, once everything planned is there."""
@@ -158,10 +158,10 @@ class _Steering(Watcher):
         return self._standing.plan(more) if more else None
 
 
-def _written(config: CalibrationConfig, standing: CalibrationState, run: Run) -> Calibration:
+def _write_calibration(config: CalibrationConfig, standing: CalibrationState, run: Run) -> Calibration:
     """Sum up, and put both files beside the rollouts, whole or not at all."""
     last = run.sittings[-1]
-    calibration = summed_up(
+    calibration = summarise(
         standing,
         list(run.rows),
         run.manifest,
@@ -171,5 +171,5 @@ def _written(config: CalibrationConfig, standing: CalibrationState, run: Run) ->
         group=config.group,
     )
     for name, record in ((FILE, calibration), (CURRICULUM_FILE, calibration.curriculum)):
-        put_file(run.path / name, msgspec.json.format(msgspec.json.encode(record), indent=2) + b"\n", DISK)
+        write_file(run.path / name, msgspec.json.format(msgspec.json.encode(record), indent=2) + b"\n", DISK)
     return calibration

@@ -12,9 +12,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from sandlot.calibrate.judges.gates import Gates, GateState, JudgeGate, gated, standing_of
+from sandlot.calibrate.judges.gates import Gates, GateState, JudgeGate, judge_gates, overall_state
 from sandlot.calibrate.judges.items import JudgedItem, checks_of, example_items, labelled_items, run_items
-from sandlot.calibrate.judges.judge import Probing, Quality, measure
+from sandlot.calibrate.judges.judge import Probing, Quality, measure_judge
 from sandlot.calibrate.judges.labels import Agreement
 from sandlot.cli.options import authors_on_stderr, run_path
 from sandlot.core.errors import ConfigError
@@ -51,12 +51,16 @@ class GatedResult:
     @property
     def machine(self) -> Any:
         """The object `--json` prints."""
-        return {**msgspec.to_builtins(self.quality), "gates": msgspec.to_builtins(self.gates), "verdict": standing_of(self.gates)}
+        return {
+            **msgspec.to_builtins(self.quality),
+            "gates": msgspec.to_builtins(self.gates),
+            "verdict": overall_state(self.gates),
+        }
 
     @property
     def exit_code(self) -> int:
         """0 fine, 1 a gate was failed, 3 too little is known."""
-        return {GateState.PASS: 0, GateState.FAIL: 1, GateState.UNCALIBRATED: 3}[standing_of(self.gates)]
+        return {GateState.PASS: 0, GateState.FAIL: 1, GateState.UNCALIBRATED: 3}[overall_state(self.gates)]
 
 
 def judge_watched(judging: Judging, *, runs: Path, quiet: bool) -> GatedResult:
@@ -64,7 +68,7 @@ def judge_watched(judging: Judging, *, runs: Path, quiet: bool) -> GatedResult:
     console = Console(stderr=True, quiet=quiet, highlight=False, soft_wrap=True)
     with authors_on_stderr():
         quality = anyio.run(functools.partial(_measured, judging, runs, console))
-    gates = gated(quality, judging.gates)
+    gates = judge_gates(quality, judging.gates)
     return GatedResult(quality, gates, functools.partial(_print_quality, quality, gates))
 
 
@@ -76,7 +80,7 @@ async def _measured(judging: Judging, runs: Path, console: Console) -> Quality:
     )
     with console.status("asking"):
         async with open_panel(judging.model, judging.probing.repeats) as panel:
-            return await measure(panel, items, judging.probing, panel[0].ask_several)
+            return await measure_judge(panel, items, judging.probing, panel[0].ask_several)
 
 
 async def _items_of(what: str, labels: Path | None, runs: Path) -> list[JudgedItem]:
@@ -102,7 +106,7 @@ async def _items_of(what: str, labels: Path | None, runs: Path) -> list[JudgedIt
 def _print_quality(quality: Quality, gates: tuple[JudgeGate, ...]) -> None:
     """To stdout."""
     console = Console(highlight=False, soft_wrap=True)
-    standing = standing_of(gates)
+    standing = overall_state(gates)
     said = {GateState.PASS: "passes", GateState.FAIL: "fails", GateState.UNCALIBRATED: "not known: too few labels"}[standing]
     console.print(f"judge [bold]{escape(quality.judge)}[/]: [{STYLES[standing]}]{said}[/]")
     console.print(

@@ -13,23 +13,23 @@ import msgspec
 from rich.console import Console
 from rich.progress import BarColumn, TaskID, TextColumn, TimeRemainingColumn
 
-from sandlot.analysis.health.health import quick
+from sandlot.analysis.health.health import quick_health
 from sandlot.cli.options import authors_on_stderr, print_json
 from sandlot.cli.views.bars import Bars
 from sandlot.cli.views.health import health_line
 from sandlot.cli.views.summary import print_summary
 from sandlot.core.text import printable_json
-from sandlot.core.trace import TraceRow
 from sandlot.env.environment import Environment
 from sandlot.env.fingerprint import environment_fingerprint
 from sandlot.env.load import load
+from sandlot.observe.events import RolloutEnded, RunBegan, RunEvent
 from sandlot.observe.progress import Reading
 from sandlot.observe.progress import RolloutProgress as Tally
-from sandlot.run.config import RunConfig, RunPlan, plan_run
+from sandlot.run.config import RunConfig, plan_run
 from sandlot.run.forecast import forecast
 from sandlot.run.manifest import public_config
 from sandlot.run.results import Run
-from sandlot.run.run import Watcher, run_config
+from sandlot.run.run import run_config
 from sandlot.run.summary import Summary
 
 
@@ -55,7 +55,7 @@ class RunResult:
     def show(self) -> None:
         """The summary for a person."""
         print_summary(self.run, self.summary)
-        line = health_line(self.run.path, quick(self.run))
+        line = health_line(self.run.path, quick_health(self.run))
         if line is not None:
             Console(highlight=False, soft_wrap=True).print(line)
 
@@ -69,14 +69,14 @@ def run_watched(config: RunConfig, *, runs: Path, place: Path | None, quiet: boo
         TextColumn("{task.fields[said]}"), TimeRemainingColumn(compact=True),
         console=console,
     ) as bars, authors_on_stderr():  # fmt: skip
-        watcher = _Bar(bars, console)
-        run = anyio.run(functools.partial(run_config, config, runs=runs, place=place, watch=watcher))
+        sink = _Bar(bars, console).receive
+        run = anyio.run(functools.partial(run_config, config, runs=runs, place=place, sink=sink))
         if run.sittings and run.sittings[-1].stopped:
             signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is kept; a second Ctrl-C must not eat the word on how to continue
     return RunResult(run, run.summary())
 
 
-class _Bar(Watcher):
+class _Bar:
     """Draws one line."""
 
     def __init__(self, bars: Bars, console: Console) -> None:
@@ -85,22 +85,20 @@ class _Bar(Watcher):
         self._tally: Tally | None = None
         self._line: TaskID | None = None
 
-    def begin(self, path: Path, plan: RunPlan, num_done: int) -> None:
-        """Say where it goes, and whether it continues something."""
-        continued = f", continuing after {num_done}" if num_done else ""
-        self._console.print(
-            f"{_counted(plan.num_rollouts, 'rollout')} of {_counted(len(plan.tasks), 'task')} -> [bold]{path}[/]{continued}",
-            highlight=False,
-        )
-        self._tally = Tally(plan.num_rollouts)
-        self._line = self._bars.add_task("running", total=plan.num_rollouts, completed=num_done, said="")
-
-    def note(self, row: TraceRow) -> None:
-        """One more."""
-        assert self._tally is not None
-        assert self._line is not None
-        self._tally.add(row)
-        self._bars.update(self._line, advance=1, said=_said(self._tally.read()))
+    def receive(self, event: RunEvent) -> None:
+        """Say where the run goes, and whether it continues something; then count."""
+        if isinstance(event, RunBegan):
+            planned, done = event.num_planned, event.num_done
+            self._console.print(
+                f"{_counted(planned, 'rollout')} of {_counted(event.num_tasks, 'task')} -> [bold]{event.path}[/]"
+                + (f", continuing after {done}" if done else ""),
+                highlight=False,
+            )
+            self._tally = Tally(planned)
+            self._line = self._bars.add_task("running", total=planned, completed=done, said="")
+        elif isinstance(event, RolloutEnded) and self._tally is not None and self._line is not None:
+            self._tally.add(event.row)
+            self._bars.update(self._line, advance=1, said=_said(self._tally.read()))
 
 
 def _counted(number: int, what: str) -> str:

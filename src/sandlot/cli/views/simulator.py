@@ -8,7 +8,7 @@ import anyio
 from rich.console import Console
 from rich.markup import escape
 
-from sandlot.calibrate.judges.gates import GateState, JudgeGate, standing_of
+from sandlot.calibrate.judges.gates import GateState, JudgeGate, overall_state
 from sandlot.calibrate.users.conversations import conversations_of, labelled_conversations
 from sandlot.calibrate.users.gates import SimulatorGates, simulator_gates
 from sandlot.calibrate.users.simulator import SimulatedTask, SimulatorQuality, measure_user
@@ -72,7 +72,7 @@ async def _measured(simulating: Simulating, console: Console) -> SimulatorQualit
 def _print_simulator(quality: SimulatorQuality, gates: tuple[JudgeGate, ...]) -> None:
     """To stdout."""
     console = Console(highlight=False, soft_wrap=True)
-    standing = standing_of(gates)
+    standing = overall_state(gates)
     said = {GateState.PASS: "passes", GateState.FAIL: "fails", GateState.UNCALIBRATED: "not known: too little to go by"}[standing]
     console.print(f"user [bold]{escape(quality.user)}[/]: [{STYLES[standing]}]{said}[/]")
     console.print(f"[dim]      held[/]  {quality.calls:,} conversations as the users of {quality.tasks} tasks")

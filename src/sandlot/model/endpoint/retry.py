@@ -16,7 +16,7 @@ from typing import TypeVar
 import anyio
 import msgspec
 
-from sandlot.core.concurrency.clock import SYSTEM_CLOCK, Clock, excused
+from sandlot.core.concurrency.clock import SYSTEM_CLOCK, Clock, pause_limits
 from sandlot.core.errors import ModelError
 
 _log = logging.getLogger(__name__)
@@ -91,7 +91,7 @@ async def call_with_retries(patience: Patience, attempt: Callable[[], Awaitable[
         if not got.retryable or failed + wait_s > give_up:
             raise _last_error(got, number)
         _report(Retry(attempt=number, kind=got.kind, message=str(got), wait_s=round(wait_s, 3)))
-        with excused():
+        with pause_limits():
             await patience.sleep(wait_s)
 
 

@@ -13,7 +13,7 @@ import torch
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 from torch import Tensor
 
-from sandlot.core.disk import swapped_in
+from sandlot.core.disk import replace_folder
 from sandlot.model.nn.folder import MODEL_FILES
 from sandlot.model.nn.gguf import Gguf, GgufTensor, open_gguf
 from sandlot.model.nn.layout import check_shapes
@@ -46,7 +46,7 @@ _OTHER_NAMES = {
 
 def convert_gguf(file: Path | str, folder: Path | str) -> None:
     """Write the folder, completely or not at all; `ValueError` says what in the file is not supported."""
-    with open_gguf(file) as gguf, swapped_in(Path(folder), MODEL_FILES) as new:
+    with open_gguf(file) as gguf, replace_folder(Path(folder), MODEL_FILES) as new:
         try:
             _write(gguf, new)
         except (ValueError, KeyError, TypeError) as error:

@@ -19,7 +19,7 @@ from sandlot.core.errors import ModelError, boundary
 from sandlot.core.persona import AGENT, Persona, read_reply, without_mark
 from sandlot.core.ports.session import Policies, Policy, User, Users, UserTurn
 from sandlot.core.task import Task
-from sandlot.core.trace import Event, Message, Node, Text, Trace, said
+from sandlot.core.trace import Event, Message, Node, Text, Trace, text_message
 from sandlot.core.types import End, Role, derive_seed
 from sandlot.model.wire.text_calls import messages_as_text
 
@@ -73,7 +73,11 @@ class _ModelUser:
         self._instructions = persona.instructions(self._mark)
         self._view = Trace(run="user", task=task.id, rollout=0, seed=seed)
         self._leaf: int | None = None
-        opening = (said(Role.SYSTEM, self._instructions), said(Role.USER, CONNECTED), said(Role.ASSISTANT, self._prompt))
+        opening = (
+            text_message(Role.SYSTEM, self._instructions),
+            text_message(Role.USER, CONNECTED),
+            text_message(Role.ASSISTANT, self._prompt),
+        )
         for message in opening:
             self._leaf = self._view.append(Node(message=message, parent=self._leaf))
 
@@ -86,7 +90,7 @@ class _ModelUser:
         """The model's next message as the user."""
         events: list[Event] = []
         received = _cut(without_mark(text, self._mark), "user_heard_cut", events) or NO_AGENT_TEXT
-        self._leaf = self._view.append(Node(message=said(Role.USER, received), parent=self._leaf))
+        self._leaf = self._view.append(Node(message=text_message(Role.USER, received), parent=self._leaf))
         known = len(self._view.events)
         try:
             with boundary(ModelError, "its policy"):
@@ -129,7 +133,7 @@ def _reply_message(node: Node, events: list[Event]) -> Message:
     if message.text.strip():
         return message
     events.append(Event(kind="user_said_nothing", turn=0, detail={"stop": node.stop}))
-    return said(Role.ASSISTANT, NO_USER_TEXT)
+    return text_message(Role.ASSISTANT, NO_USER_TEXT)
 
 
 def _cut(text: str, kind: str, events: list[Event]) -> str:

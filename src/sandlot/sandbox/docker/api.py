@@ -1,8 +1,8 @@
-"""A Docker engine, spoken to over its unix socket: the few calls a sandbox needs, typed.
+"""The calls of the Docker Engine API that sandboxes need, typed, over the engine's unix socket.
 
-No command-line program and no client library: each of those costs more than the call itself. Ordinary calls go through aiohttp;
-`attach` turns a connection of its own into the raw streams of a process. Every call has a deadline, and what the engine refuses
-is a `SandboxError` with the engine's own words.
+The `docker` command and client libraries are not used: they cost more than the calls. Ordinary calls go through aiohttp; `attach`
+turns a connection of its own into the raw streams of a process. Every call has a deadline. A call that the engine refuses raises
+`SandboxError` with the engine's message.
 """
 
 import errno
@@ -20,11 +20,11 @@ import msgspec
 
 from sandlot.core.concurrency.clock import deadline
 from sandlot.core.errors import ConfigError, SandboxError
-from sandlot.sandbox.docker.attached import Attached
+from sandlot.sandbox.docker.attached import AttachedStream
 
 _DEFAULT_SOCKET = "/var/run/docker.sock"
 _CALL_S = 60.0
-"""What one call may take; a busy engine starts a sandbox in a second or two."""
+"""Longest time of one call; a busy engine starts a sandbox in a second or two."""
 
 _ANSWER_BYTES = 256 << 20
 _HEAD_BYTES = 64 << 10
@@ -34,12 +34,12 @@ _CONNECTIONS = 128
 _T = TypeVar("_T")
 
 
-class _Said(msgspec.Struct, frozen=True, rename="pascal"):
-    """Something the engine says about itself; fields it leaves out are empty."""
+class _Reply(msgspec.Struct, frozen=True, rename="pascal"):
+    """A reply of the engine; fields that it leaves out have defaults."""
 
 
-class Version(_Said, frozen=True):
-    """Which engine answers."""
+class DockerVersion(_Reply, frozen=True):
+    """The version of the engine and of its API."""
 
     api_version: str
     version: str = ""
@@ -47,8 +47,8 @@ class Version(_Said, frozen=True):
     arch: str = ""
 
 
-class Info(_Said, frozen=True):
-    """What the engine can do on its machine."""
+class DockerInfo(_Reply, frozen=True):
+    """Features of the engine and of the machine it runs on."""
 
     driver: str = ""
     driver_status: list[list[str]] | None = None
@@ -60,8 +60,8 @@ class Info(_Said, frozen=True):
     default_runtime: str = "runc"
 
 
-class ImageConfig(_Said, frozen=True):
-    """What an image asks for when it is run."""
+class ImageConfig(_Reply, frozen=True):
+    """What an image sets for its processes."""
 
     env: list[str] | None = None
     user: str | None = None
@@ -69,8 +69,8 @@ class ImageConfig(_Said, frozen=True):
     volumes: dict[str, Any] | None = None
 
 
-class EngineImage(_Said, frozen=True):
-    """An image as the engine keeps it."""
+class DockerImage(_Reply, frozen=True):
+    """An image of the engine."""
 
     id: str
     os: str = "linux"
@@ -80,30 +80,34 @@ class EngineImage(_Said, frozen=True):
     labels: dict[str, str] | None = None
 
 
-class Made(_Said, frozen=True):
-    """What the engine calls something it made."""
+class _Created(_Reply, frozen=True):
+    id: str
+
+
+class DockerContainer(_Reply, frozen=True):
+    """A container of the engine, running or not."""
 
     id: str
     labels: dict[str, str] | None = None
 
 
-class _GraphDriver(_Said, frozen=True):
+class _GraphDriver(_Reply, frozen=True):
     data: dict[str, str] | None = None
 
 
-class _Inspected(_Said, frozen=True):
+class _Inspected(_Reply, frozen=True):
     graph_driver: _GraphDriver | None = None
 
 
-class _Changed(_Said, frozen=True):
+class _ChangedPath(_Reply, frozen=True):
     path: str
 
 
-class _Actor(_Said, frozen=True):
+class _Actor(_Reply, frozen=True):
     attributes: dict[str, str] = {}
 
 
-class _Happened(msgspec.Struct, frozen=True):
+class _DockerEvent(msgspec.Struct, frozen=True):
     action: str = msgspec.field(default="", name="Action")
     actor: _Actor = msgspec.field(default_factory=_Actor, name="Actor")
 
@@ -113,84 +117,84 @@ class _Refusal(msgspec.Struct, frozen=True):
 
 
 class DockerApi:
-    """A running engine. Get one from `open_engine`."""
+    """A running engine. Get one from `open_docker_api`."""
 
-    def __init__(self, session: aiohttp.ClientSession, path: str, version: Version) -> None:
+    def __init__(self, session: aiohttp.ClientSession, path: str, version: DockerVersion) -> None:
         self._session = session
         self.path = path
         self.version = version
 
-    async def info(self) -> Info:
-        """What it can do on its machine."""
-        return await self._get("/info", Info)
+    async def info(self) -> DockerInfo:
+        """Features of the engine and of the machine it runs on."""
+        return await self._get("/info", DockerInfo)
 
-    async def image(self, name: str) -> EngineImage | None:
-        """An image it has, by name or id."""
+    async def image(self, name: str) -> DockerImage | None:
+        """An image by name or id; None if the engine has none."""
         data = await self._call("GET", f"/images/{quote(name)}/json", fine=(404,))
-        return None if data is None else _decoded(data, EngineImage)
+        return None if data is None else _decode(data, DockerImage)
 
-    async def images(self, label: str | None = None) -> list[EngineImage]:
-        """The images it has; with a label, only those that carry it."""
-        return await self._get("/images/json", list[EngineImage], {"filters": _filters(label)})
+    async def images(self, label: str | None = None) -> list[DockerImage]:
+        """All images, or those with a label."""
+        return await self._get("/images/json", list[DockerImage], {"filters": _filters(label)})
 
     async def create(self, config: Mapping[str, Any]) -> str:
-        """Make what a process will run in, and return its id."""
+        """Create a container and return its id."""
         data = await self._call("POST", "/containers/create", body=config)
-        return _decoded(data or b"", Made).id
+        return _decode(data or b"", _Created).id
 
-    async def start(self, number: str) -> None:
-        """Start its process."""
-        await self._call("POST", f"/containers/{number}/start")
+    async def start(self, container: str) -> None:
+        """Start the process of a container."""
+        await self._call("POST", f"/containers/{container}/start")
 
-    async def made(self, label: str) -> list[Made]:
-        """Everything made with a label, running or not."""
-        return await self._get("/containers/json", list[Made], {"all": "1", "filters": _filters(label)})
+    async def containers(self, label: str) -> list[DockerContainer]:
+        """The containers with a label, running or not."""
+        return await self._get("/containers/json", list[DockerContainer], {"all": "1", "filters": _filters(label)})
 
-    async def until_removed(self, number: str) -> None:
-        """Return when the engine has removed it, which it does by itself once the process has ended."""
-        await self._call("POST", f"/containers/{number}/wait", {"condition": "removed"}, fine=(404,))
+    async def wait_removed(self, container: str) -> None:
+        """Wait until the engine has removed a container, which it does by itself when the process has ended."""
+        await self._call("POST", f"/containers/{container}/wait", {"condition": "removed"}, fine=(404,))
 
-    async def ended_for_memory(self, number: str) -> bool:
-        """True if the kernel killed its first process when its memory ran out. Asked of what has ended, maybe a moment ago."""
+    async def was_out_of_memory(self, container: str) -> bool:
+        """True if the kernel killed the first process of an ended container because its memory ran out."""
         with anyio.move_on_after(_DYING_S):
-            await self.until_removed(number)
+            await self.wait_removed(container)
         asked = {
             "since": "0",
             "until": str(int(time.time()) + 1),  # up to two seconds until the engine answers
-            "filters": msgspec.json.encode({"container": [number], "event": ["oom", "die"]}).decode(),
+            "filters": msgspec.json.encode({"container": [container], "event": ["oom", "die"]}).decode(),
         }
         lines = (await self._call("GET", "/events", asked) or b"").splitlines()
-        happened = [_decoded(line, _Happened) for line in lines if line.strip()]
+        happened = [_decode(line, _DockerEvent) for line in lines if line.strip()]
         killed = any(each.action == "die" and each.actor.attributes.get("exitCode") == "137" for each in happened)
         return killed and any(each.action == "oom" for each in happened)
 
-    async def remove(self, number: str) -> None:
-        """End it if it runs, and remove it with its files."""
-        await self._call("DELETE", f"/containers/{number}", {"force": "1", "v": "1"}, fine=(404, 409))
+    async def remove(self, container: str) -> None:
+        """Kill a container if it runs, and remove it with its files."""
+        await self._call("DELETE", f"/containers/{container}", {"force": "1", "v": "1"}, fine=(404, 409))
 
-    async def changed_paths(self, number: str) -> list[str]:
-        """Every path that was added, changed or deleted on top of its image, as the engine shows it: what is no text is lost."""
-        data = await self._call("GET", f"/containers/{number}/changes") or b""
-        return [change.path for change in _decoded(b"[]" if data.strip() == b"null" else data, list[_Changed])]
+    async def changed_paths(self, container: str) -> list[str]:
+        """Every path that was added, changed or deleted on top of the image; names as in `json_name`."""
+        data = await self._call("GET", f"/containers/{container}/changes") or b""
+        return [change.path for change in _decode(b"[]" if data.strip() == b"null" else data, list[_ChangedPath])]
 
-    async def upper(self, number: str) -> str | None:
-        """The folder on the engine's machine that holds all it wrote, where the engine keeps such a thing and says so."""
-        driver = (await self._get(f"/containers/{number}/json", _Inspected)).graph_driver
+    async def upper_folder(self, container: str) -> str | None:
+        """The folder on the engine's machine with everything a container wrote; None if the storage driver has none."""
+        driver = (await self._get(f"/containers/{container}/json", _Inspected)).graph_driver
         return ((driver and driver.data) or {}).get("UpperDir")
 
-    async def commit(self, number: str) -> str:
-        """Its files as a new image, with its labels; returns the image's id."""
-        data = await self._call("POST", "/commit", {"container": number, "pause": "0"}, body={})
-        return _decoded(data or b"", Made).id
+    async def commit(self, container: str) -> str:
+        """Make an image from a container's files and labels; returns the image's id."""
+        data = await self._call("POST", "/commit", {"container": container, "pause": "0"}, body={})
+        return _decode(data or b"", _Created).id
 
-    async def remove_image(self, number: str) -> bool:
-        """Remove an image and nothing below it, which others may stand on; False while something still stands on it."""
-        answer = await self._call("DELETE", f"/images/{quote(number)}", {"force": "1", "noprune": "1"}, fine=(404, 409))
-        return answer is not None or await self.image(number) is None
+    async def remove_image(self, image: str) -> bool:
+        """Remove an image, but not its parents, which others may use; False while it is in use itself."""
+        answer = await self._call("DELETE", f"/images/{quote(image)}", {"force": "1", "noprune": "1"}, fine=(404, 409))
+        return answer is not None or await self.image(image) is None
 
-    async def attach(self, number: str) -> Attached:
-        """Input and output of its process; before it is started, so that nothing is missed."""
-        path = self._url(f"/containers/{number}/attach", {"stream": "1", "stdin": "1", "stdout": "1"})
+    async def attach(self, container: str) -> AttachedStream:
+        """The input and output of a container's process. Attach before `start`, so that no output is missed."""
+        path = self._url(f"/containers/{container}/attach", {"stream": "1", "stdin": "1", "stdout": "1"})
         head = f"POST {path} HTTP/1.1\r\nHost: engine\r\nConnection: Upgrade\r\nUpgrade: tcp\r\nContent-Length: 0\r\n\r\n"
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         sock.setblocking(False)  # noqa: FBT003 - the socket module's own signature
@@ -198,17 +202,17 @@ class DockerApi:
             with self._bounded("attach"):
                 await _connect(sock, self.path)
                 sock.send(head.encode())  # far smaller than a fresh socket's buffer
-                answer, rest = await _head(sock)
+                answer, rest = await _read_head(sock)
         except BaseException:
             sock.close()
             raise
         if answer.split(b" ", 2)[1:2] not in ([b"101"], [b"200"]):
             sock.close()
-            raise SandboxError(f"the engine does not attach: {(answer + rest)[:500].decode(errors='replace')}", kind="start")
-        return Attached(sock, rest)
+            raise SandboxError(f"the engine refused to attach: {(answer + rest)[:500].decode(errors='replace')}", kind="start")
+        return AttachedStream(sock, rest)
 
     async def _get(self, path: str, kind: type[_T], query: Mapping[str, str] | None = None) -> _T:
-        return _decoded(await self._call("GET", path, query) or b"", kind)
+        return _decode(await self._call("GET", path, query) or b"", kind)
 
     async def _call(
         self,
@@ -219,17 +223,17 @@ class DockerApi:
         body: Mapping[str, Any] | None = None,
         fine: Sequence[int] = (),
     ) -> bytes | None:
-        """The answer's bytes; None for a status that is `fine`."""
+        """The body of the reply; None if the status is one of `fine`."""
         headers = {"Content-Type": "application/json"} if body is not None else {}
         data = None if body is None else msgspec.json.encode(body)
         url = "http://engine" + self._url(path, query or {})
         with self._bounded(f"{method} {path}"):
             async with self._session.request(method, url, data=data, headers=headers) as response:
-                answer = await _limited(response)
+                answer = await _read_body(response)
         if response.status in fine:
             return None
         if response.status >= 400:
-            said = _refusal(answer)
+            said = _error_message(answer)
             raise SandboxError(f"the engine refused {method} {path} ({response.status}): {said}", kind="engine")
         return answer
 
@@ -241,14 +245,14 @@ class DockerApi:
         return deadline(_CALL_S, SandboxError, f"the engine at {self.path}: {what}")
 
 
-def _decoded(data: bytes, kind: type[_T]) -> _T:
+def _decode(data: bytes, kind: type[_T]) -> _T:
     try:
         return msgspec.json.decode(data, type=kind)
     except msgspec.DecodeError as error:
-        raise SandboxError(f"the engine's answer is not as its API says: {error}", kind="engine") from error
+        raise SandboxError(f"the engine's reply does not match its API: {error}", kind="engine") from error
 
 
-def _refusal(answer: bytes) -> str:
+def _error_message(answer: bytes) -> str:
     with suppress(msgspec.DecodeError):
         return msgspec.json.decode(answer, type=_Refusal).message[:1000]
     return answer[:500].decode(errors="replace")
@@ -258,14 +262,14 @@ def _filters(label: str | None) -> str:
     return msgspec.json.encode({} if label is None else {"label": [label]}).decode()
 
 
-async def _limited(response: aiohttp.ClientResponse) -> bytes:
-    """The whole body, if it is not more than anyone could have meant: what a sandbox wrote decides how long some answers are."""
+async def _read_body(response: aiohttp.ClientResponse) -> bytes:
+    """The body, up to a limit: how long some replies are depends on what an agent wrote."""
     pieces: list[bytes] = []
     size = 0
     async for piece in response.content.iter_any():
         size += len(piece)
         if size > _ANSWER_BYTES:
-            raise SandboxError(f"the engine's answer is longer than {_ANSWER_BYTES >> 20} MiB", kind="engine")
+            raise SandboxError(f"the engine's reply is longer than {_ANSWER_BYTES >> 20} MiB", kind="engine")
         pieces.append(piece)
     return b"".join(pieces)
 
@@ -274,14 +278,14 @@ async def _connect(sock: socket.socket, path: str) -> None:
     while True:
         try:
             sock.connect(path)
-        except BlockingIOError:  # the engine's queue of new connections is full; the kernel tells nobody when it is not
+        except BlockingIOError:  # the engine's queue of new connections is full, and there is no event for when it is not
             await anyio.sleep(0.01)
         else:
             return
 
 
-async def _head(sock: socket.socket) -> tuple[bytes, bytes]:
-    """The head of the engine's answer, and what came after it."""
+async def _read_head(sock: socket.socket) -> tuple[bytes, bytes]:
+    """The head of the engine's reply, and the bytes received after it."""
     data = b""
     while b"\r\n\r\n" not in data:
         await anyio.wait_readable(sock)
@@ -294,19 +298,19 @@ async def _head(sock: socket.socket) -> tuple[bytes, bytes]:
 
 
 def find_socket(given: str = "") -> str:
-    """The socket a user named, `$DOCKER_HOST`'s, or the usual one."""
+    """The given socket, else that of `$DOCKER_HOST`, else Docker's default."""
     named = given or os.environ.get("DOCKER_HOST", "") or _DEFAULT_SOCKET
     path = named.removeprefix("unix://")
     if "://" in path or not path.startswith("/"):
         raise ConfigError(
-            f"Docker engine `{named}`: only an engine on this machine can be used; give a socket, `docker:/run/x.sock`"
+            f"Docker engine `{named}`: only an engine on this machine can be used; give its socket, `docker:/run/x.sock`"
         )
     return path
 
 
 @asynccontextmanager
-async def open_engine(path: str) -> AsyncGenerator[DockerApi]:
-    """The engine behind a socket; `ConfigError` with the remedy if none answers there."""
+async def open_docker_api(path: str) -> AsyncGenerator[DockerApi]:
+    """Connect to the engine of a socket; `ConfigError` with the fix if none answers."""
     _check_socket(path)
     connector = aiohttp.UnixConnector(path=path, limit=_CONNECTIONS)
     timeout = aiohttp.ClientTimeout(total=None)
@@ -314,20 +318,20 @@ async def open_engine(path: str) -> AsyncGenerator[DockerApi]:
         try:
             with anyio.fail_after(10):
                 async with session.get("http://engine/version") as response:
-                    version = _decoded(await _limited(response), Version)
+                    version = _decode(await _read_body(response), DockerVersion)
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             raise ConfigError(
-                f"no Docker engine answers at {path} ({error or 'nothing came'}); is it a Docker engine's socket?"
+                f"no Docker engine answers at {path} ({error or 'no reply'}); is it a Docker engine's socket?"
             ) from error
         yield DockerApi(session, path, version)
 
 
 def _check_socket(path: str) -> None:
-    """Connect once by hand: the plain error number says what to do about it."""
+    """Connect once to the bare socket: the error number tells the fix."""
     remedies = {
         errno.ENOENT: "there is no such socket",
-        errno.ECONNREFUSED: "nobody listens there any more",
-        errno.EACCES: f"user {os.getuid()} may not: join the group `docker`, or use a rootless engine",
+        errno.ECONNREFUSED: "no process listens on it",
+        errno.EACCES: f"user {os.getuid()} has no permission: join the group `docker`, or use a rootless engine",
     }
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
         sock.settimeout(5)

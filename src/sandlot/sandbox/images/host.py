@@ -1,8 +1,8 @@
-"""The `host` image: the machine's own `/usr` under a made-up root.
+"""The `host` image: the machine's own `/usr` under a generated root.
 
-An `/etc` of copied, world-readable, harmless files and nothing else of the machine: no homes, no `/var`, no sockets, no secrets.
-It costs nothing to have and is not portable: its digest says so, and what it was made from. Folders that are named besides (a
-Python outside `/usr`, somebody's code) are seen at their own paths; what is written to them stays in the sandbox.
+Its `/etc` has copies of harmless, world-readable files. Nothing else of the machine is in it: no homes, no `/var`, no sockets, no
+secrets. It needs no download and is not portable, which its digest shows. Additional folders (a Python outside `/usr`, an
+author's code) appear at their own paths; what is written to them stays in the sandbox.
 """
 
 import hashlib
@@ -15,9 +15,9 @@ from sandlot.core.errors import ConfigError
 from sandlot.sandbox.images.difference import packages_digest
 from sandlot.sandbox.images.folder import folder_digest, walk
 from sandlot.sandbox.images.image import Image
-from sandlot.sandbox.images.settings import settings_hidden
-from sandlot.sandbox.images.skeleton import FORMAT, fill_bare, plain_umask
-from sandlot.sandbox.images.store import About, Lease, keep, key_for
+from sandlot.sandbox.images.settings import hide_settings
+from sandlot.sandbox.images.skeleton import FORMAT, default_umask, fill_bare
+from sandlot.sandbox.images.store import ImageAbout, Lease, keep, key_for
 
 ETC_KEPT = (
     *("alternatives", "bash.bashrc", "ca-certificates.conf", "debian_version", "fonts", "inputrc", "java*", "ld.so.cache"),
@@ -25,7 +25,7 @@ ETC_KEPT = (
     *("mime.types", "nsswitch.conf", "os-release", "perl", "profile", "protocols", "python3*", "rpc", "services", "shells"),
     *("skel", "ssl/certs", "ssl/openssl.cnf", "terminfo"),
 )
-"""What of the machine's `/etc` programs need and nobody minds being read."""
+"""Files of the machine's `/etc` that programs need and that hold no secrets."""
 
 USERS = (
     ("root", 0, "/root", "/bin/sh"),
@@ -34,73 +34,71 @@ USERS = (
 )
 
 _MODES = {"tmp": 0o1777, "root": 0o700}
-"""Of folders that a mount point is made in: as everywhere else."""
+"""Modes of the folders in which mount points are made: the usual ones."""
 
 _MAX_TREES = 8
-"""As `agent/sandlot.h` has it."""
+"""The same as in `agent/sandlot.h`."""
 
 _NOTE = "not portable: another machine has another `/usr`"
 
 
 def host_image(folders: tuple[Path, ...] = ()) -> Image:
-    """The skeleton, the machine's own folders in it, and the ones asked for besides."""
-    skeleton = _skeleton()
-    real = [top for top in _tops() if not top.is_symlink()]  # a machine without merged /usr has real folders here
+    """The skeleton with the machine's `/usr` and the additional folders mounted in it."""
+    skeleton = _make_skeleton()
+    real = [top for top in _top_folders() if not top.is_symlink()]  # a machine without merged /usr has real folders here
     more = _outermost(folders)
-    places = _places(more) if more else None
+    places = _make_mount_points(more) if more else None
     root = (places.root, skeleton.root) if places else (skeleton.root,)
-    hidden = settings_hidden()
+    hidden = hide_settings()
     usr = (hidden.root, Path("/usr")) if hidden else (Path("/usr"),)
     trees = (("/", root), ("/usr", usr), *((str(top), (top,)) for top in (*real, *more)))
     if len(trees) > _MAX_TREES:
-        raise ConfigError(f"image `host` with {len(more)} folders; {_MAX_TREES - 2 - len(real)} is the most: name one above them")
+        raise ConfigError(f"image `host` with {len(more)} folders; at most {_MAX_TREES - 2 - len(real)}: name a common parent")
     leases = tuple(lease for lease in (skeleton, places, hidden) if lease is not None)
     return Image(name=":".join(("host", *map(str, more))), trees=trees, portable=False, leases=leases)
 
 
 def host_digest(folders: tuple[Path, ...] = ()) -> str:
-    """Begins with `host:`. The list of installed packages stands for `/usr`, which is too large to be read each time.
+    """`host:` and hashes of the copied `/etc` and of the list of installed packages; `/usr` is too large to be read each time.
 
-    Folders asked for besides stand there by name: they are for code that is being looked at, which has a fingerprint of its own.
+    Additional folders are in it by name only: they are for code that is audited, which has its own fingerprint.
     """
-    return ":".join((_skeleton().about().digest, packages_digest(), *map(str, _outermost(folders))))
+    return ":".join((_make_skeleton().about().digest, packages_digest(), *map(str, _outermost(folders))))
 
 
 def _outermost(folders: tuple[Path, ...]) -> list[Path]:
-    """Each once, without those that are inside another one or in `/usr` anyway."""
-    usual = {Path("/usr"), *_tops()}
+    """Each folder once, without those inside another one or in `/usr`."""
+    usual = {Path("/usr"), *_top_folders()}
     more = {folder for folder in folders if usual.isdisjoint((folder, *folder.parents))}
     for folder in more:
         if not folder.is_dir():
             raise ConfigError(f"image `host:{folder}`: no folder at {folder}")
         if len(folder.parts) < 3 or folder.parts[1] in {"etc", "dev", "proc", "sys"}:
-            raise ConfigError(
-                f"image `host:{folder}`: that is more of the machine than a sandbox may see; name a folder inside it"
-            )
+            raise ConfigError(f"image `host:{folder}`: a sandbox may not see that much of the machine; name a folder inside it")
     return sorted(folder for folder in more if more.isdisjoint(folder.parents))
 
 
-def _places(folders: list[Path]) -> Lease:
-    """Empty folders for others to be mounted on."""
+def _make_mount_points(folders: list[Path]) -> Lease:
+    """Make empty folders to mount others on."""
     stamp = hashlib.sha256("\0".join(map(str, folders)).encode("utf-8", "surrogateescape"))
 
-    def fill(lease: Lease) -> About:
-        with plain_umask():
+    def fill(lease: Lease) -> ImageAbout:
+        with default_umask():
             for folder in folders:
                 (lease.root / folder.relative_to("/")).mkdir(parents=True, exist_ok=True)
             for top in {folder.parts[1] for folder in folders}:
                 if top in _MODES:
                     (lease.root / top).chmod(_MODES[top])
-        return About(kind="places", name=":".join(("host", *map(str, folders))), digest=f"places:{stamp.hexdigest()}")
+        return ImageAbout(kind="places", name=":".join(("host", *map(str, folders))), digest=f"places:{stamp.hexdigest()}")
 
     return keep(key_for("places", stamp.hexdigest()), fill)
 
 
-def _tops() -> list[Path]:
+def _top_folders() -> list[Path]:
     return [Path(top) for top in ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32") if Path(top).exists()]
 
 
-def _skeleton() -> Lease:
+def _make_skeleton() -> Lease:
     sources = sorted({path for pattern in ETC_KEPT for path in Path("/etc").glob(pattern)})
     stamp = hashlib.sha256(FORMAT.encode())
     for source in sources:
@@ -108,11 +106,11 @@ def _skeleton() -> Lease:
             about = path.lstat()
             stamp.update(f"{path}\0{about.st_mode}\0{about.st_size}\0{about.st_mtime_ns}\n".encode("utf-8", "surrogateescape"))
 
-    def fill(lease: Lease) -> About:
+    def fill(lease: Lease) -> ImageAbout:
         root = lease.root
         fill_bare(root)
-        with plain_umask():
-            for top in _tops():
+        with default_umask():
+            for top in _top_folders():
                 if top.is_symlink():
                     (root / top.name).symlink_to(top.readlink())
                 else:
@@ -120,7 +118,7 @@ def _skeleton() -> Lease:
             for source in sources:
                 _copy(source, root / "etc" / source.relative_to("/etc"))
             _fill_etc(root / "etc")
-        return About(kind="host", name="host", digest=f"host:{folder_digest(root)}", notes=(_NOTE,))
+        return ImageAbout(kind="host", name="host", digest=f"host:{folder_digest(root)}", notes=(_NOTE,))
 
     return keep(key_for("host", stamp.hexdigest()), fill)
 
@@ -146,7 +144,7 @@ def _fill_etc(etc: Path) -> None:
 
 
 def _copy(source: Path, target: Path) -> None:
-    """Links as links, folders and files if everybody may read them; everything else is left behind."""
+    """Copy links as links, and world-readable folders and files; skip everything else."""
     about = source.lstat()
     if stat.S_ISLNK(about.st_mode):
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -160,5 +158,5 @@ def _copy(source: Path, target: Path) -> None:
     elif stat.S_ISREG(about.st_mode):
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(source, target)
-        os.utime(target, ns=(about.st_mtime_ns, about.st_mtime_ns))  # compiled files elsewhere remember it
+        os.utime(target, ns=(about.st_mtime_ns, about.st_mtime_ns))  # compiled files elsewhere refer to it
         target.chmod(stat.S_IMODE(about.st_mode) & 0o755)

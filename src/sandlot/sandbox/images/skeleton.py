@@ -1,14 +1,14 @@
-"""The folders every root file system has, whatever the image brings."""
+"""The folders that every root file system has, whatever is in the image."""
 
 import os
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-from sandlot.sandbox.images.store import About, Lease, keep, key_for
+from sandlot.sandbox.images.store import ImageAbout, Lease, keep, key_for
 
 FORMAT = "2"
-"""Part of every skeleton's name: change it when what a skeleton holds changes."""
+"""Part of every skeleton's key: change it when the contents of a skeleton change."""
 
 _FOLDERS = (
     *("dev", "etc", "home", "media", "mnt", "opt", "proc", "root", "run", "srv", "sys", "tmp", "usr"),
@@ -16,19 +16,19 @@ _FOLDERS = (
 )
 
 
-def bare_skeleton() -> Lease:
-    """Nothing but the folders."""
+def make_bare_skeleton() -> Lease:
+    """A root with nothing but the folders."""
 
-    def fill(lease: Lease) -> About:
+    def fill(lease: Lease) -> ImageAbout:
         fill_bare(lease.root)
-        return About(kind="bare", name="bare", digest=f"bare:{FORMAT}")
+        return ImageAbout(kind="bare", name="bare", digest=f"bare:{FORMAT}")
 
     return keep(key_for("bare", FORMAT), fill)
 
 
 def fill_bare(root: Path) -> None:
     """Put the folders into a fresh root."""
-    with plain_umask():
+    with default_umask():
         for folder in _FOLDERS:
             (root / folder).mkdir()
     (root / "tmp").chmod(0o1777)
@@ -37,8 +37,8 @@ def fill_bare(root: Path) -> None:
 
 
 @contextmanager
-def plain_umask() -> Generator[None]:
-    """Modes as they are asked for, whatever the user's habit."""
+def default_umask() -> Generator[None]:
+    """Create files with the umask 022, whatever the user's is."""
     old = os.umask(0o022)
     try:
         yield

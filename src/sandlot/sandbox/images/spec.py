@@ -1,13 +1,13 @@
-"""How an image is named, and which kind answers.
+"""Image specs: how images are named.
 
     host                             the machine's own /usr; nothing to download, not portable
     host:FOLDER:FOLDER               the same with more of the machine's folders, each in its own place
-    folder:PATH                      a root file system as it lies there
-    archive:PATH   archive:PATH#TAG  what `docker save` wrote, or an OCI layout
+    folder:PATH                      a folder with a root file system, used in place
+    archive:PATH   archive:PATH#TAG  written by `docker save`, or an OCI layout
     debian:SUITE?PACKAGE,PACKAGE     installed by debootstrap; `?@FILE` reads the names from a file
 
-A path that starts with `/` or `.` is a folder or an archive, whichever lies there. Paths begin at the environment's folder:
-whoever holds an environment calls `located` once, and everybody below speaks of absolute paths.
+A path that starts with `/` or `.` is a folder or an archive. Paths are relative to the environment's folder: its owner calls
+`resolve_spec` once, and everything below works with absolute paths.
 """
 
 from pathlib import Path
@@ -20,19 +20,19 @@ from sandlot.sandbox.images.host import host_digest, host_image
 from sandlot.sandbox.images.image import Image
 
 USR = Path("/usr")
-"""What of the machine every `host` image shows."""
+"""The folder of the machine that is in every `host` image."""
 
 _KINDS = ("host", "folder:PATH", "archive:PATH", "debian:SUITE?PACKAGE,PACKAGE", "host:FOLDER:FOLDER")
 
 
-def is_known(spec: str) -> bool:
-    """False for a name that only some backend may understand."""
+def is_image_spec(spec: str) -> bool:
+    """False for a name that only a backend such as Docker may know."""
     return spec.startswith(("/", ".")) or spec == "host" or spec.partition(":")[0] in {"host", "folder", "archive", "debian"}
 
 
-def located(spec: str, folder: Path | None = None) -> str:
-    """The same image with its path, if it has one, made absolute; relative ones begin at `folder`, else where we are."""
-    if not is_known(spec):
+def resolve_spec(spec: str, folder: Path | None = None) -> str:
+    """The spec with its path made absolute, relative to `folder` or the current folder."""
+    if not is_image_spec(spec):
         return spec
     kind, rest = _split(spec)
     base = (folder or Path.cwd()).absolute()
@@ -47,40 +47,40 @@ def located(spec: str, folder: Path | None = None) -> str:
 
 
 def find_image(spec: str, folder: Path | None = None) -> Image:
-    """The image somebody named; makes what it needs in the store."""
-    kind, rest = _split(located(spec, folder))
+    """The image of a spec; builds what it needs in the store."""
+    kind, rest = _split(resolve_spec(spec, folder))
     if kind == "folder":
         return folder_image(Path(rest).resolve())
     if kind == "archive":
-        return archive_image(*_tagged(rest))
+        return archive_image(*_split_tag(rest))
     if kind == "debian":
         return debian_image(read_recipe(rest))
     return host_image(_folders(rest))
 
 
 def image_digest(spec: str, folder: Path | None = None, *, build: bool = True) -> str:
-    """What an image is made of, for the environment's fingerprint. Only a package list has to be built for it, if at all."""
-    kind, rest = _split(located(spec, folder))
+    """The digest of an image, for the environment's fingerprint. With `build`, a `debian:` image is built if it is missing."""
+    kind, rest = _split(resolve_spec(spec, folder))
     if kind == "folder":
         return folder_digest(Path(rest).resolve())
     if kind == "archive":
-        return archive_digest(*_tagged(rest))
+        return archive_digest(*_split_tag(rest))
     if kind == "debian":
         return debian_digest(read_recipe(rest), build=build)
     return host_digest(_folders(rest))
 
 
 def image_path(spec: str, folder: Path | None = None) -> Path | None:
-    """Where the image's bytes lie, if they are the author's own files."""
-    kind, rest = _split(located(spec, folder))
+    """The path of the image, if it is a file or folder of the author."""
+    kind, rest = _split(resolve_spec(spec, folder))
     if kind == "archive":
-        return _tagged(rest)[0]
+        return _split_tag(rest)[0]
     return Path(rest) if kind == "folder" else None
 
 
-def shown_folders(spec: str, folder: Path | None = None) -> tuple[Path, ...]:
-    """The host's own folders that can be read inside a sandbox of this image."""
-    kind, rest = _split(located(spec, folder))
+def visible_folders(spec: str, folder: Path | None = None) -> tuple[Path, ...]:
+    """The folders of the host that can be read in a sandbox of this image."""
+    kind, rest = _split(resolve_spec(spec, folder))
     if kind == "host":
         return (USR, *(each.resolve() for each in _folders(rest)))
     return (Path(rest).resolve(),) if kind == "folder" else ()
@@ -92,9 +92,9 @@ def _split(spec: str) -> tuple[str, str]:
     if spec.startswith(("/", ".")):
         return "path", spec
     kind, _, rest = spec.partition(":")
-    if not is_known(spec) or not rest:
+    if not is_image_spec(spec) or not rest:
         there = ", ".join(f"`{each}`" for each in _KINDS)
-        raise ConfigError(f"no image named {spec!r}; there are: {there}")
+        raise ConfigError(f"no image named {spec!r}; image specs are: {there}")
     return kind, rest
 
 
@@ -102,7 +102,7 @@ def _folders(rest: str) -> tuple[Path, ...]:
     return tuple(Path(folder) for folder in rest.split(":") if folder)
 
 
-def _tagged(rest: str) -> tuple[Path, str]:
-    """A path, and what follows its last `#` unless a file is called so."""
+def _split_tag(rest: str) -> tuple[Path, str]:
+    """A path, and the tag after its last `#`, unless a file has that whole name."""
     path, mark, tag = rest.rpartition("#")
     return (Path(path), tag) if mark and not Path(rest).exists() else (Path(rest), "")

@@ -1,7 +1,7 @@
-"""The wire to zygote and agents: length-prefixed frames, as `agent/wire.h` defines them.
+"""The protocol of zygote and agents: length-prefixed frames, as defined in `agent/wire.h`.
 
-What comes from a sandbox is treated as hostile: every length is checked before it is believed, and anything that is not a
-well-formed frame ends the connection as a `SandboxError`, never as a Python error from deep inside.
+Data from a sandbox is treated as hostile: every length is checked before it is used, and anything that is not a well-formed frame
+ends the connection with a `SandboxError`, never with another Python error.
 """
 
 import struct
@@ -12,10 +12,10 @@ from enum import IntEnum
 from sandlot.core.errors import SandboxError
 
 FRAME_MAX = 1 << 20
-"""The longest frame either side may send, without its length."""
+"""The longest frame that either side may send, without its length field."""
 
 WINDOW = 256 << 10
-"""Bytes on the way in one direction of one channel that the other side has not taken yet."""
+"""Most bytes of one direction of a channel that the other side has not read yet."""
 
 _HEADER = struct.Struct("<IBI")
 _LENGTH = struct.Struct("<I")
@@ -23,7 +23,7 @@ _ENTRY = struct.Struct("<BBIIIQQQ")
 
 
 class FrameKind(IntEnum):
-    """What a frame says; the numbers are those of `enum kind`."""
+    """Kinds of frames; the numbers are those of `enum kind` in `agent/wire.h`."""
 
     CONFIGURE = 1
     START = 2
@@ -55,7 +55,7 @@ class FrameKind(IntEnum):
 
 
 class Fate(IntEnum):
-    """What became of a sandbox; the numbers are those of `enum fate`."""
+    """Whether a sandbox lives or how it ended; the numbers are those of `enum fate`."""
 
     LIVES = 0
     ENDED = 1
@@ -63,7 +63,7 @@ class Fate(IntEnum):
 
 
 class Listing(IntEnum):
-    """What a LIST asks for."""
+    """What a LIST frame requests."""
 
     ITSELF = 0
     CHILDREN = 1
@@ -73,7 +73,7 @@ class Listing(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """One frame, whole."""
+    """One complete frame."""
 
     kind: int
     channel: int
@@ -97,44 +97,44 @@ class ListingEntry:
     image_size: int
 
 
-def garbled(what: str) -> SandboxError:
-    """The error for anything a well-behaved agent would not send."""
+def protocol_error(what: str) -> SandboxError:
+    """The error for anything that a correct agent does not send."""
     return SandboxError(f"the sandbox sent {what}; its connection is closed", kind="protocol")
 
 
-def frame(kind: FrameKind, channel: int, payload: bytes = b"") -> bytes:
+def pack_frame(kind: FrameKind, channel: int, payload: bytes = b"") -> bytes:
     """The bytes of one frame."""
     if len(payload) + 5 > FRAME_MAX:
-        raise ValueError(f"a frame of {len(payload)} bytes is longer than {FRAME_MAX}; send it in pieces")
+        raise ValueError(f"a frame of {len(payload)} bytes is longer than {FRAME_MAX}; split it")
     return _HEADER.pack(len(payload) + 5, kind, channel) + payload
 
 
-def text(value: str | bytes) -> bytes:
+def pack_text(value: str | bytes) -> bytes:
     """Text or bytes inside a payload."""
     data = value.encode("utf-8", "surrogateescape") if isinstance(value, str) else value
     return _LENGTH.pack(len(data)) + data
 
 
-def words(values: Sequence[str]) -> bytes:
+def pack_texts(values: Sequence[str]) -> bytes:
     """A list of texts inside a payload."""
-    return _LENGTH.pack(len(values)) + b"".join([text(value) for value in values])
+    return _LENGTH.pack(len(values)) + b"".join([pack_text(value) for value in values])
 
 
 class FrameReader:
-    """Cuts a stream of bytes into frames, however they arrive."""
+    """Splits a stream of bytes into frames."""
 
     def __init__(self) -> None:
         self._waiting = bytearray()
 
     def feed(self, data: bytes) -> list[Frame]:
-        """The frames completed by these bytes; `SandboxError` as soon as a length is impossible."""
+        """The frames that these bytes complete; `SandboxError` as soon as a length is impossible."""
         self._waiting += data
         frames: list[Frame] = []
         at, size = 0, len(self._waiting)
         while size - at >= 4:
             (length,) = _LENGTH.unpack_from(self._waiting, at)
             if not 5 <= length <= FRAME_MAX:
-                raise garbled(f"a frame of impossible length {length}")
+                raise protocol_error(f"a frame of impossible length {length}")
             if size - at < 4 + length:
                 break
             _, kind, channel = _HEADER.unpack_from(self._waiting, at)
@@ -147,14 +147,14 @@ class FrameReader:
 def take_number(payload: bytes) -> int:
     """The number in a DONE, TAKEN or CLOSED."""
     if len(payload) != 8:
-        raise garbled(f"a number of {len(payload)} bytes")
+        raise protocol_error(f"a number of {len(payload)} bytes")
     return int.from_bytes(payload, "little")
 
 
 def take_exit(payload: bytes) -> tuple[int, int]:
     """Exit code and dropped bytes in an EXITED."""
     if len(payload) != 12:
-        raise garbled(f"an exit of {len(payload)} bytes")
+        raise protocol_error(f"an exit of {len(payload)} bytes")
     code, dropped = struct.unpack("<iQ", payload)
     return code, dropped
 
@@ -162,7 +162,7 @@ def take_exit(payload: bytes) -> tuple[int, int]:
 def take_failure(payload: bytes) -> tuple[int, str]:
     """Error number and message in a FAILED."""
     if len(payload) < 8 or len(payload) != 8 + int.from_bytes(payload[4:8], "little"):
-        raise garbled("a failure that cannot be read")
+        raise protocol_error("a malformed FAILED frame")
     return int.from_bytes(payload[:4], "little"), payload[8:].decode("utf-8", "replace")
 
 
@@ -172,12 +172,12 @@ def take_entries(payload: bytes) -> list[ListingEntry]:
     at = 0
     while at < len(payload):
         if len(payload) - at < _ENTRY.size + 4:
-            raise garbled("a listing that ends in the middle")
+            raise protocol_error("a listing that ends in the middle")
         kind, image_kind, mode, uid, gid, size, mtime_ns, image_size = _ENTRY.unpack_from(payload, at)
         (length,) = _LENGTH.unpack_from(payload, at + _ENTRY.size)
         at += _ENTRY.size + 4
         if length > len(payload) - at:
-            raise garbled("a listing with a name longer than itself")
+            raise protocol_error("a listing with a name longer than itself")
         path = payload[at : at + length].decode("utf-8", "surrogateescape")
         at += length
         entries.append(ListingEntry(path, chr(kind), chr(image_kind), mode, uid, gid, size, mtime_ns, image_size))

@@ -144,7 +144,7 @@ async def test_an_agent_that_crashes_is_recorded_with_its_words():
     assert "lost" in crashed["stderr"]
 
 
-@pytest.mark.parametrize(("command", "words"), [("no-such-agent", "not found"), ("true", "never asked"), ("exit 3", "code 3")])
+@pytest.mark.parametrize(("command", "words"), [("no-such-agent", "not found"), ("true", "never called"), ("exit 3", "code 3")])
 async def test_an_agent_that_never_asked_the_model_has_played_nothing(command, words):
     with pytest.raises(HarnessError, match=words):
         await played(CommandAgent(command), ScriptedTokens())

@@ -6,7 +6,7 @@ import pytest
 from starlette.exceptions import HTTPException
 
 from sandlot.core.ports.model import Sampling
-from sandlot.core.trace import Message, Reasoning, Text, ToolCall, ToolResult, said
+from sandlot.core.trace import Message, Reasoning, Text, ToolCall, ToolResult, text_message
 from sandlot.core.types import Role
 from sandlot.model.wire.openai_client import parse_reply, request_body
 from sandlot.model.wire.openai_server import read_chat
@@ -16,8 +16,8 @@ CALL = {"id": "a", "function": {"name": "add", "arguments": "{}"}}
 
 def test_our_server_reads_what_our_client_writes():
     history = [
-        said(Role.SYSTEM, "be brief"),
-        said(Role.USER, "2+2?"),
+        text_message(Role.SYSTEM, "be brief"),
+        text_message(Role.USER, "2+2?"),
         Message(role=Role.ASSISTANT, parts=(Reasoning("hm"), Text("I add."), ToolCall("a", "add", {"x": 1}))),
         Message(role=Role.TOOL, parts=(ToolResult("a", "4"),), agent="environment"),
     ]

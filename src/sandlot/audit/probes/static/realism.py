@@ -1,11 +1,10 @@
-"""D07: data of the environment against a sample of the real thing, field by field.
+"""D07: the environment's data compared with a sample of real data, field by field.
 
-How often a field is missing, how numbers and lengths are distributed (Kolmogorov-Smirnov), which categories and words occur
-(chi-square with Cramer's V, Jensen-Shannon), how often values repeat, which alphabets there are. A difference counts if it is
-both large and not chance: every test has a gate on its size, chances are corrected within each kind of test (Holm) and over all
-of them (Benjamini-Hochberg). Records of one task resemble each other, and such a record says less than an independent one: a
-field whose values cling to their task is compared by as many records as it is worth. Without a sample, what looks too clean is
-mentioned and no more.
+Compared are the share of missing values, the distribution of numbers and lengths (Kolmogorov-Smirnov), categories and words
+(chi-square with Cramer's V, Jensen-Shannon), repeated values, and characters beyond ASCII. A difference counts if it is large
+(each test has a minimum effect size) and significant (Holm within each kind of test, Benjamini-Hochberg over all). Records of one
+task resemble each other, so each field is compared with its effective sample size. Without a sample, data that looks too clean
+is only mentioned.
 """
 
 import math
@@ -28,18 +27,18 @@ from sandlot.core.types import Json
 _NAME = "real-data"
 _LEVEL = 0.01
 _FEWEST = 20
-"""Values on each side below which nothing is compared."""
+"""Fewest values on each side for a comparison."""
 _MOST = 4_000
-"""Values of each side that are compared."""
+"""Most values on each side that are compared."""
 _CATEGORIES = 20
 _GATES = {"missing": 0.1, "numbers": 0.2, "categories": 0.2, "lengths": 0.2, "words": 0.15, "repeats": 0.15, "letters": 0.1}
-"""How large a difference of each kind must be: shares, Kolmogorov-Smirnov's D, Cramer's V, bits."""
+"""Minimum effect size per kind: difference of shares, Kolmogorov-Smirnov's D, Cramer's V, bits."""
 _PLACEHOLDER = re.compile(r"\b(?:lorem ipsum|foo ?bar|john doe|jane doe|asdf|test ?user|example\.(?:com|org))\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
-class FieldDifference:
-    """One field compared in one way."""
+class _FieldDifference:
+    """One comparison of one field."""
 
     field: str
     kind: str
@@ -49,7 +48,7 @@ class FieldDifference:
 
 
 async def _look(case: Case) -> list[Finding]:
-    """Fields that are unlike the sample; or, without one, what looks too clean."""
+    """The data resembles a sample of real data; without a sample, it does not look synthetic."""
     pools = pools_of(case.description.tasks)
     if case.reference is None:
         return _too_clean(pools)
@@ -70,8 +69,8 @@ def _fields(rows: Sequence[Json]) -> set[str]:
 # -- comparing one field -----------------------------------------------------------------------------------------------
 
 
-def compare_field(name: str, here: Sequence[Json], real: Sequence[Json]) -> Iterator[FieldDifference]:
-    """Every comparison that makes sense for a field."""
+def compare_field(name: str, here: Sequence[Json], real: Sequence[Json]) -> Iterator[_FieldDifference]:
+    """All comparisons that fit the field's type."""
     ours, theirs = _sampled(here), _sampled(real)
     left = [row[name] for row in ours if not _missing(row.get(name))]
     right = [row[name] for row in theirs if not _missing(row.get(name))]
@@ -79,12 +78,12 @@ def compare_field(name: str, here: Sequence[Json], real: Sequence[Json]) -> Iter
         return
     gone, lost = len(ours) - len(left), len(theirs) - len(right)
     shares = (f"{gone / len(ours):.0%} missing", f"{lost / len(theirs):.0%} missing")
-    yield FieldDifference(name, "missing", fisher(gone, len(ours), lost, len(theirs)), *shares)
+    yield _FieldDifference(name, "missing", fisher(gone, len(ours), lost, len(theirs)), *shares)
     if min(len(left), len(right)) < _FEWEST:
         return
     numbers, reals = _as_numbers(left), _as_numbers(right)
     if numbers and reals and any(_is_number(value) for value in (*left, *right)):
-        yield FieldDifference(name, "numbers", ks(numbers, reals), _spread(numbers), _spread(reals))
+        yield _FieldDifference(name, "numbers", ks(numbers, reals), _spread(numbers), _spread(reals))
         return
     texts, others = [str(value) for value in left], [str(value) for value in right]
     if len(set(texts) | set(others)) <= _CATEGORIES:
@@ -94,10 +93,10 @@ def compare_field(name: str, here: Sequence[Json], real: Sequence[Json]) -> Iter
 
 
 def _independent(pool: Pool, name: str) -> list[Json]:
-    """As many of a pool's records as they are worth for this field, spread over its tasks.
+    """The effective sample for a field: fewer records if those of one task are alike, spread over the tasks.
 
-    By the intraclass correlation: where all records of a task agree, a task is worth one record; where they differ as much as
-    records of different tasks do, all of them count.
+    By the intraclass correlation: if all records of a task agree, a task counts as one record; if they differ as much as records
+    of different tasks, all of them count.
     """
     groups: dict[str, list[Json]] = {}
     for row, home in zip(pool.rows, pool.homes, strict=True):
@@ -116,10 +115,10 @@ def _independent(pool: Pool, name: str) -> list[Json]:
 
 
 def _measured(values: list[Any]) -> list[float]:
-    """A number for each value: itself, the rank of a category, the length of a text; -1 for what is missing."""
+    """A number for each value: the rank of a number or category, the length of a text; -1 if missing."""
     if all(_is_number(value) for value in values if not _missing(value)):
         ordered = sorted({float(value) for value in values if not _missing(value)})
-        ranks = {value: float(rank) for rank, value in enumerate(ordered)}  # one spike shall not outweigh the rest
+        ranks = {value: float(rank) for rank, value in enumerate(ordered)}  # ranks, so that one outlier does not dominate
         return [-1.0 if _missing(value) else ranks[float(value)] for value in values]
     common = [word for word, _ in Counter(str(value) for value in values).most_common(_CATEGORIES + 1)]
     if len(common) <= _CATEGORIES:
@@ -128,7 +127,7 @@ def _measured(values: list[Any]) -> list[float]:
 
 
 def intraclass(groups: Sequence[Sequence[float]]) -> float:
-    """How much more alike values of one group are than values of different groups: 0 to 1, by the analysis of variance."""
+    """Intraclass correlation by analysis of variance: 0 if groups do not matter, 1 if values of a group are equal."""
     count = sum(len(group) for group in groups)
     if len(groups) < 2 or count <= len(groups):
         return 0.0
@@ -146,7 +145,7 @@ def intraclass(groups: Sequence[Sequence[float]]) -> float:
 
 
 def _sampled(rows: Sequence[Json]) -> list[Json]:
-    """All rows, or as many as are compared, the same ones every time."""
+    """All rows, or a seeded sample of the size that is compared."""
     return list(rows) if len(rows) <= _MOST else Random(0).sample(list(rows), _MOST)  # noqa: S311 - seeded, not secret
 
 
@@ -159,7 +158,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _as_numbers(values: list[Any]) -> list[float]:
-    """All of them as numbers, texts of a table too; nothing if one is none."""
+    """All values as numbers, also from texts; empty if one is not a number."""
     try:
         numbers = [math.nan if isinstance(value, bool) else float(value) for value in values]
     except (TypeError, ValueError, OverflowError):
@@ -173,11 +172,11 @@ def _spread(values: list[float]) -> str:
     return f"median {middle:g}, 5 % to 95 %: {low:g} to {high:g}"
 
 
-def _categories(name: str, left: list[str], right: list[str]) -> FieldDifference:
+def _categories(name: str, left: list[str], right: list[str]) -> _FieldDifference:
     ours, theirs = Counter(left), Counter(right)
     every = sorted(ours.keys() | theirs.keys())
     comparison = chi_square([[ours[each] for each in every], [theirs[each] for each in every]])
-    return FieldDifference(name, "categories", comparison, _common(ours), _common(theirs))
+    return _FieldDifference(name, "categories", comparison, _common(ours), _common(theirs))
 
 
 def _common(counts: Counter[str]) -> str:
@@ -185,23 +184,23 @@ def _common(counts: Counter[str]) -> str:
     return ", ".join(f"{word[:30]!r} {count / total:.0%}" for word, count in counts.most_common(4))
 
 
-def _texts(name: str, left: list[str], right: list[str]) -> Iterator[FieldDifference]:
+def _texts(name: str, left: list[str], right: list[str]) -> Iterator[_FieldDifference]:
     long, longer = [float(len(text)) for text in left], [float(len(text)) for text in right]
-    yield FieldDifference(name, "lengths", ks(long, longer), f"characters: {_spread(long)}", f"characters: {_spread(longer)}")
+    yield _FieldDifference(name, "lengths", ks(long, longer), f"characters: {_spread(long)}", f"characters: {_spread(longer)}")
     odd, others = (sum(not text.isascii() for text in texts) for texts in (left, right))
     shares = (f"{odd / len(left):.0%} beyond ASCII", f"{others / len(right):.0%} beyond ASCII")
-    yield FieldDifference(name, "letters", fisher(odd, len(left), others, len(right)), *shares)
+    yield _FieldDifference(name, "letters", fisher(odd, len(left), others, len(right)), *shares)
     words = _words(name, left, right)
     if words is not None:
         yield words
     size = min(len(left), len(right))
     twice, again = (size - len(set(Random(0).sample(texts, size))) for texts in (left, right))  # noqa: S311 - seeded, not secret
     shares = (f"{twice / size:.0%} repeated", f"{again / size:.0%} repeated")
-    yield FieldDifference(name, "repeats", fisher(twice, size, again, size), *shares)
+    yield _FieldDifference(name, "repeats", fisher(twice, size, again, size), *shares)
 
 
-def _words(name: str, left: list[str], right: list[str]) -> FieldDifference | None:
-    """The words most used on either side; what is said once each has no distribution. Numbers count as one word."""
+def _words(name: str, left: list[str], right: list[str]) -> _FieldDifference | None:
+    """Compare the 50 most common words; None if they are less than half of the text. Numbers count as one word."""
     ours, theirs = _word_counts(left), _word_counts(right)
     together = ours + theirs
     if not ours or not theirs:
@@ -211,20 +210,20 @@ def _words(name: str, left: list[str], right: list[str]) -> FieldDifference | No
         return None
     rows = [[counts[word] for word in kept] + [counts.total() - sum(counts[word] for word in kept)] for counts in (ours, theirs)]
     named = [dict(zip([*kept, " rest"], row, strict=True)) for row in rows]
-    return FieldDifference(name, "words", TestResult(jensen_shannon(*named), chi_square(rows).p), _common(ours), _common(theirs))
+    return _FieldDifference(name, "words", TestResult(jensen_shannon(*named), chi_square(rows).p), _common(ours), _common(theirs))
 
 
 def _word_counts(texts: Sequence[str]) -> Counter[str]:
     return Counter(re.sub(r"\d+", "0", word) for text in texts for word in re.findall(r"\w+|[^\w\s]", text.casefold()[:2_000]))
 
 
-def _repeated_rows(here: Sequence[Json], real: Sequence[Json]) -> Iterator[FieldDifference]:
+def _repeated_rows(here: Sequence[Json], real: Sequence[Json]) -> Iterator[_FieldDifference]:
     size = min(len(here), len(real), _MOST)
     if size < _FEWEST:
         return
     twice, again = (size - len({_encoded_row(row) for row in Random(0).sample(list(rows), size)}) for rows in (here, real))  # noqa: S311 - seeded, not secret
     shares = (f"{twice / size:.0%} of rows repeated", f"{again / size:.0%} of rows repeated")
-    yield FieldDifference("(whole rows)", "repeats", fisher(twice, size, again, size), *shares)
+    yield _FieldDifference("(whole rows)", "repeats", fisher(twice, size, again, size), *shares)
 
 
 def _encoded_row(row: Json) -> bytes:
@@ -234,8 +233,8 @@ def _encoded_row(row: Json) -> bytes:
 # -- deciding ----------------------------------------------------------------------------------------------------------
 
 
-def significant_differences(differences: Sequence[FieldDifference]) -> dict[str, list[FieldDifference]]:
-    """Differences that are large and not chance, by field: Holm within each kind, Benjamini-Hochberg over all."""
+def significant_differences(differences: Sequence[_FieldDifference]) -> dict[str, list[_FieldDifference]]:
+    """The large and significant differences, by field: Holm within each kind, Benjamini-Hochberg over all."""
     kinds: dict[str, list[int]] = {}
     for at, difference in enumerate(differences):
         kinds.setdefault(difference.kind, []).append(at)
@@ -243,19 +242,19 @@ def significant_differences(differences: Sequence[FieldDifference]) -> dict[str,
     for places in kinds.values():
         for at, p in zip(places, holm([differences[at].comparison.p for at in places]), strict=True):
             within[at] = p
-    found: dict[str, list[FieldDifference]] = {}
+    found: dict[str, list[_FieldDifference]] = {}
     for difference, p in zip(differences, benjamini_hochberg(within), strict=True):
         if p < _LEVEL and difference.comparison.effect > _GATES[difference.kind]:
             found.setdefault(difference.field, []).append(difference)
     return found
 
 
-def _finding(pool: Pool, real: int, field: str, found: list[FieldDifference]) -> Finding:
+def _finding(pool: Pool, real: int, field: str, found: list[_FieldDifference]) -> Finding:
     worst = max(found, key=lambda each: each.comparison.effect / _GATES[each.kind])
     kinds = ", ".join(each.kind for each in found)
     return Finding(
         code=f"D07.{worst.kind}",
-        title=f"`{field}` of `{pool.place}` is unlike the real data: {worst.here}; real: {worst.real}",
+        title=f"`{field}` of `{pool.place}` differs from the real data: {worst.here}; real: {worst.real}",
         layer=Layer.STATIC,
         probe=_NAME,
         severity=Severity.HIGH,
@@ -269,7 +268,7 @@ def _finding(pool: Pool, real: int, field: str, found: list[FieldDifference]) ->
                     each.kind: {"effect": round(each.comparison.effect, 3), "gate": _GATES[each.kind], "p": each.comparison.p}
                     for each in found
                 },
-                "compared": f"`{pool.place}` in the tasks' data with the sample, each test's size against its gate",
+                "compared": f"`{pool.place}` in the tasks' data with the sample, by effect size and significance",
             },
             expected=f"real data: {worst.real}",
             observed=f"{worst.here} (differs in {kinds})",
@@ -289,7 +288,7 @@ def _nothing_to_compare(case: Case, pools: Sequence[Pool], sample: Sequence[Json
         probe=_NAME,
         severity=Severity.INFO,
         where=case.reference.name if case.reference else None,
-        fix="give a sample whose fields are named as in the tasks' data",
+        fix="give a sample with the field names of the tasks' data",
     )
 
 
@@ -297,15 +296,15 @@ def _nothing_to_compare(case: Case, pools: Sequence[Pool], sample: Sequence[Json
 
 
 def _too_clean(pools: Sequence[Pool]) -> list[Finding]:
-    """What makes made-up data look made up: mentioned, never more."""
+    """Signs of synthetic data, as information only."""
     found: list[Finding] = []
     for pool in pools:
         if len(pool.rows) < 2 * _FEWEST:
             continue
         texts = [value for row in pool.rows[:_MOST] for value in row.values() if isinstance(value, str)]
         signs = [
-            ("nothing is ever missing", all(not _missing(value) for row in pool.rows for value in row.values())),
-            ("all text is plain ASCII", bool(texts) and all(text.isascii() for text in texts)),
+            ("no value is missing", all(not _missing(value) for row in pool.rows for value in row.values())),
+            ("all text is ASCII", bool(texts) and all(text.isascii() for text in texts)),
             ("some text is a placeholder", any(_PLACEHOLDER.search(text) for text in texts)),
         ]
         seen = [sign for sign, there in signs if there]
@@ -313,13 +312,13 @@ def _too_clean(pools: Sequence[Pool]) -> list[Finding]:
             found.append(
                 Finding(
                     code="D07.clean",
-                    title=f"records at `{pool.place}` look made up: {', '.join(seen)}",
+                    title=f"records at `{pool.place}` look synthetic: {', '.join(seen)}",
                     layer=Layer.STATIC,
                     probe=_NAME,
                     severity=Severity.INFO,
                     where=pool.place,
                     count=len(pool.rows),
-                    fix="compare them with a sample of the real thing: `--reference FILE`",
+                    fix="compare them with a sample of real data: `--reference FILE`",
                 )
             )
     return found

@@ -1,11 +1,11 @@
-"""A text that a tool makes and cuts off has its rest nowhere: the slice in its code and the lengths it shows tell."""
+"""Generated texts that a tool cuts: found by the slice in its code and the length of its results."""
 
 import msgspec
 import pytest
 
 from in_process import case_of
 from sandlot import Environment
-from sandlot.audit.probes.scripted.visibility import look_at_cuts
+from sandlot.audit.probes.scripted.visibility import _look_at_cuts
 
 REPORTS = """
 from sandlot import Environment, Task
@@ -47,7 +47,7 @@ async def solve(agent, task):
     ("shown", "severities"),
     [("text[:PAGE]", ["high"]), ("text", []), ("text[:PAGE] + ' [cut]'", []), ("text[:20] + text[20:]", [])],
 )
-async def test_a_made_text_that_is_cut_without_a_word_is_found(shown, severities):
+async def test_a_generated_text_that_is_cut_silently_is_found(shown, severities):
     source = REPORTS.format(shown=shown)
 
     def make() -> Environment:
@@ -57,4 +57,4 @@ async def test_a_made_text_that_is_cut_without_a_word_is_found(shown, severities
 
     case = await case_of(make)
     case.description = msgspec.structs.replace(case.description, sources={"environment.py": source})
-    assert [finding.severity for finding in await look_at_cuts(case)] == severities
+    assert [finding.severity for finding in await _look_at_cuts(case)] == severities

@@ -9,14 +9,14 @@ import msgspec
 import pytest
 
 from gym_worlds import WALKS
-from sandlot.audit.audit import GYM_PANEL, AuditSelection, Given, audit
+from sandlot.audit.audit import GYM_PANEL, AuditPlan, AuditSelection, audit_subject
 from sandlot.audit.case import Case
 from sandlot.audit.finding import Finding, Layer
-from sandlot.audit.probes.gymnasium.promises import PROBES, look_at_steps
-from sandlot.audit.probes.gymnasium.solved import _rollouts, look_at_solution
+from sandlot.audit.probes.gymnasium.promises import PROBES, _look_at_steps
+from sandlot.audit.probes.gymnasium.solved import _look_at_solution, _rollouts
 from sandlot.audit.subject import PLAIN, Call, Declared, Description, Lost, Script, Subject, Take, Trial
 from sandlot.audit.subjects.foreign.gym import GymConfig, open_gym, read_gym
-from sandlot.audit.subjects.foreign.noted import GymFacts, Noted, noted
+from sandlot.audit.subjects.foreign.gym_record import GymFacts, GymRecord, record_of
 from sandlot.audit.subjects.foreign.worker import Budget
 from sandlot.audit.verdict import Audit, AuditVerdict, State
 from sandlot.core.errors import ConfigError
@@ -43,7 +43,7 @@ async def described(config: GymConfig) -> Description:
 
 async def audited(config: GymConfig) -> Audit:
     async with open_gym(config) as subject:
-        return await audit(subject, Given(named="--gym walks:Walk"))
+        return await audit_subject(subject, AuditPlan(subject="--gym walks:Walk"))
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ async def test_a_hostile_environment_loses_its_own_trials_and_is_told_once(tmp_p
     given = config(tmp_path, flaw, seeds=1, steps=5, budget=Budget(trial_s=0.3))
     wanted = AuditSelection(probes=frozenset({"gym-steps", "gym-resets", "gym-neighbours"}))
     async with open_gym(given) as subject:
-        (found,) = (await audit(subject, Given(named="x", wanted=wanted))).findings
+        (found,) = (await audit_subject(subject, AuditPlan(subject="x", wanted=wanted))).findings
     assert found.code == "D13.lost"
     assert word in found.witness.observed
 
@@ -93,7 +93,7 @@ async def test_a_script_of_actions_is_played_as_written(tmp_path):
     script = Script(name="walk", turns=((Call("act", {"action": 1}),), (Call("act", {"action": 0}),)))
     async with open_gym(config(tmp_path)) as subject:
         (trial,) = await subject.take([Take(task="seed-2", play=script)])
-    assert [step.action for step in noted(trial).steps] == ["1", "0"]
+    assert [step.action for step in record_of(trial).steps] == ["1", "0"]
 
 
 # -- the verdict ---------------------------------------------------------------------------------------------------------------
@@ -158,7 +158,7 @@ async def test_an_environment_whose_text_is_nowhere_was_not_read(tmp_path):
     py_compile.compile(str(tmp_path / "walks.py"), cfile=str(tmp_path / "walks.pyc"))
     (tmp_path / "walks.py").unlink()
     async with open_gym(given) as subject:
-        found = await audit(subject, Given(named="x", wanted=AuditSelection(layers=frozenset({Layer.STATIC}))))
+        found = await audit_subject(subject, AuditPlan(subject="x", wanted=AuditSelection(layers=frozenset({Layer.STATIC}))))
     assert (found.layers[0].state, found.verdict) == (State.COULD_NOT_RUN, AuditVerdict.INCOMPLETE)
     assert "its text lies nowhere" in found.layers[0].why
 
@@ -205,18 +205,18 @@ def test_a_gym_toml_has_the_same_fields_and_its_paths_begin_where_it_lies(tmp_pa
 
 async def test_a_process_that_lies_about_what_it_saw_loses_the_trial(tmp_path):
     (tmp_path / "walks.py").write_text(
-        WALKS + "\nimport sys\nsys.modules['sandlot_gym'].opened = lambda env, seed: ({'pair': 'yes', 'digest': 3}, 1)\n"
+        WALKS + "\nimport sys\nsys.modules['sandlot_gym'].reset = lambda env, seed: ({'pair': 'yes', 'digest': 3}, 1)\n"
     )
     (tmp_path / "ground.py").write_text("SIZE = 40\n")
     async with open_gym(GymConfig(env="walks:Walk", python=sys.executable, path=(str(tmp_path),))) as subject:
         (trial,) = await subject.take([Take(task="seed-0", play=Script(name="idle"))])
     assert trial.lost is not None
     assert "wrote garbage" in trial.lost.message
-    assert noted(trial).trouble == trial.fate
+    assert record_of(trial).trouble == trial.fate
 
 
 def test_records_of_what_was_noted_are_read_strictly():
-    assert noted(Trial()) == Noted(error="cancelled")
+    assert record_of(Trial()) == GymRecord(error="cancelled")
     with pytest.raises(msgspec.ValidationError):
         msgspec.convert({"actions": 3, "observations": ""}, GymFacts)
 
@@ -244,7 +244,7 @@ async def test_seeds_that_were_never_played_break_no_promise(tmp_path):
         found = [finding for probe in PROBES for finding in await probe.look(case)]
         none = Case(subject=Losing(subject, 0), description=about, tasks=about.tasks)
         with pytest.raises(ConfigError, match=r"no seed was played: lost \(skipped\)"):
-            await look_at_steps(none)
+            await _look_at_steps(none)
     assert found == []
 
 
@@ -253,6 +253,6 @@ async def test_a_rival_that_was_not_played_is_not_worse_than_the_solution(tmp_pa
         about = await subject.describe()
         case = Case(subject=Losing(subject, 7), description=about, tasks=about.tasks)
         with pytest.raises(ConfigError, match=r"on `seed-7`: lost \(skipped\)"):
-            await look_at_solution(case)
+            await _look_at_solution(case)
         with pytest.raises(ConfigError, match=r"`random` was not played on `seed-7`: lost \(skipped\)"):
             await _rollouts(case, "random")
