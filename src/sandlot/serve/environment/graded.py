@@ -1,7 +1,6 @@
-"""Sessions for clients of any kind, graded when they end.
+"""Sessions for served clients, graded when they end.
 
-Whoever holds the loop, what passes through is written down as a trace, so that a served rollout is graded by the very
-function that grades all others.
+The messages are recorded as a trace, so that a served rollout is graded by the same function as all others.
 """
 
 from collections.abc import AsyncGenerator, Sequence
@@ -23,7 +22,7 @@ from sandlot.wiring.parts import Grading
 
 
 class _RecordedSession:
-    """A session that keeps a trace of what passes through it."""
+    """A session that records a trace."""
 
     def __init__(self, session: WorldSession, trace: Trace, blobs: Blobs) -> None:
         self.trace = trace
@@ -46,7 +45,7 @@ class _RecordedSession:
         return self._record(await self.inner.step(action, num_tokens=num_tokens))
 
     async def render(self) -> str:
-        """The present situation for a person."""
+        """The current state as text for a person."""
         return await self.inner.render()
 
     def _record(self, step: Step) -> Step:
@@ -58,7 +57,7 @@ class _RecordedSession:
 
 
 class GradedTask:
-    """One task offered to many clients, each in a world of its own."""
+    """One task served to many clients, each in its own world."""
 
     def __init__(self, grading: Grading, task: Task) -> None:
         self._grading = grading
@@ -66,7 +65,7 @@ class GradedTask:
 
     @asynccontextmanager
     async def open(self) -> AsyncGenerator[Session]:
-        """A fresh world for one client."""
+        """Open a new world for one client."""
         env = self._grading.env
         trace = Trace(run="served", task=self._task.id, rollout=0, seed=world_seed(env, self._task))
         blobs = MemoryBlobs()
@@ -74,9 +73,9 @@ class GradedTask:
             yield _RecordedSession(session, trace, blobs)
 
     async def finish_text(self, session: Session) -> str:
-        """The score of a rollout that has ended, check by check; what broke, if grading did."""
+        """Grade a rollout that has ended; the score with all checks, or what failed."""
         if not isinstance(session, _RecordedSession):
-            raise ConfigError("only sessions that this task opened can be graded by it")
+            raise ConfigError("a session can only be graded by the `GradedTask` that opened it")
         trace = session.trace
         with record_outcome(trace):
             trace.evidence = await session.inner.gather(trace.answer)

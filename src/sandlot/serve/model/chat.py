@@ -1,7 +1,7 @@
-"""`/v1/chat/completions`: messages and tools are rendered, sampled, and read back as a message with its calls.
+"""`/v1/chat/completions`: renders messages and tools, samples, and parses the completion into a message with calls.
 
-The reply is read when it is whole, since a tool call is none before its end: a stream brings it then, and until then signs of
-life. For exact multi-turn tokens use `/v1/completions` with ids: chat renders the history anew each time.
+The reply is parsed when it is complete, since a tool call is known only at its end; a stream sends keep-alive comments until
+then. For exact tokens over several turns use `/v1/completions` with ids, since chat renders the history again in every request.
 """
 
 from collections.abc import AsyncIterator, Sequence
@@ -24,11 +24,11 @@ from sandlot.serve.model.server import ModelServer, error_body, ids_of, logprobs
 
 
 async def chat_completions(request: Request) -> Response:
-    """Answer one request."""
+    """Handle one request."""
     server = server_of(request)
     wanted, asked = read_chat(await read_body(request, server.body_bytes))
     if wanted.top_logprobs:
-        raise bad_field("top_logprobs", "alternatives are not kept; leave it out")
+        raise bad_field("top_logprobs", "is not supported; remove it")
     session = session_of(request, wanted)
     job = await to_thread.run_sync(_Job, server, wanted, asked, session)  # rendering a long history takes seconds
     if wanted.stream:
@@ -40,7 +40,7 @@ async def chat_completions(request: Request) -> Response:
 
 
 class _Job:
-    """One request, checked and rendered."""
+    """A checked and rendered request."""
 
     def __init__(self, server: ModelServer, wanted: ChatRequest, asked: TurnRequest, session: str) -> None:
         self.server = server
@@ -51,13 +51,13 @@ class _Job:
         server.require_ids(self.prompt, "messages")
 
     async def sample(self) -> list[Sampled]:
-        """All choices."""
+        """Sample all choices."""
         stop_ids = self.server.renderer.stop_ids
         async with self.server.admit(self.wanted.n or 1):
             return await self.server.sample_all([self.prompt], self.wanted, self.sampling, stop_ids, self.session)
 
     async def body(self) -> Json:
-        """The whole reply."""
+        """The reply body."""
         sampled = await self.sample()
         choices = [self.choice(place, each) for place, each in enumerate(sampled)]
         top = reply_head("chat.completion", self.server.model.name)
@@ -65,7 +65,7 @@ class _Job:
         return top | {"choices": choices, "usage": usage_body(self.usage(sampled))} | prompt
 
     async def events(self) -> AsyncIterator[bytes]:
-        """The reply as a stream; what fails after it has begun is an event too."""
+        """The reply as a stream; a failure after the start is an event."""
         top = reply_head("chat.completion.chunk", self.server.model.name)
         try:
             sampled = await self.sample()
@@ -80,7 +80,7 @@ class _Job:
         yield LAST_EVENT
 
     def choice(self, place: int, sampled: Sampled) -> Json:
-        """One completion as a message."""
+        """One completion as a choice."""
         ids = ids_of(sampled)
         message = self.server.renderer.parse(ids, f"call_{uuid4().hex[:12]}_")
         stop = "calls" if message.calls and sampled.stop == "stop" else sampled.stop
@@ -98,7 +98,7 @@ class _Job:
         return {"token": text, "logprob": logprob, "bytes": list(text.encode()), "top_logprobs": []}
 
     def usage(self, sampled: Sequence[Sampled]) -> Usage:
-        """What all of it cost."""
+        """Token counts of all choices."""
         return Usage(
             prompt_tokens=len(self.prompt),
             completion_tokens=sum(len(each.ids) // 4 for each in sampled),

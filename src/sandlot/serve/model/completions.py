@@ -1,7 +1,7 @@
-"""`/v1/completions`: continue text or exact ids, in vLLM's dialect.
+"""`/v1/completions`: continues text or exact ids, in vLLM's dialect.
 
-With `return_token_ids` a choice has the ids of prompt and completion, so that nobody needs to tokenise anything; with `logprobs`
-the log-probability of each sampled token. `weight_versions` are runs of (count, version) over the completion.
+With `return_token_ids` a choice has the ids of prompt and completion, so clients need no tokenizer; with `logprobs` it has the
+log-probability of each sampled token. `weight_versions` is a list of (count, version) over the completion.
 """
 
 from collections.abc import AsyncIterator, Sequence
@@ -24,7 +24,7 @@ from sandlot.model.wire.turn import bad_field
 from sandlot.serve.model.server import ModelServer, error_body, ids_of, logprobs_of, sampling_of, server_of, session_of
 
 _DEFAULT_TOKENS = 16
-"""What OpenAI samples where a request does not say."""
+"""OpenAI's default of `max_tokens`."""
 _MAX_PROMPTS = 64
 
 
@@ -34,17 +34,17 @@ class _CompletionRequest(SamplingRequest):
     prompt: Any = None
     max_tokens: TokenLimit | None = None
     logprobs: Annotated[int, msgspec.Meta(ge=0, le=1)] | bool | None = None
-    """True, 0 or 1: the sampled token's own; alternatives are not kept."""
+    """True, 0 or 1: log-probabilities of the sampled tokens only, without alternatives."""
     stop_token_ids: list[int] | None = None
     ignore_eos: bool | None = None
-    """Only `stop` and `stop_token_ids` end it, not the model's own end of turn."""
+    """Ignore the model's end-of-turn token; only `stop` and `stop_token_ids` end the completion."""
     echo: bool | None = None
     suffix: str | None = None
     best_of: int | None = None
 
 
 async def completions(request: Request) -> Response:
-    """Answer one request."""
+    """Handle one request."""
     server = server_of(request)
     wanted = decode_body(await read_body(request, server.body_bytes), _CompletionRequest)
     job = await to_thread.run_sync(_check_request, server, request, wanted)  # tokenising a long text takes seconds
@@ -57,7 +57,7 @@ async def completions(request: Request) -> Response:
 
 
 class _Job:
-    """One request, checked: its prompts as ids and how they are sampled."""
+    """A checked request: prompts as ids and sampling settings."""
 
     def __init__(self, server: ModelServer, wanted: _CompletionRequest, prompts: list[list[int]], session: str) -> None:
         self.server = server
@@ -69,13 +69,13 @@ class _Job:
         self.stop_ids = tuple(dict.fromkeys([*own, *(wanted.stop_token_ids or ())]))
 
     async def sample(self) -> list[Sampled]:
-        """All choices."""
+        """Sample all choices."""
         num = self.wanted.n or 1
         async with self.server.admit(len(self.prompts) * num):
             return await self.server.sample_all(self.prompts, self.wanted, self.sampling, self.stop_ids, self.session)
 
     async def body(self) -> Json:
-        """The whole reply."""
+        """The reply body."""
         sampled = await self.sample()
         choices = [self.choice(place, each) for place, each in enumerate(sampled)]
         return reply_head("text_completion", self.server.model.name) | {
@@ -84,7 +84,7 @@ class _Job:
         }
 
     async def events(self) -> AsyncIterator[bytes]:
-        """The reply as a stream; what fails after it has begun is an event too."""
+        """The reply as a stream; a failure after the start is an event."""
         top = reply_head("text_completion", self.server.model.name)
         try:
             sampled = await self.sample()
@@ -98,7 +98,7 @@ class _Job:
         yield LAST_EVENT
 
     def choice(self, place: int, sampled: Sampled) -> Json:
-        """One completion."""
+        """One completion as a choice."""
         ids = ids_of(sampled)
         choice: Json = {
             "index": place,
@@ -120,7 +120,7 @@ class _Job:
         return choice
 
     def usage(self, sampled: Sequence[Sampled]) -> Usage:
-        """What all of it cost."""
+        """Token counts of all choices."""
         return Usage(
             prompt_tokens=sum(map(len, self.prompts)),
             completion_tokens=sum(len(each.ids) // 4 for each in sampled),
@@ -154,7 +154,7 @@ def _prompts(server: ModelServer, prompt: Any) -> list[list[int]]:
     if all(type(item) is int for item in items):
         return [cast("list[int]", items)]
     if len(items) > _MAX_PROMPTS:
-        raise bad_field("prompt", f"there are {len(items)}; at most {_MAX_PROMPTS} go into one request")
+        raise bad_field("prompt", f"{len(items)} prompts; the maximum is {_MAX_PROMPTS}")
     prompts: list[list[int]] = []
     for place, item in enumerate(items):
         if isinstance(item, str):
@@ -167,5 +167,5 @@ def _prompts(server: ModelServer, prompt: Any) -> list[list[int]]:
 
 
 def _without_stop(ids: list[int], stop_ids: Sequence[int], stop: str) -> list[int]:
-    """The ids without the stop token that ended them: part of the tokens, not of the text."""
+    """The ids without the final stop token, which is not part of the text."""
     return ids[:-1] if stop == "stop" and ids and ids[-1] in stop_ids else ids

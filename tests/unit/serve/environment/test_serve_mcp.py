@@ -84,7 +84,7 @@ async def plays_a_whole_rollout(client: Client) -> None:
     assert await add(client, 3) == ["the counter is 3"]
     bad = await client.call_tool("add", {"n": "three"})
     assert bad.is_error
-    assert texts(await client.call_tool("finish", {"answer": "?"})) == ["No questions.", "The task goes on."]
+    assert texts(await client.call_tool("finish", {"answer": "?"})) == ["No questions.", "The task continues."]
     assert texts(await client.call_tool("finish", {"answer": "done"})) == ["[the rollout has ended: done]", "score 1/1"]
     after = await client.call_tool("add", {"n": 1})
     assert after.is_error
@@ -157,7 +157,7 @@ async def test_finish_without_an_answer_is_something_to_read(arguments: dict[str
     async with served(Worlds()) as url, Client(url) as client:
         result = await client.call_tool("finish", arguments)
         assert result.is_error
-        assert texts(result) == ["`finish` takes `answer`, a text"]
+        assert texts(result) == ["`finish` needs `answer`, a string"]
         assert await add(client, 1) == ["the counter is 1"]
 
 

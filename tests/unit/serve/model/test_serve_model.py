@@ -169,7 +169,7 @@ async def test_too_many_at_once_are_told_when_to_come_back():
         await model.begun.wait()
         status, reply, headers = await post(client, "/v1/completions", {"prompt": "a", "n": 2})
         assert (status, headers["Retry-After"]) == (429, "1")
-        assert "at most 2" in reply["error"]["message"]
+        assert "the maximum is 2" in reply["error"]["message"]
         assert (await post(client, "/v1/completions", {"prompt": "a"}))[0] == 200
         group.cancel_scope.cancel()
 
