@@ -66,7 +66,7 @@ def test_another_environments_persona_cannot_be_played(sandlot, tmp_path):
     assert "has no persona for a model to play" in said
     said = refused(sandlot("run", RETURNS, "--model", "scripted:golden", "--user", "scripted:golden", cwd=tmp_path))
     assert "the golden solution plays the agent" in said
-    assert "no scripted policy" in refused(
+    assert "unknown scripted policy" in refused(
         sandlot("run", RETURNS, "--model", "scripted:golden", "--user", "scripted:x", cwd=tmp_path)
     )
 
