@@ -1,10 +1,12 @@
 """Progress of a training: one line per step and per evaluation in `progress.jsonl`, read back when the training continues."""
 
+import math
 import os
 from collections import Counter
 from collections.abc import Sequence
 from itertools import takewhile
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -23,6 +25,8 @@ from sandlot.train.tally import Update
 FILE = "progress.jsonl"
 
 Line = Learned | Measured | Alarm | WentBack
+_NUMBERS = {field.name for record in (Learned, Measured) for field in msgspec.structs.fields(record) if field.type is float}
+"""Fields whose value may be not a number, such as the loss of a diverged step; JSON has null for it."""
 
 
 class TrainingProgress:
@@ -113,7 +117,9 @@ def read_lines(path: Path) -> list[Line]:
     file = path / FILE
     for line in file.read_bytes().splitlines() if file.is_file() else ():
         try:
-            lines.append(msgspec.json.decode(line, type=Line))
+            fields = msgspec.json.decode(line, type=dict[str, Any])
+            fields |= {name: math.nan for name in _NUMBERS & fields.keys() if fields[name] is None}
+            lines.append(msgspec.convert(fields, Line))
         except msgspec.DecodeError:
             break  # a crash cut this line off; nothing was written after it
     return lines
