@@ -11,6 +11,7 @@ import msgspec
 
 from sandlot.core.errors import ConfigError
 from sandlot.core.trace import Trace, TraceRow, Usage
+from sandlot.observe.event_log import EventReader
 from sandlot.run.breaker import FailureExample
 from sandlot.run.compare import RunComparison, Sameness, compare
 from sandlot.run.manifest import Manifest
@@ -120,6 +121,10 @@ class Run:
     def trace(self, task: str, rollout: int = 0) -> Trace:
         """The trace of one rollout."""
         return self.reader.trace(task, rollout)
+
+    def events(self) -> EventReader:
+        """What happened while it ran, as typed events. Iterating again yields what was written since, for a run that goes on."""
+        return EventReader(self.path)
 
     @property
     def sittings(self) -> list[Sitting]:
