@@ -24,10 +24,11 @@ from sandlot.core.types import derive_seed
 from sandlot.observe.chart import Curve as ChartCurve
 from sandlot.observe.chart import line_chart
 from sandlot.observe.page import html_page
+from sandlot.observe.training_records import Measured
 from sandlot.train.algorithms.algorithms import Imitate, PolicyGradient
 from sandlot.train.algorithms.losses import Clip
 from sandlot.train.recipe import Evaluation, Recipe
-from sandlot.train.report.progress import Measured, TrainingProgress
+from sandlot.train.report.progress import TrainingProgress
 from sandlot.train.report.summary import Level, Outcome
 from sandlot.train.trainer import Optimisation
 

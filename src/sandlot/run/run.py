@@ -44,7 +44,7 @@ async def run_config(
     runs: Path = Path("runs"),
     place: Path | None = None,
     sink: Sink = ignore_event,
-    more: Callable[[], RunPlan | None] = lambda: None,
+    more: Callable[[Sink], RunPlan | None] = lambda _sink: None,
 ) -> Run:
     """Run inside an event loop: take every planned rollout that is not stored yet, and return the run.
 
@@ -53,7 +53,7 @@ async def run_config(
     - `runs`: the folder for run directories.
     - `place`: the run directory itself. Default: found below `runs`.
     - `sink`: receives the run's events.
-    - `more`: is called when everything planned is stored; returns a larger plan, or None to end.
+    - `more`: is called with the run's sink when everything planned is stored; returns a larger plan, or None to end.
     """
     prepared = await prepare_run((env or load(config.env)).in_image(config.image), config)
     require_same_setting(config.model, prepared.differences, named=config.other_setting)
@@ -74,7 +74,7 @@ async def run_config(
             wanted: RunPlan | None = prepared.plan
             while wanted is not None and collection.stopped is None:
                 await collector.collect(wanted)
-                wanted = more() if collection.stopped is None else None
+                wanted = more(collector.sink) if collection.stopped is None else None
     if not opened:
         raise KeyboardInterrupt(collection.stopped)  # stopped while opening, such as loading a model: nothing has been taken
     # After everything is closed: what the sandboxes' processes used is known when they have been waited for.
@@ -101,17 +101,17 @@ async def run_async(  # noqa: PLR0913 - the everyday fields of a run, all by key
     config: RunConfig | str | Path | None = None,
     other_setting: bool = False,
     runs: str | Path = "runs",
+    sink: Sink = ignore_event,
 ) -> Run:
     """Run an environment with a model, store every rollout, and return the `Run`.
 
-    The same call continues a run that was interrupted; a finished run is followed by a new one. `run` blocks until the
-    run has ended, also where an event loop is running (a notebook); there `await run_async(...)` keeps the loop free. Ctrl-C
-    stops either in order.
+    The same call continues an interrupted run; after a finished run it starts a new one. `run` blocks until the run has ended,
+    also inside a running event loop (a notebook); there, `await run_async(...)` does not block. Ctrl-C stops both in order.
 
     - `env`: a path, an installed name, or an `Environment`.
     - `model`: as for `--model`: `scripted:golden`, `smollm2`, `openai:NAME@URL`, ...; a `ModelConfig` sets sampling too.
     - `rollouts`: the number of rollouts, spread evenly over the tasks.
-    - `group`: the number of rollouts of each task. Default: 1. Give `rollouts` or `group`, not both.
+    - `group`: rollouts per task. Default: 1. Give `rollouts` or `group`, not both.
     - `tasks`: ids of the tasks to run. Default: all.
     - `split`: `train` or `heldout`; only tasks of this split.
     - `image`: run in a sandbox of this image instead of the environment's own.
@@ -121,11 +121,12 @@ async def run_async(  # noqa: PLR0913 - the everyday fields of a run, all by key
     - `judge`: the model for judge checks.
     - `rubric`: grade by this rubric instead of the tasks' own.
     - `agent`: another harness or agent command.
-    - `seed`: models draw as in any other run with this seed. Default: new draws in each run.
-    - `other_setting`: measure a model in another setting than the one it was trained in, which is refused otherwise.
-    - `config`: a whole run in one: a `RunConfig`, or a JSON file as `sandlot run --dry-run` prints it. Then give nothing else but
-      `env` (an `Environment` object) and `runs`.
+    - `seed`: the seed of sampling. Default: another one in each run.
+    - `other_setting`: allow another setting than the one the model was trained in; without this, it is refused.
+    - `config`: the whole run: a `RunConfig`, or a JSON file as `sandlot run --dry-run` prints it. Beside it, give only `env` (an
+      `Environment` object), `runs` and `sink`.
     - `runs`: the folder for run directories.
+    - `sink`: receives the run's events, as a function of one argument.
 
     ```python
     import sandlot
@@ -138,7 +139,7 @@ async def run_async(  # noqa: PLR0913 - the everyday fields of a run, all by key
     given |= {"sandbox": sandbox, "at_once": at_once, "user": user, "judge": judge, "rubric": rubric, "agent": agent}
     given |= {"seed": seed, "other_setting": other_setting}
     environment = load(env) if env is not None else None
-    return await run_config(_config_of(environment, config, given), env=environment, runs=Path(runs))
+    return await run_config(_config_of(environment, config, given), env=environment, runs=Path(runs), sink=sink)
 
 
 def _config_of(env: Environment | None, config: RunConfig | str | Path | None, given: dict[str, Any]) -> RunConfig:
@@ -147,7 +148,7 @@ def _config_of(env: Environment | None, config: RunConfig | str | Path | None, g
         defaults = inspect.signature(run_async).parameters
         beside = [name for name, value in given.items() if value != defaults[name].default]
         if beside:
-            raise ConfigError(f"`config` is a whole run, and `{beside[0]}` is given beside it; change it in the config instead")
+            raise ConfigError(f"`config` is a whole run, so `{beside[0]}` cannot be given too; change it in the config")
         return config if isinstance(config, RunConfig) else read_config(Path(config))
     if env is None or given["model"] is None:
         raise ConfigError("nothing to run: give an environment and a model, or `config=`")

@@ -444,7 +444,7 @@ def test_a_run_can_be_repeated_from_its_config(add, tmp_path):
     assert again.manifest.config == first.manifest.config
     assert sandlot.run(config=first.manifest.config, runs=tmp_path).manifest.config == first.manifest.config
     for name, value in {"group": 3, "seed": 0, "at_once": 5, "sandbox": "docker"}.items():
-        with pytest.raises(ConfigError, match=f"`{name}` is given beside"):
+        with pytest.raises(ConfigError, match=f"`{name}` cannot be given too"):
             sandlot.run(config=first.manifest.config, runs=tmp_path, **{name: value})
     with pytest.raises(ConfigError, match="give an environment and a model"):
         sandlot.run(add)

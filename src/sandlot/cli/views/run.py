@@ -23,8 +23,7 @@ from sandlot.env.environment import Environment
 from sandlot.env.fingerprint import environment_fingerprint
 from sandlot.env.load import load
 from sandlot.observe.events import RolloutEnded, RunBegan, RunEvent
-from sandlot.observe.progress import Reading
-from sandlot.observe.progress import RolloutProgress as Tally
+from sandlot.observe.progress import RolloutProgress
 from sandlot.run.config import RunConfig, plan_run
 from sandlot.run.forecast import forecast
 from sandlot.run.manifest import public_config
@@ -82,7 +81,7 @@ class _Bar:
     def __init__(self, bars: Bars, console: Console) -> None:
         self._bars = bars
         self._console = console
-        self._tally: Tally | None = None
+        self._progress = RolloutProgress()
         self._line: TaskID | None = None
 
     def receive(self, event: RunEvent) -> None:
@@ -94,23 +93,22 @@ class _Bar:
                 + (f", continuing after {done}" if done else ""),
                 highlight=False,
             )
-            self._tally = Tally(planned)
+            self._progress = RolloutProgress()
             self._line = self._bars.add_task("running", total=planned, completed=done, said="")
-        elif isinstance(event, RolloutEnded) and self._tally is not None and self._line is not None:
-            self._tally.add(event.row)
-            self._bars.update(self._line, advance=1, said=_said(self._tally.read()))
+        elif isinstance(event, RolloutEnded) and self._line is not None:
+            self._progress.add(event.row)
+            self._bars.update(self._line, advance=1, said=_said(self._progress))
 
 
 def _counted(number: int, what: str) -> str:
     return f"{number} {what}{'' if number == 1 else 's'}"
 
 
-def _said(reading: Reading) -> str:
-    """The numbers worth watching."""
-    pieces = [f"{reading.per_second:.1f}/s"] if reading.per_second else []
-    pieces += [f"score {reading.mean:.3f}"] if reading.mean is not None else []
-    failed = sum(reading.failed.values())
-    return "  ".join(pieces + ([f"[red]{failed} failed[/]"] if failed else []))
+def _said(progress: RolloutProgress) -> str:
+    """Rate, mean score and failures so far."""
+    pieces = [f"{progress.per_second:.1f}/s"] if progress.per_second else []
+    pieces += [f"score {progress.mean:.3f}"] if progress.mean is not None else []
+    return "  ".join(pieces + ([f"[red]{progress.num_failed} failed[/]"] if progress.num_failed else []))
 
 
 def show_forecast(config: RunConfig, *, runs: Path, json: bool) -> None:
