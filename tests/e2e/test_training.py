@@ -272,7 +272,7 @@ def test_a_variant_must_leave_a_task_its_name(folder, tmp_path):
     recipe = letters.recipe(folder, steps=1, evaluation=Evaluation(tasks=1, group=1, variants=variants))
     with pytest.raises(ConfigError, match="changed the id of a task"):
         train(recipe, run=tmp_path / "run")
-    with pytest.raises(ConfigError, match="becomes a folder's"):
+    with pytest.raises(ConfigError, match="becomes the name of a folder"):
         Evaluation(variants={"../out": polite})
 
 
@@ -396,7 +396,7 @@ def test_imitation_stopped_and_continued_gives_the_same_losses(folder, tmp_path)
 
 
 def test_a_teacher_has_no_policy_gradient(folder):
-    with pytest.raises(ConfigError, match="is not the policy that learns"):
+    with pytest.raises(ConfigError, match="is not the policy in training"):
         letters.recipe(folder, teacher="scripted:golden")
 
 

@@ -1,8 +1,8 @@
-"""An audit, from a subject to a verdict: layers cheapest first, every probe of each, and what they found.
+"""An audit, from a subject to a verdict. Layers run cheapest first, and every probe of a layer runs.
 
-The verdict is SHIP only if every mandatory layer ran and nothing grave was confirmed. A probe that breaks, a layer of which no
-probe applies, a judge or a golden solution that is missing leave it INCOMPLETE: what was not looked at is not clean. Only a layer
-that nothing of the subject's kind can have may be missing, and the report says so.
+The verdict is SHIP only if every mandatory layer ran and no grave finding was confirmed. It is INCOMPLETE if a probe failed, if
+no probe of a layer applies, or if a judge or golden solution is missing: what was not checked does not count as sound. Only
+layers that do not apply to the kind of subject may be missing, and the report names them.
 """
 
 import datetime as dt
@@ -11,207 +11,46 @@ import importlib.metadata
 import platform
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
-from typing import Any, Protocol
+from typing import Any
 
-import anyio
 import msgspec
 
-from sandlot.audit.case import Case, Probe, count_trials
-from sandlot.audit.finding import MANDATORY, Confidence, Finding, Layer, Severity
+from sandlot.audit.case import Case, Probe
+from sandlot.audit.finding import MANDATORY, Layer
+from sandlot.audit.layers import AuditSelection, run_probes
 from sandlot.audit.probes.panel import DIFFERENTIAL, FINISHED_ROLLOUTS, GRADER, GYMNASIUM, GYMNASIUM_STATIC, SCRIPTED, STATIC
-from sandlot.audit.probes.played.rollouts import take_rollouts
+from sandlot.audit.probes.played.health import take_rollouts
 from sandlot.audit.reports.folder import FOLDER, folder_of
 from sandlot.audit.reports.formats import require_writable, write_audit, write_report
 from sandlot.audit.subject import Description, Subject
 from sandlot.audit.subjects.named import NamedSubject, SubjectOptions, find_subject
 from sandlot.audit.unfinished import UnfinishedAudit
-from sandlot.audit.verdict import FORMAT, Audit, LayerReport, ProbeReport, State, apply_waivers, verdict_of
+from sandlot.audit.verdict import FORMAT, Audit, apply_waivers, verdict_of
 from sandlot.audit.waivers import read_waivers
 from sandlot.core.concurrency.blocking import blocking
-from sandlot.core.errors import ConfigError, HarnessError, SandlotError, boundary
+from sandlot.core.errors import ConfigError
 from sandlot.core.task import Task
 from sandlot.env.environment import Environment
-from sandlot.observe.events import ProbeBegan, ProbeEnded, Sink, fan_out, ignore_event
-
-_PROBES_AT_ONCE = 2
-_ALONE = frozenset({Layer.DIFFERENTIAL})
-"""Layers whose probes take turns: rollouts of another probe, in another process, would be a condition nobody asked for."""
-_PLAYED = frozenset({Layer.GRADER, Layer.SCRIPTED, Layer.DIFFERENTIAL})
-"""Layers that take trials."""
-_PROBE_S = 3600.0
-"""A probe that takes longer has failed. Trials have their own limits: this one only ends what would never end."""
-
-
-@dataclass(frozen=True, slots=True)
-class AuditSelection:
-    """Which part of an audit to run; by default all that needs no model."""
-
-    layers: frozenset[Layer] = frozenset(MANDATORY)
-    probes: frozenset[str] | None = None
-    """Only these: to see one finding again."""
-
-
-class ProbeMemory(Protocol):
-    """Remembers finished probes, so that an interrupted audit can continue."""
-
-    def recall(self, probe: Probe) -> tuple[ProbeReport, list[Finding]] | None:
-        """What an earlier sitting of the same audit found; None if the probe has to run."""
-        ...
-
-    def keep(self, probe: Probe, report: ProbeReport, findings: Sequence[Finding]) -> None:
-        """Remember a probe that has ended."""
-        ...
-
-
-async def run_probes(
-    case: Case, probes: Sequence[Probe], wanted: AuditSelection, sink: Sink, memory: ProbeMemory | None = None
-) -> tuple[list[LayerReport], list[Finding]]:
-    """Run every wanted probe, a few at a time, layer by layer; what `memory` has is not run again. `sink` must not raise."""
-    layers: list[LayerReport] = []
-    findings: list[Finding] = []
-    unplayable: str | None = None
-    for layer in Layer:
-        if layer in wanted.layers and layer in case.description.inapplicable:
-            why = case.description.inapplicable[layer]
-            layers.append(LayerReport(layer=layer, state=State.DOES_NOT_APPLY, why=why))
-            continue
-        mine = [probe for probe in probes if probe.layer is layer and (wanted.probes is None or probe.name in wanted.probes)]
-        if layer not in wanted.layers or not mine:
-            why = "" if layer not in wanted.layers else "no probe of it was asked for" if wanted.probes else "it has no probes"
-            layers.append(LayerReport(layer=layer, state=State.NOT_ASKED, why=why))
-            continue
-        obstacle = _obstacle(case, layer)
-        known = {probe.name: kept for probe in mine if memory and (kept := memory.recall(probe))}
-        if not obstacle and layer in _PLAYED and len(known) < len(mine):
-            unplayable = await case.obstacle() or "" if unplayable is None else unplayable
-            obstacle = unplayable
-        if obstacle:
-            layers.append(LayerReport(layer=layer, state=State.COULD_NOT_RUN, why=obstacle))
-            continue
-        reports, found = await _run_layer(case, mine, sink, known, memory)
-        why = _why_unfinished(reports)
-        state = State.COULD_NOT_RUN if why else State.RAN
-        layers.append(LayerReport(layer=layer, state=state, why=why, probes=tuple(reports)))
-        findings += found
-    return layers, sorted(findings, key=_gravity)
-
-
-def chosen_tasks(tasks: Sequence[Task], most: int, seed: int) -> tuple[Task, ...]:
-    """All of them, or a seeded choice that keeps their order."""
-    if len(tasks) <= most:
-        return tuple(tasks)
-    kept = set(Random(seed).sample(range(len(tasks)), most))  # noqa: S311 - seeded, not secret
-    return tuple(task for place, task in enumerate(tasks) if place in kept)
-
-
-def _gravity(finding: Finding) -> tuple[bool, int, str, str]:
-    order = (Severity.BLOCKER, Severity.HIGH, Severity.LOW, Severity.INFO)
-    return (finding.standing is Confidence.LEAD, order.index(finding.severity), finding.code, finding.id)
-
-
-def _obstacle(case: Case, layer: Layer) -> str:
-    """Why a layer cannot be run at all; nothing if it can."""
-    about = case.description
-    if layer is Layer.STATIC:
-        return "" if about.kind == "environment" or about.sources else "its text lies nowhere that modules are looked for"
-    if about.needs_user and case.user is None:
-        return "a model has to play its user (`@env.persona`); name one with `--user MODEL`, such as `--user scripted:persona`"
-    if about.needs_judge and case.judge is None:
-        return "its rubric has judge checks, and without a judge nothing is graded; give one with `--judge MODEL`"
-    if layer in MANDATORY and not about.has_golden and about.kind != "gymnasium":  # whose probes need none, but for one
-        return "it has no golden solution, so nothing shows that it can be solved; write one with `@env.solution`"
-    return ""
-
-
-def _why_unfinished(reports: Sequence[ProbeReport]) -> str:
-    """Why a layer did not run whole; nothing if it did."""
-    broken = next((report for report in reports if report.state is State.COULD_NOT_RUN), None)
-    if broken is not None:
-        return f"probe `{broken.name}`: {broken.why}"
-    if all(report.state is State.DOES_NOT_APPLY for report in reports):
-        return f"none of its probes applies: {reports[0].why}"
-    return ""
-
-
-async def _run_layer(
-    case: Case,
-    probes: Sequence[Probe],
-    sink: Sink,
-    known: Mapping[str, tuple[ProbeReport, list[Finding]]],
-    memory: ProbeMemory | None,
-) -> tuple[list[ProbeReport], list[Finding]]:
-    reports: dict[str, ProbeReport] = {}
-    found: dict[str, list[Finding]] = {}
-    places = anyio.CapacityLimiter(1 if probes[0].layer in _ALONE else _PROBES_AT_ONCE)
-
-    async def look(probe: Probe) -> None:
-        async with places:
-            if probe.name not in known:
-                sink(ProbeBegan(layer=probe.layer, probe=probe.name))
-            report, findings = known.get(probe.name) or await _run_probe(case, probe)
-            reports[probe.name], found[probe.name] = report, findings
-            if memory is not None:
-                await anyio.to_thread.run_sync(memory.keep, probe, report, findings)
-            sink(
-                ProbeEnded(
-                    layer=probe.layer,
-                    probe=probe.name,
-                    state=report.state,
-                    why=report.why,
-                    num_findings=report.findings,
-                    seconds=report.seconds,
-                    earlier=report.earlier,
-                )
-            )
-
-    async with anyio.create_task_group() as group:
-        for probe in probes:
-            group.start_soon(look, probe)
-    return [reports[probe.name] for probe in probes], [finding for probe in probes for finding in found[probe.name]]
-
-
-async def _run_probe(case: Case, probe: Probe) -> tuple[ProbeReport, list[Finding]]:
-    reason = probe.applies(case)
-    if reason is not None:
-        return ProbeReport(name=probe.name, state=State.DOES_NOT_APPLY, codes=probe.codes, why=reason), []
-    started = time.monotonic()
-    counted = count_trials()
-    try:
-        with boundary(HarnessError, f"probe `{probe.name}`"), anyio.fail_after(_PROBE_S):
-            findings = await probe.look(case)
-    except SandlotError as error:
-        seconds = time.monotonic() - started
-        why = str(error)
-        return ProbeReport(name=probe.name, state=State.COULD_NOT_RUN, codes=probe.codes, why=why, seconds=seconds), []
-    report = ProbeReport(
-        name=probe.name,
-        state=State.RAN,
-        codes=probe.codes,
-        seconds=time.monotonic() - started,
-        findings=len(findings),
-        trials=counted.trials,
-    )
-    return report, findings
-
+from sandlot.observe.events import Sink, fan_out, ignore_event
 
 PANEL: tuple[Probe, ...] = (*STATIC, *GRADER, *SCRIPTED, *DIFFERENTIAL, *FINISHED_ROLLOUTS)
-"""For environments and plain graders."""
+"""The probes for environments and plain graders."""
 
 
 GYM_PANEL: tuple[Probe, ...] = (*GYMNASIUM_STATIC, *GYMNASIUM)
-"""For Gymnasium environments, whose world is played in steps and actions."""
+"""The probes for Gymnasium environments."""
 
 
 ALL_PROBES: tuple[Probe, ...] = (*PANEL, *GYMNASIUM)
 
 
 _MOST_TASKS = 100
-"""Tasks that are played, unless more are asked for; what can be read of the others is read."""
+"""Default limit of tasks to play; the static layer reads all tasks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,17 +58,17 @@ class AuditPlan:
     """Everything an audit uses besides its subject."""
 
     subject: str = ""
-    """The words of a command line that name the subject. Default: the name it has."""
+    """The words of a command line that name the subject. Default: its name."""
     place: str = ""
     """Where it is: `place_of` it."""
     runs: Path | None = None
-    """The folder of runs: finished probes are kept there until the audit is whole. None: nothing is kept."""
+    """The folder of runs, where finished probes are stored until the audit is complete. None: store nothing."""
     conditions: tuple[str, ...] = ()
-    """What else the result depends on: the sandbox, the patience."""
+    """What else the result depends on: the sandbox and the patience."""
     seed: int = 0
     most_tasks: int = _MOST_TASKS
     tasks: tuple[str, ...] = ()
-    """Only these, by id."""
+    """Ids of the tasks to play. Default: all."""
     judge: str | None = None
     user: str | None = None
     """The model that plays the user."""
@@ -238,7 +77,7 @@ class AuditPlan:
     rollouts: Path | None = None
     """A run of a model in this environment."""
     reviewed: Path | None = None
-    """A run with labels of people."""
+    """A run that people have labelled."""
     declarations: Path | None = None
     """The file with waivers."""
     wanted: AuditSelection = field(default_factory=AuditSelection)
@@ -339,13 +178,13 @@ async def _audit_and_keep(
         audit = await audit_subject(subject, plan, sink)
     if plan.runs is not None:
         write_audit(audit, plan.runs)
-    for file in reports:  # whatever becomes of them, the audit is kept
+    for file in reports:  # the audit is stored already, if one of them fails
         write_report(audit, file)
     return audit
 
 
 async def _play_model(subject: Subject, env: str, model: str, plan: AuditPlan, runs: Path) -> Path:
-    """Take rollouts of a model. Their folder is of exactly this environment: those of another would say nothing about it."""
+    """Take rollouts of a model. The folder name has the fingerprint: rollouts of another version say nothing about this one."""
     exactly = (await subject.describe()).fingerprint.removeprefix("sha256:")[:8]
     player = f"{model} {plan.user or ''}".strip()
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", f"{Path(env).name}-{player}-{exactly}").strip("-.")
@@ -354,7 +193,7 @@ async def _play_model(subject: Subject, env: str, model: str, plan: AuditPlan, r
 
 
 async def audit_subject(subject: Subject, plan: AuditPlan, sink: Sink = ignore_event) -> Audit:
-    """Run every probe that the plan wants, and reach a verdict. A subject that keeps something ready is open meanwhile."""
+    """Run the probes of a plan, and reach a verdict. A subject that is a context manager is open meanwhile."""
     async with subject if isinstance(subject, AbstractAsyncContextManager) else nullcontext():
         return await _audit_opened(subject, plan, fan_out(sink))
 
@@ -405,10 +244,18 @@ async def _audit_opened(subject: Subject, plan: AuditPlan, sink: Sink) -> Audit:
 
 
 def _dependencies(about: Description, plan: AuditPlan) -> list[Any]:
-    """Everything that the result of a probe depends on, apart from its own code."""
+    """Everything that the result of a probe depends on, besides its code."""
     files = [hashlib.sha256(file.read_bytes()).hexdigest() if file else None for file in (plan.reference, plan.manifest)]
     options = [plan.seed, plan.most_tasks, plan.tasks, plan.judge, plan.user, plan.conditions, files]
     return [FORMAT, plan.place, msgspec.to_builtins(about), options, platform.python_version()]
+
+
+def chosen_tasks(tasks: Sequence[Task], most: int, seed: int) -> tuple[Task, ...]:
+    """All tasks, or a seeded sample in the same order."""
+    if len(tasks) <= most:
+        return tuple(tasks)
+    kept = set(Random(seed).sample(range(len(tasks)), most))  # noqa: S311 - seeded, not secret
+    return tuple(task for place, task in enumerate(tasks) if place in kept)
 
 
 def _tasks(about: Description, plan: AuditPlan) -> tuple[Task, ...]:

@@ -183,7 +183,7 @@ class Run:
         first, second = self.measured(), other.measured()
         settings = Sameness(first=first.manifest.fingerprints.setting, second=second.manifest.fingerprints.setting)
         if settings.first != settings.second and not despite_setting:
-            raise ConfigError(f"{settings.note}; compare all the same with `--despite-setting`")
+            raise ConfigError(f"{settings.note}; compare anyway with `--despite-setting`")
         compared = compare(first.rows, second.rows, settings=settings)
         places = {str(run.path) for run, asked in ((first, self), (second, other)) if run is not asked}
         if not places:

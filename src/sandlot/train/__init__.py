@@ -1,7 +1,7 @@
 """Learning: from graded rollouts to better weights.
 
-Read `loop.py` first: collect, weigh, update, publish, on one screen. Then `algorithms/` (traces to per-token losses)
-and `forest/` (shared prefixes computed once). Needs the `torch` extra.
+Read `loop.py` first: collect, weight, update, publish, on one screen. Then `algorithms/` (traces to per-token losses) and
+`forest/` (shared prefixes are computed once). Needs the `torch` extra.
 
 A recipe's author imports from here: `from sandlot.train import Evaluation, Optimisation, PolicyGradient, Recipe, Sampling`.
 Each name is imported when it is first used.

@@ -1,4 +1,4 @@
-"""The figures of an update: sums over its forests, on this process and over all processes."""
+"""The figures of an update, summed over its forests and over all processes."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,17 +20,17 @@ class Update:
     tokens: int
     """Trained tokens of all rows."""
     computed: int
-    """Computed tokens: shared prefixes count once."""
+    """Tokens computed: shared prefixes count once."""
     flat: int
-    """Tokens of all rows without sharing."""
+    """Tokens of all rows, without sharing."""
     seconds: float
     figures: Mapping[str, float] = field(default_factory=dict[str, float])
-    """Means over trained tokens: `kl_behaviour`, `clipped` (share of clipped tokens), `entropy` (exact where a component computes
-    it, else estimated from the sampled tokens); and `ratio_max`."""
+    """Means over trained tokens: `kl_behaviour`, `clipped` (share of tokens at a bound), `entropy` (exact if a component needs
+    it, else estimated from the sampled tokens), and `ratio_max`."""
 
 
 class Tally:
-    """Sums of one update over the forests that this process computes."""
+    """The sums of one update over the forests of this process."""
 
     def __init__(self) -> None:
         self.loss = self.norm = self.clipped = 0.0
@@ -39,7 +39,7 @@ class Tally:
         self._ratio_max = 0.0
 
     def add(self, columns: Mapping[str, Any], computed: int) -> None:
-        """Add the figures of one forest."""
+        """Count one forest."""
         self.computed += computed
         apart = (columns["old"] - columns["behaviour"]).double()
         self._sums["tokens"] += len(apart)

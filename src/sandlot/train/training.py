@@ -1,7 +1,7 @@
-"""What a training run holds while it lives: the environment's parts, the engine, the trainer, and where everything is kept.
+"""An open training run: the collector of its rollouts, the engine, the trainer and the checkpoints.
 
-Engine and trainer are in this process, each with weights of its own, or a server samples (`publish.py`). The run directory is an
-ordinary one, so that `sandlot show`, `replay` and `tokens` work on what was trained on.
+Engine and trainer are in this process, each with its own copy of the weights, or a server samples (`publish.py`). The run
+directory is an ordinary one, so `sandlot show`, `replay` and `tokens` work on the rollouts of a training.
 """
 
 import functools
@@ -24,11 +24,11 @@ from sandlot.core.types import Split, derive_seed
 from sandlot.env.environment import Environment
 from sandlot.env.function import dialogue_of
 from sandlot.env.load import load
-from sandlot.model.engine.weights import folder_of
+from sandlot.model.engine.weights import model_folder
 from sandlot.model.nn.decoder import Decoder
 from sandlot.model.nn.folder import load_folder
 from sandlot.model.policy.demonstrated import DemonstratedPolicies, TurnRenderer
-from sandlot.model.policy.rendered import rendered
+from sandlot.model.policy.tokens import token_policies
 from sandlot.model.render.open import open_renderer
 from sandlot.observe.events import Sink
 from sandlot.observe.training_records import Measured
@@ -78,14 +78,9 @@ class Training:
         """Whether and why the training stops early."""
         return self.collector.collection
 
-    @property
-    def elsewhere(self) -> tuple[str, ...]:
-        """How this setting differs from the one the model was trained in before, where that is known."""
-        return self.collector.prepared.differences
-
     def policies(self, sampling: Sampling) -> Policies:
-        """The model with the weights as they are published."""
-        return rendered(self.publisher.model, self.renderer, sampling)
+        """The model with the weights published last."""
+        return token_policies(self.publisher.model, self.renderer, sampling)
 
     def players(self) -> Policies:
         """The policies whose rollouts are learned from: the model, or its teacher in the model's tokens."""
@@ -102,9 +97,9 @@ class Training:
         return trace
 
     async def evaluate(self, version: int) -> Run:
-        """Held-out tasks with the published weights, as a run of its own; read if it is there.
+        """Measure the published weights on held-out tasks, as a run of its own; read if it is stored.
 
-        Before the first step and after the last, their variants too, beside it.
+        Before the first step and after the last, also on the variants of the tasks.
         """
         place = self.path / "evaluations" / f"{version:06d}"
         usual = self.recipe.evaluation.sampling or self.recipe.sampling
@@ -131,12 +126,12 @@ class Training:
         return Run(place)
 
     async def keep(self, standing: TrainingState) -> None:
-        """Write weights and state to disk: from here a crash goes on."""
+        """Write weights and state to disk: after a crash, the training continues from here."""
         self.standing = standing
         await off_loop("keep", lambda: self.checkpoints.keep(self.trainer, standing))
 
     async def mark(self, best: Measured) -> None:
-        """Remember which version is best: its weights stay until a better one comes."""
+        """Store which version is best: its weights are kept until another is better."""
         self.standing = msgspec.structs.replace(self.standing, best=best.version, best_score=best.mean)
         if not self.checkpoints.place(self.standing.version).is_dir():
             await self.keep(self.standing)
@@ -145,13 +140,13 @@ class Training:
         await off_loop("mark", lambda: self.checkpoints.mark(self.standing))
 
     async def go_back(self, version: int) -> None:
-        """Learn on from the weights of an earlier version; the count of versions goes on."""
+        """Continue from the weights of an earlier version; version numbers keep counting up."""
         await off_loop("weights", lambda: self.trainer.overwrite(lambda decoder: self.checkpoints.put(decoder, version)))
         await self.keep(self.standing)
         await self.publish(self.standing.version)
 
     async def publish(self, version: int) -> None:
-        """Sample with the trainer's weights from the next token on."""
+        """Send the trainer's weights to the model that samples."""
         decoder = await off_loop("whole", self.trainer.whole)
         await self.publisher.publish(version, decoder)
 
@@ -165,7 +160,7 @@ async def open_training(recipe: Recipe, path: Path, collection: Collection, sink
     select = Selection(tasks=tasks, split=Split.TRAIN, group=recipe.group, training=True)
     config = _config(recipe, env, select, recipe.sampling)
     plan = _selected(plan_run(env, config), recipe)
-    folder = await off_loop("folder_of", lambda: folder_of(recipe.model))
+    folder = await off_loop("folder_of", lambda: model_folder(recipe.model))
     if recipe.threads is not None:
         torch.set_num_threads(recipe.threads)
     # The same recipe draws the same, wherever its run directory is.
@@ -206,10 +201,10 @@ async def open_training(recipe: Recipe, path: Path, collection: Collection, sink
 
 @asynccontextmanager
 async def _open_learner(recipe: Recipe, folder: Path) -> AsyncGenerator[tuple[Learner, Decoder | None]]:
-    """What learns, over all processes of the run, and weights of its own for the engine to sample from, where one does."""
+    """The trainer, over all processes of the run, and a copy of the weights for the engine of this process, if it samples."""
     with ExitStack() as opened:
         ranks = await off_loop("open_ranks", lambda: opened.enter_context(open_ranks(recipe.device)))
-        own = recipe.device if ranks.count == 1 else "cpu"  # several take them to their devices a layer at a time
+        own = recipe.device if ranks.count == 1 else "cpu"  # several processes shard it to their devices layer by layer
         decoder = await off_loop("load_folder", lambda: load_folder(folder, dtype=torch.float32, device=own))
         sampled = copy_decoder(decoder).to(ranks.device, getattr(torch, recipe.dtype.value)) if recipe.server is None else None
         trainer = await off_loop("trainer_of", lambda: build_trainer(decoder, recipe, ranks))
@@ -239,12 +234,12 @@ def _config(recipe: Recipe, env: Environment, select: Selection, sampling: Sampl
 
 
 def _heldout(env: Environment, recipe: Recipe) -> RunPlan:
-    """The held-out tasks that are measured: the same ones every time."""
+    """The held-out tasks of every evaluation."""
     evaluation = recipe.evaluation
     worded = [name for name, variant in evaluation.variants.items() if not isinstance(variant, Sampling)]
     if worded and dialogue_of(env) is not None:
         raise ConfigError(
-            f"recipe `{recipe.name}`: variant `{worded[0]}` changes prompts, and `{env.name}` is one function: what it "
+            f"recipe `{recipe.name}`: variant `{worded[0]}` changes prompts, but `{env.name}` is one function, and what it "
             "asks is not in its tasks' prompts; vary the sampling instead (`Sampling(temperature=0)`)"
         )
     config = _config(recipe, env, Selection(split=Split.HELDOUT, group=evaluation.group), recipe.sampling)
@@ -254,7 +249,7 @@ def _heldout(env: Environment, recipe: Recipe) -> RunPlan:
 
 
 def _apply_variant(plan: RunPlan, variant: Callable[[Task], Task]) -> RunPlan:
-    """The same tasks put otherwise."""
+    """The same tasks, rephrased by a variant."""
     with boundary(ConfigError, f"variant `{getattr(variant, '__qualname__', variant)}`"):
         tasks = tuple(variant(task) for task in plan.tasks)
     if [task.id for task in tasks] != [task.id for task in plan.tasks]:
@@ -265,7 +260,7 @@ def _apply_variant(plan: RunPlan, variant: Callable[[Task], Task]) -> RunPlan:
 
 
 def _selected(plan: RunPlan, recipe: Recipe) -> RunPlan:
-    """The tasks the recipe wants of a plan in which each has as many rollouts."""
+    """The tasks of a plan that the recipe selects; every task of the plan has the same number of rollouts."""
     if recipe.select is None:
         return plan
     tasks = tuple(task for task in plan.tasks if recipe.select(task.public()))

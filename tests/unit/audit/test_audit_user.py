@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from fake_endpoint import FakeEndpoint, says, status
-from sandlot.audit.audit import AuditPlan, AuditSelection, audit_subject
+from sandlot.audit.audit import AuditPlan, audit_subject
 from sandlot.audit.finding import Layer
+from sandlot.audit.layers import AuditSelection
 from sandlot.audit.subject import Conditions, NamedPlay, Take
 from sandlot.audit.subjects.environment.subject import EnvironmentSubject
 from sandlot.audit.verdict import Audit, AuditVerdict, State
@@ -103,7 +104,7 @@ async def test_a_judge_that_cannot_be_reached_is_no_flaw_of_the_environment(tmp_
     (tmp_path / "plain.py").write_text(PLAIN_ENV + JUDGED)
     async with FakeEndpoint(then=status(400)) as endpoint:
         assert "answered 400" in reason(await audited(env, judge=f"openai:x@{endpoint.url}"))
-    assert "give one with `--judge MODEL`" in reason(await audited(env))
+    assert "name one with `--judge MODEL`" in reason(await audited(env))
     assert "127.0.0.1:9" in reason(await audited(env, judge=DEAD))
 
 

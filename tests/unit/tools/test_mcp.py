@@ -78,7 +78,7 @@ async def test_many_calls_at_once_each_get_their_own_answer():
         ("lying_output", False, "not what was promised"),
     ],
 )
-async def test_what_a_server_answers_is_told(mode: str, error: bool, text: str):
+async def test_the_agent_gets_the_servers_response(mode: str, error: bool, text: str):
     assert await called(mode) == ToolResult(call="c1", text=text, error=error)
 
 
@@ -178,7 +178,7 @@ async def test_some_of_many_tools_can_be_taken():
     assert "no tool `tool10001`" in str(await refused("many", tools=("tool10001",)))
 
 
-async def test_a_long_description_is_cut_and_says_so():
+async def test_a_long_description_is_cut_and_marked():
     async with raw("long_description").open(WORLD) as tools:
         assert tools[0].spec.description.endswith("xx [cut: 1000000 characters]")
         assert len(tools[0].spec.description) < 8100
@@ -189,7 +189,7 @@ async def test_a_server_without_tools_has_none():
         assert list(tools) == []
 
 
-async def test_the_command_runs_where_it_is_told(tmp_path: Path):
+async def test_the_command_runs_in_its_folder(tmp_path: Path):
     assert (await called("folder", cwd=str(tmp_path))).text == str(tmp_path)
 
 
@@ -261,6 +261,6 @@ async def test_a_missing_variable_is_named():
         {"command": ("a",), "start_s": 0.0},
     ],
 )
-def test_a_source_that_makes_no_sense_is_refused(fields: dict[str, Any]):
+def test_an_invalid_server_is_refused(fields: dict[str, Any]):
     with pytest.raises(ConfigError, match="MCP server `x`"):
         McpServer(name="x", **fields)

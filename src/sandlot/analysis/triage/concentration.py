@@ -1,6 +1,6 @@
-"""Where failures of one kind gather: the tag that their tasks have and passing tasks have not.
+"""Where failures of one kind concentrate: a tag that their tasks have more often than passing tasks.
 
-Tasks are counted, once each, however many rollouts they had: those of one task resemble each other.
+Each task counts once, however many rollouts it has: rollouts of one task are not independent.
 """
 
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ class Concentration(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def concentration(these: Mapping[str, frozenset[str]], passing: Mapping[str, frozenset[str]]) -> Concentration | None:
-    """The tag with the largest difference in share, if it is more than chance; both sides are tags by task."""
+    """The tag with the largest significant difference in share; both arguments are tags by task."""
     tags = sorted({tag for each in these.values() for tag in each})
     if not tags or not passing:
         return None

@@ -1,4 +1,4 @@
-"""`sandlot audit`: whether an environment is sound, before a model learns its flaws."""
+"""`sandlot audit`: check that an environment is sound."""
 
 from pathlib import Path
 from typing import Annotated
@@ -36,29 +36,29 @@ _Gym = Annotated[
     Option(
         "--gym",
         metavar="MODULE:MAKE",
-        help="Audit a Gymnasium environment instead: what makes it, the id it is registered with, or a `gym.toml`.",
+        help="Audit a Gymnasium environment instead: a function that makes it, its registered id, or a `gym.toml`.",
     ),
 ]
 _GymArgument = Annotated[
     list[str] | None,
-    Option("--gym-argument", metavar="NAME=VALUE", help="For making it; a value is JSON, else text. May be repeated."),
+    Option("--gym-argument", metavar="NAME=VALUE", help="Argument for making it; a value is JSON, else text. May be repeated."),
 ]
 _Solution = Annotated[
     str | None,
     Option(
         "--solution",
         metavar="MODULE:FUNCTION",
-        help="A policy that solves it: called with the environment, returns what chooses an action for an observation.",
+        help="A policy that solves it: called with the environment, it returns a function from observation to action.",
     ),
 ]
-Seeds = Annotated[int | None, Option("--seeds", help="Seeds it is played with, each a task. [default: 8]")]
-Steps = Annotated[int | None, Option("--steps", help="Most steps of one rollout in it. [default: 200]")]
+Seeds = Annotated[int | None, Option("--seeds", help="Number of seeds to play it with; each is a task. [default: 8]")]
+Steps = Annotated[int | None, Option("--steps", help="Maximum steps per rollout. [default: 200]")]
 Python = Annotated[
     str | None,
     Option("--python", help="The Python that has what the grader or Gymnasium environment imports. [default: python3]"),
 ]
 _WithoutSandbox = Annotated[
-    bool, Option("--without-sandbox", help="Run what others wrote in a plain process: only for code you trust.")
+    bool, Option("--without-sandbox", help="Run foreign code in a plain process: only for code you trust.")
 ]
 
 # -- how far, and with what ----------------------------------------------------------------------------------------------------
@@ -66,17 +66,15 @@ _WithoutSandbox = Annotated[
 _Limit = Annotated[int, Option("--limit", help="Maximum number of tasks to play; a seeded sample if there are more.")]
 Task = Annotated[list[str] | None, Option("--task", help="Play only this task; may be repeated.")]
 Layers = Annotated[list[Layer] | None, Option("--layer", help="Only this layer; may be repeated.")]
-_Probes = Annotated[list[str] | None, Option("--probe", help="Only this probe, as a finding names it; may be repeated.")]
+_Probes = Annotated[list[str] | None, Option("--probe", help="Only this probe; may be repeated.")]
 Seed = Annotated[int, Option("--seed", help="Seed of every random choice the audit makes.")]
 _Reference = Annotated[
     Path | None,
     Option("--reference", metavar="FILE", help="Real records (jsonl, csv, parquet) to compare the tasks' data with."),
 ]
-Manifest = Annotated[
-    Path | None, Option("--manifest", metavar="FILE", help="The tools as production serves them: a JSON list of MCP tools.")
-]
-_Model = Annotated[str | None, Option("--model", "-m", help="Let this model play too, and look at the health of its rollouts.")]
-_Reviewed = Annotated[str | None, Option("--reviewed", metavar="RUN", help="Read what people labelled with `sandlot triage`.")]
+Manifest = Annotated[Path | None, Option("--manifest", metavar="FILE", help="The tools in production: a JSON list of MCP tools.")]
+_Model = Annotated[str | None, Option("--model", "-m", help="Let this model play too, and check the health of its rollouts.")]
+_Reviewed = Annotated[str | None, Option("--reviewed", metavar="RUN", help="Use this run's labels from `sandlot triage`.")]
 Waivers = Annotated[
     Path | None,
     Option("--waivers", metavar="FILE", help="A file with [[waiver]] tables. [default: the environment's `audit.toml`]"),
@@ -86,7 +84,7 @@ _Report = Annotated[
     Option(
         "--report",
         metavar="FILE",
-        help="Also write the report here; the ending says how: .html, .md, .json, .sarif, .xml (JUnit). May be repeated.",
+        help="Also write the report here. Formats by extension: .html, .md, .json, .sarif, .xml (JUnit). May be repeated.",
     ),
 ]
 Sandbox = Annotated[str, Option("--sandbox", help="`native`, `docker`, or `docker:SOCKET`.")]

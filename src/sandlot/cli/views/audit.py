@@ -87,7 +87,7 @@ def print_audit(audit: Audit, folder: Path | None, *, json: bool) -> None:
         said = f"{each.waiver.reason} ({each.waiver.owner}, until {each.waiver.expires})"
         console.print(f"[dim]waived  {escape(each.finding.id)}: {escape(_short(said))}[/]")
     for waiver in audit.expired:
-        console.print(f"[yellow]waiver of {escape(waiver.finding)} expired on {waiver.expires}: it waives nothing[/]")
+        console.print(f"[yellow]waiver of {escape(waiver.finding)} expired on {waiver.expires} and no longer counts[/]")
     if folder is not None:
         console.print(f"\n[dim]report:[/] {folder / 'report.html'}   [dim]also report.md, audit.json[/]")
 

@@ -15,7 +15,7 @@ from sandlot.core.types import End, Role
 from sandlot.env.environment import Environment
 from sandlot.env.session import open_session
 from sandlot.harness.captured.command import CommandAgent
-from sandlot.model.policy.rendered import rendered
+from sandlot.model.policy.tokens import token_policies
 from toy_tokens import END, ScriptedTokens, ToyRenderer, never
 
 TASK = Task("one", prompt="Say 'hi' to \"$HOME\"\nthen stop.")
@@ -41,7 +41,7 @@ async def played(harness, model, *, limits=None, time_s=30.0):
     trace = Trace(run="r", task="one", rollout=0, seed=0)
     with anyio.fail_after(time_s):
         async with backend_of("root") as backend, open_session(env, TASK, backend=backend) as session:
-            policies = rendered(model, ToyRenderer(), Sampling(max_tokens=64))
+            policies = token_policies(model, ToyRenderer(), Sampling(max_tokens=64))
             async with policies.policy(TASK, 7) as policy:
                 return await harness.play(session, policy, trace), trace
 
@@ -156,7 +156,7 @@ async def test_a_model_that_fails_is_the_models_failure_whatever_the_agent_does(
         await played(agent(script), ScriptedTokens(ModelError("broken", kind="server")))
 
 
-async def test_a_full_context_is_told_to_the_agent_which_may_go_on():
+async def test_the_agent_gets_the_error_of_a_full_context_and_may_go_on():
     script = "\ntry: chat(talk + [{'role': 'user', 'content': 'x' * 9000}])\nexcept Exception as error: print(error.code)\n"
     end, trace = await played(agent(script), ScriptedTokens())
     assert end is End.TOKEN_LIMIT
@@ -176,7 +176,7 @@ async def test_a_cancelled_rollout_leaves_no_agent_and_no_request():
     assert model.running == 0
 
 
-async def test_a_hostile_agent_gets_refusals_and_hurts_nobody():
+async def test_a_hostile_agent_gets_refusals_and_does_no_harm():
     script = """
 for body in (b"{", b"[" * 100000, b'{"messages": []}', b"x" * 1000):
     try: urllib.request.urlopen(urllib.request.Request(os.environ["OPENAI_BASE_URL"] + "/chat/completions", body))

@@ -1,4 +1,4 @@
-"""The server an agent speaks to, without a sandbox: what a hostile one sends costs no more than its own request."""
+"""The model server of an agent, without a sandbox: a hostile request fails alone."""
 
 import json
 from contextlib import asynccontextmanager
@@ -15,8 +15,8 @@ from sandlot.core.task import Task
 from sandlot.core.trace import Trace
 from sandlot.core.types import End
 from sandlot.harness.captured.server import MAX_KEPT_BYTES, MAX_OVERFLOWS, CapturedConversation, capture_app
-from sandlot.model.policy.rendered import rendered
-from sandlot.model.wire.listening import listening
+from sandlot.model.policy.tokens import token_policies
+from sandlot.model.wire.listening import serve_app
 from toy_tokens import ScriptedTokens, ToyRenderer, never
 
 LONG = {"role": "user", "content": "x" * 9000}
@@ -26,10 +26,10 @@ SHORT = {"role": "user", "content": "hi"}
 @asynccontextmanager
 async def answering(model):
     trace = Trace(run="r", task="one", rollout=0, seed=0)
-    async with rendered(model, ToyRenderer(), Sampling(max_tokens=64)).policy(Task("one", prompt="?"), 7) as policy:
+    async with token_policies(model, ToyRenderer(), Sampling(max_tokens=64)).policy(Task("one", prompt="?"), 7) as policy:
         conversation = CapturedConversation(trace, policy, lambda _tokens: None)
         async with (
-            listening(capture_app(conversation), drain_s=0.1) as address,
+            serve_app(capture_app(conversation), drain_s=0.1) as address,
             aiohttp.ClientSession(address, timeout=aiohttp.ClientTimeout(15)) as client,
         ):
             yield client, conversation, trace
@@ -80,7 +80,7 @@ async def test_a_long_history_is_found_again_in_a_moment():
         assert (await ask(client, *[SHORT] * 20_000))[0] == 400
 
 
-async def test_a_long_branch_nobody_sampled_is_looked_through():
+async def test_a_long_branch_without_sampled_turns_is_searched():
     deep = [{"role": "user", "content": str(place)} for place in range(3000)]
     async with answering(ScriptedTokens("A", "B", context=2**20)) as (client, conversation, _):
         assert (await ask(client, SHORT, *deep))[0] == 200

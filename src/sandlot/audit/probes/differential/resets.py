@@ -4,18 +4,22 @@ The same trials are played first, again after rollouts that wrote a canary word 
 own, and many in two shuffled orders.
 """
 
-from collections.abc import Iterator, Sequence
-
-import msgspec
+from collections.abc import Sequence
 
 from sandlot.audit.case import IDLE, Case, Probe
 from sandlot.audit.finding import Finding, Layer
 from sandlot.audit.probes.choice import SURE, choose_tasks
-from sandlot.audit.probes.differential.comparing import TrialDifference, comparable_view, difference_finding, differing_trials
-from sandlot.audit.probes.likeness import Mismatch, first_difference
+from sandlot.audit.probes.differential.comparing import (
+    TrialDifference,
+    comparable_view,
+    difference_finding,
+    differing_trials,
+    foreign_canaries,
+)
+from sandlot.audit.probes.likeness import first_difference
 from sandlot.audit.probes.plays import GOLDEN, request_for
 from sandlot.audit.probes.tour import free_texts, golden_acts, required_texts, tour_script
-from sandlot.audit.subject import Call, Conditions, NamedPlay, Say, Script, Take, Trial
+from sandlot.audit.subject import Call, Conditions, NamedPlay, Say, Script, Take
 from sandlot.core.task import Task
 
 _TASKS, _SANDBOXED = 12, 3
@@ -34,7 +38,7 @@ async def _look_at_history(case: Case) -> list[Finding]:
     first, after = trials[: len(requests)], trials[-len(requests) :]
     last = [request_for(case, tasks[-1], play) for play in plays[tasks[-1].id]]
     fresh = await case.take(last, Conditions(alone=True))
-    leaked = [*_leaked_canaries(case, requests, after)]
+    leaked = [*foreign_canaries(case, requests, after, _CANARY, len(_CANARY))]
     visits = await _calls_in_other_worlds(case, tasks)
     visited = (await case.take([*visits, *requests]))[len(visits) :] if visits else first
     found = differing_trials(case, requests, first, after) + differing_trials(case, last, fresh, first[-len(last) :])
@@ -107,16 +111,6 @@ async def _dirty_script(case: Case, task: Task) -> Script:
     acts = [*others, *marked, *calls][: max(1, limit) * 8]
     turns = [tuple(acts[at : at + 8]) for at in range(0, len(acts), 8)]
     return Script(name="dirty", turns=(*turns, (Say(_CANARY),)))
-
-
-def _leaked_canaries(case: Case, requests: Sequence[Take], trials: Sequence[Trial]) -> Iterator[TrialDifference]:
-    """Trials that show the canary although they did not write it."""
-    tasks = {task.id: task for task in case.tasks}
-    for request, trial in zip(requests, trials, strict=True):
-        said = msgspec.json.encode(comparable_view(case, trial)).decode()
-        if (at := said.find(_CANARY)) >= 0:
-            around = said[max(0, at - 80) : at + 40]
-            yield TrialDifference(tasks[request.task], request.play, Mismatch("canary", "'<nothing>'", repr(around)))
 
 
 async def _look_at_order(case: Case) -> list[Finding]:

@@ -44,10 +44,10 @@ async def _look_at_odd_answers(case: Case) -> list[Finding]:
     return _crashes(await ask(case, questions), "odd-answers", "an answer")
 
 
-def _crashes(told: list[GradedAnswer], probe: str, what: str) -> list[Finding]:
+def _crashes(graded: list[GradedAnswer], probe: str, what: str) -> list[Finding]:
     """One finding per kind of failure: the error's name, a hang, an invalid value."""
     ways: dict[tuple[str, str], list[GradedAnswer]] = defaultdict(list)
-    for one in told:
+    for one in graded:
         way = _breakage(one.trial)
         if way is not None:
             ways[way].append(one)
@@ -60,7 +60,7 @@ def _crashes(told: list[GradedAnswer], probe: str, what: str) -> list[Finding]:
     return [
         answer_finding(
             code,
-            titles[code].format(what, name) + f" ({len(each)} of {len(told)} tried)",
+            titles[code].format(what, name) + f" ({len(each)} of {len(graded)} tried)",
             probe,
             each,
             expected="a score: an answer that cannot be read is `not met`",

@@ -75,14 +75,14 @@ async def _look_at_replies(case: Case) -> list[Finding]:
     found = await _works_with_hidden_answers(case)
     nonsense = one_act_per_turn("nonsense", [Say(NONSENSE)])
     trials = await case.take([request_for(case, work.task, nonsense) for work in found])
-    told = [
+    leaky = [
         work
         for work, trial in zip(found, trials, strict=True)
         if any(mentions(each.text, work.last_words) for each in observations(trial))
     ]
-    plays = [one_act_per_turn("repeat-what-was-said", [Say(NONSENSE), Say(work.last_words)]) for work in told]
-    again = await case.take([request_for(case, work.task, play) for work, play in zip(told, plays, strict=True)])
-    passed = [(work, play, trial) for work, play, trial in zip(told, plays, again, strict=True) if trial.passed]
+    plays = [one_act_per_turn("repeat-what-was-said", [Say(NONSENSE), Say(work.last_words)]) for work in leaky]
+    again = await case.take([request_for(case, work.task, play) for work, play in zip(leaky, plays, strict=True)])
+    passed = [(work, play, trial) for work, play, trial in zip(leaky, plays, again, strict=True) if trial.passed]
     if not passed or len(passed) < len(found):  # a word in common may be chance
         return []
     work, play, trial = passed[0]
@@ -116,22 +116,22 @@ def _has_hidden_answer(work: GoldenWork) -> bool:
 
 def _readers(case: Case, work: GoldenWork) -> list[Call]:
     """One call per tool: without arguments, or golden's call if all its arguments are in the prompt."""
-    told = opening_text(work.idle)
+    prompt = opening_text(work.idle)
     bare = [Call(spec.name) for spec in case.description.tools if not required_of(spec)]
-    own = [call for call in work.calls if call.arguments and all(str(value) in told for value in call.arguments.values())]
+    own = [call for call in work.calls if call.arguments and all(str(value) in prompt for value in call.arguments.values())]
     calls = {call.tool: call for call in (*reversed(own), *bare)}
     return [call for name, call in calls.items() if work.shell is None or name != work.shell.tool]
 
 
 def _fields(work: GoldenWork, trial: Trial) -> dict[str, Any]:
     """The result's values by path (JSON) or by the name before a colon (text); none if the call failed or changed anything."""
-    heard = [each for each in observations(trial) if each.tool]
-    if not heard or heard[0].error or changes_between(work.idle, trial):
+    results = [each for each in observations(trial) if each.tool]
+    if not results or results[0].error or changes_between(work.idle, trial):
         return {}
     try:
-        result = msgspec.json.decode(heard[0].text)
+        result = msgspec.json.decode(results[0].text)
     except (msgspec.DecodeError, RecursionError):
-        return {name.strip(): value for name, value in LINE.findall(heard[0].text)}
+        return {name.strip(): value for name, value in LINE.findall(results[0].text)}
     return leaves(result) if isinstance(result, dict | list) else {}
 
 

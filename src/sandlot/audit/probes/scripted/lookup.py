@@ -112,7 +112,7 @@ async def _finished_work_findings(case: Case, found: Sequence[GoldenWork]) -> li
 
 
 def _copy_of(case: Case, work: GoldenWork) -> tuple[str, Script] | None:
-    told = f"{case.description.system}\n{opening_text(work.idle)}"
+    prompt = f"{case.description.system}\n{opening_text(work.idle)}"
     wanted = {path: text.strip() for path, text in work.written.items() if len(text.strip()) >= _MIN_CODE}
     if work.writer is None or not wanted or len(wanted) < len(work.written):
         return None
@@ -120,7 +120,7 @@ def _copy_of(case: Case, work: GoldenWork) -> tuple[str, Script] | None:
         path: next((other for other, text in work.files.items() if other != path and text.strip() == wanted[path]), "")
         for path in wanted
     }
-    if not all(sources.values()) or any(source in told or posixpath.basename(source) in told for source in sources.values()):
+    if not all(sources.values()) or any(source in prompt or posixpath.basename(source) in prompt for source in sources.values()):
         return None
     copies = [work.writer.put(path, work.files[source]) for path, source in sources.items()]
     return next(iter(sources.values())), one_act_per_turn("copy-finished-work", [*copies, Say(work.last_words or NEUTRAL)])
@@ -138,7 +138,7 @@ async def _history_findings(case: Case, found: Sequence[GoldenWork]) -> list[Fin
     for work, play, trial in zip(looking, plays, trials, strict=True):
         text = "\n".join(shown.text for shown in observations(trial))
         hits = [path for path, wanted in work.written.items() if len(wanted.strip()) >= _MIN_CODE and wanted.strip() in text]
-        if hits and not all(work.written[hits[0]] in there for there in [work.files.get(hits[0], "")]):
+        if hits and work.written[hits[0]] not in work.files.get(hits[0], ""):
             leaked.append((work.task, play, f"the finished `{hits[0]}` is among the repository's objects"))
     title = "the repaired version is still in the repository's history"
     return [_leak_finding(case, "D11.history", title, leaked[0], len(leaked))] if leaked else []

@@ -81,9 +81,9 @@ def _hidden_values(
     needed = dict.fromkeys(
         [*values_as_text(task.key), *(text for turn in script_of(narrow, "reader").turns for text in _used(turn))]
     )
-    told = "\n".join(text for _, text in opening(wide))
+    prompt = "\n".join(text for _, text in opening(wide))
     for value in needed:
-        if not _is_distinctive(value) or _mentions_word(told, value):
+        if not _is_distinctive(value) or _mentions_word(prompt, value):
             continue
         tool = _shown_by(wide, value)
         if tool in tools and _shown_by(narrow, value) is None:

@@ -9,9 +9,10 @@ import msgspec
 import pytest
 
 from gym_worlds import WALKS
-from sandlot.audit.audit import GYM_PANEL, AuditPlan, AuditSelection, audit_subject
+from sandlot.audit.audit import GYM_PANEL, AuditPlan, audit_subject
 from sandlot.audit.case import Case
 from sandlot.audit.finding import Finding, Layer
+from sandlot.audit.layers import AuditSelection
 from sandlot.audit.probes.gymnasium.promises import PROBES, _look_at_steps
 from sandlot.audit.probes.gymnasium.solved import _look_at_solution, _rollouts
 from sandlot.audit.subject import PLAIN, Call, Declared, Description, Lost, Script, Subject, Take, Trial
@@ -160,7 +161,7 @@ async def test_an_environment_whose_text_is_nowhere_was_not_read(tmp_path):
     async with open_gym(given) as subject:
         found = await audit_subject(subject, AuditPlan(subject="x", wanted=AuditSelection(layers=frozenset({Layer.STATIC}))))
     assert (found.layers[0].state, found.verdict) == (State.COULD_NOT_RUN, AuditVerdict.INCOMPLETE)
-    assert "its text lies nowhere" in found.layers[0].why
+    assert "its source was not found" in found.layers[0].why
 
 
 # -- what cannot be audited ----------------------------------------------------------------------------------------------------
@@ -233,7 +234,7 @@ class Losing:
 
     async def take(self, requests, conditions=PLAIN) -> list[Trial]:
         trials = await self.subject.take(requests, conditions)
-        skipped = Trial(lost=Lost(kind="skipped", message="as slow as others"))
+        skipped = Trial(lost=Lost(kind="skipped", message="slow, as others"))
         return [trial if place < self.tried else skipped for place, trial in enumerate(trials)]
 
 
