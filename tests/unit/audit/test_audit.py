@@ -69,7 +69,7 @@ async def test_the_blocking_form_works_inside_a_running_loop_and_says_the_same(a
         ({"reference": "no.jsonl"}, "no file `no.jsonl` to compare with"),
         ({"waivers": "no.toml"}, "no file `no.toml` with waivers"),
         ({"reports": ["found.pdf"]}, r"report `found.pdf`: unknown extension; known: .sarif"),
-        ({"user": "scripted:persona"}, "has no user for a model to play"),
+        ({"user": "scripted:persona"}, "has no persona for a model to play"),
     ],
 )
 def test_options_that_cannot_be_met_are_refused(add, options, message):
