@@ -20,7 +20,18 @@ _MAX_TASKS = 1_000_000
 
 
 def tasks_of(env: Environment, split: Split | None = None) -> list[Task]:
-    """All its tasks, or those of one split; the same ones, in the same order, for the same seed."""
+    """The tasks of an environment: the same ones, in the same order, for the same seed.
+
+    - `env`: the environment.
+    - `split`: `Split.TRAIN` or `Split.HELDOUT`. Default: all tasks.
+
+    ```python
+    from sandlot import Split, load, tasks_of
+
+    env = load("environments/arithmetic")
+    print(len(tasks_of(env)), tasks_of(env, Split.HELDOUT)[0].prompt)
+    ```
+    """
     generate = env.parts.tasks
     if generate is None:
         raise ConfigError(

@@ -5,20 +5,18 @@ same unfinished directory again, so a run that was killed is continued by repeat
 what failed is set aside and taken again, and the breaker counts anew.
 """
 
-import asyncio
 import inspect
 import resource
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ParamSpec
 
 import anyio
 import anyio.to_thread
 import msgspec
-from anyio.from_thread import start_blocking_portal
 
+from sandlot.core.concurrency.blocking import blocking
 from sandlot.core.errors import ConfigError
 from sandlot.core.trace import TraceRow, Usage
 from sandlot.core.types import Split
@@ -28,15 +26,13 @@ from sandlot.env.load import load
 from sandlot.observe.lag import LagReport, LoopWatch
 from sandlot.run.breaker import Breaker
 from sandlot.run.collect import Collection, collect, stopped_by_signals
-from sandlot.run.config import RunConfig, RunPlan, Selection, plan_run, read_config
+from sandlot.run.config import RunConfig, RunPlan, Selection, plan_run, read_config, run_config_of, split_named
 from sandlot.run.manifest import Fingerprints, Manifest, RunFacts, facts_of, machine_facts, public, run_digest
 from sandlot.run.results import Run, Sitting, note_sitting
 from sandlot.run.trained import require_same_setting, setting_differences
 from sandlot.store.directory import open_run
-from sandlot.wiring.config import AgentConfig, ModelConfig, user_config
+from sandlot.wiring.config import AgentConfig, ModelConfig
 from sandlot.wiring.parts import open_grading, open_parts
-
-Parameters = ParamSpec("Parameters")
 
 _POOL = 16
 """Sandboxes kept ready for the next rollouts."""
@@ -209,13 +205,13 @@ async def run_async(  # noqa: PLR0913 - the everyday fields of a run, all by key
         return await run_config(whole, env=environment, runs=Path(runs))
     if environment is None or model is None:
         raise ConfigError("nothing to run: give an environment and a model, or `config=`")
-    whole = RunConfig(
-        env=str(environment.source or environment.name),
-        model=_model(model),
-        select=Selection(tasks=tuple(tasks), split=_split(split), rollouts=rollouts, group=group),
-        agent=agent or AgentConfig(),
-        user=user_config(user) if isinstance(user, str) else user,
-        judge=_model(judge) if judge else None,
+    whole = run_config_of(
+        environment,
+        model,
+        select=Selection(tasks=tuple(tasks), split=split_named(split), rollouts=rollouts, group=group),
+        agent=agent,
+        user=user,
+        judge=judge,
         rubric=rubric,
         image=image,
         sandbox=sandbox,
@@ -226,38 +222,7 @@ async def run_async(  # noqa: PLR0913 - the everyday fields of a run, all by key
     return await run_config(whole, env=environment, runs=Path(runs))
 
 
-def _blocking(function: Callable[Parameters, Coroutine[Any, Any, Run]]) -> Callable[Parameters, Run]:
-    """The same function for callers that do not await. Inside a running event loop, as in a notebook, it uses another thread."""
-
-    def run(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Run:
-        async def go() -> Run:
-            return await function(*args, **kwargs)
-
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
-            return anyio.run(go)
-        return _beside_the_loop(go)
-
-    run.__signature__ = inspect.signature(function)  # type: ignore[attr-defined] - what help() and notebooks show
-    run.__annotations__ = function.__annotations__
-    return run
-
-
-def _beside_the_loop(go: Callable[[], Coroutine[Any, Any, Run]]) -> Run:
-    """Run it in a thread with a loop of its own, and wait. Ctrl-C stops it in order: what is finished is kept."""
-    with start_blocking_portal() as portal:
-        future = portal.start_task_soon(go)
-        try:
-            return future.result()
-        except KeyboardInterrupt:
-            future.cancel()  # closes every world before the portal ends
-            raise
-
-
-run = _blocking(run_async)
-run.__module__ = __name__
-run.__doc__ = run_async.__doc__
+run = blocking("run", run_async)
 
 
 def _find_directory(runs: Path, env: Environment, config: RunConfig, prints: Fingerprints) -> Path:
@@ -344,18 +309,6 @@ def _sitting(collection: Collection, *, wall_s: float, cpu_s: float, lag: LagRep
         lag_p99_s=lag.p99_s,
         blocked_by=lag.blocked_by(_WORTH_TELLING_S),
     )
-
-
-def _split(split: Split | str | None) -> Split | None:
-    if split is None or isinstance(split, Split):
-        return split
-    if split not in set(Split):
-        raise ConfigError(f"split is `{split}`; there are: {', '.join(f'`{each}`' for each in Split)}")
-    return Split(split)
-
-
-def _model(model: str | ModelConfig) -> ModelConfig:
-    return ModelConfig(spec=model) if isinstance(model, str) else model
 
 
 def cpu_seconds() -> float:

@@ -5,6 +5,7 @@ them. `quick` asks no more than rows can answer at once, and stands at the end o
 """
 
 from collections.abc import Sequence
+from pathlib import Path
 from random import Random
 
 from sandlot.analysis.health.drift import between, drift, halves
@@ -17,6 +18,7 @@ from sandlot.analysis.health.sentinel import sentinel
 from sandlot.analysis.health.surge import surge
 from sandlot.analysis.health.survivors import survivors
 from sandlot.analysis.health.timeouts import timeouts
+from sandlot.core.concurrency.blocking import blocking
 from sandlot.core.trace import Trace, TraceRow
 from sandlot.core.types import derive_seed
 from sandlot.run.results import Run
@@ -29,9 +31,9 @@ _REPLAYS = 8
 
 
 async def health_of(
-    run: Run,
+    run: Run | str | Path,
     *,
-    against: Run | None = None,
+    against: Run | str | Path | None = None,
     traces: int = _TRACES,
     regrades: int = _REGRADES,
     replays: int = _REPLAYS,
@@ -39,7 +41,28 @@ async def health_of(
     judge: str | None = None,
     seed: int = 0,
 ) -> Health:
-    """Ask everything. `regrades` and `replays` are how many rollouts the sentinel takes again; 0 asks it nothing."""
+    """Check a run for signs of a broken environment, and return the `Health`: one item per check, and a verdict.
+
+    It blocks until the checks are done, also where an event loop is running (a notebook).
+
+    - `run`: a `Run`, or the path of a run directory.
+    - `against`: look for drift against this run instead of between the two halves of `run`.
+    - `traces`: how many traces to read when looking for drift.
+    - `regrades`: how many rollouts to grade again from their evidence; 0 grades none.
+    - `replays`: how many rollouts to replay in fresh worlds; 0 replays none.
+    - `env`: the environment. Default: where the run found it.
+    - `judge`: the grader model for judge checks.
+    - `seed`: seed for the random choices.
+
+    ```python
+    import sandlot
+
+    run = sandlot.run("environments/arithmetic", "scripted:golden", group=4)
+    health = sandlot.health(run)
+    print(health.verdict, {item.name: item.mark for item in health.items})
+    ```
+    """
+    run, against = _opened(run), None if against is None else _opened(against)
     rows = rows_of(run, seed)
     opened, drifted = _drift(run, rows, against, traces, seed)
     items = [
@@ -62,6 +85,13 @@ async def health_of(
         seed=seed,
         items=tuple(items),
     )
+
+
+health = blocking("health", health_of)
+
+
+def _opened(run: Run | str | Path) -> Run:
+    return run if isinstance(run, Run) else Run(run)
 
 
 def quick(run: Run) -> list[HealthItem]:

@@ -6,6 +6,7 @@ one. Every trace is looked at once and let go.
 
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 from random import Random
 
 import msgspec
@@ -49,8 +50,22 @@ class Triage(msgspec.Struct, frozen=True, kw_only=True):
         return 1 if any(cluster.blames_environment for cluster in self.clusters) else 0
 
 
-def triage_of(run: Run, *, traces: int = _TRACES, seed: int = 0) -> Triage:
-    """Sort a run's failures and odd successes."""
+def triage(run: Run | str | Path, *, traces: int = _TRACES, seed: int = 0) -> Triage:
+    """Group the failures of a run by cause, and return the `Triage`: clusters, odd successes, rollouts worth reading.
+
+    - `run`: a `Run`, or the path of a run directory.
+    - `traces`: maximum number of traces to read.
+    - `seed`: seed for the random choices.
+
+    ```python
+    import sandlot
+
+    run = sandlot.run("environments/arithmetic", "scripted:mixed:0.5", group=4)
+    for cluster in sandlot.triage(run).clusters:
+        print(cluster.size, cluster.signature.label, cluster.examples[0])
+    ```
+    """
+    run = run if isinstance(run, Run) else Run(run)
     rows = list(run.rows)
     chosen = _chosen(rows, traces, seed)
     tags = {row.task: row.tags for row in chosen}

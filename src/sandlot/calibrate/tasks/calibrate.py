@@ -1,8 +1,7 @@
-"""Calibrating, from config to `calibration.json`. This is what `sandlot calibrate` calls.
+"""Calibration, from config to `calibration.json`. This is what `sandlot calibrate` calls.
 
-The main road is `calibrate_async`: choose the tasks, find the directory, take rollouts until every task is placed, sum up. The
-rollouts are an ordinary run; what is asked of them, the band and how sure to be, is not part of its name, so that another band
-goes on with the rollouts that are there.
+Read `calibrate_config` first: choose the tasks, find the directory, take rollouts until every task is placed, sum up. The
+rollouts are an ordinary run. The band and the confidence are not part of its name, so another band reuses its rollouts.
 """
 
 from pathlib import Path
@@ -14,17 +13,19 @@ from sandlot.calibrate.tasks.calibration import CURRICULUM_FILE, FILE, Calibrati
 from sandlot.calibrate.tasks.rates import rates_over
 from sandlot.calibrate.tasks.rule import UNKNOWN, Rule
 from sandlot.calibrate.tasks.state import CalibrationState, Family, by_tags
+from sandlot.core.concurrency.blocking import blocking
 from sandlot.core.disk import DISK, put_file
 from sandlot.core.errors import ConfigError
 from sandlot.core.trace import TraceRow
 from sandlot.core.types import Split
 from sandlot.env.environment import Environment
 from sandlot.env.load import load
-from sandlot.run.config import RunConfig, RunPlan, Selection, plan_run
+from sandlot.run.config import RunConfig, RunPlan, Selection, plan_run, run_config_of, split_named
 from sandlot.run.manifest import fingerprints
 from sandlot.run.results import Run
 from sandlot.run.run import Watcher, name_of, run_config
 from sandlot.store.reader import RunReader
+from sandlot.wiring.config import AgentConfig, ModelConfig
 
 
 class CalibrationConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -67,7 +68,7 @@ class Watch:
         """Beliefs were looked at, and so many more rollouts are to be taken."""
 
 
-async def calibrate_async(
+async def calibrate_config(
     config: CalibrationConfig,
     *,
     env: Environment | None = None,
@@ -76,7 +77,7 @@ async def calibrate_async(
     family: Family | None = None,
     watch: Watch | None = None,
 ) -> Calibration:
-    """Take rollouts until every task is placed, and say where each lies; both files lie in the run's directory."""
+    """Take rollouts until every task is placed, and write `calibration.json` and `curriculum.json` into the run directory."""
     environment = env or load(config.run.env)
     plan = opening_plan(config, environment)
     path = place or await _find_directory(config, environment, plan, runs)
@@ -92,13 +93,75 @@ async def calibrate_async(
     return await anyio.to_thread.run_sync(_written, config, standing, run)
 
 
-def calibrate(config: CalibrationConfig, *, runs: str | Path = "runs", watch: Watch | None = None) -> Calibration:
-    """The same from outside an event loop."""
+async def calibrate_async(  # noqa: PLR0913 - the everyday fields of a calibration, all by keyword
+    env: str | Path | Environment | None = None,
+    model: str | ModelConfig | None = None,
+    *,
+    band: tuple[float, float] = (0.2, 0.5),
+    confidence: float = 0.9,
+    budget: int | None = None,
+    tasks: tuple[str, ...] = (),
+    split: Split | str | None = None,
+    image: str | None = None,
+    sandbox: str = "native",
+    at_once: int = 64,
+    user: str | ModelConfig | None = None,
+    judge: str | ModelConfig | None = None,
+    rubric: str | None = None,
+    agent: AgentConfig | None = None,
+    config: CalibrationConfig | None = None,
+    runs: str | Path = "runs",
+) -> Calibration:
+    """Measure how often a model passes each task, and return the `Calibration`: which tasks are too hard, in the band, too easy.
 
-    async def go() -> Calibration:
-        return await calibrate_async(config, runs=Path(runs), watch=watch)
+    It takes as few rollouts as the answer needs, and writes `calibration.json` and `curriculum.json` into the run directory. The
+    same call continues a calibration that was interrupted; another band reuses the rollouts that are there.
 
-    return anyio.run(go)
+    - `env`: a path, an installed name, or an `Environment`.
+    - `model`: as for `--model`: `scripted:golden`, `smollm2`, `openai:NAME@URL`, ...; a `ModelConfig` sets sampling too.
+    - `band`: the lowest and the highest pass rate worth training on.
+    - `confidence`: how sure a task's place must be.
+    - `budget`: maximum number of rollouts. Default: as many as it takes.
+    - `tasks`: ids of the tasks to place. Default: all training tasks.
+    - `split`: `train` or `heldout`; only tasks of this split.
+    - `image`: run in a sandbox of this image instead of the environment's own.
+    - `sandbox`: `native`, `docker` or `docker:SOCKET`.
+    - `at_once`: rollouts in flight.
+    - `user`: the model that plays the environment's user.
+    - `judge`: the model for judge checks.
+    - `rubric`: grade by this rubric instead of the tasks' own.
+    - `agent`: another harness or agent command.
+    - `config`: a whole `CalibrationConfig` instead of everything above but `env`.
+    - `runs`: the folder for run directories.
+
+    ```python
+    import sandlot
+
+    found = sandlot.calibrate("environments/arithmetic", "scripted:golden", band=(0.1, 0.6))
+    print({label: share.value for label, share in found.shares.items()}, found.spent.rollouts)
+    ```
+    """
+    environment = load(env) if env is not None else None
+    if config is None:
+        if environment is None or model is None:
+            raise ConfigError("nothing to calibrate: give an environment and a model, or `config=`")
+        run = run_config_of(
+            environment,
+            model,
+            select=Selection(tasks=tuple(tasks), split=split_named(split)),
+            image=image,
+            sandbox=sandbox,
+            at_once=at_once,
+            user=user,
+            judge=judge,
+            rubric=rubric,
+            agent=agent,
+        )
+        config = CalibrationConfig(run=run, rule=Rule(low=band[0], high=band[1], confidence=confidence), budget=budget)
+    return await calibrate_config(config, env=environment, runs=Path(runs))
+
+
+calibrate = blocking("calibrate", calibrate_async)
 
 
 def opening_plan(config: CalibrationConfig, env: Environment) -> RunPlan:

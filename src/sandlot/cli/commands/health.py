@@ -33,22 +33,12 @@ def _health(
     without the outcome. Grades and replays a few rollouts again, which must give the same result. Exit code 1 if a check fails,
     3 if rollouts are missing or too few.
     """
-    import anyio  # noqa: PLC0415 - help does not need it
-
-    from sandlot.analysis.health.health import health_of  # noqa: PLC0415 - as above
-    from sandlot.analysis.health.item import Health  # noqa: PLC0415 - as above
+    from sandlot.analysis.health.health import health  # noqa: PLC0415 - help does not need it
     from sandlot.cli.views.health import as_json, print_health  # noqa: PLC0415 - as above
-    from sandlot.run.results import Run  # noqa: PLC0415 - as above
 
-    looked_at, other = Run(run_path(run, runs)), Run(run_path(against, runs)) if against else None
-
-    async def ask() -> Health:
-        return await health_of(
-            looked_at, against=other, traces=traces, regrades=regrades, replays=replays, env=env, judge=judge, seed=seed
-        )
-
+    place, other = run_path(run, runs), run_path(against, runs) if against else None
     with authors_on_stderr():
-        found = anyio.run(ask)
+        found = health(place, against=other, traces=traces, regrades=regrades, replays=replays, env=env, judge=judge, seed=seed)
     if json:
         print_json(as_json(found))
     else:

@@ -41,7 +41,7 @@ def _triage(
     person should read. Labels are stored with the run. Exit code 1 if the environment caused failures, 3 if there are no
     rollouts.
     """
-    from sandlot.analysis.triage.triage import triage_of  # noqa: PLC0415 - as above
+    from sandlot.analysis.triage.triage import triage  # noqa: PLC0415 - as above
     from sandlot.cli.views import review as reviewing  # noqa: PLC0415 - help does not need it
     from sandlot.cli.views import triage as triaging  # noqa: PLC0415 - as above
     from sandlot.run.results import Run  # noqa: PLC0415 - as above
@@ -54,7 +54,7 @@ def _triage(
         if json:
             print_json(kept)
         return
-    found = triage_of(looked_at, traces=traces, seed=seed)
+    found = triage(looked_at, traces=traces, seed=seed)
     if review:
         reviewing.review(looked_at, found.proposed, by=by or getpass.getuser())
         return

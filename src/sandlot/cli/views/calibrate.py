@@ -12,7 +12,7 @@ import msgspec
 from rich.console import Console
 from rich.progress import BarColumn, TaskID, TextColumn, TimeElapsedColumn
 
-from sandlot.calibrate.tasks.calibrate import CalibrationConfig, Watch, calibrate_async, expected_rollouts, opening_plan
+from sandlot.calibrate.tasks.calibrate import CalibrationConfig, Watch, calibrate_config, expected_rollouts, opening_plan
 from sandlot.calibrate.tasks.calibration import Calibration, Known, errors_of
 from sandlot.calibrate.tasks.placement import TaskLabel
 from sandlot.calibrate.tasks.rule import UNKNOWN
@@ -68,7 +68,7 @@ def calibrate_watched(
         console=console,
     ) as bars, authors_on_stderr():  # fmt: skip
         bar = _Bar(bars, console)
-        found = anyio.run(functools.partial(calibrate_async, config, runs=runs, place=place, watch=bar))
+        found = anyio.run(functools.partial(calibrate_config, config, runs=runs, place=place, watch=bar))
         if found.stopped:
             signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is kept; a second Ctrl-C must not eat the word on how to continue
     path = bar.path
