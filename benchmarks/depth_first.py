@@ -18,8 +18,8 @@ from report import Report, Row, publish, say
 
 from sandlot.model.nn.decoder import Decoder
 from sandlot.train.forest.depth_first import pieces_of
-from sandlot.train.forest.forest import cuts, forest_of
-from sandlot.train.forest.forward import seen
+from sandlot.train.forest.forest import cut_rows, forest_of
+from sandlot.train.forest.forward import forward_rows
 
 NAME = "depth_first"
 
@@ -35,7 +35,7 @@ def shapes(vocabulary, scale):
 
 def computed(decoder, rows, budget):
     """Loss and gradients of these rows, the forest in pieces where it is over the budget."""
-    logprobs = seen(decoder, rows, tokens=budget, recompute=True).logprobs
+    logprobs = forward_rows(decoder, rows, tokens=budget, recompute=True).logprobs
     loss = logprobs.sin().sum() / 1000  # any function of them
     loss.backward()
 
@@ -71,7 +71,7 @@ def compared(decoder, rows, budget, repeats):
     forest = forest_of(ids)
     ways = {
         "whole": [(rows, sys.maxsize)],
-        "cut": [([rows[number] for number in cut.rows], sys.maxsize) for cut in cuts(ids, budget)],
+        "cut": [([rows[number] for number in cut.rows], sys.maxsize) for cut in cut_rows(ids, budget)],
         "depth first": [(rows, budget)],
     }
     entry = {"tokens": len(forest), "budget": budget, "pieces": len(pieces_of(forest, budget)), "cuts": len(ways["cut"])}

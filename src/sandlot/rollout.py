@@ -3,6 +3,7 @@
 Features attach through the parts, never as branches here. `recorded` is the one place where an error becomes an outcome.
 """
 
+import functools
 from collections.abc import AsyncGenerator, Generator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 
@@ -17,6 +18,7 @@ from sandlot.core.types import End, Side, derive_seed
 from sandlot.env.grading import grade, load_evidence
 from sandlot.env.session import WorldSession, open_session, world_seed
 from sandlot.grade.gather import cuts_of
+from sandlot.observe.rollout_events import EmittingPolicy, emit_call, emit_graded
 from sandlot.wiring.parts import Grading, RolloutParts
 
 
@@ -32,6 +34,7 @@ async def run_rollout(parts: RolloutParts, task: Task, *, run: str, rollout: int
                 trace.events += cuts_of(trace.evidence, trace.num_turns)
         with timed(trace.phases, "grade"):
             trace.outcome = Scored(await grade_trace(parts.grading, task, trace, blobs))
+        emit_graded(parts.sink, trace)
     return trace
 
 
@@ -58,6 +61,7 @@ async def _opened(parts: RolloutParts, task: Task, trace: Trace, blobs: Blobs) -
                     keep_time=False,
                 )
             )
+        session.on_call = functools.partial(emit_call, parts.sink, trace)
         yield session
         with timed(trace.phases, "close"):
             await stack.aclose()
@@ -68,7 +72,7 @@ async def _act(parts: RolloutParts, task: Task, session: WorldSession, trace: Tr
     seed = derive_seed("sampling", parts.draws or trace.run, task.id, trace.rollout)
     with time_limit(session.limits.time_s), boundary(HarnessError, f"harness `{parts.harness.name}`"):
         async with parts.policies.policy(task, seed, trace.rollout) as policy:
-            return await parts.harness.play(session, policy, trace)
+            return await parts.harness.play(session, EmittingPolicy(policy, parts.sink), trace)
     trace.events.append(
         Event(kind="limit", turn=trace.num_turns, detail={"limit": "time_limit", "seconds": session.limits.time_s})
     )

@@ -27,10 +27,10 @@ from sandlot.env.load import load
 from sandlot.model.endpoint import child as engines
 from sandlot.model.endpoint.child import open_engine, open_engine_tokens
 from sandlot.run.config import RunConfig, Selection, plan_run
-from sandlot.run.manifest import fingerprints
+from sandlot.run.manifest import fingerprints_of
 from sandlot.run.run import run_config
 from sandlot.wiring.config import AgentConfig, ModelConfig
-from sandlot.wiring.models import open_judge, open_policies, require_used
+from sandlot.wiring.models import open_judge, open_policies, require_applicable
 from tiny_models import write_tiny
 
 pytestmark = pytest.mark.timeout(60)
@@ -73,7 +73,7 @@ async def test_the_renderer_is_part_of_the_setting_and_not_of_the_environment(fo
     prints = []
     for spec in (f"hf:{folder}", f"hf:{other}", "scripted:golden"):
         config = RunConfig(env="", model=ModelConfig(spec=spec))
-        prints.append(await fingerprints(env, config, plan_run(env, config)))
+        prints.append(await fingerprints_of(env, config, plan_run(env, config)))
     assert len({each.setting for each in prints}) == 3
     assert len({each.environment for each in prints}) == 1
 
@@ -183,13 +183,13 @@ async def test_the_folder_of_a_killed_parent_is_removed_by_the_next_one_and_thos
 def test_a_tokenizer_is_for_engines_of_others():
     for spec in ("rookie", "openai:m@http://127.0.0.1:9", "scripted:golden"):
         with pytest.raises(ConfigError, match="--tokenizer is for"):
-            require_used(ModelConfig(spec=spec, tokenizer="/x"))
+            require_applicable(ModelConfig(spec=spec, tokenizer="/x"))
     with pytest.raises(ConfigError, match="--kv-gib is for"):
-        require_used(ModelConfig(spec="vllm:m@http://127.0.0.1:9", kv_gib=1.0))
+        require_applicable(ModelConfig(spec="vllm:m@http://127.0.0.1:9", kv_gib=1.0))
     with pytest.raises(ConfigError, match="--dtype is for"):
-        require_used(ModelConfig(spec="vllm:m@http://127.0.0.1:9", dtype=Dtype.FLOAT32))
-    require_used(ModelConfig(spec="sglang:m@http://127.0.0.1:9", tokenizer="/x"))
-    require_used(ModelConfig(spec="rookie", kv_gib=1.0))
+        require_applicable(ModelConfig(spec="vllm:m@http://127.0.0.1:9", dtype=Dtype.FLOAT32))
+    require_applicable(ModelConfig(spec="sglang:m@http://127.0.0.1:9", tokenizer="/x"))
+    require_applicable(ModelConfig(spec="rookie", kv_gib=1.0))
 
 
 def test_the_served_model_answers_drains_and_ends_well(folder, tmp_path):

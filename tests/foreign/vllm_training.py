@@ -25,7 +25,7 @@ from sandlot.store.reader import RunReader
 from sandlot.train.algorithms.algorithms import PolicyGradient
 from sandlot.train.algorithms.losses import Clip
 from sandlot.train.loop import learn
-from sandlot.train.publish import IntoServer, require_agreement, row_of
+from sandlot.train.publish import IntoServer, probe_row, require_agreement
 from sandlot.train.recipe import Evaluation, Recipe
 from sandlot.train.trainer import Optimisation, Trainer
 
@@ -55,7 +55,7 @@ def trainer_with_adapters(rank=8, seed=0, strength=0.05):
 
 async def said_by(model: AdaptedTokens, max_tokens=48, seed=1):
     sampled = await model.sample(PROMPT, Sampling(max_tokens=max_tokens, seed=seed))
-    return row_of(PROMPT, np.frombuffer(sampled.ids, "<i4"), np.frombuffer(sampled.logprobs, "<f4")), sampled.versions
+    return probe_row(PROMPT, np.frombuffer(sampled.ids, "<i4"), np.frombuffer(sampled.logprobs, "<f4")), sampled.versions
 
 
 def apart(trainer: Trainer, row) -> float:

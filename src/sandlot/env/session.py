@@ -8,7 +8,7 @@ is shortened or refused in silence.
 import math
 import re
 from collections import Counter
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, nullcontext
 from typing import Any
 
@@ -131,6 +131,8 @@ class WorldSession:
         self._end: End | None = None
         self._turn_taking = anyio.Lock()
         self._ends_s = SYSTEM_CLOCK.monotonic() + limits.time_s if keep_time else math.inf
+        self.on_call: Callable[[int, str, float, bool], None] | None = None
+        """Called with each answered tool call: its turn, the tool's name, seconds, and whether the answer is an error."""
 
     @property
     def tools(self) -> Sequence[ToolSpec]:
@@ -234,11 +236,14 @@ class WorldSession:
         ends: list[End] = []
 
         async def run(place: int, call: ToolCall, breach: Constraint | None) -> None:
+            started_s = SYSTEM_CLOCK.monotonic()
             try:
                 results[place] = await self._answer(call, breach, events)
             except SandboxOutOfMemory as error:
                 results[place] = ToolResult(call=call.id, text=f"The sandbox has ended: {error}.", error=True)
                 ends.append(self._out_of_memory(events))
+            if self.on_call is not None:
+                self.on_call(self._num_turns, call.name, SYSTEM_CLOCK.monotonic() - started_s, results[place].error)
 
         if len(breaches) == 1:
             await run(0, calls[0], breaches[0])

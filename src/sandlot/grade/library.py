@@ -27,30 +27,30 @@ _NESTED_REPEAT = re.compile(r"\((?:[^()\\]|\\.)*(?:[+*]|\{\d+,\d*\})(?:[^()\\]|\
 _NUMBER = re.compile(r"(?<![\w.])-?(?:\d{1,3}(?:,\d{3})+|\d{1,300})(?:\.\d{1,300})?(?:[eE][+-]?\d{1,3})?(?!\w)")
 
 
-def _file_exists(evidence: Evidence, path: str) -> _Said:
+def file_exists(evidence: Evidence, path: str) -> _Said:
     """The agent left a regular file at `path`; a folder or a link is none."""
     return evidence.exists(path), _found(evidence, path)
 
 
-def _file_absent(evidence: Evidence, path: str) -> _Said:
+def file_absent(evidence: Evidence, path: str) -> _Said:
     """There is nothing at `path`: no file, folder, link or anything else, and no link on the way to it."""
     return evidence.kind(path) is None, _found(evidence, path)
 
 
-def _file_equals(evidence: Evidence, path: str, text: str, *, strip: bool = True) -> _Said:
+def file_equals(evidence: Evidence, path: str, text: str, *, strip: bool = True) -> _Said:
     """The file's text is `text`; blanks around both are ignored unless `strip` is false."""
     found = evidence.read_text(path)
     return (found.strip() == text.strip() if strip else found == text), f"`{path}` holds {_short(found)}"
 
 
-def _file_contains(evidence: Evidence, path: str, text: str, *, ignore_case: bool = False) -> _Said:
+def file_contains(evidence: Evidence, path: str, text: str, *, ignore_case: bool = False) -> _Said:
     """The file's text has `text` in it."""
     found = evidence.read_text(path)
     inside = text.casefold() in found.casefold() if ignore_case else text in found
     return inside, f"`{path}` {'has' if inside else 'has no'} {_short(text)}"
 
 
-def _json_value(evidence: Evidence, path: str, at: str, value: Any, *, tolerance: float = 0.0) -> _Said:
+def json_value(evidence: Evidence, path: str, at: str, value: Any, *, tolerance: float = 0.0) -> _Said:
     """The JSON file has `value` at the place `at` (`a.b.0`); numbers may differ by `tolerance`."""
     try:
         found = json.loads(evidence.read_text(path))
@@ -60,7 +60,7 @@ def _json_value(evidence: Evidence, path: str, at: str, value: Any, *, tolerance
     return _equal(inner, value, tolerance), f"`{at}` is {_short(inner)}"
 
 
-def _csv_rows(evidence: Evidence, path: str, *, rows: int | None = None, columns: list[str] | None = None) -> _Said:
+def csv_rows(evidence: Evidence, path: str, *, rows: int | None = None, columns: list[str] | None = None) -> _Said:
     """The CSV file has this many rows below its header, and at least these columns."""
     try:
         table = list(csv.reader(io.StringIO(evidence.read_text(path), newline="")))
@@ -72,12 +72,12 @@ def _csv_rows(evidence: Evidence, path: str, *, rows: int | None = None, columns
     return not missing and (rows is None or rows == count), text
 
 
-def _answer_equals(evidence: Evidence, text: str) -> _Said:
+def answer_equals(evidence: Evidence, text: str) -> _Said:
     """The answer is `text`, ignoring case, blanks, a full stop at the end and the Unicode form of characters."""
     return _normal(evidence.answer) == _normal(str(text)), f"the answer is {_short(evidence.answer)}"
 
 
-def _answer_number(evidence: Evidence, value: float, *, tolerance: float = 0.0) -> _Said:
+def answer_number(evidence: Evidence, value: float, *, tolerance: float = 0.0) -> _Said:
     """The answer holds exactly one number, and it is `value`, give or take `tolerance`. Several different numbers are not met."""
     found = sorted(set(_numbers(evidence.answer)))
     if len(found) != 1:
@@ -86,7 +86,7 @@ def _answer_number(evidence: Evidence, value: float, *, tolerance: float = 0.0) 
     return abs(found[0] - float(value)) <= tolerance, f"the answer's number is {found[0]:g}"
 
 
-def _answer_matches(evidence: Evidence, pattern: str) -> _Said:
+def answer_matches(evidence: Evidence, pattern: str) -> _Said:
     """The regular expression is found in the answer (in its last 10,000 characters)."""
     fault = pattern_fault(pattern)
     if fault is not None:
@@ -95,31 +95,31 @@ def _answer_matches(evidence: Evidence, pattern: str) -> _Said:
     return match is not None, f"found {_short(match.group())}" if match else f"/{pattern}/ is not in {_short(evidence.answer)}"
 
 
-def _state_equals(evidence: Evidence, at: str, value: Any, *, tolerance: float = 0.0) -> _Said:
+def state_equals(evidence: Evidence, at: str, value: Any, *, tolerance: float = 0.0) -> _Said:
     """The final state has `value` at the place `at` (`tickets.7.status`); numbers may differ by `tolerance`."""
     found = _at(evidence.record.state, at, "state")
     return _equal(found, value, tolerance), f"`{at}` is {_short(found)}"
 
 
-def _tool_called(evidence: Evidence, tool: str, *, where: dict[str, Any] | None = None, at_least: int = 1) -> _Said:
+def tool_called(evidence: Evidence, tool: str, *, where: dict[str, Any] | None = None, at_least: int = 1) -> _Said:
     """The agent called the tool, at least `at_least` times, with these arguments among others."""
     count = len(_calls(evidence, tool, where))
     return count >= at_least, f"`{tool}` was called {count} times{_where(where)}"
 
 
-def _tool_not_called(evidence: Evidence, tool: str, *, where: dict[str, Any] | None = None) -> _Said:
+def tool_not_called(evidence: Evidence, tool: str, *, where: dict[str, Any] | None = None) -> _Said:
     """The agent never called the tool with these arguments."""
     count = len(_calls(evidence, tool, where))
     return count == 0, f"`{tool}` was called {count} times{_where(where)}"
 
 
-def _max_calls(evidence: Evidence, at_most: int, *, tool: str = "*") -> _Said:
+def max_calls(evidence: Evidence, at_most: int, *, tool: str = "*") -> _Said:
     """The agent made no more than `at_most` calls, of one tool or of all."""
     count = len(_calls(evidence, tool, None))
     return count <= at_most, f"{count} calls" + ("" if tool == "*" else f" of `{tool}`")
 
 
-def _unchanged(evidence: Evidence, path: str) -> _Said:
+def unchanged(evidence: Evidence, path: str) -> _Said:
     """The file is as setup left it."""
     if not evidence.record.initial:
         raise NotInEvidence("the files that setup left were not recorded, so nothing can be said about changes")
@@ -134,20 +134,20 @@ def _unchanged(evidence: Evidence, path: str) -> _Said:
 LIBRARY: dict[str, Function] = {
     function.__name__: function
     for function in (
-        _file_exists,
-        _file_absent,
-        _file_equals,
-        _file_contains,
-        _json_value,
-        _csv_rows,
-        _answer_equals,
-        _answer_number,
-        _answer_matches,
-        _state_equals,
-        _tool_called,
-        _tool_not_called,
-        _max_calls,
-        _unchanged,
+        file_exists,
+        file_absent,
+        file_equals,
+        file_contains,
+        json_value,
+        csv_rows,
+        answer_equals,
+        answer_number,
+        answer_matches,
+        state_equals,
+        tool_called,
+        tool_not_called,
+        max_calls,
+        unchanged,
     )
 }
 """Every built-in check by name."""

@@ -77,30 +77,30 @@ def export_run(
 # -- what is in a row --------------------------------------------------------------------------------------------------
 
 
-def _imitated(source: _Source) -> Iterator[Json]:
+def _sft_rows(source: _Source) -> Iterator[Json]:
     for row in source.rows:
         if row.score is None or row.score < source.least:
             continue
         trace = source.trace(row)
-        if _is_spelled(trace):
+        if _fits_template(trace):
             source.taken += 1
             yield {"messages": _conversation(trace), **_identity(row)}
 
 
-def _preferred(source: _Source) -> Iterator[Json]:
+def _pair_rows(source: _Source) -> Iterator[Json]:
     tasks: dict[str, list[TraceRow]] = {}
     for row in source.rows:
         if row.score is not None:
             tasks.setdefault(row.task, []).append(row)
     for task, tried in tasks.items():
         ranked = sorted(tried, key=lambda row: (row.score or 0.0, -row.rollout))
-        worse = next((row for row in ranked if _is_spelled(source.trace(row))), None)
-        better = next((row for row in reversed(ranked) if _is_spelled(source.trace(row))), None)
+        worse = next((row for row in ranked if _fits_template(source.trace(row))), None)
+        better = next((row for row in reversed(ranked) if _fits_template(source.trace(row))), None)
         if worse is None or better is None or worse.score == better.score:
             continue
         source.taken += 2
-        prompt, chosen = _divided(_conversation(source.trace(better)))
-        _, rejected = _divided(_conversation(source.trace(worse)))
+        prompt, chosen = _split_conversation(_conversation(source.trace(better)))
+        _, rejected = _split_conversation(_conversation(source.trace(worse)))
         yield {
             "prompt": prompt,
             "chosen": chosen,
@@ -111,14 +111,14 @@ def _preferred(source: _Source) -> Iterator[Json]:
         }
 
 
-def _exact(source: _Source) -> Iterator[Json]:
+def _rollout_rows(source: _Source) -> Iterator[Json]:
     from sandlot.train.rows import rows_of  # noqa: PLC0415 - numpy is not paid for by the other kinds
 
     for row in source.rows:
         if row.score is None:
             continue
         trace = source.trace(row)
-        prompt, completion = _divided(_conversation(trace))
+        prompt, completion = _split_conversation(_conversation(trace))
         source.taken += 1
         for path in rows_of(trace):
             yield {
@@ -132,7 +132,7 @@ def _exact(source: _Source) -> Iterator[Json]:
             }
 
 
-_MAKERS = {ExportKind.SFT: _imitated, ExportKind.PAIRS: _preferred, ExportKind.ROLLOUTS: _exact}
+_MAKERS = {ExportKind.SFT: _sft_rows, ExportKind.PAIRS: _pair_rows, ExportKind.ROLLOUTS: _rollout_rows}
 
 
 def _identity(row: TraceRow) -> Json:
@@ -151,25 +151,25 @@ def _conversation(trace: Trace) -> list[Json]:
     shown: list[Json] = []
     for node in trace.path():
         names |= {call.id: call.name for call in node.message.calls}
-        shown += [_named(entry, names) for entry in as_entries(node.message)]
+        shown += [_with_tool_name(entry, names) for entry in as_entries(node.message)]
     spoken = [place for place, entry in enumerate(shown) if entry["role"] == Role.ASSISTANT]
     return shown[: spoken[-1] + 1] if spoken else shown
 
 
-def _named(entry: Json, names: dict[str, str]) -> Json:
+def _with_tool_name(entry: Json, names: dict[str, str]) -> Json:
     if entry["role"] != Role.TOOL:
         return entry
     name = names.get(entry["tool_call_id"])
     return {**entry, "name": name} if name is not None else entry
 
 
-def _divided(messages: list[Json]) -> tuple[list[Json], list[Json]]:
+def _split_conversation(messages: list[Json]) -> tuple[list[Json], list[Json]]:
     """What was given before the agent first spoke, and everything from there on."""
     first = next((place for place, message in enumerate(messages) if message["role"] == Role.ASSISTANT), len(messages))
     return messages[:first], messages[first:]
 
 
-def _is_spelled(trace: Trace) -> bool:
+def _fits_template(trace: Trace) -> bool:
     """True if a chat template can spell it: text, and calls whose arguments could be read."""
     return all(_is_text(node.message) for node in trace.path())
 

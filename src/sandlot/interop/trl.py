@@ -36,7 +36,7 @@ from sandlot.core.trace import Failed, Scored, Text, Trace
 from sandlot.core.types import Json
 from sandlot.env.environment import Environment
 from sandlot.env.load import load
-from sandlot.interop.handed import Handed, environment_of
+from sandlot.interop.driven import DrivenRollout, environment_class
 from sandlot.interop.stage import Stage, Staging, open_stage
 from sandlot.model.engine.local import LocalConfig, LocalModel, open_local
 from sandlot.model.engine.weights import folder_of
@@ -111,7 +111,7 @@ class TrlEnvironment:
         self._stage = stage
         self._folder = folder
         self._published: _Published | None = None
-        self._begun: WeakSet[Handed] = WeakSet()
+        self._begun: WeakSet[DrivenRollout] = WeakSet()
 
     @property
     def folder(self) -> Path:
@@ -179,10 +179,10 @@ class TrlEnvironment:
     @cached_property
     def environment(self) -> type:
         """TRL's `environment_factory`: a class with a method for every tool. A call is a turn, and its result the method's."""
-        return environment_of(self._stage.env.name, self._stage.tools, self._begin)
+        return environment_class(self._stage.env.name, self._stage.tools, self._begin)
 
-    def _begin(self, task: str) -> Handed:
-        handed = Handed(self._portal, self._stage, task)
+    def _begin(self, task: str) -> DrivenRollout:
+        handed = DrivenRollout(self._portal, self._stage, task)
         self._begun.add(handed)
         return handed
 
@@ -194,11 +194,11 @@ class TrlEnvironment:
     def _finished(self, environments: Sequence[Any], completions: Sequence[Any]) -> list[Trace]:
         """Rollouts that TRL has led to their last message."""
         self._portal.call(
-            self._finish, [(each.handed, _words(said)) for each, said in zip(environments, completions, strict=True)]
+            self._finish, [(each.handed, _text_of(said)) for each, said in zip(environments, completions, strict=True)]
         )
         return [each.handed.trace() for each in environments]
 
-    async def _finish(self, last: list[tuple[Handed, str]]) -> None:
+    async def _finish(self, last: list[tuple[DrivenRollout, str]]) -> None:
         async with anyio.create_task_group() as group:
             for handed, words in last:
                 group.start_soon(handed.finish, words)
@@ -220,7 +220,7 @@ class TrlEnvironment:
         """Rollouts in which the agent says these words and no more."""
         if self._stage.env.tools:
             raise ConfigError(f"environment `{self._stage.env.name}` has tools; give the trainer `rollout_func=....rollouts` too")
-        wanted = [(name, _saying(_words(said))) for name, said in zip(tasks, completions, strict=True)]
+        wanted = [(name, _one_message_policies(_text_of(said))) for name, said in zip(tasks, completions, strict=True)]
         traces = self._portal.call(self._stage.play, wanted)
         if any(isinstance(trace.outcome, Failed) and trace.outcome.kind == _FURTHER for trace in traces):
             raise ConfigError(
@@ -268,12 +268,12 @@ def _sampling(trainer: Any) -> Sampling:
     )
 
 
-def _words(completion: Any) -> str:
+def _text_of(completion: Any) -> str:
     """What was said, in either of TRL's shapes."""
     return completion if isinstance(completion, str) else str(completion[-1]["content"])
 
 
-def _saying(words: str) -> Policies:
+def _one_message_policies(words: str) -> Policies:
     def once(moment: PlayerView) -> Move:
         if moment.turn:
             raise HarnessError("the environment goes on after the one message there is", kind=_FURTHER)

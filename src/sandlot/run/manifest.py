@@ -82,12 +82,12 @@ class RunFacts:
     image: str = ""
 
 
-async def fingerprints(env: Environment, config: RunConfig, plan: RunPlan) -> Fingerprints:
+async def fingerprints_of(env: Environment, config: RunConfig, plan: RunPlan) -> Fingerprints:
     """Of the environment, of the setting a model meets there, and of the chosen tasks."""
-    return (await facts_of(env, config, plan)).prints
+    return (await gather_facts(env, config, plan)).prints
 
 
-async def facts_of(env: Environment, config: RunConfig, plan: RunPlan) -> RunFacts:
+async def gather_facts(env: Environment, config: RunConfig, plan: RunPlan) -> RunFacts:
     """The fingerprints, and the tools that are part of them."""
     # In a thread, and before the first rollout: an image that does not exist yet is made here, under no rollout's deadline.
     written = await anyio.to_thread.run_sync(environment_fingerprint, env)
@@ -106,7 +106,7 @@ async def facts_of(env: Environment, config: RunConfig, plan: RunPlan) -> RunFac
     # Without a user it stays what it was: who had none meets no other setting than before there were any.
     setting |= {"user": [config.user.shown, msgspec.to_builtins(config.user.sampling)]} if config.user else {}
     chosen = [[task, split_of(task).value, count] for task, count in zip(plan.tasks, plan.counts, strict=True)]
-    tools = await tools_as_served(env, plan.tasks[0], config.sandbox)
+    tools = await list_served_tools(env, plan.tasks[0], config.sandbox)
     prints = Fingerprints(
         environment=written,
         setting=setting_fingerprint(written, env, tools, setting),
@@ -118,7 +118,7 @@ async def facts_of(env: Environment, config: RunConfig, plan: RunPlan) -> RunFac
     return RunFacts(prints, tuple(tools), msgspec.to_builtins({**setting, **served}), image)
 
 
-async def tools_as_served(env: Environment, task: Task, sandbox: str = "native") -> list[ToolSpec]:
+async def list_served_tools(env: Environment, task: Task, sandbox: str = "native") -> list[ToolSpec]:
     """Every tool the agent may call. MCP servers are started once, in a world of the task without a user, and asked."""
     if not env.parts.sources:
         return [tool.spec for tool in env.tools]
@@ -132,18 +132,18 @@ async def tools_as_served(env: Environment, task: Task, sandbox: str = "native")
 def run_digest(config: RunConfig, prints: Fingerprints) -> str:
     """The same for the same command on the same environment: how an interrupted run is found again."""
     # What does not change the data does not change the identity: more at once, or a higher cap, is still the same run.
-    judge, user = (_unbounded(model) if model else None for model in (config.judge, config.user))
+    judge, user = (_without_caps(model) if model else None for model in (config.judge, config.user))
     bounds: Any = {"env": "", "at_once": 1, "other_setting": False}
-    same = msgspec.structs.replace(config, **bounds, model=_unbounded(config.model), judge=judge, user=user)
+    same = msgspec.structs.replace(config, **bounds, model=_without_caps(config.model), judge=judge, user=user)
     return digest(msgspec.json.encode([same, prints], order="deterministic"))[:8]
 
 
-def _unbounded(model: ModelConfig) -> ModelConfig:
+def _without_caps(model: ModelConfig) -> ModelConfig:
     """The model without what only says how fast and how far it may go."""
     return msgspec.structs.replace(model, connections=1, patience_s=0.0, max_total_tokens=None, max_usd=None, kv_gib=None)
 
 
-def public(config: RunConfig) -> RunConfig:
+def public_config(config: RunConfig) -> RunConfig:
     """The config as it may be written down: a password in a model's URL stays out of it."""
     judge, user = (msgspec.structs.replace(model, spec=model.shown) if model else None for model in (config.judge, config.user))
     model = msgspec.structs.replace(config.model, spec=config.model.shown)

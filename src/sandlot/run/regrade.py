@@ -29,7 +29,7 @@ class Regraded(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def same(self) -> bool:
         """True if every check came out as it did, to the bit. Whether a judge had to be asked anew makes no difference."""
-        return _settled(self.before) == _settled(self.now)
+        return _without_cache_mark(self.before) == _without_cache_mark(self.now)
 
     @property
     def changed_checks(self) -> list[str]:
@@ -84,28 +84,28 @@ async def regrade(run: Run, grading: Grading, traces: Iterable[Trace] | None = N
         before, trace.outcome = trace.outcome, None
         with recorded(trace):
             trace.outcome = Scored(await grade_trace(grading, tasks[trace.task], trace, run.reader.blobs))
-        yield Regraded(task=trace.task, rollout=trace.rollout, before=before, now=_given(trace.outcome))
+        yield Regraded(task=trace.task, rollout=trace.rollout, before=before, now=_require_outcome(trace.outcome))
 
 
-def word_for(outcome: Outcome) -> str:
+def describe_outcome(outcome: Outcome) -> str:
     """An outcome in a word or two."""
     if isinstance(outcome, Scored):
         return str(outcome.score)
     return f"failed ({outcome.side}, {outcome.kind})" if isinstance(outcome, Failed) else "cancelled"
 
 
-def _given(outcome: Outcome | None) -> Outcome:
+def _require_outcome(outcome: Outcome | None) -> Outcome:
     assert outcome is not None, "`recorded` leaves an outcome, whatever happens"
     return outcome
 
 
 def _checks(outcome: Outcome) -> dict[str, float | str]:
     if not isinstance(outcome, Scored):
-        return {"(outcome)": word_for(outcome)}
+        return {"(outcome)": describe_outcome(outcome)}
     return {check.id: check.value for check in outcome.score.checks}
 
 
-def _settled(outcome: Outcome) -> Outcome | RubricScore:
+def _without_cache_mark(outcome: Outcome) -> Outcome | RubricScore:
     """The outcome without what only says how it was come by."""
     if not isinstance(outcome, Scored):
         return outcome

@@ -27,7 +27,7 @@ from sandlot.observe.lag import LagReport, LoopWatch
 from sandlot.run.breaker import Breaker
 from sandlot.run.collect import Collection, collect, stopped_by_signals
 from sandlot.run.config import RunConfig, RunPlan, Selection, plan_run, read_config, run_config_of, split_named
-from sandlot.run.manifest import Fingerprints, Manifest, RunFacts, facts_of, machine_facts, public, run_digest
+from sandlot.run.manifest import Fingerprints, Manifest, RunFacts, gather_facts, machine_facts, public_config, run_digest
 from sandlot.run.results import Run, Sitting, note_sitting
 from sandlot.run.trained import require_same_setting, setting_differences
 from sandlot.store.directory import open_run
@@ -80,7 +80,7 @@ async def run_config(
     """
     environment = (env or load(config.env)).in_image(config.image)
     plan = plan_run(environment, config)
-    facts = await facts_of(environment, config, plan)
+    facts = await gather_facts(environment, config, plan)
     elsewhere = await anyio.to_thread.run_sync(setting_differences, config.model, facts, environment.name)
     require_same_setting(config.model, elsewhere, named=config.other_setting)
     path = place or _find_directory(runs, environment, config, facts.prints)
@@ -243,7 +243,7 @@ def name_of(env: Environment, config: RunConfig, prints: Fingerprints) -> str:
 
 async def manifest_of(path: Path, env: Environment, config: RunConfig, plan: RunPlan, facts: RunFacts | None = None) -> bytes:
     """What is written down before a run begins, or was when it began; `ConfigError` if that was something else."""
-    facts = facts or await facts_of(env, config, plan)
+    facts = facts or await gather_facts(env, config, plan)
     return msgspec.json.format(msgspec.json.encode(_manifest(path, env, config, plan, facts)), indent=2)
 
 
@@ -259,7 +259,7 @@ def _manifest(
         return begun
     return Manifest(
         run=path.name,
-        config=public(config),
+        config=public_config(config),
         digest=run_digest(config, prints),
         environment=env.name,
         seed=env.seed,
@@ -279,7 +279,7 @@ def _manifest(
 def _differences(begun: Manifest, config: RunConfig, facts: RunFacts) -> str:
     """What a command would change about a run that was begun."""
     prints = facts.prints
-    fields = [name for name in config.__struct_fields__ if getattr(begun.config, name) != getattr(public(config), name)]
+    fields = [name for name in config.__struct_fields__ if getattr(begun.config, name) != getattr(public_config(config), name)]
     changed = [name for name in prints.__struct_fields__ if getattr(begun.fingerprints, name) != getattr(prints, name)]
     moved = image_moved(begun.image, facts.image) if begun.image else ""
     return " and ".join(

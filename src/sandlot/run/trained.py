@@ -48,7 +48,7 @@ class TrainedIn(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.json.format(msgspec.json.encode(self), indent=2) + b"\n"
 
 
-def trained_in(facts: RunFacts, environment: str, run: str, version: int) -> TrainedIn:
+def training_record(facts: RunFacts, environment: str, run: str, version: int) -> TrainedIn:
     """The record of a version of a training run."""
     return TrainedIn(
         environment=environment,
@@ -65,7 +65,7 @@ def read_trained(folder: Path) -> TrainedIn | None:
     """What a model's folder says of its training; None if it says nothing, `ConfigError` if it cannot be read."""
     file = folder / ORIGIN
     try:
-        return _decoded(file) if file.exists() or file.is_symlink() else None
+        return _decode(file) if file.exists() or file.is_symlink() else None
     except (OSError, ValueError, RecursionError) as error:
         raise ConfigError(
             f"`{file}` should say where the model was trained, and cannot be read: {printable(str(error))}; restore it from the "
@@ -73,7 +73,7 @@ def read_trained(folder: Path) -> TrainedIn | None:
         ) from error
 
 
-def _decoded(file: Path) -> TrainedIn:
+def _decode(file: Path) -> TrainedIn:
     if not file.is_file() or file.stat().st_size > _MOST_BYTES:
         raise ValueError(f"it is not a file of at most {_MOST_BYTES} bytes")
     found = msgspec.json.decode(file.read_bytes(), type=TrainedIn)

@@ -39,7 +39,7 @@ class TrainingState(msgspec.Struct, frozen=True, kw_only=True):
     best_score: float | None = None
 
 
-def _settle(folder: Path) -> None:
+def _sync_files(folder: Path) -> None:
     """Have every file of a folder on disk: what is moved into place must be whole even when the power goes."""
     for path in folder.rglob("*"):
         if path.is_file():
@@ -74,12 +74,12 @@ class Checkpoints:
         shutil.rmtree(draft, ignore_errors=True)
         draft.mkdir(parents=True)
         if _has_adapters(decoder):
-            save_adapter(decoder, draft / ADAPTER, base=str(self._base), origin=self._told(standing.version))
+            save_adapter(decoder, draft / ADAPTER, base=str(self._base), origin=self._origin_of(standing.version))
         else:
-            save_folder(decoder, draft / MODEL, like=self._base, origin=self._told(standing.version))
+            save_folder(decoder, draft / MODEL, like=self._base, origin=self._origin_of(standing.version))
         torch.save(learner.state(), draft / "trainer.pt")
         (draft / "loop.json").write_bytes(msgspec.json.encode(standing))
-        _settle(draft)
+        _sync_files(draft)
         self._put(draft, place)
         self._drop_old(standing)
         return place
@@ -109,14 +109,14 @@ class Checkpoints:
     def export(self, decoder: Decoder, version: int) -> None:
         """Have one version's whole weights beside its adapters; without adapters they are there already."""
         if _has_adapters(decoder):
-            save_folder(decoder, self.place(version) / MODEL, like=self._base, origin=self._told(version))
+            save_folder(decoder, self.place(version) / MODEL, like=self._base, origin=self._origin_of(version))
 
-    def _told(self, version: int) -> Origin | None:
+    def _origin_of(self, version: int) -> Origin | None:
         """The setting of a version; weights that have not learned here keep what their own folder says."""
         if self._origin is None:
             return None
-        told = self._origin(version) if version else read_trained(self._base)
-        return Origin(told.setting_fingerprint, told.encoded()) if told else None
+        origin = self._origin(version) if version else read_trained(self._base)
+        return Origin(origin.setting_fingerprint, origin.encoded()) if origin else None
 
     def put(self, decoder: Decoder, version: int) -> None:
         """Overwrite a decoder's weights, or its adapters, with those of one version."""

@@ -61,7 +61,7 @@ class Groups:
     async def next(self, count: int) -> list[tuple[Task, list[Trace]]]:
         """The next groups in order, when all their rollouts have ended."""
         self._wanted = self.taken + count
-        self._tell()
+        self._notify()
         return [await self._one() for _ in range(count)]
 
     async def _one(self) -> tuple[Task, list[Trace]]:
@@ -76,9 +76,9 @@ class Groups:
         """Weights are out that have learned from everything taken so far."""
         self._settled = self.taken
         self._steps = self._steps - 1 if self._steps is not None else None
-        self._tell()
+        self._notify()
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         self._changed.set()
         self._changed = anyio.Event()
 
@@ -107,11 +107,11 @@ class Groups:
             for member in range(self._size):
                 members.start_soon(one, member)
         self._done[number] = [trace for trace in traces if trace is not None]
-        self._tell()
+        self._notify()
 
 
 @asynccontextmanager
-async def collecting(groups: Groups) -> AsyncGenerator[Groups]:
+async def open_groups(groups: Groups) -> AsyncGenerator[Groups]:
     """Rollouts go on in the background until this ends."""
     try:
         async with anyio.create_task_group() as workers:

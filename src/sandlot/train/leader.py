@@ -70,37 +70,37 @@ class _Leader:
 
     def update(self, groups: Sequence[Sequence[TrainingRow]]) -> Update:
         """Learn from a batch, each rank from its share."""
-        return self._together("update", groups)
+        return self._call_everywhere("update", groups)
 
     def values(self, row: Row) -> Floats:
         """The critic's view before each trained token of a row."""
-        return self._together("values", row)
+        return self._call_everywhere("values", row)
 
     def logprobs(self, rows: Sequence[Row]) -> list[Floats]:
         """Log-probabilities of each row's trained tokens, under the present weights."""
-        return self._together("logprobs", rows)
+        return self._call_everywhere("logprobs", rows)
 
     def whole(self) -> Decoder:
         """A decoder with all of the weights, gathered."""
-        return self._together("whole")
+        return self._call_everywhere("whole")
 
     def overwrite(self, put: Callable[[Decoder], None]) -> None:
         """Change the weights here, and give every rank its shard."""
-        self._together("overwrite", put, theirs=(None,))
+        self._call_everywhere("overwrite", put, theirs=(None,))
 
     def state(self) -> dict[str, Any]:
         """The optimiser's state, gathered, and what else must survive."""
-        return self._together("state")
+        return self._call_everywhere("state")
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Give every rank its shard of a kept state."""
-        self._together("restore", state, theirs=(None,))
+        self._call_everywhere("restore", state, theirs=(None,))
 
-    def _together(self, name: str, *words: Any, theirs: tuple[Any, ...] | None = None) -> Any:
+    def _call_everywhere(self, name: str, *words: Any, theirs: tuple[Any, ...] | None = None) -> Any:
         with self._one_at_a_time:
             self._broken = True  # until it is done
-            with _parted(self._ranks):
-                self._ranks.agreed((name, words if theirs is None else theirs))
+            with _report_lost_process(self._ranks):
+                self._ranks.broadcast((name, words if theirs is None else theirs))
                 done = getattr(self._trainer, name)(*words)
             self._broken = False
             return done
@@ -111,14 +111,14 @@ class _Leader:
             return
         try:
             if not self._broken:
-                with _parted(self._ranks):
-                    self._ranks.agreed(None)
+                with _report_lost_process(self._ranks):
+                    self._ranks.broadcast(None)
         finally:
             self._one_at_a_time.release()
 
 
 @contextmanager
-def _parted(ranks: Ranks) -> Generator[None]:
+def _report_lost_process(ranks: Ranks) -> Generator[None]:
     """Say plainly that another process is gone; other errors are what they are."""
     try:
         yield
@@ -132,7 +132,7 @@ def _parted(ranks: Ranks) -> Generator[None]:
 
 
 @contextmanager
-def leading(trainer: Trainer, ranks: Ranks) -> Generator[Learner]:
+def open_leader(trainer: Trainer, ranks: Ranks) -> Generator[Learner]:
     """The trainer of the loop; the others are let go at the end."""
     if ranks.count == 1:
         yield trainer
@@ -146,7 +146,7 @@ def leading(trainer: Trainer, ranks: Ranks) -> Generator[Learner]:
 
 def follow(trainer: Trainer, ranks: Ranks) -> None:
     """Do what rank 0 orders, until it says that this was all."""
-    with _parted(ranks):
-        while (order := ranks.agreed(None)) is not None:
+    with _report_lost_process(ranks):
+        while (order := ranks.broadcast(None)) is not None:
             name, words = order
             getattr(trainer, name)(*words)

@@ -11,11 +11,11 @@ from sandlot.train.recipe import Recipe
 from sandlot.train.trainer import Trainer
 
 
-def trainer_of(decoder: Decoder, recipe: Recipe, ranks: Ranks = ALONE) -> Trainer:
+def build_trainer(decoder: Decoder, recipe: Recipe, ranks: Ranks = ALONE) -> Trainer:
     """A trainer as the recipe wants it. The reference is the weights it begins with; where those stay, it shares their memory."""
     reference = None
     if needs_reference(recipe.algorithm):
-        reference = copied(decoder) if recipe.lora is None else _shared(decoder)
+        reference = copy_decoder(decoder) if recipe.lora is None else _share_weights(decoder)
     if recipe.lora is not None:
         if recipe.lora > decoder.shape.hidden:
             raise ConfigError(
@@ -33,14 +33,14 @@ def trainer_of(decoder: Decoder, recipe: Recipe, ranks: Ranks = ALONE) -> Traine
     )
 
 
-def copied(decoder: Decoder) -> Decoder:
+def copy_decoder(decoder: Decoder) -> Decoder:
     """The same weights, to be sampled from while the others are being changed."""
     other = Decoder(decoder.shape).to(device=decoder.embedding.weight.device, dtype=decoder.embedding.weight.dtype)
     other.load_state_dict(decoder.state_dict())
     return other
 
 
-def _shared(decoder: Decoder) -> Decoder:
+def _share_weights(decoder: Decoder) -> Decoder:
     """Another decoder over the very same memory: for weights that stay as they are."""
     weight = decoder.embedding.weight
     other = empty(decoder.shape, weight.dtype, weight.device)

@@ -15,7 +15,7 @@ from sandlot.core.concurrency.threads import off_loop
 from sandlot.core.trace import Trace, TraceRow
 from sandlot.run.collect import Collection, stopped_by_signals
 from sandlot.train.algorithms.algorithms import teaches
-from sandlot.train.groups import Groups, collecting, task_order
+from sandlot.train.groups import Groups, open_groups, task_order
 from sandlot.train.recipe import Recipe
 from sandlot.train.report.progress import Learned, Measured, TrainingProgress, WentBack, learned, measured
 from sandlot.train.rows import Group, group_of
@@ -31,7 +31,7 @@ async def learn(recipe: Recipe, path: Path, watch: "Watcher | None" = None) -> T
         watcher.begin(run, progress)
         with collection.scope:
             await _evaluated(run, progress, watcher)
-            async with collecting(_groups_of(run)) as groups:
+            async with open_groups(_groups_of(run)) as groups:
                 for version in range(run.standing.version + 1, recipe.steps + 1):
                     started = time.monotonic()
                     batch, traces = await _informative(run, groups)

@@ -26,7 +26,7 @@ from sandlot.model.engine.local import LocalConfig, LocalModel, open_local
 from sandlot.model.nn.decoder import Decoder
 from sandlot.model.nn.lora import save_adapter, summed_state
 from sandlot.train.leader import Learner
-from sandlot.train.recipe import Recipe, shown
+from sandlot.train.recipe import Recipe, without_secrets
 from sandlot.train.rows import Row
 from sandlot.wiring.models import require_listener
 
@@ -97,12 +97,12 @@ async def open_publisher(
         return
     config = served_config(recipe, request_s=0.9 * time_s)
     await require_listener(config.url)
-    folder = _published_at(path)
+    folder = _adapter_folder(path)
     async with open_adapted(config, _owner_of(recipe, folder), recipe.sampling) as adapted:
         yield IntoServer(adapted, folder, str(base))
 
 
-def _published_at(path: Path) -> Path:
+def _adapter_folder(path: Path) -> Path:
     """Where a run's adapters are written, as the server is told it."""
     return path.resolve() / "published"
 
@@ -116,7 +116,7 @@ def served_config(recipe: Recipe, request_s: float) -> RemoteConfig:
     """The server a recipe names."""
     scheme, _, rest = (recipe.server or "").partition(":")
     if scheme != "vllm":
-        told = shown(recipe.server or "")
+        told = without_secrets(recipe.server or "")
         raise ConfigError(f"recipe `{recipe.name}`: server `{told}`: weights are published to `vllm:NAME@URL` only")
     named = remote_config("vllm", rest)
     return RemoteConfig(model=named.model, url=named.url, dialect="vllm", at_once=recipe.at_once, request_s=request_s)
@@ -133,7 +133,7 @@ async def require_agreement(model: TokenModel, learner: Learner, renderer: Rende
         raise ConfigError(
             f"`{model.name}` sampled token {ids.max()}, and the recipe's model has {vocabulary}: it serves another model"
         )
-    row = row_of(given, ids, told)
+    row = probe_row(given, ids, told)
     (own,) = await off_loop("logprobs", lambda: learner.logprobs([row]))
     apart = float(np.abs(own - told).mean())
     if apart > _APART:
@@ -144,7 +144,7 @@ async def require_agreement(model: TokenModel, learner: Learner, renderer: Rende
     return apart
 
 
-def row_of(given: list[int], ids: np.ndarray, logprobs: np.ndarray) -> Row:
+def probe_row(given: list[int], ids: np.ndarray, logprobs: np.ndarray) -> Row:
     """One turn as the trainer reads it."""
     before, after = len(given), len(ids)
     return Row(

@@ -148,13 +148,13 @@ class Recipe:
             raise ConfigError(f"recipe `{self.name}`: lora is {self.lora!r}; give the rank of the adapters, 1 or more, or None")
         if self.server is not None and self.lora is None:
             raise ConfigError(
-                f"recipe `{self.name}`: a running server such as `{shown(self.server)}` gets adapters only; give `lora` a "
-                "rank, or leave `server` out"
+                f"recipe `{self.name}`: a running server such as `{without_secrets(self.server)}` gets adapters only; give "
+                "`lora` a rank, or leave `server` out"
             )
         if self.teacher is not None and isinstance(self.algorithm, PolicyGradient | Ppo):
             raise ConfigError(
-                f"recipe `{self.name}`: `{shown(self.teacher)}` is not the policy that learns, so its turns have no policy "
-                "gradient; imitate them (`algorithm=Imitate()`) or leave `teacher` out"
+                f"recipe `{self.name}`: `{without_secrets(self.teacher)}` is not the policy that learns, so its turns have no "
+                "policy gradient; imitate them (`algorithm=Imitate()`) or leave `teacher` out"
             )
         if self.sampling.top_p != 1.0 or self.sampling.top_k:
             raise ConfigError(
@@ -174,7 +174,7 @@ _ADDRESSES = ("server", "teacher", "user")
 """Fields whose URL may hold a password."""
 
 
-def shown(spec: str) -> str:
+def without_secrets(spec: str) -> str:
     """A server or a teacher as it may be written down: without what is secret in its URL."""
     return ModelConfig(spec=spec).shown
 
@@ -201,30 +201,30 @@ def load_recipe(what: str) -> Recipe:
     return value
 
 
-def described(value: Any) -> Any:
+def as_plain_data(value: Any) -> Any:
     """A recipe, or anything in it, as plain data to be written down: functions by name, addresses without their secrets."""
     if isinstance(value, Environment):
         return str(value.source or value.name)
     if isinstance(value, msgspec.Struct):
         return msgspec.to_builtins(value)
     if is_dataclass(value) and not isinstance(value, type):
-        named = {entry.name: described(getattr(value, entry.name)) for entry in fields(value)}
+        named = {entry.name: as_plain_data(getattr(value, entry.name)) for entry in fields(value)}
         named = _public(named) if isinstance(value, Recipe) else named
         return named if isinstance(value, Recipe | Evaluation | Optimisation) else {"is": type(value).__name__, **named}
     if isinstance(value, Mapping):
-        return {str(name): described(each) for name, each in cast("Mapping[Any, Any]", value).items()}
+        return {str(name): as_plain_data(each) for name, each in cast("Mapping[Any, Any]", value).items()}
     if isinstance(value, tuple | list):
-        return [described(each) for each in cast("list[Any]", value)]
+        return [as_plain_data(each) for each in cast("list[Any]", value)]
     plain = str(value) if isinstance(value, Path) else value
     return f"{getattr(value, '__qualname__', type(value).__name__)}()" if callable(value) else plain
 
 
-def require_same(recipe: Recipe, path: Path) -> None:
+def require_same_recipe(recipe: Recipe, path: Path) -> None:
     """Refuse to go on in a folder with another recipe: half a run of each would be neither."""
     file = path / FILE
     if file.is_file():
         begun = _public(msgspec.json.decode(file.read_bytes()))
-        wanted: dict[str, Any] = msgspec.json.decode(_written(recipe))
+        wanted: dict[str, Any] = msgspec.json.decode(_encode_recipe(recipe))
         changed = [name for name, value in wanted.items() if name not in _PACE and begun.get(name) != value]
         if changed:
             raise ConfigError(f"`{path}` was begun with another {', '.join(changed)}; start anew in another folder with `--run`")
@@ -234,12 +234,12 @@ def require_same(recipe: Recipe, path: Path) -> None:
 
 def write_recipe(recipe: Recipe, path: Path) -> None:
     """Put it beside what it makes."""
-    (path / FILE).write_bytes(_written(recipe))
+    (path / FILE).write_bytes(_encode_recipe(recipe))
 
 
 def _public(named: dict[str, Any]) -> dict[str, Any]:
-    return named | {name: shown(named[name]) for name in _ADDRESSES if named.get(name)}
+    return named | {name: without_secrets(named[name]) for name in _ADDRESSES if named.get(name)}
 
 
-def _written(recipe: Recipe) -> bytes:
-    return msgspec.json.format(msgspec.json.encode(described(recipe)), indent=2) + b"\n"
+def _encode_recipe(recipe: Recipe) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(as_plain_data(recipe)), indent=2) + b"\n"

@@ -38,7 +38,7 @@ class Tally:
         self._sums: dict[str, float] = {"tokens": 0.0, "kl_behaviour": 0.0, "entropy": 0.0}
         self._ratio_max = 0.0
 
-    def see(self, columns: Mapping[str, Any], computed: int) -> None:
+    def add(self, columns: Mapping[str, Any], computed: int) -> None:
         """Count one forest."""
         self.computed += computed
         apart = (columns["old"] - columns["behaviour"]).double()
@@ -52,7 +52,7 @@ class Tally:
 
     def update(self, groups: Sequence[Sequence[TrainingRow]], seconds: float, ranks: Ranks = ALONE) -> Update:
         """The update's report: of all processes, and the same on each."""
-        loss, clipped, computed, tokens, kl, entropy = ranks.summed(
+        loss, clipped, computed, tokens, kl, entropy = ranks.sum(
             [self.loss, self.clipped, float(self.computed), *self._sums.values()]
         )
         count = max(1.0, tokens)
@@ -67,6 +67,6 @@ class Tally:
                 "kl_behaviour": kl / count,
                 "entropy": entropy / count,
                 "clipped": clipped / count,
-                "ratio_max": ranks.largest(self._ratio_max),
+                "ratio_max": ranks.max(self._ratio_max),
             },
         )

@@ -25,7 +25,7 @@ from sandlot.train.loop import Watcher
 from sandlot.train.recipe import Recipe
 from sandlot.train.report.progress import Learned, Measured, TrainingProgress
 from sandlot.train.training import Training
-from sandlot.wiring.plugins import opener
+from sandlot.wiring.plugins import find_opener
 
 _log = logging.getLogger(__name__)
 
@@ -40,7 +40,7 @@ _DIVERSITY = ("distinct", "distance", "first_entropy")
 def open_tracker(spec: str, path: Path) -> Tracker:
     """The tracker that `name` or `name:rest` means for a run that lies in `path`; `ConfigError` says what is missing."""
     ready = {"tensorboard": open_tensorboard, "mlflow": open_mlflow, "wandb": open_wandb}
-    make, rest = opener("trackers", ready, spec)
+    make, rest = find_opener("trackers", ready, spec)
     return make(rest, path)
 
 

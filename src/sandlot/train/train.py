@@ -16,9 +16,9 @@ from sandlot.model.nn.folder import load_folder
 from sandlot.run.results import Sitting, note_sitting
 from sandlot.run.run import cpu_seconds
 from sandlot.train.leader import follow
-from sandlot.train.learner import trainer_of
+from sandlot.train.learner import build_trainer
 from sandlot.train.loop import Watcher, learn
-from sandlot.train.parallel.ranks import leads, open_ranks
+from sandlot.train.parallel.ranks import is_leader, open_ranks
 from sandlot.train.recipe import Recipe
 from sandlot.train.report.html import write_report
 from sandlot.train.report.progress import TrainingProgress
@@ -46,7 +46,7 @@ def train(recipe: Recipe, *, run: str | Path | None = None, watch: Watcher | Non
     assert len(progress.evaluations) == 2  # before the first step and after the last
     ```
     """
-    if not leads():
+    if not is_leader():
         return _follow_training(recipe, place_of(recipe, run))
 
     async def go() -> TrainingProgress:
@@ -82,7 +82,7 @@ def _follow_training(recipe: Recipe, path: Path) -> TrainingProgress:
         if recipe.threads is not None:
             torch.set_num_threads(recipe.threads)
         decoder = load_folder(folder_of(recipe.model), dtype=torch.float32)
-        follow(trainer_of(decoder, recipe, ranks), ranks)
+        follow(build_trainer(decoder, recipe, ranks), ranks)
     return TrainingProgress.of(path)
 
 

@@ -19,11 +19,11 @@ from torch import Tensor, nn
 from sandlot.model.nn.decoder import Decoder
 from sandlot.train.algorithms.algorithms import TrainingRow
 from sandlot.train.algorithms.losses import Bounded, Columns
-from sandlot.train.forest.columns import common_columns, settled_at, stream_columns
-from sandlot.train.forest.forest import Cut, cuts, fitted, forest_of, packs
+from sandlot.train.forest.columns import common_columns, fixed_column, stream_columns
+from sandlot.train.forest.forest import Cut, cut_if_cheaper, cut_rows, forest_of, pack_numbers
 from sandlot.train.forest.forward import RowOutputs
-from sandlot.train.forest.module import Sight
-from sandlot.train.parallel.division import cost_of, divided
+from sandlot.train.forest.module import DecoderWithCritic
+from sandlot.train.parallel.division import balance, cost_of
 from sandlot.train.parallel.ranks import ALONE, Ranks
 from sandlot.train.rows import Floats, Row
 from sandlot.train.tally import Tally, Update
@@ -63,7 +63,7 @@ class Optimisation:
     """Passes over each batch."""
 
 
-_FILLER = Row(
+_DUMMY_ROW = Row(
     rollout=("", 0),
     ids=np.zeros(2, np.int32),
     trained=np.array([False, True]),
@@ -94,9 +94,9 @@ class Trainer:
         if self.critic is not None:
             nn.init.zeros_(self.critic.weight)
             nn.init.zeros_(self.critic.bias)
-        self._sight = Sight(decoder, self.critic)
-        self._reference_sight = Sight(reference) if reference is not None else None
-        self._shards = _sharded(self._sight, self._reference_sight, ranks) if ranks.count > 1 else None
+        self._network = DecoderWithCritic(decoder, self.critic)
+        self._reference = DecoderWithCritic(reference) if reference is not None else None
+        self._shards = _open_shards(self._network, self._reference, ranks) if ranks.count > 1 else None
         self.parameters = [parameter for parameter in self._all() if parameter.requires_grad]
         self.optimiser = torch.optim.AdamW(
             self.parameters,
@@ -113,45 +113,45 @@ class Trainer:
 
     def logprobs(self, rows: Sequence[Row], decoder: Decoder | None = None) -> list[Floats]:
         """Log-probabilities of each row's trained tokens, under the present weights or another decoder's."""
-        return self._settled([rows], self._sight if decoder is None else Sight(decoder))[0]
+        return self._fixed_logprobs([rows], self._network if decoder is None else DecoderWithCritic(decoder))[0]
 
     @torch.no_grad()
     def values(self, row: Row) -> Floats:
         """The critic's view before each trained token of a row; 0 elsewhere."""
         if self.critic is None:
             raise ValueError("this trainer has no critic; build it with `critic=True`")
-        values = self._seen([row], critic=True).values
+        values = self._forward([row], critic=True).values
         assert values is not None
         along = np.zeros(len(row), np.float32)
         along[row.trained] = values.cpu().numpy()
         return along
 
     @torch.no_grad()
-    def _settled(self, groups: Sequence[Sequence[Row]], sight: Sight) -> list[list[Floats]]:
+    def _fixed_logprobs(self, groups: Sequence[Sequence[Row]], network: DecoderWithCritic) -> list[list[Floats]]:
         """Log-probabilities of every group's rows under weights that do not move while the batch is learned from."""
         work = [[group[number] for number in pack] for group in groups for pack in self._packs(group)]
-        shares = divided([float(sum(map(len, rows))) for rows in work], self.ranks.count)
-        own = {piece: self._seen(work[piece], sight).logprobs.cpu().numpy() for piece in shares[self.ranks.number]}
+        shares = balance([float(sum(map(len, rows))) for rows in work], self.ranks.count)
+        own = {piece: self._forward(work[piece], network).logprobs.cpu().numpy() for piece in shares[self.ranks.number]}
         for _ in range(max(map(len, shares)) - len(own)):
-            self._seen([_FILLER], sight)
-        found = {piece: array for each in self.ranks.gathered(own) for piece, array in each.items()}
+            self._forward([_DUMMY_ROW], network)
+        found = {piece: array for each in self.ranks.gather(own) for piece, array in each.items()}
         joined = np.concatenate([found[piece] for piece in range(len(work))]) if work else np.empty(0, np.float32)
         counts = [int(row.trained.sum()) for group in groups for row in group]
         rows = iter(np.split(joined, np.cumsum(counts)[:-1]))
         return [[next(rows) for _ in group] for group in groups]
 
     def _packs(self, rows: Sequence[Row]) -> list[list[int]]:
-        return packs([len(row) for row in rows], self.optimisation.tokens)
+        return pack_numbers([len(row) for row in rows], self.optimisation.tokens)
 
-    def _seen(self, rows: Sequence[Row], sight: Sight | None = None, **asked: Any) -> RowOutputs:
+    def _forward(self, rows: Sequence[Row], network: DecoderWithCritic | None = None, **asked: Any) -> RowOutputs:
         with self._precision():
-            found = (sight or self._sight).look(rows, temperature=self.temperature, tokens=self._deep, **asked)
+            found = (network or self._network).compute(rows, temperature=self.temperature, tokens=self._whole_up_to, **asked)
         if self._shards is not None and not torch.is_grad_enabled():
-            self._shards.let_go(sight or self._sight)
+            self._shards.reshard(network or self._network)
         return found
 
     @property
-    def _deep(self) -> int:
+    def _whole_up_to(self) -> int:
         """Forests of more tokens are computed depth first; not yet over several processes, nor on a GPU: untried there."""
         return self.optimisation.tokens if self.ranks.count == 1 and self.device.type == "cpu" else sys.maxsize
 
@@ -170,8 +170,8 @@ class Trainer:
         optimisation = self.optimisation
         settled = optimisation.minibatches * optimisation.epochs > 1
         rows = [[example.row for example in group] for group in groups]
-        old = self._settled(rows, self._sight) if settled else None
-        reference = self._settled(rows, self._reference_sight) if self._reference_sight is not None else None
+        old = self._fixed_logprobs(rows, self._network) if settled else None
+        reference = self._fixed_logprobs(rows, self._reference) if self._reference is not None else None
         tally = Tally()
         for _ in range(optimisation.epochs):
             for number in range(optimisation.minibatches):
@@ -180,11 +180,11 @@ class Trainer:
                     self._step(groups, list(chosen), old, reference, tally)
         return tally.update(groups, time.perf_counter() - started, self.ranks)
 
-    def _cuts(self, group: Sequence[TrainingRow]) -> list[Cut]:
+    def _cut(self, group: Sequence[TrainingRow]) -> list[Cut]:
         """A group as it fits the budget, or whole. Pairs are compared within a forest, so a group that has some stays whole."""
         paired = any(example.partner is not None for example in group)
         rows = [example.row.ids for example in group]
-        fit = fitted if self._deep < sys.maxsize else cuts
+        fit = cut_if_cheaper if self._whole_up_to < sys.maxsize else cut_rows
         found = fit(rows, sys.maxsize if paired else self.optimisation.tokens)
         return [cut for cut in found if any(group[row].row.trained.any() for row in cut.rows)]
 
@@ -198,9 +198,9 @@ class Trainer:
         return [
             [
                 [share[place] for place in pack]
-                for pack in packs([pieces[piece][1].size for piece in share], self.optimisation.tokens)
+                for pack in pack_numbers([pieces[piece][1].size for piece in share], self.optimisation.tokens)
             ]
-            for share in divided(costs, self.ranks.count)
+            for share in balance(costs, self.ranks.count)
         ]
 
     def _step(
@@ -211,7 +211,7 @@ class Trainer:
         reference: list[list[Floats]] | None,
         tally: Tally,
     ) -> None:
-        pieces = [(number, cut) for number in chosen for cut in self._cuts(groups[number])]
+        pieces = [(number, cut) for number in chosen for cut in self._cut(groups[number])]
         # Token weights were normalised over the whole batch; a step that sees a part of it sees that part's share.
         share = len(groups) / len(chosen)
         entropy = _asks_entropy([example for number in chosen for example in groups[number]])
@@ -220,13 +220,13 @@ class Trainer:
         for pack in shares[self.ranks.number]:
             together = [pieces[piece] for piece in pack]
             places = [(number, row) for number, cut in together for row in cut.rows]
-            columns = {"old": settled_at(old, places, self.device), "reference": settled_at(reference, places, self.device)}
+            columns = {"old": fixed_column(old, places, self.device), "reference": fixed_column(reference, places, self.device)}
             examples = [groups[number][row] for number, row in places]
             loss = self._loss(examples, [len(cut.rows) for _, cut in together], columns, tally, entropy=entropy) * share
             cast("Any", loss).backward()
             tally.loss += float(loss.detach())
         for _ in range(max(map(len, shares)) - len(shares[self.ranks.number])):
-            self._idle()
+            self._join_idle()
         norm = nn.utils.clip_grad_norm_(self.parameters, self.optimisation.max_norm)
         norm = self._shards.full(norm) if self._shards is not None else norm
         tally.norm = max(tally.norm, float(norm))
@@ -237,10 +237,10 @@ class Trainer:
         cast("Any", self.optimiser).step()
         self.steps += 1
 
-    def _idle(self) -> None:
+    def _join_idle(self) -> None:
         """Take part in what the others compute: weights are gathered, and gradients summed, by all processes or none."""
         critic = self.critic is not None
-        cast("Any", _nothing(self._seen([_FILLER], critic=critic, recompute=self.optimisation.recompute))).backward()
+        cast("Any", _zero_loss(self._forward([_DUMMY_ROW], critic=critic, recompute=self.optimisation.recompute))).backward()
 
     def _loss(
         self,
@@ -251,15 +251,15 @@ class Trainer:
         *,
         entropy: bool | None = None,
     ) -> Tensor:
-        result = self._seen(
+        result = self._forward(
             [example.row for example in examples],
             entropy=_asks_entropy(examples) if entropy is None else entropy,
             critic=self.critic is not None,
             recompute=self.optimisation.recompute,
         )
         common = common_columns(examples, sizes, result, settled)
-        tally.see(common, result.computed)
-        loss = _nothing(result)
+        tally.add(common, result.computed)
+        loss = _zero_loss(result)
         for component in dict.fromkeys(stream.component for example in examples for stream in example.streams):
             signal, weight = stream_columns(examples, component, self.device)
             columns = Columns(**common, signal=signal)
@@ -288,14 +288,14 @@ class Trainer:
         return {
             "steps": self.steps,
             "optimiser": optimiser,
-            "critic": self._shards.gathered(critic) if self._shards is not None and critic else critic,
+            "critic": self._shards.gather(critic) if self._shards is not None and critic else critic,
             "random": torch.get_rng_state(),
         }
 
     def restore(self, state: Mapping[str, Any] | None) -> None:
         """Go on from a kept state, which rank 0 has."""
         if self._shards is not None:
-            self.steps = self.ranks.agreed(state["steps"] if state else None)
+            self.steps = self.ranks.broadcast(state["steps"] if state else None)
             self._shards.put_state(self.optimiser, self.parameters, state["optimiser"] if state else None)
             self._shards.put_critic(self.critic, state["critic"] if state else None)
         elif state is not None:
@@ -307,18 +307,18 @@ class Trainer:
             torch.set_rng_state(state["random"])
 
 
-def _sharded(sight: Sight, reference: Sight | None, ranks: Ranks) -> "Shards":
+def _open_shards(network: DecoderWithCritic, reference: DecoderWithCritic | None, ranks: Ranks) -> "Shards":
     from sandlot.train.parallel.sharded import Shards, shard  # noqa: PLC0415 - half of torch, for those who need it
 
     if reference is not None:
         shard(reference, ranks)
-    return Shards(sight, ranks)
+    return Shards(network, ranks)
 
 
 def _asks_entropy(examples: Sequence[TrainingRow]) -> bool:
     return any("entropy" in stream.component.needs for example in examples for stream in example.streams)
 
 
-def _nothing(result: RowOutputs) -> Tensor:
+def _zero_loss(result: RowOutputs) -> Tensor:
     """Zero, with a gradient of zero for every weight: processes sum gradients, and none may lack one that another has."""
     return 0.0 * (result.logprobs.sum() + (result.values.sum() if result.values is not None else 0.0))

@@ -34,18 +34,18 @@ from sandlot.run.breaker import Breaker
 from sandlot.run.collect import Collection, collect, take
 from sandlot.run.config import RunConfig, RunPlan, Selection, plan_run
 from sandlot.run.curriculum import curriculum_tasks
-from sandlot.run.manifest import facts_of
+from sandlot.run.manifest import gather_facts
 from sandlot.run.results import Run
 from sandlot.run.run import manifest_of
-from sandlot.run.trained import setting_differences, trained_in
+from sandlot.run.trained import setting_differences, training_record
 from sandlot.store.directory import RunDirectory, open_run
 from sandlot.store.reader import RunReader
 from sandlot.train.checkpoint import Checkpoints, TrainingState
-from sandlot.train.leader import Learner, leading
-from sandlot.train.learner import copied, trainer_of
+from sandlot.train.leader import Learner, open_leader
+from sandlot.train.learner import build_trainer, copy_decoder
 from sandlot.train.parallel.ranks import open_ranks
 from sandlot.train.publish import Publisher, open_publisher, require_agreement
-from sandlot.train.recipe import Recipe, require_same, write_recipe
+from sandlot.train.recipe import Recipe, require_same_recipe, write_recipe
 from sandlot.train.report.progress import Measured
 from sandlot.train.report.summary import variant_place
 from sandlot.wiring.config import ModelConfig, user_config
@@ -130,7 +130,9 @@ class Training:
         usual = self.recipe.evaluation.sampling or self.recipe.sampling
         measured = await self._measure(place, self.heldout, usual)
         for name, variant in self.recipe.evaluation.variants.items() if version in {0, self.recipe.steps} else ():
-            plan, sampling = (self.heldout, variant) if isinstance(variant, Sampling) else (_varied(self.heldout, variant), usual)
+            plan, sampling = (
+                (self.heldout, variant) if isinstance(variant, Sampling) else (_apply_variant(self.heldout, variant), usual)
+            )
             await self._measure(variant_place(place, name), plan, sampling)
         return measured
 
@@ -189,7 +191,7 @@ async def open_training(
     recipe: Recipe, path: Path, collection: Collection, watch: Callable[[TraceRow], None]
 ) -> AsyncGenerator[Training]:
     """Load everything a recipe names, and go on where the run stood."""
-    require_same(recipe, path)
+    require_same_recipe(recipe, path)
     env = load(recipe.env) if not isinstance(recipe.env, Environment) else recipe.env
     tasks = curriculum_tasks(recipe.curriculum, env)
     select = Selection(tasks=tasks, split=Split.TRAIN, group=recipe.group, training=True)
@@ -198,10 +200,10 @@ async def open_training(
     folder = await off_loop("folder_of", lambda: folder_of(recipe.model))
     if recipe.threads is not None:
         torch.set_num_threads(recipe.threads)
-    facts = await facts_of(env, config, plan)
+    facts = await gather_facts(env, config, plan)
     elsewhere = await off_loop("setting", lambda: setting_differences(config.model, facts, env.name))
     manifest = await manifest_of(path, env, config, plan, facts)
-    checkpoints = Checkpoints(path / "checkpoints", folder, lambda version: trained_in(facts, env.name, path.name, version))
+    checkpoints = Checkpoints(path / "checkpoints", folder, lambda version: training_record(facts, env.name, path.name, version))
     standing = checkpoints.newest() or TrainingState(version=0, groups=0)
     async with (
         _open_learner(recipe, folder) as (trainer, sampled),
@@ -249,9 +251,9 @@ async def _open_learner(recipe: Recipe, folder: Path) -> AsyncGenerator[tuple[Le
         ranks = await off_loop("open_ranks", lambda: opened.enter_context(open_ranks(recipe.device)))
         own = recipe.device if ranks.count == 1 else "cpu"  # several take them to their devices a layer at a time
         decoder = await off_loop("load_folder", lambda: load_folder(folder, dtype=torch.float32, device=own))
-        sampled = copied(decoder).to(ranks.device, getattr(torch, recipe.dtype.value)) if recipe.server is None else None
-        trainer = await off_loop("trainer_of", lambda: trainer_of(decoder, recipe, ranks))
-        with leading(trainer, ranks) as learner:
+        sampled = copy_decoder(decoder).to(ranks.device, getattr(torch, recipe.dtype.value)) if recipe.server is None else None
+        trainer = await off_loop("trainer_of", lambda: build_trainer(decoder, recipe, ranks))
+        with open_leader(trainer, ranks) as learner:
             yield learner, sampled
 
 
@@ -300,7 +302,7 @@ def _heldout(env: Environment, recipe: Recipe) -> RunPlan:
     return RunPlan(tuple(chosen), (evaluation.group,) * len(chosen))
 
 
-def _varied(plan: RunPlan, variant: Callable[[Task], Task]) -> RunPlan:
+def _apply_variant(plan: RunPlan, variant: Callable[[Task], Task]) -> RunPlan:
     """The same tasks put otherwise."""
     with boundary(ConfigError, f"variant `{getattr(variant, '__qualname__', variant)}`"):
         tasks = tuple(variant(task) for task in plan.tasks)

@@ -36,7 +36,7 @@ from sandlot.model.policy.spoken import spoken
 from sandlot.model.policy.user import played_users
 from sandlot.store.reader import RunReader
 from sandlot.wiring.config import AgentConfig, ModelConfig
-from sandlot.wiring.plugins import opener
+from sandlot.wiring.plugins import find_opener
 
 _REQUEST_S = 300.0
 """One request, from sending to the last byte."""
@@ -52,8 +52,8 @@ async def open_policies(
     model: ModelConfig, agent: AgentConfig, env: Environment, spent: Usage | None = None
 ) -> AsyncGenerator[Policies]:
     """The policies a spec names, open for as long as a run lasts; `spent` is what earlier sittings of the run have cost."""
-    open_scheme, rest = opener("models", SCHEMES, model.spec)
-    require_used(model)
+    open_scheme, rest = find_opener("models", SCHEMES, model.spec)
+    require_applicable(model)
     async with open_scheme(rest, model, agent, env, Spend(_caps(model), spent)) as policies:
         yield policies
 
@@ -63,7 +63,7 @@ async def open_users(config: ModelConfig, env: Environment) -> AsyncGenerator[Us
     """Whoever plays the environment's persona: any model, a scripted player, or the users of a recorded run."""
     scheme, _, rest = config.spec.partition(":")
     if scheme == "replay":
-        yield replayed_users(_recorded(rest))
+        yield replayed_users(_traces_of(rest))
         return
     if config.spec == FAITHFUL:
         yield FaithfulUsers()
@@ -79,24 +79,24 @@ async def open_users(config: ModelConfig, env: Environment) -> AsyncGenerator[Us
 @asynccontextmanager
 async def open_judge(config: ModelConfig, cache: Path | None = None) -> AsyncGenerator[Judge]:
     """A grader model: any chat endpoint, or a model of ours. Its verdicts are kept in the folder `cache`, if one is given."""
-    async with _judge_chat(config) as chat:
+    async with _open_judge_chat(config) as chat:
         yield ModelJudge(chat, FolderCache(cache) if cache else None, config.sampling)
 
 
 @asynccontextmanager
 async def open_panel(config: ModelConfig, size: int) -> AsyncGenerator[list[ModelJudge]]:
     """The same judge several times, each with sampling seeds of its own; nothing is remembered, no canaries: to be measured."""
-    async with _judge_chat(config) as chat:
+    async with _open_judge_chat(config) as chat:
         seeded = [msgspec.structs.replace(config.sampling, seed=(config.sampling.seed or 0) + number) for number in range(size)]
         yield [ModelJudge(chat, None, sampling, canary_every=None) for sampling in seeded]
 
 
-def _judge_chat(config: ModelConfig) -> AbstractAsyncContextManager[ChatModel]:
+def _open_judge_chat(config: ModelConfig) -> AbstractAsyncContextManager[ChatModel]:
     scheme, _, rest = config.spec.partition(":")
     if scheme not in {"openai", *_ENGINES}:
         raise ConfigError(f"judge `{config.shown}`: a judge is a chat model, `openai:NAME@URL`, or one of {', '.join(_ENGINES)}")
     spend = Spend(_caps(config))
-    return _open_chat(rest, config, spend) if scheme == "openai" else _engine_chat(config, spend)
+    return _open_chat(rest, config, spend) if scheme == "openai" else _open_engine_chat(config, spend)
 
 
 @asynccontextmanager
@@ -126,7 +126,7 @@ async def _open_chat(rest: str, config: ModelConfig, spend: Spend, time_s: float
 
 
 @asynccontextmanager
-async def _engine_chat(config: ModelConfig, spend: Spend) -> AsyncGenerator[ChatModel]:
+async def _open_engine_chat(config: ModelConfig, spend: Spend) -> AsyncGenerator[ChatModel]:
     """A model of ours behind messages: the engine renders them."""
     await anyio.to_thread.run_sync(import_module, "aiohttp")
     from sandlot.model.endpoint.chat import OpenAIChat, OpenAIConfig  # noqa: PLC0415 - as above
@@ -165,26 +165,28 @@ async def require_listener(url: str) -> None:
 
 
 @asynccontextmanager
-async def _openai(rest: str, model: ModelConfig, agent: AgentConfig, env: Environment, spend: Spend) -> AsyncGenerator[Policies]:
+async def _open_openai(
+    rest: str, model: ModelConfig, agent: AgentConfig, env: Environment, spend: Spend
+) -> AsyncGenerator[Policies]:
     async with _open_chat(rest, model, spend, env.limits.time_s) as chat:
         yield spoken(chat, model.sampling, calls=agent.calls, reasoning=agent.reasoning)
 
 
 @asynccontextmanager
-async def _scripted(
+async def _open_scripted(
     rest: str, _model: ModelConfig, _agent: AgentConfig, env: Environment, _spend: Spend
 ) -> AsyncGenerator[Policies]:
     yield scripted(rest, env.parts.solution)
 
 
 @asynccontextmanager
-async def _replay(
+async def _open_replay(
     rest: str, _model: ModelConfig, _agent: AgentConfig, _env: Environment, _spend: Spend
 ) -> AsyncGenerator[Policies]:
-    yield replayed(_recorded(rest))
+    yield replayed(_traces_of(rest))
 
 
-def _recorded(run: str) -> FindTrace:
+def _traces_of(run: str) -> FindTrace:
     """The traces of a run directory."""
     reader = RunReader(Path(run))
     recorded = reader.done_keys()
@@ -192,14 +194,16 @@ def _recorded(run: str) -> FindTrace:
 
 
 @asynccontextmanager
-async def _engine(_rest: str, model: ModelConfig, agent: AgentConfig, env: Environment, spend: Spend) -> AsyncGenerator[Policies]:
+async def _open_engine_policies(
+    _rest: str, model: ModelConfig, agent: AgentConfig, env: Environment, spend: Spend
+) -> AsyncGenerator[Policies]:
     renderer = await anyio.to_thread.run_sync(renderer_of, model)
     request_s = 0.9 * env.limits.time_s  # a hang is found out before it could pass for a slow agent
     async with open_engine_tokens(model.spec, _options(model), at_once=model.connections, request_s=request_s) as tokens:
-        yield _rendered(tokens, renderer, model, agent, spend)
+        yield _render_policies(tokens, renderer, model, agent, spend)
 
 
-def _remote(dialect: Literal["vllm", "sglang"]) -> Opener:
+def _remote_opener(dialect: Literal["vllm", "sglang"]) -> Opener:
     """The opener of an engine somebody else runs."""
 
     @asynccontextmanager
@@ -216,12 +220,14 @@ def _remote(dialect: Literal["vllm", "sglang"]) -> Opener:
         )
         await require_listener(named.url)
         async with open_remote(config, model.sampling) as tokens:
-            yield _rendered(tokens, renderer, model, agent, spend)
+            yield _render_policies(tokens, renderer, model, agent, spend)
 
     return opened
 
 
-def _rendered(tokens: TokenModel, renderer: Renderer | None, model: ModelConfig, agent: AgentConfig, spend: Spend) -> Policies:
+def _render_policies(
+    tokens: TokenModel, renderer: Renderer | None, model: ModelConfig, agent: AgentConfig, spend: Spend
+) -> Policies:
     from sandlot.model.policy.rendered import rendered  # noqa: PLC0415 - only token models need it
 
     if agent.calls == "text":
@@ -263,16 +269,16 @@ _ENGINES = ("smollm2", "rookie", "hf")
 _REMOTE = ("vllm", "sglang")
 """Schemes of engines that somebody else runs."""
 SCHEMES: dict[str, Opener] = {
-    **dict.fromkeys(_ENGINES, _engine),
-    "vllm": _remote("vllm"),
-    "sglang": _remote("sglang"),
-    "openai": _openai,
-    "scripted": _scripted,
-    "replay": _replay,
+    **dict.fromkeys(_ENGINES, _open_engine_policies),
+    "vllm": _remote_opener("vllm"),
+    "sglang": _remote_opener("sglang"),
+    "openai": _open_openai,
+    "scripted": _open_scripted,
+    "replay": _open_replay,
 }
 
 
-def require_used(model: ModelConfig) -> None:
+def require_applicable(model: ModelConfig) -> None:
     """Refuse settings that mean nothing for the model they are given with: whoever gave them expects that they do."""
     scheme = model.spec.partition(":")[0]
     if scheme not in SCHEMES:
@@ -286,7 +292,7 @@ def require_used(model: ModelConfig) -> None:
         raise ConfigError(f"--dtype is for models served here ({', '.join(_ENGINES)}), and `{model.shown}` is not: leave it out")
 
 
-def prices(text: str | None) -> tuple[float, float]:
+def parse_prices(text: str | None) -> tuple[float, float]:
     """USD per million prompt and completion tokens from `IN/OUT`."""
     if text is None:
         return 0.0, 0.0

@@ -21,8 +21,9 @@ from sandlot.core.types import derive_seed
 from sandlot.env.environment import Environment
 from sandlot.env.user import OpenUser
 from sandlot.harness.tool_loop import ToolLoop
+from sandlot.observe.events import Sink, ignore_event
 from sandlot.wiring.config import AgentConfig, ModelConfig
-from sandlot.wiring.plugins import load_part, opener
+from sandlot.wiring.plugins import find_opener, load_part
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +49,8 @@ class RolloutParts:
     """Who plays the environment's persona; None for the author's own replies, or none."""
     draws: str | None = None
     """What models and users draw by, instead of the run's name: runs with the same one draw the same."""
+    sink: Sink = ignore_event
+    """Receives the turns, tool calls and scores; it must not raise (`fan_out` sees to that)."""
 
     def user(self, task: Task, run: str, rollout: int) -> OpenUser | None:
         """Opens the user of one rollout, which is told nothing of the key."""
@@ -125,13 +128,13 @@ async def open_parts(
 @asynccontextmanager
 async def open_backend(spec: str = "native", pool: int = 0) -> AsyncGenerator[Backend]:
     """A sandbox backend by name; installed ones are found in the group `sandlot.backends`."""
-    open_it, rest = opener("backends", _BACKENDS, spec)
+    open_it, rest = find_opener("backends", _BACKENDS, spec)
     async with open_it(rest, pool=pool) as backend:
         yield backend
 
 
 @asynccontextmanager
-async def _native(rest: str, *, pool: int) -> AsyncGenerator[Backend]:
+async def _open_native(rest: str, *, pool: int) -> AsyncGenerator[Backend]:
     from sandlot.sandbox.native.backend import open_native  # noqa: PLC0415 - only sandboxed environments need it
 
     if rest:
@@ -141,11 +144,11 @@ async def _native(rest: str, *, pool: int) -> AsyncGenerator[Backend]:
 
 
 @asynccontextmanager
-async def _docker(rest: str, *, pool: int) -> AsyncGenerator[Backend]:
+async def _open_docker(rest: str, *, pool: int) -> AsyncGenerator[Backend]:
     from sandlot.sandbox.docker.backend import open_docker  # noqa: PLC0415 - only those who ask for it wait for aiohttp
 
     async with open_docker(rest, pool=pool) as backend:
         yield backend
 
 
-_BACKENDS: dict[str, Callable[..., Any]] = {"native": _native, "docker": _docker}
+_BACKENDS: dict[str, Callable[..., Any]] = {"native": _open_native, "docker": _open_docker}

@@ -9,7 +9,7 @@ from typing import Any
 from sandlot.core.errors import ConfigError, boundary
 
 
-def _by_path(path: str, what: str) -> Any:
+def _import_path(path: str, what: str) -> Any:
     """The object a person named on the command line as `module:attribute`."""
     module, _, attribute = path.partition(":")
     if not attribute:
@@ -18,7 +18,7 @@ def _by_path(path: str, what: str) -> Any:
         return getattr(import_module(module), attribute)
 
 
-def opener(group: str, ready: dict[str, Callable[..., Any]], spec: str) -> tuple[Callable[..., Any], str]:
+def find_opener(group: str, ready: dict[str, Callable[..., Any]], spec: str) -> tuple[Callable[..., Any], str]:
     """The function that opens `scheme:rest`, and the rest."""
     scheme, _, rest = spec.partition(":")
     if scheme in ready:
@@ -35,7 +35,7 @@ def opener(group: str, ready: dict[str, Callable[..., Any]], spec: str) -> tuple
 
 def load_part(path: str, what: str, needs: tuple[str, ...]) -> Any:
     """What a path names: a class is instantiated, an instance is used as it is; refused if it is not of the port's shape."""
-    named: Any = _by_path(path, what)
+    named: Any = _import_path(path, what)
     with boundary(ConfigError, f"{what} `{path}`"):
         value = named() if isinstance(named, type) else named
     missing = [name for name in needs if not hasattr(value, name)]

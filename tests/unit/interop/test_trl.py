@@ -10,7 +10,7 @@ from sandlot import Ask, Environment, Limits, Run, Score, Task, World, environme
 from sandlot.core.errors import ConfigError, HarnessError, SandboxError
 from sandlot.core.trace import Failed
 from sandlot.env.module import load_module
-from sandlot.interop.handed import OVER
+from sandlot.interop.driven import OVER
 from sandlot.interop.trl import open_for_trl
 from sandlot.model.nn.folder import load_folder
 from sandlot.model.nn.layout import weights_of

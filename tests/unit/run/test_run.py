@@ -280,7 +280,7 @@ def test_what_a_hook_cancelled_says_nothing_about_the_environment(add, tmp_path,
 
 
 def test_a_changed_key_is_another_run(tmp_path):
-    from sandlot.run.manifest import fingerprints
+    from sandlot.run.manifest import fingerprints_of
 
     path = tmp_path / "quiz.py"
     path.write_text(
@@ -293,7 +293,7 @@ def test_a_changed_key_is_another_run(tmp_path):
         env = sandlot.load(path)
         import anyio
 
-        prints.append(anyio.run(fingerprints, env, config(path), plan_run(env, config(path))))
+        prints.append(anyio.run(fingerprints_of, env, config(path), plan_run(env, config(path))))
     assert prints[0].tasks != prints[1].tasks
 
 

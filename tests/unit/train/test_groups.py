@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from sandlot.core.task import Task
 from sandlot.core.trace import Trace
-from sandlot.train.groups import Groups, collecting, task_order
+from sandlot.train.groups import Groups, open_groups, task_order
 
 TASKS = [Task(f"t{number}", prompt="") for number in range(5)]
 
@@ -29,7 +29,7 @@ def learn(seed, staleness, step, extra, steps):
     async def main():
         nonlocal version
         groups = Groups(take, task_order(TASKS, 0), size=2, step=step, staleness=staleness, first=0)
-        async with collecting(groups):
+        async with open_groups(groups):
             for _ in range(steps):
                 for task, traces in [*await groups.next(step), *await groups.next(rng.randrange(extra + 1))]:
                     order.append(task.id)
@@ -76,7 +76,7 @@ async def test_an_error_in_a_rollout_reaches_the_loop():
         raise RuntimeError("no disk")
 
     with pytest.raises(RuntimeError, match="no disk"), anyio.fail_after(5):
-        async with collecting(Groups(take, task_order(TASKS, 0), size=1, step=1, staleness=0, first=0)) as groups:
+        async with open_groups(Groups(take, task_order(TASKS, 0), size=1, step=1, staleness=0, first=0)) as groups:
             await groups.next(1)
 
 
@@ -88,7 +88,7 @@ async def test_nothing_begins_for_steps_that_will_not_come():
         return Trace(run="r", task=task.id, rollout=rollout, seed=0)
 
     groups = Groups(take, task_order(TASKS, 0), size=1, step=2, staleness=1, first=0, steps=2)
-    async with collecting(groups):
+    async with open_groups(groups):
         for _ in range(2):
             await groups.next(2)
             groups.published()

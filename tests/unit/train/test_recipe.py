@@ -6,7 +6,7 @@ import pytest
 from sandlot.core.errors import ConfigError
 from sandlot.train.algorithms.algorithms import Imitate
 from sandlot.train.publish import served_config
-from sandlot.train.recipe import FILE, Recipe, described, require_same, write_recipe
+from sandlot.train.recipe import FILE, Recipe, as_plain_data, require_same_recipe, write_recipe
 
 SERVER = "vllm:m@http://user:secret@host:8000"
 TEACHER = "openai:t@https://user:secret@host/v1?key=secret"
@@ -21,22 +21,22 @@ def test_passwords_in_addresses_are_not_written_down(tmp_path):
     write_recipe(recipe(), tmp_path)
     written = (tmp_path / FILE).read_text()
     assert "secret" not in written
-    told = described(recipe())
+    told = as_plain_data(recipe())
     assert (told["server"], told["teacher"]) == ("vllm:m@http://host:8000", "openai:t@https://host/v1")
-    assert described(recipe(server=None, teacher="scripted:golden"))["teacher"] == "scripted:golden"
+    assert as_plain_data(recipe(server=None, teacher="scripted:golden"))["teacher"] == "scripted:golden"
 
 
 def test_a_run_goes_on_with_its_addresses_or_with_another_password_but_not_with_another_teacher(tmp_path):
     write_recipe(recipe(), tmp_path)
-    require_same(recipe(), tmp_path)
-    require_same(recipe(teacher=TEACHER.replace("secret", "other")), tmp_path)
+    require_same_recipe(recipe(), tmp_path)
+    require_same_recipe(recipe(teacher=TEACHER.replace("secret", "other")), tmp_path)
     with pytest.raises(ConfigError, match="another teacher"):
-        require_same(recipe(teacher=TEACHER.replace("host", "elsewhere")), tmp_path)
+        require_same_recipe(recipe(teacher=TEACHER.replace("host", "elsewhere")), tmp_path)
 
 
 def test_a_run_that_was_begun_when_passwords_were_written_down_goes_on(tmp_path):
-    (tmp_path / FILE).write_bytes(msgspec.json.encode({**described(recipe()), "teacher": TEACHER, "server": SERVER}))
-    require_same(recipe(), tmp_path)
+    (tmp_path / FILE).write_bytes(msgspec.json.encode({**as_plain_data(recipe()), "teacher": TEACHER, "server": SERVER}))
+    require_same_recipe(recipe(), tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from sandlot.env.load import load
 from sandlot.env.taskset import tasks_of
 from sandlot.model.policy.replay import replayed, replayed_users
 from sandlot.rollout import run_rollout
-from sandlot.run.regrade import regrade, word_for
+from sandlot.run.regrade import describe_outcome, regrade
 from sandlot.run.results import Run
 from sandlot.store.blobs import MemoryBlobs
 from sandlot.wiring.config import judge_config
@@ -90,7 +90,9 @@ async def _grade_again(run: Run, grading: Grading, traces: Sequence[Trace]) -> _
             compared += 1
             if not again.same:
                 checks = ", ".join(f"`{name}`" for name in again.changed_checks[:_SHOWN])
-                detail = f"{word_for(again.before)} then {word_for(again.now)}" + (f" in {checks}" if checks else "")
+                detail = f"{describe_outcome(again.before)} then {describe_outcome(again.now)}" + (
+                    f" in {checks}" if checks else ""
+                )
                 different.append(
                     SentinelDifference(
                         task=again.task, rollout=again.rollout, what="score", detail=printable(detail, _SHOWN_CHARS)
@@ -146,7 +148,7 @@ def difference_of(then: Trace, now: Trace) -> SentinelDifference | None:
 def _difference(then: Trace, now: Trace) -> tuple[str, str]:
     without_judge = _judged(then) and not isinstance(now.outcome, Scored)  # nobody was named who could judge it again
     if not without_judge and (then.reward is None or then.reward != now.reward):
-        outcomes = [word_for(trace.outcome) if trace.outcome else "none" for trace in (then, now)]
+        outcomes = [describe_outcome(trace.outcome) if trace.outcome else "none" for trace in (then, now)]
         return "score", f"{outcomes[0]} then {outcomes[1]}"
     diverged = next((event for event in now.events if event.kind == "replay_diverged"), None)
     if diverged is not None:

@@ -10,7 +10,7 @@ SURE = 59
 """With no failure in so many tasks, fewer than 5 % are affected, 95 % sure."""
 
 
-def chosen(case: Case, most: int, *, sandboxed: int | None = None) -> list[Task]:
+def choose_tasks(case: Case, most: int, *, sandboxed: int | None = None) -> list[Task]:
     """Up to `most` tasks, one of each kind (tags, rubric) before a second of any; fewer where each costs a sandbox."""
     if case.description.image is not None and sandboxed is not None:
         most = sandboxed

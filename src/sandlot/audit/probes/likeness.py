@@ -35,7 +35,7 @@ class Mismatch:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class Observation:
     """One thing the environment said: a message, or the result of a call."""
 
     tool: str
@@ -62,33 +62,33 @@ def opening_text(trial: Trial) -> str:
     return "\n".join(text for role, text in opening(trial) if role != Role.SYSTEM.value)
 
 
-def observations(trial: Trial) -> list[Shown]:
+def observations(trial: Trial) -> list[Observation]:
     """Everything the environment said after the agent's first turn, in order."""
     nodes = trial.trace.nodes if trial.trace else []
     calls = {call.id: call for node in nodes for call in node.message.calls}
-    heard: list[Shown] = []
+    heard: list[Observation] = []
     begun = False
     for node in nodes:
         begun = begun or node.sampled
         if begun and not node.sampled:
-            heard += _said(node, calls)
+            heard += _observations_in(node, calls)
     return heard
 
 
-def _said(node: Node, calls: dict[str, Any]) -> Iterator[Shown]:
+def _observations_in(node: Node, calls: dict[str, Any]) -> Iterator[Observation]:
     for part in node.message.parts:
         if isinstance(part, ToolResult):
             call = calls.get(part.call)
             arguments = cast("Json", call.arguments) if call else {}
-            yield Shown(call.name if call else "", part.text, part.error, arguments, part.whole)
+            yield Observation(call.name if call else "", part.text, part.error, arguments, part.whole)
     if node.message.text:
-        yield Shown("", node.message.text)
+        yield Observation("", node.message.text)
 
 
 # -- what can be compared ----------------------------------------------------------------------------------------------
 
 
-def graded(trial: Trial) -> Json:
+def gradings_of(trial: Trial) -> Json:
     """How it came out: points of every check, or whose failure it was."""
     if trial.lost is not None:
         return {"lost": trial.lost.kind}
@@ -102,23 +102,23 @@ def _grading(outcome: Scored | Failed) -> Json:
     return {"value": score.value, "points": score.points, "checks": {check.id: check.value for check in score.checks}}
 
 
-def seen(trial: Trial, volatile: Collection[str] = (), without: Collection[str] = ()) -> Json:
+def observed_by_agent(trial: Trial, volatile: Collection[str] = (), without: Collection[str] = ()) -> Json:
     """The opening, and what came after it; results of the tools `without` are left out."""
     return {
-        "opening": [masked(said, volatile) for said in opening(trial)],
+        "opening": [mask_volatile(said, volatile) for said in opening(trial)],
         "observations": [
-            {"tool": shown.tool, "text": masked(shown.text, volatile), "error": shown.error}
+            {"tool": shown.tool, "text": mask_volatile(shown.text, volatile), "error": shown.error}
             for shown in observations(trial)
             if shown.tool not in without
         ],
     }
 
 
-def left(trial: Trial, volatile: Collection[str] = ()) -> Json:
+def left_behind(trial: Trial, volatile: Collection[str] = ()) -> Json:
     """The final state and files."""
     record = trial.trace.evidence if trial.trace and trial.trace.evidence else EvidenceRecord()
     files = {path: _file_of(trial, path, volatile) for path in record.files if not path.endswith(_STAMPED)}
-    return {"state": masked(record.state, volatile), "files": files}
+    return {"state": mask_volatile(record.state, volatile), "files": files}
 
 
 def _file_of(trial: Trial, path: str, volatile: Collection[str] = ()) -> str:
@@ -129,18 +129,18 @@ def _file_of(trial: Trial, path: str, volatile: Collection[str] = ()) -> str:
     data = trial.files.get(record.blob or "")
     if data is None:
         return f"{record.size} bytes {record.blob}"
-    return masked(data.decode(errors="backslashreplace"), volatile)
+    return mask_volatile(data.decode(errors="backslashreplace"), volatile)
 
 
-def masked(thing: Any, volatile: Collection[str]) -> Any:
+def mask_volatile(thing: Any, volatile: Collection[str]) -> Any:
     """The same with volatile fields blotted out: in records by key, in text where it says `name: value` or `"name": value`."""
     if not volatile:
         return thing
     if isinstance(thing, dict):
         fields = cast("Json", thing)
-        return {name: _MASKED if name in volatile else masked(value, volatile) for name, value in fields.items()}
+        return {name: _MASKED if name in volatile else mask_volatile(value, volatile) for name, value in fields.items()}
     if isinstance(thing, list | tuple):
-        return [masked(each, volatile) for each in cast("Sequence[Any]", thing)]
+        return [mask_volatile(each, volatile) for each in cast("Sequence[Any]", thing)]
     if isinstance(thing, str):
         names = "|".join(re.escape(name) for name in sorted(volatile))
         return re.sub(rf"""(["']?\b(?:{names})\b["']?\s*[:=]\s*)("[^"]*"|'[^']*'|[^\s,;}}\]]+)""", rf"\1{_MASKED}", thing)
@@ -149,23 +149,23 @@ def masked(thing: Any, volatile: Collection[str]) -> Any:
 
 def first_difference(one: Any, other: Any, where: str = "") -> Mismatch | None:
     """Where two things part first; None if they are the same."""
-    ones, others = _inside(one), _inside(other)
+    ones, others = _children(one), _children(other)
     if ones is None or others is None or isinstance(one, dict) != isinstance(other, dict):
-        return None if one == other and type(one) is type(other) else Mismatch(where, *_parting(one, other))
+        return None if one == other and type(one) is type(other) else Mismatch(where, *_shortened_pair(one, other))
     for name in sorted({*ones, *others}, key=str if isinstance(one, dict) else None):
-        if found := first_difference(ones.get(name, MISSING), others.get(name, MISSING), _below(where, name)):
+        if found := first_difference(ones.get(name, MISSING), others.get(name, MISSING), _join_path(where, name)):
             return found
     return None
 
 
-def _inside(thing: Any) -> dict[Any, Any] | None:
+def _children(thing: Any) -> dict[Any, Any] | None:
     """What a record or a list holds, by name or place; None for a single value."""
     if isinstance(thing, dict):
         return cast("Json", thing)
     return dict(enumerate(cast("Sequence[Any]", thing))) if isinstance(thing, list | tuple) else None
 
 
-def _parting(one: Any, other: Any) -> tuple[str, str]:
+def _shortened_pair(one: Any, other: Any) -> tuple[str, str]:
     """Both, shortened to where they part if they are long texts."""
     texts = [each if isinstance(each, str) else repr(each) for each in (one, other)]
     same = next((at for at, (a, b) in enumerate(zip(*texts, strict=False)) if a != b), min(map(len, texts)))
@@ -173,11 +173,11 @@ def _parting(one: Any, other: Any) -> tuple[str, str]:
     return tuple(repr(("..." if start else "") + text[start : start + _SHOWN_CHARS]) for text in texts)  # pyright: ignore[reportReturnType]
 
 
-def _below(where: str, name: object) -> str:
+def _join_path(where: str, name: object) -> str:
     return f"{where}.{name}" if where else str(name)
 
 
-def says(text: str, value: str) -> bool:
+def mentions(text: str, value: str) -> bool:
     """True if a text has the value as a word or number of its own: not in a longer word, nor as a part of a decimal."""
     value = value.strip()
     return bool(value) and re.search(rf"(?<![\w.]){re.escape(value)}(?!\w|\.\d)", text) is not None
@@ -191,17 +191,17 @@ def leaves(thing: Any, where: str = "") -> dict[str, Any]:
     if isinstance(thing, dict) and thing:
         found: dict[str, Any] = {}
         for name, value in cast("Json", thing).items():
-            found |= leaves(value, _below(where, name))
+            found |= leaves(value, _join_path(where, name))
         return found
     if isinstance(thing, list | tuple) and thing:
         found = {}
         for place, value in enumerate(cast("Sequence[Any]", thing)):
-            found |= leaves(value, _below(where, place))
+            found |= leaves(value, _join_path(where, place))
         return found
     return {where: thing}
 
 
-def changed(before: Trial, after: Trial) -> dict[str, Any]:
+def changes_between(before: Trial, after: Trial) -> dict[str, Any]:
     """What is otherwise after one trial than after another: `state.x.y` or `files./path`, and what is there now."""
-    old, new = (leaves(left(trial)) for trial in (before, after))
+    old, new = (leaves(left_behind(trial)) for trial in (before, after))
     return {where: new.get(where, MISSING) for where in {**old, **new} if old.get(where, MISSING) != new.get(where, MISSING)}

@@ -90,14 +90,14 @@ FINISHED_ROLLOUTS: tuple[Probe, ...] = (
         name=health.NAME,
         layer=Layer.MODEL,
         codes=tuple(sorted(set(health.CODES.values()))),
-        look=health.unhealthy,
+        look=health.look_at_health,
         applies=lambda case: None if case.rollouts else "no model was given",
     ),
     Probe(
         name=labels.NAME,
         layer=Layer.PEOPLE,
         codes=tuple(sorted(set(labels.CODES.values()))),
-        look=labels.labelled,
+        look=labels.look_at_labels,
         applies=lambda case: None if case.reviewed else "no labelled run was given",
     ),
 )

@@ -10,12 +10,12 @@ from sandlot.core.types import Json
 _MAX_PLAY_CHARS = 20_000
 
 
-def take_of(case: Case, task: Task, play: Play) -> Take:
+def request_for(case: Case, task: Task, play: Play) -> Take:
     """The request, with the audit's seed."""
     return Take(task=task.id, play=play, seed=case.seed)
 
 
-def inputs_of(task: Task, play: Play) -> Json:
+def witness_inputs(task: Task, play: Play) -> Json:
     """What was done, for a witness: the play whole, unless it is huge."""
     whole = msgspec.to_builtins(play)
     said = msgspec.json.encode(whole).decode()

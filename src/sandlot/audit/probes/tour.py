@@ -7,7 +7,7 @@ from sandlot.audit.case import Case, script_of
 from sandlot.audit.subject import Act, Call, Script, Trial
 
 
-def tour(case: Case, golden: Trial) -> Script:
+def tour_script(case: Case, golden: Trial) -> Script:
     """Every tool once, with values golden used under the same names; what cannot be filled in is left out."""
     known: dict[str, Any] = {}
     own: dict[str, Call] = {}
@@ -19,12 +19,12 @@ def tour(case: Case, golden: Trial) -> Script:
     for spec in case.description.tools:
         required: list[str] = list(spec.parameters.get("required") or [])
         properties: dict[str, Any] = spec.parameters.get("properties") or {}
-        arguments = {name: known.get(name, _plain(properties.get(name, {}))) for name in required}
+        arguments = {name: known.get(name, _default_value(properties.get(name, {}))) for name in required}
         calls.append(own.get(spec.name) or Call(spec.name, arguments))
     return Script(name="tour", turns=tuple((call,) for call in calls[:12]))
 
 
-def _plain(schema: dict[str, Any]) -> Any:
+def _default_value(schema: dict[str, Any]) -> Any:
     """A harmless value of a type."""
     if schema.get("enum"):
         return schema["enum"][0]
@@ -44,7 +44,7 @@ def free_texts(schema: dict[str, Any]) -> set[str]:
     return {name for name, inner in properties.items() if inner.get("type") == "string" and "enum" not in inner}
 
 
-def required_arguments(schema: dict[str, Any]) -> list[str]:
+def required_texts(schema: dict[str, Any]) -> list[str]:
     """Required arguments that are texts."""
     properties: dict[str, dict[str, Any]] = schema.get("properties") or {}
     names: list[str] = list(schema.get("required") or [])

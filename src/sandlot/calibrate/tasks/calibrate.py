@@ -21,7 +21,7 @@ from sandlot.core.types import Split
 from sandlot.env.environment import Environment
 from sandlot.env.load import load
 from sandlot.run.config import RunConfig, RunPlan, Selection, plan_run, run_config_of, split_named
-from sandlot.run.manifest import fingerprints
+from sandlot.run.manifest import fingerprints_of
 from sandlot.run.results import Run
 from sandlot.run.run import Watcher, name_of, run_config
 from sandlot.store.reader import RunReader
@@ -186,7 +186,7 @@ def expected_rollouts(config: CalibrationConfig, num_tasks: int) -> tuple[int, i
 async def _find_directory(config: CalibrationConfig, env: Environment, plan: RunPlan, runs: Path) -> Path:
     """The directory of these rollouts: the one there is, unless it was judged bad."""
     placed_env = env.in_image(config.run.image)
-    prints = await fingerprints(placed_env, config.opening, plan)
+    prints = await fingerprints_of(placed_env, config.opening, plan)
     stem = f"calibrate-{name_of(placed_env, config.opening, prints)}"
     for number in range(1, 10_000):
         path = runs / f"{stem}-{number}"

@@ -101,7 +101,7 @@ def run(
     from sandlot.core.ports.model import Sampling  # noqa: PLC0415 - as above
     from sandlot.run.config import RunConfig, Selection, read_config  # noqa: PLC0415 - as above
     from sandlot.wiring.config import AgentConfig, ModelConfig, judge_config, user_config  # noqa: PLC0415 - as above
-    from sandlot.wiring.models import prices  # noqa: PLC0415 - as above
+    from sandlot.wiring.models import parse_prices  # noqa: PLC0415 - as above
 
     if config_file is not None:
         _require_alone(context)
@@ -111,7 +111,7 @@ def run(
         missing = "ENV" if env is None else "--model"
         raise typer.BadParameter(f"`{missing}` is missing; give an environment and a model, or a whole run with `--config FILE`")
     sampling = Sampling(temperature=temperature, max_tokens=max_tokens)
-    prompt_price, completion_price = prices(price)
+    prompt_price, completion_price = parse_prices(price)
     config = RunConfig(
         env=env,
         model=ModelConfig(

@@ -48,7 +48,7 @@ def _train(
     is incomplete.
     """
     from sandlot.cli.views.train import show_recipe, train_watched  # noqa: PLC0415 - help does not need torch
-    from sandlot.train.parallel.ranks import leads  # noqa: PLC0415 - as above
+    from sandlot.train.parallel.ranks import is_leader  # noqa: PLC0415 - as above
     from sandlot.train.recipe import load_recipe  # noqa: PLC0415 - as above
     from sandlot.train.train import train as follow  # noqa: PLC0415 - as above
 
@@ -57,11 +57,11 @@ def _train(
     if require_audit:
         _require_audit(made.env, runs)
     if dry_run:
-        if leads():
+        if is_leader():
             show_recipe(made, place, json=json)
         return
     try:
-        if not leads():
+        if not is_leader():
             follow(made, run=place)  # one of the further processes of `torchrun`: the first one shows how it goes
             return
         finished = train_watched(made, place=place, quiet=json)

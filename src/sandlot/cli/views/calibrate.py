@@ -25,7 +25,7 @@ from sandlot.core.text import printable_json
 from sandlot.core.trace import TraceRow
 from sandlot.env.load import load
 from sandlot.run.forecast import forecast
-from sandlot.run.manifest import public
+from sandlot.run.manifest import public_config
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +127,7 @@ def show_forecast(config: CalibrationConfig, *, runs: Path, json: bool) -> None:
     rows = pilot.rows if pilot else ()
     expected = forecast(likely, rows, at_once=config.run.at_once, limits=env.limits, sandboxed=env.image is not None)
     errors = errors_of(config.rule, [Known(UNKNOWN, UNKNOWN, 1)])
-    shown = msgspec.structs.replace(config, run=public(config.opening))
+    shown = msgspec.structs.replace(config, run=public_config(config.opening))
     if json:
         counts = {"fewest": fewest, "likely": likely, "most": most}
         print_json({"config": shown, "tasks": len(plan.tasks), "rollouts": counts, "forecast": expected, "errors": errors})

@@ -27,7 +27,7 @@ from sandlot.observe.progress import Reading
 from sandlot.observe.progress import RolloutProgress as Tally
 from sandlot.run.config import RunConfig, RunPlan, plan_run
 from sandlot.run.forecast import forecast
-from sandlot.run.manifest import public
+from sandlot.run.manifest import public_config
 from sandlot.run.results import Run
 from sandlot.run.run import Watcher, run_config
 from sandlot.run.summary import Summary
@@ -124,9 +124,9 @@ def show_forecast(config: RunConfig, *, runs: Path, json: bool) -> None:
     rows = pilot.rows if pilot else ()
     expected = forecast(plan.num_rollouts, rows, at_once=config.at_once, limits=env.limits, sandboxed=env.image is not None)
     if json:
-        print_json({"config": public(config), "tasks": len(plan.tasks), "forecast": expected})
+        print_json({"config": public_config(config), "tasks": len(plan.tasks), "forecast": expected})
         return
-    sys.stdout.buffer.write(printable_json(msgspec.json.format(msgspec.json.encode(public(config)), indent=2)) + b"\n")
+    sys.stdout.buffer.write(printable_json(msgspec.json.format(msgspec.json.encode(public_config(config)), indent=2)) + b"\n")
     sys.stdout.flush()
     print(expected.describe())
 

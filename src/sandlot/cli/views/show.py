@@ -27,7 +27,7 @@ from sandlot.env.load import load
 from sandlot.env.taskset import tasks_of
 from sandlot.env.transcript import rendered_message
 from sandlot.grade.rules import possible_points
-from sandlot.run.manifest import tools_as_served
+from sandlot.run.manifest import list_served_tools
 from sandlot.run.results import Run
 from sandlot.tools.mcp import McpServer
 
@@ -71,7 +71,7 @@ def _served_facts(env: Environment) -> dict[str, Any]:
     """The tools of its MCP servers, or why they cannot be listed."""
     own = {tool.spec.name for tool in env.tools}
     try:
-        served = anyio.run(tools_as_served, env, tasks_of(env)[0])
+        served = anyio.run(list_served_tools, env, tasks_of(env)[0])
     except SandlotError as error:
         return {"mcp_tools": [], "mcp_error": str(error)}
     return {"mcp_tools": [spec for spec in served if spec.name not in own]}

@@ -19,7 +19,7 @@ from sandlot.core.text import printable_json
 from sandlot.core.trace import TraceRow
 from sandlot.train.loop import Watcher
 from sandlot.train.recipe import FILE as RECIPE
-from sandlot.train.recipe import Recipe, described
+from sandlot.train.recipe import Recipe, as_plain_data
 from sandlot.train.report.html import FILE as REPORT
 from sandlot.train.report.progress import Learned, Measured
 from sandlot.train.report.progress import TrainingProgress as Learning
@@ -253,7 +253,7 @@ def _level(heldout: Heldout) -> str:
 
 def show_recipe(recipe: Recipe, place: Path | None, *, json: bool) -> None:
     """What would be trained; trains nothing."""
-    told = {"run": str(place_of(recipe, place)), "recipe": described(recipe)}
+    told = {"run": str(place_of(recipe, place)), "recipe": as_plain_data(recipe)}
     if json:
         print_json(told)
         return

@@ -18,21 +18,21 @@ def token_weights(rows: Sequence[Row], aggregate: Aggregate, *, length: int = 10
     `rollout`: every rollout alike, however many rows it forked into.
     """
     counts = [int(row.trained.sum()) for row in rows]
-    speaking = sum(count > 0 for count in counts)
+    num_trained_rows = sum(count > 0 for count in counts)
     rollouts: Counter[tuple[str, int]] = Counter()
     for row, count in zip(rows, counts, strict=True):
         rollouts[row.rollout] += count
-    heard = sum(count > 0 for count in rollouts.values())
+    num_trained_rollouts = sum(count > 0 for count in rollouts.values())
 
     def share(row: Row, count: int) -> float:
         match aggregate:
             case "token":
                 return 1 / max(1, sum(counts))
             case "sequence":
-                return 1 / max(1, speaking * count)
+                return 1 / max(1, num_trained_rows * count)
             case "constant":
-                return 1 / max(1, speaking * length)
+                return 1 / max(1, num_trained_rows * length)
             case "rollout":
-                return 1 / max(1, heard * rollouts[row.rollout])
+                return 1 / max(1, num_trained_rollouts * rollouts[row.rollout])
 
     return [row.trained.astype(np.float32) * np.float32(share(row, count)) for row, count in zip(rows, counts, strict=True)]

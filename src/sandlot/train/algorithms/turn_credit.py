@@ -30,11 +30,11 @@ def by_observation(group: Group, baseline: Baseline, discount: float = 1.0) -> l
 
 def observations(member: Member) -> list[bytes]:
     """What stood before each turn of a member, in the order of its turns."""
-    found = {turn: seen for row in member.rows for turn, seen in _seen(row)}
+    found = {turn: seen for row in member.rows for turn, seen in _observed(row)}
     return [found.get(turn, b"") for turn in range(max(found, default=-1) + 1)]
 
 
-def _seen(row: Row) -> Iterator[tuple[int, bytes]]:
+def _observed(row: Row) -> Iterator[tuple[int, bytes]]:
     begins = np.flatnonzero((row.turns >= 0) & (row.turns != np.concatenate(([-1], row.turns[:-1]))))
     spoken = np.flatnonzero(row.turns >= 0)
     for begin in begins:

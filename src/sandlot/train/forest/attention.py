@@ -26,7 +26,7 @@ Sees = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
 """(batch, head, query, key) -> whether it does."""
 
 
-def padded(count: int) -> int:
+def padded_size(count: int) -> int:
     """The number of tokens a forest is filled up to on a GPU: one of few, and above 4,096 at most an eighth more than there are.
 
     Powers of two blocks up to 32, eight sizes between two powers from there on: a kernel takes seconds to compile.

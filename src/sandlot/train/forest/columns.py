@@ -14,13 +14,13 @@ from torch import Tensor
 from sandlot.train.algorithms.algorithms import TrainingRow
 from sandlot.train.algorithms.losses import Component
 from sandlot.train.forest.forward import RowOutputs
-from sandlot.train.forest.scores import placed
+from sandlot.train.forest.scores import to_tensor
 from sandlot.train.rows import Floats
 
 
-def settled_at(settled: list[list[Floats]] | None, places: Sequence[tuple[int, int]], device: torch.device) -> Tensor | None:
+def fixed_column(settled: list[list[Floats]] | None, places: Sequence[tuple[int, int]], device: torch.device) -> Tensor | None:
     """What was computed before the batch was learned from, of the rows at `(group, row)`; None if nothing was."""
-    return placed(np.concatenate([settled[number][row] for number, row in places]), device) if settled else None
+    return to_tensor(np.concatenate([settled[number][row] for number, row in places]), device) if settled else None
 
 
 def common_columns(
@@ -38,8 +38,8 @@ def common_columns(
     return {
         "logprobs": result.logprobs,
         "old": result.logprobs.detach() if old is None else old,
-        "behaviour": placed(behaviour, device),
-        "row": placed(np.repeat(np.arange(len(examples)), counts), device),
+        "behaviour": to_tensor(behaviour, device),
+        "row": to_tensor(np.repeat(np.arange(len(examples)), counts), device),
         "rows": len(examples),
         "partner": torch.tensor(partners, device=device),
         "reference": settled["reference"],
@@ -58,4 +58,4 @@ def stream_columns(examples: Sequence[TrainingRow], component: Component, device
         blank = np.zeros(int(trained.sum()), np.float32)
         signals.append(stream.signal[trained] if stream else blank)
         weights.append(stream.weight[trained] if stream else blank)
-    return placed(np.concatenate(signals), device), placed(np.concatenate(weights), device)
+    return to_tensor(np.concatenate(signals), device), to_tensor(np.concatenate(weights), device)

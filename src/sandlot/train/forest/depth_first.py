@@ -20,9 +20,9 @@ from torch.autograd import Function
 from torch.utils.checkpoint import checkpoint  # pyright: ignore[reportUnknownVariableType]
 
 from sandlot.model.nn.decoder import Block, Decoder
-from sandlot.train.forest.attention import Attention, interval_attention, padded
+from sandlot.train.forest.attention import Attention, interval_attention, padded_size
 from sandlot.train.forest.forest import Forest, Ints
-from sandlot.train.forest.scores import exact, placed, scores
+from sandlot.train.forest.scores import at_least_fp32, score_tokens, to_tensor
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ def pieces_of(forest: Forest, budget: int) -> list[ForestPiece]:
 
 
 @dataclass(frozen=True, slots=True)
-class Looks:
+class ForwardSettings:
     """What is looked at, and how."""
 
     decoder: Decoder
@@ -96,9 +96,9 @@ class _Held:
                 leaf.grad = None
 
 
-def looked_at(looks: Looks, forest: Forest, wanted: Ints, budget: int) -> tuple[Tensor, Tensor, Tensor]:
+def forward_depth_first(settings: ForwardSettings, forest: Forest, wanted: Ints, budget: int) -> tuple[Tensor, Tensor, Tensor]:
     """Log-probability, entropy and value of each wanted token, 0 where not asked for. `backward` brings the gradients."""
-    walk = Walk(looks, forest, wanted, pieces_of(forest, budget))
+    walk = Walk(settings, forest, wanted, pieces_of(forest, budget))
     anchor = torch.zeros((), requires_grad=True)  # autograd asks for gradients only where something may have one
     return cast("Any", _DepthFirst).apply(anchor, walk)
 
@@ -127,7 +127,7 @@ class _DepthFirst(Function):
 class Walk:
     """A forest walked through in pieces."""
 
-    looks: Looks
+    settings: ForwardSettings
     forest: Forest
     wanted: Ints
     """Tokens whose probability is asked for; each is looked at from its parent."""
@@ -136,21 +136,21 @@ class Walk:
     @property
     def device(self) -> torch.device:
         """Where the decoder is."""
-        return self.looks.decoder.embedding.weight.device
+        return self.settings.decoder.embedding.weight.device
 
     def forward(self) -> tuple[Tensor, Tensor, Tensor]:
         """Everything wanted, without gradients."""
         stack: list[_Held] = []
-        kind = exact(self.looks.decoder.embedding.weight.new_zeros(0)).dtype
+        kind = at_least_fp32(self.settings.decoder.embedding.weight.new_zeros(0)).dtype
         found = [torch.zeros(len(self.wanted), dtype=kind, device=self.device) for _ in range(3)]
         for piece in self.pieces:
             del stack[piece.above :]
-            hidden, keys, values = self._computed(piece, stack)
-            chosen = self._from(piece)
-            for all_of_them, part in zip(found, self._looked(piece, hidden, chosen), strict=True):
-                all_of_them[placed(chosen, self.device)] = part
+            hidden, keys, values = self._compute(piece, stack)
+            chosen = self._wanted_from(piece)
+            for all_of_them, part in zip(found, self._score(piece, hidden, chosen), strict=True):
+                all_of_them[to_tensor(chosen, self.device)] = part
             if piece.inner:
-                stack.append(self._held(piece, keys, values))
+                stack.append(self._hold(piece, keys, values))
         return found[0], found[1], found[2]
 
     def backward(self, gradients: Sequence[Tensor]) -> None:
@@ -160,8 +160,8 @@ class Walk:
             self._leave(stack, piece.above, gradients)
             if piece.inner:
                 with torch.no_grad():
-                    _, keys, values = self._computed(piece, stack)
-                stack.append(self._held(piece, keys, values, learns=True))
+                    _, keys, values = self._compute(piece, stack)
+                stack.append(self._hold(piece, keys, values, learns=True))
             else:
                 self._send_back(piece, stack, gradients, None)
         self._leave(stack, 0, gradients)
@@ -173,13 +173,13 @@ class Walk:
             self._send_back(held.piece, stack, gradients, held)
 
     def _send_back(self, piece: ForestPiece, stack: list[_Held], gradients: Sequence[Tensor], held: _Held | None) -> None:
-        chosen = self._from(piece)
-        place = placed(chosen, self.device)
+        chosen = self._wanted_from(piece)
+        place = to_tensor(chosen, self.device)
         with torch.enable_grad():
-            hidden, keys, values = self._computed(piece, stack)
-            sent = list(zip(self._looked(piece, hidden, chosen), [each[place] for each in gradients], strict=True))
+            hidden, keys, values = self._compute(piece, stack)
+            sent = list(zip(self._score(piece, hidden, chosen), [each[place] for each in gradients], strict=True))
             if held is not None:
-                rows = placed(held.open - piece.start, self.device)
+                rows = to_tensor(held.open - piece.start, self.device)
                 below = [each[rows] for each in (*keys, *values)]
                 sent += [(each, total.to(each.dtype)) for each, total in zip(below, held.gradients, strict=True)]
         sent = [(each, gradient) for each, gradient in sent if each.requires_grad and len(each)]
@@ -188,45 +188,45 @@ class Walk:
         for each in stack:
             each.collect()
 
-    def _from(self, piece: ForestPiece) -> Ints:
+    def _wanted_from(self, piece: ForestPiece) -> Ints:
         """Which of the wanted tokens are looked at from this piece."""
         parents = self.forest.parent[self.wanted]
         return np.flatnonzero((parents >= piece.start) & (parents < piece.stop))
 
-    def _looked(self, piece: ForestPiece, hidden: Tensor, chosen: Ints) -> tuple[Tensor, Tensor, Tensor]:
-        looks, wanted = self.looks, self.wanted[chosen]
-        before = hidden[placed(self.forest.parent[wanted] - piece.start, self.device)]
-        targets = placed(self.forest.ids[wanted], self.device)
-        logprobs, spread = scores(looks.decoder, before, targets, looks.temperature, entropy=looks.entropy)
-        values = exact(looks.critic(before))[:, 0] if looks.critic is not None else torch.zeros_like(logprobs)
-        return logprobs, spread if looks.entropy else spread.detach(), values
+    def _score(self, piece: ForestPiece, hidden: Tensor, chosen: Ints) -> tuple[Tensor, Tensor, Tensor]:
+        settings, wanted = self.settings, self.wanted[chosen]
+        before = hidden[to_tensor(self.forest.parent[wanted] - piece.start, self.device)]
+        targets = to_tensor(self.forest.ids[wanted], self.device)
+        logprobs, spread = score_tokens(settings.decoder, before, targets, settings.temperature, entropy=settings.entropy)
+        values = at_least_fp32(settings.critic(before))[:, 0] if settings.critic is not None else torch.zeros_like(logprobs)
+        return logprobs, spread if settings.entropy else spread.detach(), values
 
-    def _held(self, piece: ForestPiece, keys: list[Tensor], values: list[Tensor], *, learns: bool = False) -> _Held:
+    def _hold(self, piece: ForestPiece, keys: list[Tensor], values: list[Tensor], *, learns: bool = False) -> _Held:
         reach = np.arange(piece.start, piece.stop)
         reach = reach[self.forest.last[reach] > piece.stop]
-        rows = placed(reach - piece.start, self.device)
+        rows = to_tensor(reach - piece.start, self.device)
         held = _Held(piece, reach, [each[rows] for each in keys], [each[rows] for each in values])
         if learns:
-            held.gradients = [exact(leaf).new_zeros(leaf.shape) for leaf in held.leaves]
+            held.gradients = [at_least_fp32(leaf).new_zeros(leaf.shape) for leaf in held.leaves]
             for leaf in held.leaves:
                 leaf.requires_grad_()
         return held
 
-    def _computed(self, piece: ForestPiece, stack: Sequence[_Held]) -> tuple[Tensor, list[Tensor], list[Tensor]]:
+    def _compute(self, piece: ForestPiece, stack: Sequence[_Held]) -> tuple[Tensor, list[Tensor], list[Tensor]]:
         """Hidden states of a piece, and its keys and values in each layer."""
-        looks, forest, device = self.looks, self.forest, self.device
-        decoder, count = looks.decoder, piece.stop - piece.start
-        spare = padded(count) - count if device.type == "cuda" else 0
+        settings, forest, device = self.settings, self.forest, self.device
+        decoder, count = settings.decoder, piece.stop - piece.start
+        spare = padded_size(count) - count if device.type == "cuda" else 0
         own = np.arange(piece.start, piece.stop)
-        x = decoder.embedding(placed(np.pad(forest.ids[own], (0, spare)), device))
-        cos, sin = decoder.angles(placed(np.pad(forest.depth[own], (0, spare)), device), x.dtype)
+        x = decoder.embedding(to_tensor(np.pad(forest.ids[own], (0, spare)), device))
+        cos, sin = decoder.angles(to_tensor(np.pad(forest.depth[own], (0, spare)), device), x.dtype)
         before, attention = self._attention(piece, [held.open for held in stack], spare)
         keys: list[Tensor] = []
         values: list[Tensor] = []
         for layer, block in enumerate(cast("Iterable[Block]", decoder.blocks)):
             given = [*(held.keys[layer] for held in stack), *(held.values[layer] for held in stack)]
             step = (block, attention, before, x, cos, sin, *given)
-            x, k, v = cast("Any", checkpoint)(_layer, *step, use_reentrant=False) if looks.recompute else _layer(*step)
+            x, k, v = cast("Any", checkpoint)(_layer, *step, use_reentrant=False) if settings.recompute else _layer(*step)
             keys.append(k)
             values.append(v)
         return decoder.norm(x), keys, values
@@ -234,14 +234,14 @@ class Walk:
     def _attention(self, piece: ForestPiece, above: Sequence[Ints], spare: int) -> tuple[int, Attention]:
         """How many keys come before a piece's own, and who sees whom. On a GPU both kinds are filled up with what none sees."""
         seen = np.concatenate((*above, np.empty(0, np.int64)))
-        before = padded(len(seen)) if self.device.type == "cuda" and len(seen) else len(seen)
+        before = padded_size(len(seen)) if self.device.type == "cuda" and len(seen) else len(seen)
         count = piece.stop - piece.start
         filling, alone = np.zeros(before - len(seen), np.int64), np.arange(count, count + spare)
         first = np.concatenate((seen - piece.start, filling, np.arange(count), alone))
         last = np.concatenate((
             self.forest.last[seen] - piece.start, filling, self.forest.last[piece.start : piece.stop] - piece.start, alone + 1,
         ))  # fmt: skip
-        return before, interval_attention(placed(first, self.device), placed(last, self.device), count + spare)
+        return before, interval_attention(to_tensor(first, self.device), to_tensor(last, self.device), count + spare)
 
 
 def _layer(

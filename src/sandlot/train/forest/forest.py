@@ -82,7 +82,7 @@ class Cut:
     size: int
 
 
-def cuts(rows: Sequence[NDArray[np.int32]], budget: int) -> list[Cut]:
+def cut_rows(rows: Sequence[NDArray[np.int32]], budget: int) -> list[Cut]:
     """A group's rows in as few forests as fit the budget, those that share most together; a row that is over stands alone."""
     found: list[list[int]] = []
     sizes: list[int] = []
@@ -99,13 +99,13 @@ def cuts(rows: Sequence[NDArray[np.int32]], budget: int) -> list[Cut]:
     return [Cut(tuple(sorted(chosen)), size) for chosen, size in zip(found, sizes, strict=True)]
 
 
-def fitted(rows: Sequence[NDArray[np.int32]], budget: int) -> list[Cut]:
+def cut_if_cheaper(rows: Sequence[NDArray[np.int32]], budget: int) -> list[Cut]:
     """A group's rows cut as they fit the budget; or whole, where that is less work for all that it is computed depth first.
 
     A cut computes shared tokens again, forward and back. Depth first, every token is looked at once more, and some a third time.
     """
-    found = cuts(rows, budget)
-    (whole,) = cuts(rows, sys.maxsize) or [Cut((), 0)]
+    found = cut_rows(rows, budget)
+    (whole,) = cut_rows(rows, sys.maxsize) or [Cut((), 0)]
     again = sum(cut.size for cut in found) - whole.size
     return [whole] if _FORWARD_AND_BACK * again > 2 * whole.size else found
 
@@ -115,7 +115,7 @@ def _sorted(rows: Sequence[NDArray[np.int32]]) -> list[int]:
     return sorted(range(len(rows)), key=lambda row: rows[row].astype(">i4").tobytes())
 
 
-def packs(sizes: Sequence[int], budget: int) -> list[list[int]]:
+def pack_numbers(sizes: Sequence[int], budget: int) -> list[list[int]]:
     """Numbers of things put together so that no pack is over the budget, in the order given; one that is over stands alone."""
     together: list[list[int]] = []
     room = 0

@@ -15,10 +15,10 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint  # pyright: ignore[reportUnknownVariableType]
 
 from sandlot.model.nn.decoder import Attend, Block, Decoder
-from sandlot.train.forest.attention import forest_attention, padded
-from sandlot.train.forest.depth_first import Looks, looked_at
+from sandlot.train.forest.attention import forest_attention, padded_size
+from sandlot.train.forest.depth_first import ForwardSettings, forward_depth_first
 from sandlot.train.forest.forest import Forest, forest_of
-from sandlot.train.forest.scores import exact, placed, scores
+from sandlot.train.forest.scores import at_least_fp32, score_tokens, to_tensor
 from sandlot.train.rows import Row
 
 
@@ -33,7 +33,7 @@ class RowOutputs:
     """Tokens of the forest."""
 
 
-def seen(
+def forward_rows(
     decoder: Decoder,
     rows: Sequence[Row],
     *,
@@ -55,15 +55,15 @@ def seen(
     joined = np.concatenate(wanted) if wanted else np.empty(0, np.int64)
     # Several rows may run through one token: it is looked at once and gathered by all of them.
     distinct, back = np.unique(joined, return_inverse=True)
-    gather = placed(back.astype(np.int64), device)
+    gather = to_tensor(back.astype(np.int64), device)
     if len(forest) > tokens:
-        looks = Looks(decoder, temperature, entropy=entropy, critic=critic, recompute=recompute)
-        logprobs, spread, values = looked_at(looks, forest, distinct, tokens)
+        settings = ForwardSettings(decoder, temperature, entropy=entropy, critic=critic, recompute=recompute)
+        logprobs, spread, values = forward_depth_first(settings, forest, distinct, tokens)
     else:
         hidden = _hidden(decoder, forest, device, recompute=recompute)
-        before = hidden[placed(forest.parent[distinct], device)]
-        logprobs, spread = scores(decoder, before, placed(forest.ids[distinct], device), temperature, entropy=entropy)
-        values = exact(critic(before))[:, 0] if critic is not None else None
+        before = hidden[to_tensor(forest.parent[distinct], device)]
+        logprobs, spread = score_tokens(decoder, before, to_tensor(forest.ids[distinct], device), temperature, entropy=entropy)
+        values = at_least_fp32(critic(before))[:, 0] if critic is not None else None
     return RowOutputs(
         logprobs=logprobs[gather],
         entropy=spread[gather] if entropy else None,
@@ -74,11 +74,11 @@ def seen(
 
 def _hidden(decoder: Decoder, forest: Forest, device: torch.device, *, recompute: bool) -> Tensor:
     """Hidden states of the forest's tokens. On a GPU it is filled up, with tokens that see only themselves, to a common size."""
-    spare = padded(len(forest)) - len(forest) if device.type == "cuda" else 0
-    ids = placed(np.pad(forest.ids, (0, spare)), device)
-    positions = placed(np.pad(forest.depth, (0, spare)), device)
+    spare = padded_size(len(forest)) - len(forest) if device.type == "cuda" else 0
+    ids = to_tensor(np.pad(forest.ids, (0, spare)), device)
+    positions = to_tensor(np.pad(forest.depth, (0, spare)), device)
     filled = np.concatenate((forest.last, np.arange(len(forest), len(forest) + spare) + 1))
-    attend = forest_attention(placed(filled, device))
+    attend = forest_attention(to_tensor(filled, device))
     if not recompute:
         return decoder(ids, positions, attend)
     x = decoder.embedding(ids)

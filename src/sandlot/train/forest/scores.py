@@ -13,22 +13,24 @@ _CHUNK = 2048
 """Rows of logits at a time."""
 
 
-def placed(array: NDArray[Any], device: torch.device) -> Tensor:
+def to_tensor(array: NDArray[Any], device: torch.device) -> Tensor:
     """An array as a tensor on a device."""
     return cast("Any", torch).from_numpy(array).to(device)
 
 
-def exact(x: Tensor) -> Tensor:
+def at_least_fp32(x: Tensor) -> Tensor:
     """In fp32 at least."""
     return x if x.dtype == torch.float64 else x.float()
 
 
-def scores(decoder: Decoder, hidden: Tensor, targets: Tensor, temperature: float, *, entropy: bool) -> tuple[Tensor, Tensor]:
+def score_tokens(
+    decoder: Decoder, hidden: Tensor, targets: Tensor, temperature: float, *, entropy: bool
+) -> tuple[Tensor, Tensor]:
     """Log-probabilities of the targets, and the entropies of what they were drawn from, a chunk at a time."""
 
     def chunk(hidden: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
         logits = decoder.logits(hidden)
-        logits = exact(logits) / temperature
+        logits = at_least_fp32(logits) / temperature
         whole = torch.logsumexp(logits, -1)
         chosen = logits.gather(1, targets[:, None])[:, 0] - whole
         spread = whole - (torch.softmax(logits, -1) * logits).sum(-1) if entropy else chosen.detach()
@@ -39,6 +41,6 @@ def scores(decoder: Decoder, hidden: Tensor, targets: Tensor, temperature: float
         for at in range(0, len(targets), _CHUNK)
     ]
     if not parts:
-        empty = exact(hidden).new_zeros(0)
+        empty = at_least_fp32(hidden).new_zeros(0)
         return empty, empty
     return torch.cat([chosen for chosen, _ in parts]), torch.cat([spread for _, spread in parts])

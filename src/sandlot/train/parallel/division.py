@@ -9,7 +9,7 @@ from sandlot.model.nn.shape import Shape
 from sandlot.train.forest.forest import Forest
 
 
-def divided(costs: Sequence[float], count: int) -> list[list[int]]:
+def balance(costs: Sequence[float], count: int) -> list[list[int]]:
     """The numbers of the pieces for each process, in the order given: the dearest first to whom has least."""
     shares: list[list[int]] = [[] for _ in range(count)]
     loads = [0.0] * count

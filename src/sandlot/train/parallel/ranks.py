@@ -35,7 +35,7 @@ class Ranks:
         """True for the one that has the environment."""
         return self.number == 0
 
-    def agreed(self, value: Any) -> Any:
+    def broadcast(self, value: Any) -> Any:
         """What rank 0 has: on every rank."""
         if self.count == 1:
             return value
@@ -43,7 +43,7 @@ class Ranks:
         dist.broadcast_object_list(box, src=0, group=self.orders)
         return box[0]
 
-    def gathered(self, value: Any) -> list[Any]:
+    def gather(self, value: Any) -> list[Any]:
         """What each rank has, in their order: on every rank."""
         if self.count == 1:
             return [value]
@@ -51,15 +51,15 @@ class Ranks:
         cast("Any", dist).all_gather_object(boxes, value, group=self.orders)
         return boxes
 
-    def summed(self, values: Sequence[float]) -> list[float]:
+    def sum(self, values: Sequence[float]) -> list[float]:
         """Sums over all ranks."""
-        return self._reduced(values, dist.ReduceOp.SUM)
+        return self._reduce(values, dist.ReduceOp.SUM)
 
-    def largest(self, value: float) -> float:
+    def max(self, value: float) -> float:
         """The largest of all ranks."""
-        return self._reduced([value], dist.ReduceOp.MAX)[0]
+        return self._reduce([value], dist.ReduceOp.MAX)[0]
 
-    def _reduced(self, values: Sequence[float], by: Any) -> list[float]:
+    def _reduce(self, values: Sequence[float], by: Any) -> list[float]:
         if self.count == 1:
             return list(values)
         figures = torch.tensor(values, dtype=torch.float64)
@@ -70,7 +70,7 @@ class Ranks:
 ALONE = Ranks()
 
 
-def leads() -> bool:
+def is_leader() -> bool:
     """True for a process on its own, and for the first of those that `torchrun` started."""
     return "TORCHELASTIC_RUN_ID" not in os.environ or os.environ["RANK"] == "0"
 

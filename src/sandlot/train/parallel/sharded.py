@@ -18,35 +18,35 @@ from torch.distributed.tensor import DTensor, distribute_tensor
 
 from sandlot.model.nn.adapter import AdaptedLinear, adapted_linears
 from sandlot.model.nn.decoder import Decoder
-from sandlot.train.forest.module import Sight
+from sandlot.train.forest.module import DecoderWithCritic
 from sandlot.train.parallel.ranks import Ranks
 
 State = dict[str, Any]
 
 
-def shard(sight: Sight, ranks: Ranks) -> None:
+def shard(network: DecoderWithCritic, ranks: Ranks) -> None:
     """Have each process keep its shard of the weights, in place."""
     mesh = init_device_mesh(ranks.device.type, (ranks.count,))
-    layers = [module for module in sight.decoder.blocks.modules() if isinstance(module, nn.Linear | AdaptedLinear)]
-    for module in (*layers, sight):
+    layers = [module for module in network.decoder.blocks.modules() if isinstance(module, nn.Linear | AdaptedLinear)]
+    for module in (*layers, network):
         unit = fully_shard(module, mesh=mesh)
         # Weights of tokens were fixed over the whole batch: gradients are parts of a sum, and gloo knows no average.
         unit.set_gradient_divide_factor(1.0)
         unit.set_force_sum_reduction_for_comms(enable=True)
-    for _, linear in adapted_linears(sight.decoder):
+    for _, linear in adapted_linears(network.decoder):
         linear.original[0].to("meta")  # the whole weight, which nobody computes with any more
 
 
 class Shards:
     """What learns, over all processes; rank 0 has a whole copy beside it, on the CPU, to keep and to publish."""
 
-    def __init__(self, sight: Sight, ranks: Ranks) -> None:
-        self._copy = copy.deepcopy(sight.decoder).cpu() if ranks.leads else None
-        self._ranks, self._sight = ranks, sight
+    def __init__(self, network: DecoderWithCritic, ranks: Ranks) -> None:
+        self._copy = copy.deepcopy(network.decoder).cpu() if ranks.leads else None
+        self._ranks, self._network = ranks, network
         self._gathered = 0
         """The step whose weights the copy has."""
-        shard(sight, ranks)
-        named = sight.decoder.named_parameters()
+        shard(network, ranks)
+        named = network.decoder.named_parameters()
         self._parts = {name: cast("DTensor", parameter) for name, parameter in named if parameter.requires_grad}
 
     def whole(self, step: int) -> Decoder:
@@ -57,7 +57,7 @@ class Shards:
             if name in own:
                 own[name].copy_(gathered)
         self._gathered = step
-        return self._copy or self._sight.decoder
+        return self._copy or self._network.decoder
 
     def overwrite(self, put: Callable[[Decoder], None] | None, step: int) -> None:
         """Have rank 0's copy changed, and give every rank its shard of that."""
@@ -66,27 +66,27 @@ class Shards:
             put(self._copy)
         own = self._own()
         for name, part in self._parts.items():
-            _put_whole(part, own.get(name))
+            _scatter(part, own.get(name))
 
     def _own(self) -> dict[str, Tensor]:
         return {name: parameter.detach() for name, parameter in self._copy.named_parameters()} if self._copy else {}
 
-    def let_go(self, sight: Sight) -> None:
+    def reshard(self, network: DecoderWithCritic) -> None:
         """Of what was gathered for a forward that no backward follows."""
-        cast("FSDPModule", sight).reshard()
+        cast("FSDPModule", network).reshard()
 
     def full(self, tensor: Tensor) -> Tensor:
         """All of a sharded tensor."""
         return cast("Any", tensor).detach().full_tensor()
 
-    def gathered(self, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    def gather(self, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """A module's state, whole."""
         return {name: self.full(tensor).cpu() for name, tensor in state.items()}
 
     def put_critic(self, critic: nn.Linear | None, kept: Mapping[str, Tensor] | None) -> None:
         """Overwrite a critic with what rank 0 has."""
         for name, parameter in critic.named_parameters() if critic is not None else ():
-            _put_whole(parameter, kept[name] if kept else None)
+            _scatter(parameter, kept[name] if kept else None)
 
     def state(self, optimiser: torch.optim.Optimizer) -> State:
         """The optimiser's state as it would be in one process."""
@@ -99,11 +99,11 @@ class Shards:
 
     def put_state(self, optimiser: torch.optim.Optimizer, parameters: Sequence[nn.Parameter], kept: State | None) -> None:
         """Go on with a state that rank 0 has as one process wrote it."""
-        outline = self._ranks.agreed({**kept, "state": dict(_outlined(kept["state"], parameters))} if kept else None)
+        outline = self._ranks.broadcast({**kept, "state": dict(_outline(kept["state"], parameters))} if kept else None)
         entries: dict[int, State] = outline["state"]
         state = {
             number: {
-                name: _dealt(parameters[number], kept["state"][number][name] if kept else None) if value is None else value
+                name: _distribute(parameters[number], kept["state"][number][name] if kept else None) if value is None else value
                 for name, value in entry.items()
             }
             for number, entry in entries.items()
@@ -112,19 +112,19 @@ class Shards:
 
 
 @torch.no_grad()
-def _put_whole(part: Tensor, whole: Tensor | None) -> None:
+def _scatter(part: Tensor, whole: Tensor | None) -> None:
     """Overwrite a sharded tensor with what rank 0 has."""
-    cast("DTensor", part).to_local().copy_(_dealt(part, whole).to_local())
+    cast("DTensor", part).to_local().copy_(_distribute(part, whole).to_local())
 
 
-def _dealt(like: Tensor, whole: Tensor | None) -> DTensor:
+def _distribute(like: Tensor, whole: Tensor | None) -> DTensor:
     """A tensor that rank 0 has, sharded as another is."""
     assert isinstance(like, DTensor)
     given = torch.empty(like.shape, dtype=like.dtype) if whole is None else whole.detach().to(like.dtype)
     return distribute_tensor(given.to(like.device), like.device_mesh, like.placements)
 
 
-def _outlined(state: Mapping[int, Mapping[str, Any]], parameters: Sequence[nn.Parameter]) -> Iterator[tuple[int, State]]:
+def _outline(state: Mapping[int, Mapping[str, Any]], parameters: Sequence[nn.Parameter]) -> Iterator[tuple[int, State]]:
     """What is as large as its parameter comes later, a shard to each rank; None stands for it."""
     for number, entry in state.items():
         shape = parameters[number].shape

@@ -17,9 +17,9 @@ from sandlot.train.algorithms.algorithms import TokenLoss, TrainingRow
 from sandlot.train.algorithms.losses import Clip, Entropy, Gspo, Value
 from sandlot.train.algorithms.preferences import Dpo
 from sandlot.train.forest.attention import BLOCK, block_mask
-from sandlot.train.forest.depth_first import Looks, Walk, pieces_of
-from sandlot.train.forest.forest import cuts, fitted, forest_of
-from sandlot.train.forest.forward import seen
+from sandlot.train.forest.depth_first import ForwardSettings, Walk, pieces_of
+from sandlot.train.forest.forest import cut_if_cheaper, cut_rows, forest_of
+from sandlot.train.forest.forward import forward_rows
 from sandlot.train.rows import Row
 from sandlot.train.trainer import Optimisation, Tally, Trainer
 
@@ -126,7 +126,7 @@ def test_a_whole_update_is_the_same_in_pieces():
 
 def test_probabilities_without_gradients_are_those_of_the_whole():
     rows = [example.row for example in group(Clip())]
-    whole, pieces = seen(decoder(), rows), seen(decoder(), rows, tokens=7)
+    whole, pieces = forward_rows(decoder(), rows), forward_rows(decoder(), rows, tokens=7)
     torch.testing.assert_close(pieces.logprobs, whole.logprobs, atol=1e-12, rtol=1e-12)
     assert pieces.computed == whole.computed
 
@@ -144,7 +144,7 @@ def test_pieces_are_all_tokens_once_in_order_and_what_they_see_is_held(rows, bud
     ]
     assert pieces[0].start == 0
     assert all(0 < piece.stop - piece.start <= budget for piece in pieces)
-    walk = Walk(Looks(decoder(), 1.0), forest, np.empty(0, np.int64), pieces)
+    walk = Walk(ForwardSettings(decoder(), 1.0), forest, np.empty(0, np.int64), pieces)
     stack = []
     for piece in pieces:
         del stack[piece.above :]
@@ -164,7 +164,7 @@ def test_any_tree_in_any_pieces_gives_the_same_gradients(rows, budget):
     found = []
     for tokens in (budget, 10_000):
         model.zero_grad(set_to_none=True)
-        result = seen(model, made, tokens=tokens)
+        result = forward_rows(model, made, tokens=tokens)
         (result.logprobs.sin() * torch.arange(len(result.logprobs))).sum().backward()
         found.append((result.logprobs.detach(), [parameter.grad for parameter in model.parameters()]))
     torch.testing.assert_close(found[0], found[1], atol=1e-9, rtol=1e-8)
@@ -189,16 +189,18 @@ def test_less_is_alive_at_once():
     peaks = {}
     for tokens in (100, 300, 10_000):
         model = decoder(shape=shape)
-        peaks[tokens] = alive(lambda model=model, tokens=tokens: seen(model, rows, tokens=tokens).logprobs.sum().backward())
+        peaks[tokens] = alive(
+            lambda model=model, tokens=tokens: forward_rows(model, rows, tokens=tokens).logprobs.sum().backward()
+        )
     assert peaks[300] < peaks[10_000] / 3
     assert peaks[100] < peaks[10_000] / 6
 
 
 def test_a_group_is_cut_where_that_is_less_work_and_stays_whole_where_not():
     short, long = [arrays([[9] * prompt + [number] * 10 for number in range(8)]) for prompt in (2, 60)]
-    assert fitted(short, 40) == cuts(short, 40)
-    assert len(fitted(short, 40)) > 1
-    (whole,) = fitted(long, 80)
+    assert cut_if_cheaper(short, 40) == cut_rows(short, 40)
+    assert len(cut_if_cheaper(short, 40)) > 1
+    (whole,) = cut_if_cheaper(long, 80)
     assert whole.size == 60 + 80
     assert whole.rows == tuple(range(8))
 

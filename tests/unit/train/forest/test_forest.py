@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandlot.train.forest.forest import cuts, forest_of, packs
+from sandlot.train.forest.forest import cut_rows, forest_of, pack_numbers
 
 ROWS = st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=8), min_size=1, max_size=8)
 
@@ -39,14 +39,14 @@ def test_a_token_sees_exactly_its_ancestors_and_itself(rows):
 
 @given(st.lists(st.integers(1, 9), max_size=20), st.integers(1, 12))
 def test_packs_keep_the_order_and_the_budget(sizes, budget):
-    together = packs(sizes, budget)
+    together = pack_numbers(sizes, budget)
     assert [number for pack in together for number in pack] == list(range(len(sizes)))
     assert all(len(pack) == 1 or sum(sizes[number] for number in pack) <= budget for pack in together)
 
 
 @given(ROWS, st.integers(1, 20))
 def test_cuts_hold_every_row_once_know_their_forests_and_keep_the_budget(rows, budget):
-    found = cuts(arrays(rows), budget)
+    found = cut_rows(arrays(rows), budget)
     assert sorted(row for cut in found for row in cut.rows) == list(range(len(rows)))
     for cut in found:
         assert cut.size == len(forest_of(arrays([rows[row] for row in cut.rows])))
@@ -55,4 +55,4 @@ def test_cuts_hold_every_row_once_know_their_forests_and_keep_the_budget(rows, b
 
 @given(ROWS)
 def test_a_group_that_fits_is_not_cut(rows):
-    assert len(cuts(arrays(rows), len(forest_of(arrays(rows))))) == 1
+    assert len(cut_rows(arrays(rows), len(forest_of(arrays(rows))))) == 1

@@ -1,20 +1,20 @@
 """Forests are filled up to few sizes, and not by much."""
 
-from sandlot.train.forest.attention import BLOCK, SIZES, padded
+from sandlot.train.forest.attention import BLOCK, SIZES, padded_size
 
 
 def test_few_sizes_are_used_and_little_is_wasted():
-    sizes = {padded(count) for count in range(1, 200_000, 37)}
+    sizes = {padded_size(count) for count in range(1, 200_000, 37)}
     assert len(sizes) < SIZES
     for count in range(1, 200_000, 37):
-        size = padded(count)
+        size = padded_size(count)
         assert size >= count
         assert size % BLOCK == 0
         assert size <= count * 1.125 + BLOCK or count <= 32 * BLOCK
 
 
 def test_a_size_is_its_own():
-    assert padded(1) == BLOCK
-    assert padded(BLOCK + 1) == 2 * BLOCK
-    assert padded(33 * BLOCK) == 36 * BLOCK
-    assert all(padded(padded(count)) == padded(count) for count in range(1, 100_000, 101))
+    assert padded_size(1) == BLOCK
+    assert padded_size(BLOCK + 1) == 2 * BLOCK
+    assert padded_size(33 * BLOCK) == 36 * BLOCK
+    assert all(padded_size(padded_size(count)) == padded_size(count) for count in range(1, 100_000, 101))

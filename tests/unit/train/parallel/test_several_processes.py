@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import shared_batches
-from sandlot.train.parallel.division import divided
+from sandlot.train.parallel.division import balance
 from shared_batches import CASES, begun, continued, work
 
 pytestmark = [pytest.mark.timeout(180), pytest.mark.system]  # three times half of torch is imported
@@ -97,7 +97,7 @@ def test_what_one_process_kept_two_go_on_with_and_the_other_way_round(found, nam
 
 @given(st.lists(st.floats(0, 1e9), max_size=40), st.integers(1, 6))
 def test_every_piece_has_one_process_and_none_has_much_more_than_the_rest(costs, count):
-    shares = divided(costs, count)
+    shares = balance(costs, count)
     assert len(shares) == count
     assert sorted(piece for share in shares for piece in share) == list(range(len(costs)))
     assert all(share == sorted(share) for share in shares)

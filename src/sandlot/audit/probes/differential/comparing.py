@@ -7,15 +7,15 @@ import msgspec
 
 from sandlot.audit.case import Case
 from sandlot.audit.finding import Confidence, Finding, Layer, Severity, Witness
-from sandlot.audit.probes.likeness import Mismatch, first_difference, graded, left, observations, seen
-from sandlot.audit.probes.plays import inputs_of
+from sandlot.audit.probes.likeness import Mismatch, first_difference, gradings_of, left_behind, observations, observed_by_agent
+from sandlot.audit.probes.plays import witness_inputs
 from sandlot.audit.subject import Conditions, Play, Take, Trial
 from sandlot.core.task import Task
 from sandlot.core.types import Json
 
 
 @dataclass(frozen=True, slots=True)
-class Parting:
+class TrialDifference:
     """Two trials that should be alike, and where they part."""
 
     task: Task
@@ -23,7 +23,7 @@ class Parting:
     where: Mismatch
 
 
-def view_of(case: Case, trial: Trial) -> Json:
+def comparable_view(case: Case, trial: Trial) -> Json:
     """Everything of a trial that must be the same again.
 
     What a shell prints and leaves in files (process numbers, dates, a repository's own notes) is the machine's doing; where the
@@ -31,30 +31,30 @@ def view_of(case: Case, trial: Trial) -> Json:
     """
     shells = {"bash"} if case.description.image is not None else set[str]()
     volatile = case.description.declared.volatile
-    remains = left(trial, volatile)
+    remains = left_behind(trial, volatile)
     if any(shown.tool in shells for shown in observations(trial)):
         remains.pop("files")
-    return {**seen(trial, volatile, shells), **remains, **graded(trial)}
+    return {**observed_by_agent(trial, volatile, shells), **remains, **gradings_of(trial)}
 
 
-def partings(case: Case, requests: Sequence[Take], one: Sequence[Trial], other: Sequence[Trial]) -> list[Parting]:
+def differing_trials(case: Case, requests: Sequence[Take], one: Sequence[Trial], other: Sequence[Trial]) -> list[TrialDifference]:
     """Where pairs of trials part. Pairs in which one was lost or cancelled say nothing."""
     tasks = {task.id: task for task in case.tasks}
-    found: list[Parting] = []
+    found: list[TrialDifference] = []
     for request, left_trial, right_trial in zip(requests, one, other, strict=True):
         if left_trial.lost or right_trial.lost:
             continue
-        difference = first_difference(view_of(case, left_trial), view_of(case, right_trial))
+        difference = first_difference(comparable_view(case, left_trial), comparable_view(case, right_trial))
         if difference is not None:
-            found.append(Parting(tasks[request.task], request.play, difference))
+            found.append(TrialDifference(tasks[request.task], request.play, difference))
     return found
 
 
-def finding_of(
+def difference_finding(
     case: Case,
     code: str,
     title: str,
-    found: Sequence[Parting],
+    found: Sequence[TrialDifference],
     *,
     probe: str,
     expected: str,
@@ -62,7 +62,7 @@ def finding_of(
 ) -> Finding:
     """One finding for one cause; the witness shows the first difference of one pair."""
     first = found[0]
-    inputs = inputs_of(first.task, first.play)
+    inputs = witness_inputs(first.task, first.play)
     if conditions is not None:
         inputs["conditions"] = {
             name: value for name, value in msgspec.to_builtins(conditions).items() if value != getattr(Conditions(), name)

@@ -6,9 +6,9 @@ import msgspec
 
 from sandlot.audit.case import IDLE, Case, Probe, script_of
 from sandlot.audit.finding import Finding, Layer
-from sandlot.audit.probes.choice import chosen
-from sandlot.audit.probes.differential.comparing import Parting, finding_of, partings, view_of
-from sandlot.audit.probes.differential.resets import by_chance
+from sandlot.audit.probes.choice import choose_tasks
+from sandlot.audit.probes.differential.comparing import TrialDifference, comparable_view, difference_finding, differing_trials
+from sandlot.audit.probes.differential.resets import differs_by_chance
 from sandlot.audit.probes.likeness import Mismatch
 from sandlot.audit.probes.tour import free_texts
 from sandlot.audit.subject import Call, Conditions, NamedPlay, Say, Script, Take, Trial
@@ -21,29 +21,31 @@ _COPIES = 2
 
 async def look_at_neighbours(case: Case) -> list[Finding]:
     """Rollouts beside each other do not see each other."""
-    tasks = chosen(case, TASKS, sandboxed=SANDBOXED)
-    requests = await _mixed(case, tasks)
+    tasks = choose_tasks(case, TASKS, sandboxed=SANDBOXED)
+    requests = await _mixed_requests(case, tasks)
     crowds = (4,) if case.description.image is not None else _AT_ONCE
     alone = await case.take(requests)
     for at_once in crowds:
         conditions = Conditions(at_once=at_once, shuffled=at_once)
         beside = await case.take(requests, conditions)
-        found = [*_foreign(case, requests, beside), *partings(case, requests, alone, beside)]
-        if found and not await _by_order(case, requests, alone, at_once) and not await by_chance(case, found[0]):
+        found = [*_foreign_canaries(case, requests, beside), *differing_trials(case, requests, alone, beside)]
+        if found and not await _differs_by_order(case, requests, alone, at_once) and not await differs_by_chance(case, found[0]):
             title = f"{at_once} concurrent rollouts give other results than the same rollouts one by one"
             expected = "the same results as one by one"
             return [
-                finding_of(case, "D18.neighbours", title, found, probe="neighbours", expected=expected, conditions=conditions)
+                difference_finding(
+                    case, "D18.neighbours", title, found, probe="neighbours", expected=expected, conditions=conditions
+                )
             ]
     return []
 
 
-async def _by_order(case: Case, requests: Sequence[Take], alone: Sequence[Trial], seed: int) -> bool:
+async def _differs_by_order(case: Case, requests: Sequence[Take], alone: Sequence[Trial], seed: int) -> bool:
     """True if the other order alone makes a difference: then it is history, and another probe tells."""
-    return bool(partings(case, requests, alone, await case.take(requests, Conditions(shuffled=seed))))
+    return bool(differing_trials(case, requests, alone, await case.take(requests, Conditions(shuffled=seed))))
 
 
-async def _mixed(case: Case, tasks: Sequence[Task]) -> list[Take]:
+async def _mixed_requests(case: Case, tasks: Sequence[Task]) -> list[Take]:
     """Golden, nothing, and golden marked with a canary of its own, for each task; in two copies where they are few."""
     golden = await case.golden()
     plays: list[Take] = []
@@ -51,7 +53,7 @@ async def _mixed(case: Case, tasks: Sequence[Task]) -> list[Take]:
         for number, task in enumerate(tasks):
             plays.append(Take(task=task.id, play=IDLE, seed=case.seed))
             if task.id in golden:
-                marked = _marked(case, golden[task.id], _canary(copy * len(tasks) + number))
+                marked = _with_canary(case, golden[task.id], _canary(copy * len(tasks) + number))
                 plays += [Take(task=task.id, play=play, seed=case.seed) for play in (NamedPlay(name="golden"), marked)]
     return plays
 
@@ -61,7 +63,7 @@ def _canary(number: int) -> str:
     return f"canary-{number:04}-5e1d"
 
 
-def _marked(case: Case, golden: Trial, word: str) -> Script:
+def _with_canary(case: Case, golden: Trial, word: str) -> Script:
     """Golden's calls with the canary in its free texts, and said at the end."""
     script = script_of(golden, "marked")
     texts = {spec.name: free_texts(spec.parameters) for spec in case.description.tools}
@@ -69,25 +71,27 @@ def _marked(case: Case, golden: Trial, word: str) -> Script:
     for turn in script.turns:
         calls = [act for act in turn if isinstance(act, Call)]
         if calls and case.description.image is None:
-            turns.append(tuple(Call(call.tool, _with(call, word, texts.get(call.tool, set[str]()))) for call in calls))
+            turns.append(
+                tuple(Call(call.tool, _marked_arguments(call, word, texts.get(call.tool, set[str]()))) for call in calls)
+            )
     return Script(name="marked", turns=(*turns, (Say(word),)))
 
 
-def _with(call: Call, word: str, free: set[str]) -> dict[str, object]:
+def _marked_arguments(call: Call, word: str, free: set[str]) -> dict[str, object]:
     """The arguments with the canary in the last free text: the first is often an id."""
     names = [name for name, value in call.arguments.items() if name in free and isinstance(value, str)]
     return {**call.arguments, names[-1]: word} if len(names) > 1 else dict(call.arguments)
 
 
-def _foreign(case: Case, requests: Sequence[Take], trials: Sequence[Trial]) -> Iterator[Parting]:
+def _foreign_canaries(case: Case, requests: Sequence[Take], trials: Sequence[Trial]) -> Iterator[TrialDifference]:
     """Trials that show a canary of somebody else."""
     tasks = {task.id: task for task in case.tasks}
     for request, trial in zip(requests, trials, strict=True):
-        said = msgspec.json.encode(view_of(case, trial)).decode()
+        said = msgspec.json.encode(comparable_view(case, trial)).decode()
         own = msgspec.json.encode(request.play).decode()
         at = next((at for at in _places(said, "canary-") if said[at : at + 16] not in own), None)
         if at is not None:
-            yield Parting(
+            yield TrialDifference(
                 tasks[request.task], request.play, Mismatch("canary", "'<nothing>'", repr(said[max(0, at - 80) : at + 20]))
             )
 

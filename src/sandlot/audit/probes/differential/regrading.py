@@ -2,8 +2,8 @@
 
 from sandlot.audit.case import Case, Probe
 from sandlot.audit.finding import Confidence, Finding, Layer, Severity, Witness
-from sandlot.audit.probes.choice import SURE, chosen
-from sandlot.audit.probes.likeness import first_difference, graded
+from sandlot.audit.probes.choice import SURE, choose_tasks
+from sandlot.audit.probes.likeness import first_difference, gradings_of
 from sandlot.audit.subject import Conditions, Regrade, Trial
 
 _SANDBOXED = 6
@@ -13,7 +13,7 @@ _PLACES = (Conditions(hash_seed=4), Conditions(hash_seed=5, at_once=8))
 
 async def look_at_regrading(case: Case) -> list[Finding]:
     """The same evidence, the same score: elsewhere, again, and beside other gradings."""
-    tasks = chosen(case, SURE, sandboxed=_SANDBOXED)
+    tasks = choose_tasks(case, SURE, sandboxed=_SANDBOXED)
     golden, idle = await case.golden(), await case.idle()
     trials = [trials[task.id] for task in tasks for trials in (golden, idle) if task.id in trials]
     trials = [trial for trial in trials if trial.trace and trial.trace.evidence and trial.reward is not None]
@@ -29,16 +29,21 @@ async def look_at_regrading(case: Case) -> list[Finding]:
 
 
 def _differs(old: Trial, new: Trial) -> bool:
-    first = graded(old)["gradings"][0]
-    return any(grading != first for grading in graded(new).get("gradings", []))
+    first = gradings_of(old)["gradings"][0]
+    return any(grading != first for grading in gradings_of(new).get("gradings", []))
 
 
 def _finding(case: Case, flaky: list[tuple[Trial, Trial, Conditions]], num_trials: int) -> Finding:
     old, new, conditions = flaky[0]
     assert old.trace is not None
-    rewards = [grading.get("value", grading) for grading in graded(new)["gradings"]]
+    rewards = [grading.get("value", grading) for grading in gradings_of(new)["gradings"]]
     where = next(
-        (each for grading in graded(new)["gradings"] if (each := first_difference(graded(old)["gradings"][0], grading))), ""
+        (
+            each
+            for grading in gradings_of(new)["gradings"]
+            if (each := first_difference(gradings_of(old)["gradings"][0], grading))
+        ),
+        "",
     )
     return Finding(
         code="D10.regrade",

@@ -10,10 +10,10 @@ import msgspec
 
 from sandlot.audit.case import IDLE, Case, Probe
 from sandlot.audit.finding import Finding, Layer
-from sandlot.audit.probes.choice import SURE, chosen
-from sandlot.audit.probes.differential.comparing import Parting, finding_of, partings, view_of
+from sandlot.audit.probes.choice import SURE, choose_tasks
+from sandlot.audit.probes.differential.comparing import TrialDifference, comparable_view, difference_finding, differing_trials
 from sandlot.audit.probes.likeness import Mismatch, first_difference
-from sandlot.audit.probes.tour import free_texts, golden_acts, required_arguments, tour
+from sandlot.audit.probes.tour import free_texts, golden_acts, required_texts, tour_script
 from sandlot.audit.subject import Call, Conditions, NamedPlay, Say, Script, Take, Trial
 from sandlot.core.task import Task
 
@@ -25,33 +25,33 @@ _SAME = "the same opening, observations, final state and score as in a process o
 
 async def look_at_history(case: Case) -> list[Finding]:
     """What was played before leaves no trace."""
-    tasks = chosen(case, TASKS, sandboxed=SANDBOXED)
+    tasks = choose_tasks(case, TASKS, sandboxed=SANDBOXED)
     plays = await _plays(case, tasks)
     requests = [Take(task=task.id, play=play, seed=case.seed) for task in tasks for play in plays[task.id]]
-    dirty = [Take(task=task.id, play=await _dirty(case, task), seed=case.seed) for task in tasks]
+    dirty = [Take(task=task.id, play=await _dirty_script(case, task), seed=case.seed) for task in tasks]
     trials = await case.take([*requests, *dirty, *requests])
     first, after = trials[: len(requests)], trials[-len(requests) :]
     last = [Take(task=tasks[-1].id, play=play, seed=case.seed) for play in plays[tasks[-1].id]]
     fresh = await case.take(last, Conditions(alone=True))
-    leaked = [*_canaries(case, requests, after)]
-    visits = await _visits(case, tasks)
+    leaked = [*_leaked_canaries(case, requests, after)]
+    visits = await _calls_in_other_worlds(case, tasks)
     visited = (await case.take([*visits, *requests]))[len(visits) :] if visits else first
-    found = partings(case, requests, first, after) + partings(case, last, fresh, first[-len(last) :])
-    found += partings(case, requests, first, visited)
+    found = differing_trials(case, requests, first, after) + differing_trials(case, last, fresh, first[-len(last) :])
+    found += differing_trials(case, requests, first, visited)
     title = "a rollout sees what an earlier one left"
     if leaked:
         expected = f"no trace of `{_CANARY}`, which another rollout wrote"
-        return [finding_of(case, "D05.leak", title, leaked, probe="after-others", expected=expected)]
-    if not found or await by_chance(case, found[0]):
+        return [difference_finding(case, "D05.leak", title, leaked, probe="after-others", expected=expected)]
+    if not found or await differs_by_chance(case, found[0]):
         return []
-    return [finding_of(case, "D05.history", title, found, probe="after-others", expected=_SAME)]
+    return [difference_finding(case, "D05.history", title, found, probe="after-others", expected=_SAME)]
 
 
-async def by_chance(case: Case, parting: Parting) -> bool:
+async def differs_by_chance(case: Case, parting: TrialDifference) -> bool:
     """True if it differs even without a history: then chance is to blame, and another probe tells."""
     alone = Conditions(alone=True)
     one, other = await case.take([Take(task=parting.task.id, play=parting.play, seed=case.seed)] * 2, alone)
-    return first_difference(view_of(case, one), view_of(case, other)) is not None
+    return first_difference(comparable_view(case, one), comparable_view(case, other)) is not None
 
 
 async def _plays(case: Case, tasks: Sequence[Task]) -> dict[str, list[Script | NamedPlay]]:
@@ -61,13 +61,13 @@ async def _plays(case: Case, tasks: Sequence[Task]) -> dict[str, list[Script | N
         task.id: [
             IDLE,
             *([NamedPlay(name="golden")] if task.id in golden else []),
-            *([tour(case, golden[task.id])] if case.description.tools and task.id in golden else []),
+            *([tour_script(case, golden[task.id])] if case.description.tools and task.id in golden else []),
         ]
         for task in tasks
     }
 
 
-async def _visits(case: Case, tasks: Sequence[Task]) -> list[Take]:
+async def _calls_in_other_worlds(case: Case, tasks: Sequence[Task]) -> list[Take]:
     """Golden's calls of each task made in the world of another: what is kept by a call's words alone, is kept from there."""
     golden = await case.golden()
     if len(tasks) < 2 or not case.description.tools or case.description.image is not None:
@@ -84,7 +84,7 @@ async def _visits(case: Case, tasks: Sequence[Task]) -> list[Take]:
     ]
 
 
-async def _dirty(case: Case, task: Task) -> Script:
+async def _dirty_script(case: Case, task: Task) -> Script:
     """Golden's calls with the canary in every free text, then golden's calls as they were; in a shell, canaries on the disk."""
     golden = (await case.golden()).get(task.id)
     calls = [act for act in golden_acts(golden) if isinstance(act, Call)] if golden else []
@@ -96,7 +96,7 @@ async def _dirty(case: Case, task: Task) -> Script:
         if isinstance(value, str) and name in free.get(call.tool, ())
     ]
     others = [
-        Call(spec.name, dict.fromkeys(required_arguments(spec.parameters), _CANARY))
+        Call(spec.name, dict.fromkeys(required_texts(spec.parameters), _CANARY))
         for spec in case.description.tools
         if free[spec.name]
     ]
@@ -110,29 +110,29 @@ async def _dirty(case: Case, task: Task) -> Script:
     return Script(name="dirty", turns=(*turns, (Say(_CANARY),)))
 
 
-def _canaries(case: Case, requests: Sequence[Take], trials: Sequence[Trial]) -> Iterator[Parting]:
+def _leaked_canaries(case: Case, requests: Sequence[Take], trials: Sequence[Trial]) -> Iterator[TrialDifference]:
     """Trials that show the canary, though they never wrote it."""
     tasks = {task.id: task for task in case.tasks}
     for request, trial in zip(requests, trials, strict=True):
-        said = msgspec.json.encode(view_of(case, trial)).decode()
+        said = msgspec.json.encode(comparable_view(case, trial)).decode()
         if (at := said.find(_CANARY)) >= 0:
             around = said[max(0, at - 80) : at + 40]
-            yield Parting(tasks[request.task], request.play, Mismatch("canary", "'<nothing>'", repr(around)))
+            yield TrialDifference(tasks[request.task], request.play, Mismatch("canary", "'<nothing>'", repr(around)))
 
 
 async def look_at_order(case: Case) -> list[Finding]:
     """In whatever order tasks are played, each comes out the same."""
-    tasks = chosen(case, ORDERED, sandboxed=ORDERED_SANDBOXED)
+    tasks = choose_tasks(case, ORDERED, sandboxed=ORDERED_SANDBOXED)
     plays: list[Script | NamedPlay] = [IDLE, *([NamedPlay(name="golden")] if case.description.has_golden else [])]
     requests = [Take(task=task.id, play=play, seed=case.seed) for task in tasks for play in plays]
     one, other = [await case.take(requests, Conditions(shuffled=seed)) for seed in (1, 2)]
-    found = partings(case, requests, one, other)
-    if not found or await by_chance(case, found[0]):
+    found = differing_trials(case, requests, one, other)
+    if not found or await differs_by_chance(case, found[0]):
         return []
     title = "a rollout's result depends on which rollouts ran before it"
     conditions = Conditions(shuffled=2)
     expected = "the same in any order"
-    return [finding_of(case, "D05.order", title, found, probe="shuffled-order", expected=expected, conditions=conditions)]
+    return [difference_finding(case, "D05.order", title, found, probe="shuffled-order", expected=expected, conditions=conditions)]
 
 
 PROBES = (

@@ -10,10 +10,10 @@ import msgspec
 
 from sandlot.audit.case import IDLE, Case, Probe
 from sandlot.audit.finding import Finding, Layer
-from sandlot.audit.probes.choice import chosen
-from sandlot.audit.probes.differential.comparing import Parting, finding_of, partings
+from sandlot.audit.probes.choice import choose_tasks
+from sandlot.audit.probes.differential.comparing import TrialDifference, difference_finding, differing_trials
 from sandlot.audit.probes.likeness import Mismatch
-from sandlot.audit.probes.tour import tour
+from sandlot.audit.probes.tour import tour_script
 from sandlot.audit.subject import PLAIN, Conditions, NamedPlay, Play, Regrade, Request, Take, Trial
 from sandlot.core.concurrency.clock import SYSTEM_CLOCK
 
@@ -28,7 +28,7 @@ def _surroundings(now_s: float) -> dict[str, Conditions]:
     """Each change alone, by the name of its finding."""
     return {
         "clock": Conditions(clock_shift_s=_DAY_S),
-        "leap-day": Conditions(clock_shift_s=_to_leap_day(now_s)),
+        "leap-day": Conditions(clock_shift_s=_seconds_to_leap_day(now_s)),
         "years": Conditions(clock_shift_s=2 * 365.25 * _DAY_S),
         "network": Conditions(network=False),
         "random": Conditions(random_seed=20_011),
@@ -38,20 +38,24 @@ def _surroundings(now_s: float) -> dict[str, Conditions]:
     }
 
 
-def _together(now_s: float) -> list[Conditions]:
+def _combinations(now_s: float) -> list[Conditions]:
     """Few combinations in which every change occurs."""
     return [
         Conditions(
             clock_shift_s=_DAY_S, network=False, random_seed=20_011, hash_seed=1, timezone="Pacific/Chatham", locale="de_DE.UTF-8"
         ),
         Conditions(
-            clock_shift_s=_to_leap_day(now_s), random_seed=7, hash_seed=2, timezone="America/St_Johns", locale="tr_TR.UTF-8"
+            clock_shift_s=_seconds_to_leap_day(now_s),
+            random_seed=7,
+            hash_seed=2,
+            timezone="America/St_Johns",
+            locale="tr_TR.UTF-8",
         ),
         Conditions(clock_shift_s=2 * 365.25 * _DAY_S, random_seed=3, hash_seed=3),
     ]
 
 
-def _to_leap_day(now_s: float) -> float:
+def _seconds_to_leap_day(now_s: float) -> float:
     """Seconds until noon of the next 29 February."""
     today = dt.datetime.fromtimestamp(now_s, dt.UTC)
     year = next(year for year in range(today.year, today.year + 9) if year % 4 == 0 and dt.date(year, 2, 29) > today.date())
@@ -73,77 +77,83 @@ _TITLES = {
 
 async def look_at_surroundings(case: Case) -> list[Finding]:
     """Clock, network, chance, hash seed, time zone and locale change nothing."""
-    plain, requests = await _plain(case)
-    suspects: list[Parting] = []
+    plain, requests = await _baseline(case)
+    suspects: list[TrialDifference] = []
     now_s = SYSTEM_CLOCK.wall()
-    reaching: list[Parting] = []
-    for conditions in _together(now_s):
-        trials = await _taken(case, requests, plain, conditions)
-        suspects += partings(case, requests, plain, trials)
-        reaching += [_reach(case, request, trial) for request, trial in zip(requests, trials, strict=True) if trial.reached]
+    reaching: list[TrialDifference] = []
+    for conditions in _combinations(now_s):
+        trials = await _repeat_under(case, requests, plain, conditions)
+        suspects += differing_trials(case, requests, plain, trials)
+        reaching += [
+            _network_attempt(case, request, trial) for request, trial in zip(requests, trials, strict=True) if trial.reached
+        ]
     found: list[Finding] = []
     if reaching:
         away = Conditions(network=False)
         expected = "no network access: everything comes from the task or the world"
         title = "it uses the network, whose answers may change"
-        found.append(finding_of(case, "D17.network", title, reaching, probe=_NAME, expected=expected, conditions=away))
+        found.append(difference_finding(case, "D17.network", title, reaching, probe=_NAME, expected=expected, conditions=away))
     if suspects:
-        parted = [request for request in requests if any(_is_of(request, each) for each in suspects)]
-        found += await _attributed(case, parted[:_MAX_SUSPECTS], now_s)
+        parted = [request for request in requests if any(_matches(request, each) for each in suspects)]
+        found += await _find_causes(case, parted[:_MAX_SUSPECTS], now_s)
     return list({finding.code: finding for finding in found}.values())
 
 
-def _is_of(request: Take, parting: Parting) -> bool:
+def _matches(request: Take, parting: TrialDifference) -> bool:
     return (request.task, request.play) == (parting.task.id, parting.play)
 
 
-def _reach(case: Case, request: Take, trial: Trial) -> Parting:
+def _network_attempt(case: Case, request: Take, trial: Trial) -> TrialDifference:
     task = next(task for task in case.tasks if task.id == request.task)
-    return Parting(task, request.play, Mismatch("network", "no connection", f"an attempt to reach {', '.join(trial.reached)}"))
+    return TrialDifference(
+        task, request.play, Mismatch("network", "no connection", f"an attempt to reach {', '.join(trial.reached)}")
+    )
 
 
-async def _attributed(case: Case, requests: Sequence[Take], now_s: float) -> list[Finding]:
+async def _find_causes(case: Case, requests: Sequence[Take], now_s: float) -> list[Finding]:
     """Each change alone, against the same trials in the same order without one."""
     plain, again = await case.take(requests), await case.take(requests)
-    if by_chance := partings(case, requests, plain, again):
-        return [await _chance(case, requests, by_chance)]
-    if partings(case, requests, plain, await _taken(case, requests, plain, PLAIN)):
+    if by_chance := differing_trials(case, requests, plain, again):
+        return [await _chance_finding(case, requests, by_chance)]
+    if differing_trials(case, requests, plain, await _repeat_under(case, requests, plain, PLAIN)):
         return []  # grading the same once more is enough for another score: `graded-again` tells
     found: list[Finding] = []
     clock_is_read = False
     for name, conditions in _surroundings(now_s).items():
-        parting = partings(case, requests, plain, await _taken(case, requests, plain, conditions))
+        parting = differing_trials(case, requests, plain, await _repeat_under(case, requests, plain, conditions))
         if parting and not (clock_is_read and conditions.clock_shift_s):
             found.append(
-                finding_of(case, f"D17.{name}", _TITLES[name], parting, probe=_NAME, expected=_SAME, conditions=conditions)
+                difference_finding(
+                    case, f"D17.{name}", _TITLES[name], parting, probe=_NAME, expected=_SAME, conditions=conditions
+                )
             )
             clock_is_read = clock_is_read or conditions.clock_shift_s > 0
     return found
 
 
-async def _chance(case: Case, requests: Sequence[Take], found: Sequence[Parting]) -> Finding:
+async def _chance_finding(case: Case, requests: Sequence[Take], found: Sequence[TrialDifference]) -> Finding:
     """What differs without any change: drawn from global generators if seeding those makes it the same."""
     seeded = Conditions(random_seed=1)
     one, other = [await case.take(requests, seeded) for _ in range(2)]
-    name = "chance" if partings(case, requests, one, other) else "random"
-    return finding_of(case, f"D17.{name}", _TITLES[name], found, probe=_NAME, expected="the same every time")
+    name = "chance" if differing_trials(case, requests, one, other) else "random"
+    return difference_finding(case, f"D17.{name}", _TITLES[name], found, probe=_NAME, expected="the same every time")
 
 
-async def _plain(case: Case) -> tuple[list[Trial], list[Take]]:
+async def _baseline(case: Case) -> tuple[list[Trial], list[Take]]:
     """Idle, golden and touring trials as they are without any change."""
-    tasks = chosen(case, TASKS, sandboxed=SANDBOXED)
+    tasks = choose_tasks(case, TASKS, sandboxed=SANDBOXED)
     golden, idle = await case.golden(), await case.idle()
     pairs: list[tuple[str, Play, Trial | None]] = [(task.id, IDLE, idle[task.id]) for task in tasks]
     pairs += [(task.id, NamedPlay(name="golden"), golden[task.id]) for task in tasks if task.id in golden]
     if case.description.tools and case.description.image is None:
-        pairs += [(task.id, tour(case, golden[task.id]), None) for task in tasks[:TASKS] if task.id in golden]
+        pairs += [(task.id, tour_script(case, golden[task.id]), None) for task in tasks[:TASKS] if task.id in golden]
     requests = [Take(task=task, play=play, seed=case.seed) for task, play, _ in pairs]
     missing = [place for place, (_, _, trial) in enumerate(pairs) if trial is None]
     taken = dict(zip(missing, await case.take([requests[place] for place in missing]), strict=True))
     return [trial or taken[place] for place, (_, _, trial) in enumerate(pairs)], requests
 
 
-async def _taken(case: Case, requests: Sequence[Take], plain: Sequence[Trial], conditions: Conditions) -> list[Trial]:
+async def _repeat_under(case: Case, requests: Sequence[Take], plain: Sequence[Trial], conditions: Conditions) -> list[Trial]:
     """The trials under these conditions; where one comes out the same, its evidence is graded there once more."""
     again: list[Request] = [
         Regrade(trace=trial.trace, files=trial.files) for trial in plain if trial.trace and trial.trace.evidence

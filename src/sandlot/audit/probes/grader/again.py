@@ -10,7 +10,7 @@ from random import Random
 from sandlot.audit.case import Case, Probe, answering
 from sandlot.audit.finding import Confidence, Finding, Layer, Severity, Witness
 from sandlot.audit.probes.choice import SURE
-from sandlot.audit.probes.grader.asking import NONSENSE, Field, affordable, fields, needs_golden
+from sandlot.audit.probes.grader.asking import NONSENSE, SolvedTask, find_solved_tasks, needs_golden, num_affordable
 from sandlot.audit.probes.grader.rungs import rungs
 from sandlot.audit.subject import Conditions, Regrade, Trial
 from sandlot.core.errors import ConfigError
@@ -48,29 +48,29 @@ async def _look_at_golden(case: Case) -> list[Finding]:
     ]
 
 
-async def _look_again(case: Case) -> list[Finding]:
+async def _look_at_repeats(case: Case) -> list[Finding]:
     """Grade the same evidence many times, and once more in another process with other random numbers."""
-    some = await fields(case, 8)
+    some = await find_solved_tasks(case, 8)
     wanted = [(field, what, request) for field in some for what, request in _variants(field, case.seed)]
-    times = min(_FEW, max(3, affordable(some, _FEW, each=max(1, len(wanted)))))
+    times = min(_FEW, max(3, num_affordable(some, _FEW, each=max(1, len(wanted)))))
     often = SURE if times == _FEW else times  # for the first tasks: no flip in so many means fewer than 5 % of gradings flip
-    first = await case.take([_times(request, often if field in some[:2] else times) for field, _, request in wanted])
-    other = await case.take([_times(request, 1) for _, _, request in wanted], _OTHER)
+    first = await case.take([_repeated(request, often if field in some[:2] else times) for field, _, request in wanted])
+    other = await case.take([_repeated(request, 1) for _, _, request in wanted], _OTHER)
     found: list[Finding] = []
     shaky = [(*each[:2], trial) for each, trial in zip(wanted, first, strict=True) if len(_values(trial)) > 1]
     if shaky:
-        found.append(_flaky(shaky, len(wanted)))
+        found.append(_flaky_finding(shaky, len(wanted)))
     moved = [
         (field, what, trial, again)
         for (field, what, _), trial, again in zip(wanted, first, other, strict=True)
         if len(_values(trial)) == 1 and trial.scores and again.scores and _values(trial) != _values(again)
     ]
     if moved and not shaky:
-        found.append(_moved(moved))
+        found.append(_process_finding(moved))
     return found
 
 
-def _variants(field: Field, seed: int) -> list[tuple[str, Regrade]]:
+def _variants(field: SolvedTask, seed: int) -> list[tuple[str, Regrade]]:
     """Work of several kinds: golden, none, with a wrong answer, and up to three halves."""
     halves = rungs(field, Random(seed))  # noqa: S311 - seeded, not secret
     middle = halves[len(halves) // 2 : len(halves) // 2 + 3]
@@ -82,7 +82,7 @@ def _variants(field: Field, seed: int) -> list[tuple[str, Regrade]]:
     ]
 
 
-def _times(request: Regrade, times: int) -> Regrade:
+def _repeated(request: Regrade, times: int) -> Regrade:
     return Regrade(trace=request.trace, files=request.files, times=times)
 
 
@@ -94,7 +94,7 @@ def _values(trial: Trial) -> set[str]:
     }
 
 
-def _flaky(shaky: Sequence[tuple[Field, str, Trial]], num: int) -> Finding:
+def _flaky_finding(shaky: Sequence[tuple[SolvedTask, str, Trial]], num: int) -> Finding:
     field, what, trial = shaky[0]
     values: dict[str, int] = defaultdict(int)
     for each in trial.scores:
@@ -117,7 +117,7 @@ def _flaky(shaky: Sequence[tuple[Field, str, Trial]], num: int) -> Finding:
     )
 
 
-def _moved(moved: Sequence[tuple[Field, str, Trial, Trial]]) -> Finding:
+def _process_finding(moved: Sequence[tuple[SolvedTask, str, Trial, Trial]]) -> Finding:
     field, what, trial, again = moved[0]
     return Finding(
         code="D17.process",
@@ -142,5 +142,5 @@ def _no_judge(case: Case) -> str | None:
 
 PROBES = (
     Probe("golden-passes", Layer.GRADER, ("D13",), _look_at_golden, needs_golden),
-    Probe("same-again", Layer.GRADER, ("D10", "D17"), _look_again, _no_judge),
+    Probe("same-again", Layer.GRADER, ("D10", "D17"), _look_at_repeats, _no_judge),
 )

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from sandlot.audit.case import Case, answering
 from sandlot.audit.finding import Confidence, Finding, Layer, Severity, Witness
-from sandlot.audit.probes.choice import chosen
+from sandlot.audit.probes.choice import choose_tasks
 from sandlot.audit.probes.likeness import opening_text
 from sandlot.audit.subject import PLAIN, Conditions, Trial
 from sandlot.core.task import Task
@@ -26,7 +26,7 @@ NONSENSE = "Zvqx jworth pleffing"
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class SolvedTask:
     """A task that can be solved, and what two agents left of it: one that solved it, one that did nothing."""
 
     task: Task
@@ -55,7 +55,7 @@ class Field:
 class Question:
     """One answer about one task."""
 
-    field: Field
+    field: SolvedTask
     kind: str
     answer: str
     solved: bool
@@ -64,7 +64,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class GradedAnswer:
     """A question, and what came back."""
 
     question: Question
@@ -82,26 +82,26 @@ class Told:
         return {"task": self.question.field.task.id, "answer": self.question.answer[:_MAX_SHOWN], "on what was left by": left}
 
 
-async def fields(case: Case, most: int) -> list[Field]:
+async def find_solved_tasks(case: Case, most: int) -> list[SolvedTask]:
     """Tasks whose golden solution was graded, spread over the kinds there are."""
     golden, idle = await case.golden(), await case.idle()
     found = [
-        Field(task, golden[task.id], idle[task.id])
-        for task in chosen(case, max(most, len(case.tasks)))
+        SolvedTask(task, golden[task.id], idle[task.id])
+        for task in choose_tasks(case, max(most, len(case.tasks)))
         if _usable(golden.get(task.id)) and _usable(idle.get(task.id)) and golden[task.id].reward is not None
     ]
-    wanted = affordable(found, most)
+    wanted = num_affordable(found, most)
     return found if len(found) <= wanted else [found[place * len(found) // wanted] for place in range(wanted)]
 
 
-def affordable(found: Sequence[Field], most: int, each: int = 1, seconds: float = _PROBE_S) -> int:
+def num_affordable(found: Sequence[SolvedTask], most: int, each: int = 1, seconds: float = _PROBE_S) -> int:
     """How many of something that takes `each` gradings there is time for: at least 2."""
     slow = sorted(_grading_s(field.golden) for field in found)
     typical = slow[len(slow) // 2] if slow else 0.0
     return most if typical <= 0 else max(2, min(most, int(seconds / (typical * each))))
 
 
-async def ask(case: Case, questions: Sequence[Question], conditions: Conditions = PLAIN) -> list[Told]:
+async def ask(case: Case, questions: Sequence[Question], conditions: Conditions = PLAIN) -> list[GradedAnswer]:
     """Every question answered, in order; the same answer to the same task is graded once."""
     distinct = {_key(question): question for question in questions}
     requests = [
@@ -109,10 +109,10 @@ async def ask(case: Case, questions: Sequence[Question], conditions: Conditions 
         for question in distinct.values()
     ]
     trials = dict(zip(distinct, await case.take(requests, conditions), strict=True))
-    return [Told(question, trials[_key(question)]) for question in questions]
+    return [GradedAnswer(question, trials[_key(question)]) for question in questions]
 
 
-async def steady(case: Case, told: Sequence[Told]) -> list[Told]:
+async def keep_reproducible(case: Case, told: Sequence[GradedAnswer]) -> list[GradedAnswer]:
     """What holds when it is asked again: where a judge decides, once is chance."""
     if not case.description.needs_judge or not told:
         return list(told)
@@ -125,11 +125,11 @@ async def steady(case: Case, told: Sequence[Told]) -> list[Told]:
     ]
 
 
-def found(
+def answer_finding(
     code: str,
     title: str,
     probe: str,
-    told: Sequence[Told],
+    told: Sequence[GradedAnswer],
     *,
     expected: str,
     severity: Severity,
@@ -152,7 +152,7 @@ def found(
     )
 
 
-def plain(text: str) -> str:
+def normalized(text: str) -> str:
     """A text without what few people mean: case, space and the marks around it."""
     return " ".join(text.casefold().split()).strip(" .,;:!?\"'`*()[]{}<>$\\")
 

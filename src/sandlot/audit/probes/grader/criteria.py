@@ -14,7 +14,7 @@ import msgspec
 
 from sandlot.audit.case import Case, Probe, answering
 from sandlot.audit.finding import Confidence, Finding, Layer, Severity, Witness
-from sandlot.audit.probes.grader.asking import EPSILON, NONSENSE, Field, fields
+from sandlot.audit.probes.grader.asking import EPSILON, NONSENSE, SolvedTask, find_solved_tasks
 from sandlot.audit.probes.grader.rungs import rungs
 from sandlot.audit.subject import Regrade, Trial
 from sandlot.core.rubric import CheckResult, CheckVerdict, PythonCheck
@@ -27,8 +27,8 @@ _ENOUGH = 4
 
 async def _look_at_criteria(case: Case) -> list[Finding]:
     """Every check tells some work from other work."""
-    some = await fields(case, 6)
-    works = [(field, request) for field in some for request in _works(field, Random(case.seed))]  # noqa: S311 - seeded
+    some = await find_solved_tasks(case, 6)
+    works = [(field, request) for field in some for request in _spoiled_works(field, Random(case.seed))]  # noqa: S311 - seeded
     trials = await case.take([request for _, request in works])
     graded: dict[str, list[Trial]] = {field.task.id: [field.golden, field.idle] for field in some}
     for (field, _), trial in zip(works, trials, strict=True):
@@ -39,7 +39,7 @@ async def _look_at_criteria(case: Case) -> list[Finding]:
             results = _results(name, each)
             before = seen.get(name, [])
             seen[name] = None if results is None or before is None else [*before, *results]
-    dead = [results for results in seen.values() if results and len(results) >= _ENOUGH and _always(results)]
+    dead = [results for results in seen.values() if results and len(results) >= _ENOUGH and _always_met(results)]
     return [_finding(case, some, results, len(results)) for results in dead]
 
 
@@ -58,12 +58,12 @@ def _results(check: str, trials: list[Trial]) -> list[CheckResult] | None:
     return found
 
 
-def _always(results: list[CheckResult]) -> bool:
+def _always_met(results: list[CheckResult]) -> bool:
     """True if it was met by everything, and is worth something."""
     return all(result.worth > 0 and result.value >= 1 - EPSILON for result in results)
 
 
-def _works(field: Field, rng: Random) -> list[Regrade]:
+def _spoiled_works(field: SolvedTask, rng: Random) -> list[Regrade]:
     """The golden work, spoiled in every way there is."""
     trace = field.golden.trace
     assert trace is not None
@@ -74,9 +74,9 @@ def _works(field: Field, rng: Random) -> list[Regrade]:
     records = [
         msgspec.structs.replace(evidence, files={}),
         msgspec.structs.replace(evidence, files=garbled, answer=NONSENSE),
-        *(msgspec.structs.replace(evidence, state=state) for state in bent(evidence.state)),
+        *(msgspec.structs.replace(evidence, state=state) for state in altered_states(evidence.state)),
     ]
-    spoiled = [_with(field, record, {digest(garbage): garbage}) for record in records]
+    spoiled = [_with_evidence(field, record, {digest(garbage): garbage}) for record in records]
     return [
         answering(field.golden, NONSENSE),
         answering(field.idle, ""),
@@ -85,27 +85,27 @@ def _works(field: Field, rng: Random) -> list[Regrade]:
     ]
 
 
-def _with(field: Field, record: EvidenceRecord, files: dict[str, bytes]) -> Regrade:
+def _with_evidence(field: SolvedTask, record: EvidenceRecord, files: dict[str, bytes]) -> Regrade:
     assert field.golden.trace is not None
     return Regrade(trace=msgspec.structs.replace(field.golden.trace, evidence=record), files=field.golden.files | files)
 
 
-def bent(state: Any) -> list[Any]:
+def altered_states(state: Any) -> list[Any]:
     """The state with every single value otherwise, kind by kind, and with every collection emptied; shapes stay."""
     if not isinstance(state, dict | list):
         return []
-    return [_bent(state, other) for other in (_other, _nothing)] + [_emptied(state)]
+    return [_map_values(state, other) for other in (_other_value, _empty_value)] + [_without_content(state)]
 
 
-def _bent(thing: Any, other: Any) -> Any:
+def _map_values(thing: Any, other: Any) -> Any:
     if isinstance(thing, dict):
-        return {name: _bent(value, other) for name, value in cast("dict[Any, Any]", thing).items()}
+        return {name: _map_values(value, other) for name, value in cast("dict[Any, Any]", thing).items()}
     if isinstance(thing, list):
-        return [_bent(value, other) for value in cast("list[Any]", thing)]
+        return [_map_values(value, other) for value in cast("list[Any]", thing)]
     return other(thing)
 
 
-def _other(value: Any) -> Any:
+def _other_value(value: Any) -> Any:
     if isinstance(value, bool):
         return not value
     if isinstance(value, int | float):
@@ -113,7 +113,7 @@ def _other(value: Any) -> Any:
     return "Zvqx" if isinstance(value, str) else value
 
 
-def _nothing(value: Any) -> Any:
+def _empty_value(value: Any) -> Any:
     if isinstance(value, bool):
         return False
     if isinstance(value, int | float):
@@ -121,7 +121,7 @@ def _nothing(value: Any) -> Any:
     return "" if isinstance(value, str) else value
 
 
-def _emptied(state: Any) -> Any:
+def _without_content(state: Any) -> Any:
     if isinstance(state, list):
         return []
     emptied = copy.copy(cast("dict[Any, Any]", state))
@@ -131,7 +131,7 @@ def _emptied(state: Any) -> Any:
     return emptied
 
 
-def _finding(case: Case, some: list[Field], results: list[CheckResult], num: int) -> Finding:
+def _finding(case: Case, some: list[SolvedTask], results: list[CheckResult], num: int) -> Finding:
     check = results[0]
     idle = next((field for field in some if _met(field.idle, check.id)), some[0])
     sure = not _reads_conduct(case, check.id)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from random import Random
 
 # fmt: off
-ODD = (
+ODD_ANSWERS = (
     "", " ", "\n", "\0", "\ufeff5", "NaN", "inf", "-inf", "1e999", "-0", "1e-400", "\u0663", "\uff15", "\u00bd", "\u00b2",
     "\u2167", "1_000", "0x1F", "1/0", "9" * 400, "-" * 50, "1" + "0" * 5000, "1,2,,3", ",", ";", "/", "1/", "/2",
     "1:2:3", "--5", "5%", "%",
@@ -27,13 +27,13 @@ _PIECES = (
 # fmt: on
 
 
-def fuzzed(rng: Random, golden: Sequence[str]) -> str:
+def random_answer(rng: Random, golden: Sequence[str]) -> str:
     """Pieces of what answers are made of, some of these tasks' own, in any order."""
     pieces = [*_PIECES, *(word for answer in golden for word in answer.split()[:4])]
     return "".join(rng.choice(pieces) for _ in range(rng.randrange(1, 12)))
 
 
-def damaged(golden: str) -> list[str]:
+def damaged_answers(golden: str) -> list[str]:
     """The golden answer, damaged: what parsers meet most."""
     half = len(golden) // 2
     letters = re.sub(r"[A-Za-z]", "x", golden)

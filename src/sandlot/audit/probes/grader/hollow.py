@@ -14,15 +14,15 @@ from sandlot.audit.probes.choice import SURE
 from sandlot.audit.probes.grader.asking import (
     EPSILON,
     NONSENSE,
-    Field,
+    GradedAnswer,
     Question,
-    Told,
+    SolvedTask,
+    answer_finding,
     ask,
-    fields,
-    found,
+    find_solved_tasks,
+    keep_reproducible,
     needs_golden,
-    plain,
-    steady,
+    normalized,
 )
 from sandlot.core.stats.intervals import beta_cdf
 
@@ -72,12 +72,12 @@ class _Kind:
 
     code: str
     title: str
-    answers: Callable[[Field, Sequence[Field]], Sequence[str]]
+    answers: Callable[[SolvedTask, Sequence[SolvedTask]], Sequence[str]]
     whole: bool = False
     """Only full marks count: part of them may be honest credit for what is in the answer."""
 
 
-def _prompted(field: Field, _: Sequence[Field]) -> list[str]:
+def _prompt_echoes(field: SolvedTask, _: Sequence[SolvedTask]) -> list[str]:
     text = field.prompt
     numbers = re.findall(r"-?\d+(?:\.\d+)?", text)
     names = re.findall(r"\b[A-Z][\w-]+", text)
@@ -85,7 +85,7 @@ def _prompted(field: Field, _: Sequence[Field]) -> list[str]:
     return [echo for echo in (text, " ".join(numbers), ", ".join(names), " ".join(words)) if echo.strip()]
 
 
-def _options(field: Field, others: Sequence[Field]) -> list[str]:
+def _every_option(field: SolvedTask, others: Sequence[SolvedTask]) -> list[str]:
     """All answers there are among the tasks, and all numbers up to a thousand, at once."""
     listed = list(dict.fromkeys(other.answer for other in others if len(other.answer) < 80))[:80]
     if field.answer not in listed and len(field.answer) < 80:
@@ -101,15 +101,15 @@ def _options(field: Field, others: Sequence[Field]) -> list[str]:
     ]
 
 
-def _fixed(*answers: str) -> Callable[[Field, Sequence[Field]], Sequence[str]]:
+def _fixed(*answers: str) -> Callable[[SolvedTask, Sequence[SolvedTask]], Sequence[str]]:
     return lambda _field, _others: answers
 
 
 _KINDS = {
     "empty": _Kind("D02.empty", "an empty answer earns points", _fixed(*_EMPTY)),
     "refusal": _Kind("D02.refusal", "declining or merely claiming to be done earns points", _fixed(*_REFUSALS)),
-    "echo": _Kind("D02.echo", "repeating what the prompt says earns full marks", _prompted, whole=True),
-    "options": _Kind("D02.enumerate", "naming every option at once earns full marks", _options, whole=True),
+    "echo": _Kind("D02.echo", "repeating what the prompt says earns full marks", _prompt_echoes, whole=True),
+    "options": _Kind("D02.enumerate", "naming every option at once earns full marks", _every_option, whole=True),
     "code": _Kind("D02.eval", "an answer that is code, not a solution, earns full marks", _fixed(*_CODE), whole=True),
     "forged": _Kind("D02.forged", "an answer that looks like a verdict earns points", _fixed(*_FORGED)),
     "pattern": _Kind("D02.pattern", "an answer that is a pattern earns full marks", _fixed(*_PATTERNS), whole=True),
@@ -128,21 +128,21 @@ _FIXES = {
 
 async def _look_at_hollow(case: Case) -> list[Finding]:
     """Answers without the work stay at the floor."""
-    some = [field for field in await fields(case, 12) if not case.may_idle(field.task)]
-    everyone = await fields(case, SURE)
+    some = [field for field in await find_solved_tasks(case, 12) if not case.may_idle(field.task)]
+    everyone = await find_solved_tasks(case, SURE)
     questions = [
         Question(field, name, answer, solved=False)
         for field in some
         for name, kind in _KINDS.items()
         for answer in dict.fromkeys(kind.answers(field, everyone))
-        if not _right(answer, field)
+        if not _may_be_right(answer, field)
     ]
     control = [Question(field, "control", NONSENSE, solved=False) for field in some]
     told = await ask(case, [*control, *questions])
     floor = {
         each.question.field.task.id: max(case.floor, each.question.field.idle.reward or 0.0) for each in told[: len(control)]
     }
-    earned: dict[str, list[Told]] = defaultdict(list)
+    earned: dict[str, list[GradedAnswer]] = defaultdict(list)
     for one in told[: len(control)]:
         if (one.reward or 0.0) > floor[one.question.field.task.id] + EPSILON:
             earned["nonsense"].append(one)
@@ -154,19 +154,19 @@ async def _look_at_hollow(case: Case) -> list[Finding]:
             least = case.floor + EPSILON  # an idle agent is an empty answer, so it is no measure of it
         if one.reward is not None and one.reward > least and (not kind.whole or one.reward >= one.question.field.best - EPSILON):
             earned[one.question.kind].append(one)
-    held = {name: await steady(case, each) for name, each in earned.items()}
+    held = {name: await keep_reproducible(case, each) for name, each in earned.items()}
     return [_finding(case, name, each, len(some)) for name, each in held.items() if each]
 
 
-def _right(answer: str, field: Field) -> bool:
+def _may_be_right(answer: str, field: SolvedTask) -> bool:
     """True if it may well be the solution, or be read as it by whoever takes the first or last thing said: it proves nothing."""
-    said, golden = plain(answer), plain(field.answer)
+    said, golden = normalized(answer), normalized(field.answer)
     if said == golden or answer.strip() == field.answer.strip():
         return True
     return bool(golden) and (said.startswith(golden) or said.endswith(golden) or (len(golden) > len(said) / 2 and golden in said))
 
 
-def _finding(case: Case, name: str, told: list[Told], num_tasks: int) -> Finding:
+def _finding(case: Case, name: str, told: list[GradedAnswer], num_tasks: int) -> Finding:
     most = max(one.reward or 0.0 for one in told)
     gain = most - max(case.floor, min(one.question.field.idle.reward or 0.0 for one in told))
     kind = _KINDS.get(name, _NONE)
@@ -174,7 +174,7 @@ def _finding(case: Case, name: str, told: list[Told], num_tasks: int) -> Finding
     tasks = len({one.question.field.task.id for one in told})
     often = tasks >= max(2, _OFTEN * num_tasks)
     judged = case.description.needs_judge and name in {"options", "echo"}  # it may have been asked whether all of it is there
-    return found(
+    return answer_finding(
         kind.code,
         f"{kind.title} (up to {most:g}, on {tasks} of {num_tasks} tasks)",
         "hollow-answers",
@@ -200,26 +200,26 @@ async def _look_at_guesses(case: Case) -> list[Finding]:
     """No single answer is right for a large share of tasks, and none beats chance."""
     if case.description.declared.guessable:
         return []
-    everyone = [field for field in await fields(case, _GUESSED) if not case.may_idle(field.task)]
+    everyone = [field for field in await find_solved_tasks(case, _GUESSED) if not case.may_idle(field.task)]
     common = [answer for answer, _ in Counter(field.answer for field in everyone if len(field.answer) < 200).most_common(4)]
     guesses = list(dict.fromkeys((*common, *_CONSTANTS)))
     told = await ask(case, [Question(field, guess, guess, solved=False) for guess in guesses for field in everyone])
-    passed: dict[str, list[Told]] = defaultdict(list)
+    passed: dict[str, list[GradedAnswer]] = defaultdict(list)
     for one in told:
         if one.reward is not None and one.reward >= one.question.field.best - EPSILON > case.floor:
             passed[one.question.answer].append(one)
     if not passed or len(everyone) < 8:
         return []
     guess, right = max(passed.items(), key=lambda item: len(item[1]))
-    right = await steady(case, right)
-    options = len({plain(field.answer) for field in everyone})
+    right = await keep_reproducible(case, right)
+    options = len({normalized(field.answer) for field in everyone})
     chance = 1 / options if options else 1.0
     by_luck = beta_cdf(chance, max(1, len(right)), len(everyone) - len(right) + 1)  # so many or more of them right, at chance
     if len(right) / len(everyone) <= max(_GUESSABLE, chance + _MARGIN) or by_luck > _LUCK:
         return []
     title = f"`{guess[:60]}` is right for {len(right)} of {len(everyone)} tasks; by chance it would be {chance:.0%}"
     expected = f"no answer right for more than {max(_GUESSABLE, chance + _MARGIN):.0%} of tasks"
-    return [found("D14.constant", title, "best-guess", right, expected=expected, severity=Severity.HIGH)]
+    return [answer_finding("D14.constant", title, "best-guess", right, expected=expected, severity=Severity.HIGH)]
 
 
 # -- length --------------------------------------------------------------------------------------------------------------------
@@ -230,15 +230,15 @@ _LATE_S = 0.05
 
 async def _look_at_length(case: Case) -> list[Finding]:
     """Saying more of nothing earns nothing more."""
-    some = [field for field in await fields(case, 8) if not case.may_idle(field.task)]
+    some = [field for field in await find_solved_tasks(case, 8) if not case.may_idle(field.task)]
     texts = {"filler": _FILLER, "nonsense": NONSENSE + " "}
     questions = [
         Question(field, name, text * count, solved=False) for field in some for name, text in texts.items() for count in _LENGTHS
     ]
     told = await ask(case, questions)
     by = {(one.question.field.task.id, one.question.kind, len(one.question.answer)): one for one in told}
-    longer: list[Told] = []
-    late: list[Told] = []
+    longer: list[GradedAnswer] = []
+    late: list[GradedAnswer] = []
     for field in some:
         for name, text in texts.items():
             short = by[field.task.id, name, len(text)]
@@ -247,16 +247,20 @@ async def _look_at_length(case: Case) -> list[Finding]:
                 slow = most.trial.seconds > max(_LATE_S, 2 * short.trial.seconds)
                 (late if slow else longer).append(most)
     found_here: list[Finding] = []
-    late, longer = await steady(case, late), await steady(case, longer)
+    late, longer = await keep_reproducible(case, late), await keep_reproducible(case, longer)
     if late:
         title = f"an answer that takes long to grade gets {late[0].reward:g}; a short one with the same words gets 0"
         found_here.append(
-            found("D04.late", title, "length", late, expected="a failure, or the score of the short one", severity=Severity.HIGH)
+            answer_finding(
+                "D04.late", title, "length", late, expected="a failure, or the score of the short one", severity=Severity.HIGH
+            )
         )
     if longer:
         title = f"the same empty words repeated earn more the longer they are (up to {max(one.reward or 0 for one in longer):g})"
         severity = Severity.HIGH if max(one.reward or 0.0 for one in longer) > _SMALL else Severity.LOW
-        found_here.append(found("D06.length", title, "length", longer, expected="the score of the short one", severity=severity))
+        found_here.append(
+            answer_finding("D06.length", title, "length", longer, expected="the score of the short one", severity=severity)
+        )
     return found_here
 
 

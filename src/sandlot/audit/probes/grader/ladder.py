@@ -11,7 +11,7 @@ from random import Random
 
 from sandlot.audit.case import Case, Probe, answering
 from sandlot.audit.finding import Confidence, Finding, Layer, Severity, Witness
-from sandlot.audit.probes.grader.asking import EPSILON, NONSENSE, Field, fields, needs_golden
+from sandlot.audit.probes.grader.asking import EPSILON, NONSENSE, SolvedTask, find_solved_tasks, needs_golden
 from sandlot.audit.probes.grader.rungs import Ladder, Rung, ladders
 from sandlot.audit.subject import Trial
 
@@ -20,7 +20,7 @@ _SIBLINGS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class _Climbed:
+class _LadderResult:
     """A ladder, and what came of its rungs."""
 
     ladder: Ladder
@@ -32,17 +32,17 @@ class _Climbed:
 
 async def _look_at_ladders(case: Case) -> list[Finding]:
     """Climb every ladder of some tasks."""
-    some = [field for field in await fields(case, 6) if field.golden.passed]
+    some = [field for field in await find_solved_tasks(case, 6) if field.golden.passed]
     climbing = [ladder for field in some for ladder in ladders(field)[:2]]
     rng = Random(case.seed)  # noqa: S311 - seeded, not secret
     plans = [(ladder, *_rungs(ladder, rng)) for ladder in climbing]
     trials = iter(await case.take([rung.request for _, singles, steps in plans for rung in (*singles, *steps)]))
     climbed = [
-        _Climbed(ladder, [(rung, next(trials)) for rung in singles], [(rung, next(trials)) for rung in steps])
+        _LadderResult(ladder, [(rung, next(trials)) for rung in singles], [(rung, next(trials)) for rung in steps])
         for ladder, singles, steps in plans
     ]
     rules = (_saturated, _clipped, _inverted)
-    return [_told(rule, hits) for rule in rules if (hits := [each for each in climbed if rule(each)])]
+    return [_ladder_finding(rule, hits) for rule in rules if (hits := [each for each in climbed if rule(each)])]
 
 
 def _rungs(ladder: Ladder, rng: Random) -> tuple[list[Rung], list[Rung]]:
@@ -51,11 +51,11 @@ def _rungs(ladder: Ladder, rng: Random) -> tuple[list[Rung], list[Rung]]:
     return singles, [ladder.without(order[:count]) for count in range(2, len(order) + 1)]
 
 
-def _full(trial: Trial, field: Field) -> bool:
+def _full(trial: Trial, field: SolvedTask) -> bool:
     return trial.reward is not None and trial.reward >= field.best - EPSILON
 
 
-def _saturated(climbed: _Climbed) -> tuple[Rung, Trial] | None:
+def _saturated(climbed: _LadderResult) -> tuple[Rung, Trial] | None:
     """A rung with full marks, though the parts left out matter: together they are missed."""
     field = climbed.ladder.field
     spare = [rung for rung, trial in climbed.singles if _full(trial, field)]
@@ -69,22 +69,22 @@ def _saturated(climbed: _Climbed) -> tuple[Rung, Trial] | None:
     return max(full, key=lambda pair: len(pair[0].without)) if missed and full else None
 
 
-def _clipped(climbed: _Climbed) -> tuple[Rung, Trial] | None:
+def _clipped(climbed: _LadderResult) -> tuple[Rung, Trial] | None:
     """A rung whose points differ from its neighbours', and whose reward does not."""
     scores = [trial.score for _, trial in (climbed.singles[0], *climbed.steps) if trial.score is not None]
     points, values = {round(score.points, 9) for score in scores}, {round(score.value, 9) for score in scores}
     if len(points) < _SIBLINGS or len(values) > len(points) / 2:
         return None
-    cut = [(rung, trial) for rung, trial in climbed.steps if trial.score is not None and _beyond(trial)]
+    cut = [(rung, trial) for rung, trial in climbed.steps if trial.score is not None and _is_clipped(trial)]
     return cut[0] if len(cut) >= _SIBLINGS else None
 
 
-def _beyond(trial: Trial) -> bool:
+def _is_clipped(trial: Trial) -> bool:
     score = trial.score
     return score is not None and score.gate is None and abs(score.points / max(score.possible, EPSILON) - score.value) > 1e-6
 
 
-def _inverted(climbed: _Climbed) -> tuple[Rung, Trial] | None:
+def _inverted(climbed: _LadderResult) -> tuple[Rung, Trial] | None:
     """A rung that leaves out more and earns more."""
     before = None
     for rung, trial in (climbed.singles[0], *climbed.steps):
@@ -96,8 +96,8 @@ def _inverted(climbed: _Climbed) -> tuple[Rung, Trial] | None:
     return None
 
 
-_Rule = Callable[[_Climbed], tuple[Rung, Trial] | None]
-_TOLD: dict[_Rule, tuple[str, str, str]] = {
+_Rule = Callable[[_LadderResult], tuple[Rung, Trial] | None]
+_TITLES: dict[_Rule, tuple[str, str, str]] = {
     _saturated: (
         "D06.saturated",
         "full marks before the work is done: parts that matter together may be missing",
@@ -112,8 +112,8 @@ _TOLD: dict[_Rule, tuple[str, str, str]] = {
 }
 
 
-def _told(kind: _Rule, hits: list[_Climbed]) -> Finding:
-    code, title, expected = _TOLD[kind]
+def _ladder_finding(kind: _Rule, hits: list[_LadderResult]) -> Finding:
+    code, title, expected = _TITLES[kind]
     climbed = hits[0]
     shown = kind(climbed)
     assert shown is not None
@@ -141,7 +141,7 @@ def _told(kind: _Rule, hits: list[_Climbed]) -> Finding:
 
 async def _look_at_range(case: Case) -> list[Finding]:
     """Rewards are finite and within the range that was said."""
-    some = await fields(case, 8)
+    some = await find_solved_tasks(case, 8)
     asked = await case.take([answering(field.golden, answer) for field in some for answer in (field.answer, NONSENSE, "", "0")])
     outside = [
         trial

@@ -14,17 +14,17 @@ from sandlot.audit.finding import Finding, Layer, Severity
 from sandlot.audit.probes.grader.asking import (
     EPSILON,
     NONSENSE,
-    Field,
+    GradedAnswer,
     Question,
-    Told,
+    SolvedTask,
+    answer_finding,
     ask,
-    fields,
-    found,
+    find_solved_tasks,
+    keep_reproducible,
     needs_golden,
-    plain,
-    steady,
+    normalized,
 )
-from sandlot.audit.probes.grader.spelling import IN_REVERSE, Spelling, near, same
+from sandlot.audit.probes.grader.spelling import IN_REVERSE, Spelling, near_misses, same_value
 from sandlot.core.stats.intervals import wilson
 
 _STRICT = re.compile(
@@ -50,24 +50,25 @@ _OTHER = "another task's answer"
 
 async def _look_at_spellings(case: Case) -> list[Finding]:
     """The same value in another spelling gets the same score."""
-    some = [field for field in await fields(case, 24) if field.golden.passed]
+    some = [field for field in await find_solved_tasks(case, 24) if field.golden.passed]
     questions = [
         Question(field, other.kind, other.text, solved=True)
         for field in some
-        for other in same(field.answer)
-        if other.text != field.answer and (other.kind not in _FORMS or _offers(f"{case.description.system}\n{field.prompt}"))
+        for other in same_value(field.answer)
+        if other.text != field.answer
+        and (other.kind not in _FORMS or _offers_every_form(f"{case.description.system}\n{field.prompt}"))
     ]
-    grave = {other.kind for field in some for other in same(field.answer) if other.strong}
-    whatever = {other.kind for field in some for other in same(field.answer) if other.whatever}
-    told, read = await _asked(case, some, questions)
-    kinds: dict[str, list[Told]] = defaultdict(list)
+    grave = {other.kind for field in some for other in same_value(field.answer) if other.strong}
+    whatever = {other.kind for field in some for other in same_value(field.answer) if other.whatever}
+    told, read = await _ask_with_control(case, some, questions)
+    kinds: dict[str, list[GradedAnswer]] = defaultdict(list)
     for one in told:
         if one.question.field.task.id in read:
             kinds[one.question.kind].append(one)
     refused = [each for kind, each_told in kinds.items() if (each := _refused(case, kind, each_told, whatever)) is not None]
     groups = ((True, True), (True, False), (False, True), (False, False))
     sorts = [[each for each in refused if (each.sure, each.offered) == group] for group in groups]
-    return [_spelled(each, grave) for each in sorts if each]
+    return [_spelling_finding(each, grave) for each in sorts if each]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,24 +76,24 @@ class _Refused:
     """One other spelling that loses."""
 
     kind: str
-    told: list[Told]
+    told: list[GradedAnswer]
     share: str
     sure: bool
     offered: bool
 
 
-def _refused(case: Case, kind: str, each: list[Told], whatever: Collection[str]) -> _Refused | None:
+def _refused(case: Case, kind: str, each: list[GradedAnswer], whatever: Collection[str]) -> _Refused | None:
     lost = [one for one in each if one.reward is not None and not _full(one)]
     if not lost:
         return None
     rate = wilson(len(lost), len(each))
     offered = kind in _FORMS
-    loose = kind in whatever or all(not _STRICT.search(_said(case, one)) for one in lost)
+    loose = kind in whatever or all(not _STRICT.search(_instructions_of(case, one)) for one in lost)
     sure = (offered or loose) and rate.low > _GATE and len(lost) >= 2
     return _Refused(kind, lost, f"{len(lost)} of {len(each)}", sure, offered)
 
 
-def _spelled(refused: list[_Refused], grave: Collection[str]) -> Finding:
+def _spelling_finding(refused: list[_Refused], grave: Collection[str]) -> Finding:
     """One finding for all spellings a grader refuses: the cause is one, it compares texts."""
     first = refused[0]
     kinds = ", ".join(f"{each.kind} ({each.share} tasks)" for each in refused)
@@ -101,7 +102,7 @@ def _spelled(refused: list[_Refused], grave: Collection[str]) -> Finding:
         title = f"the prompt allows another format, but the grader gives it a lower score: {kinds}"
     serious = first.sure and any(each.kind in grave or each.offered for each in refused)
     told = [one for each in refused if not serious or each.kind in grave or each.offered for one in each.told]
-    return found(
+    return answer_finding(
         "D15.form" if first.offered else "D22.spelling",
         title,
         "spellings",
@@ -115,30 +116,36 @@ def _spelled(refused: list[_Refused], grave: Collection[str]) -> Finding:
 
 async def _look_at_near_misses(case: Case) -> list[Finding]:
     """What is near the golden answer, and wrong, does not get full marks."""
-    some = [field for field in await fields(case, 24) if field.golden.passed]
-    questions = [Question(field, other.kind, other.text, solved=True) for field in some for other in near(field.answer)]
-    strong = {(field.task.id, other.text): _is_strong(case, field, other) for field in some for other in near(field.answer)}
+    some = [field for field in await find_solved_tasks(case, 24) if field.golden.passed]
+    questions = [Question(field, other.kind, other.text, solved=True) for field in some for other in near_misses(field.answer)]
+    strong = {
+        (field.task.id, other.text): _is_strong(case, field, other) for field in some for other in near_misses(field.answer)
+    }
     questions += [
         Question(field, _OTHER, other, solved=True) for place, field in enumerate(some) for other in _others(field, some, place)
     ]
-    told, read = await _asked(case, some, questions)
-    kinds: dict[str, list[Told]] = defaultdict(list)
+    told, read = await _ask_with_control(case, some, questions)
+    kinds: dict[str, list[GradedAnswer]] = defaultdict(list)
     for one in told:
-        if one.question.field.task.id in read and plain(one.question.answer) != plain(one.question.field.answer):
+        if one.question.field.task.id in read and normalized(one.question.answer) != normalized(one.question.field.answer):
             kinds[one.question.kind].append(one)
     accepted = [
         each
         for kind, asked in kinds.items()
-        if (each := _accepted(kind, await steady(case, [one for one in asked if _full(one)]), len(asked), len(some), strong))
+        if (
+            each := _accepted(
+                kind, await keep_reproducible(case, [one for one in asked if _full(one)]), len(asked), len(some), strong
+            )
+        )
     ]
     groups = ((True, True), (True, False), (False, True), (False, False))
     sorts = [[each for each in accepted if (each.sure, each.kind == _OTHER) == group] for group in groups]
-    return [_passed(each) for each in sorts if each]
+    return [_near_miss_finding(each) for each in sorts if each]
 
 
-def _is_strong(case: Case, field: Field, other: Spelling) -> bool:
+def _is_strong(case: Case, field: SolvedTask, other: Spelling) -> bool:
     """True if the other one is wrong beyond doubt, by what it is and by what was asked."""
-    told = _told(case, field)
+    told = _instructions(case, field)
     if other.kind == IN_REVERSE:
         given = all(part in field.prompt for part in re.split(r"[,;\s]+", field.answer.strip("[](){} ")))
         return given and bool(_ORDERED.search(told)) and not _ANY_ORDER.search(told)
@@ -150,12 +157,14 @@ class _Accepted:
     """One kind of wrong answer that passes."""
 
     kind: str
-    told: list[Told]
+    told: list[GradedAnswer]
     share: str
     sure: bool
 
 
-def _accepted(kind: str, passed: list[Told], num: int, everyone: int, strong: dict[tuple[str, str], bool]) -> _Accepted | None:
+def _accepted(
+    kind: str, passed: list[GradedAnswer], num: int, everyone: int, strong: dict[tuple[str, str], bool]
+) -> _Accepted | None:
     if not passed:
         return None
     rate = wilson(len(passed), num)
@@ -166,11 +175,11 @@ def _accepted(kind: str, passed: list[Told], num: int, everyone: int, strong: di
     return _Accepted(kind, passed, f"{len(passed)} of {num}, {rate.low:.0%}-{rate.high:.0%}", sure)
 
 
-def _passed(accepted: list[_Accepted]) -> Finding:
+def _near_miss_finding(accepted: list[_Accepted]) -> Finding:
     """One finding for all near misses that pass: the cause is one, how answers are compared."""
     first = accepted[0]
     kinds = ", ".join(f"{each.kind} ({each.share})" for each in accepted)
-    return found(
+    return answer_finding(
         "D22.collision" if first.kind == _OTHER else "D22.near",
         f"a wrong answer passes: {kinds}",
         "near-misses",
@@ -181,7 +190,9 @@ def _passed(accepted: list[_Accepted]) -> Finding:
     )
 
 
-async def _asked(case: Case, some: Sequence[Field], questions: Sequence[Question]) -> tuple[list[Told], set[str]]:
+async def _ask_with_control(
+    case: Case, some: Sequence[SolvedTask], questions: Sequence[Question]
+) -> tuple[list[GradedAnswer], set[str]]:
     """The answers, and the tasks whose answer is read at all: where nonsense is as good as golden, it is not."""
     control = [Question(field, "control", NONSENSE, solved=True) for field in some]
     told = await ask(case, [*control, *questions])
@@ -189,15 +200,15 @@ async def _asked(case: Case, some: Sequence[Field], questions: Sequence[Question
     return told[len(control) :], read
 
 
-def _full(one: Told) -> bool:
+def _full(one: GradedAnswer) -> bool:
     return one.reward is not None and one.reward >= one.question.field.best - EPSILON
 
 
-def _others(field: Field, some: Sequence[Field], place: int) -> list[str]:
+def _others(field: SolvedTask, some: Sequence[SolvedTask], place: int) -> list[str]:
     """Golden answers of other tasks, where they say something else: those that are easily taken for it, then the next ones."""
     following = [*some[place + 1 :], *some[:place]]
-    others = [other.answer for other in following if plain(other.answer) != plain(field.answer)]
-    return sorted(dict.fromkeys(others), key=lambda other: not _alike(plain(field.answer), plain(other)))[:3]
+    others = [other.answer for other in following if normalized(other.answer) != normalized(field.answer)]
+    return sorted(dict.fromkeys(others), key=lambda other: not _alike(normalized(field.answer), normalized(other)))[:3]
 
 
 def _alike(one: str, other: str) -> bool:
@@ -205,15 +216,15 @@ def _alike(one: str, other: str) -> bool:
     return one in other or other in one or set(one) == set(other)
 
 
-def _said(case: Case, one: Told) -> str:
-    return _told(case, one.question.field)
+def _instructions_of(case: Case, one: GradedAnswer) -> str:
+    return _instructions(case, one.question.field)
 
 
-def _told(case: Case, field: Field) -> str:
+def _instructions(case: Case, field: SolvedTask) -> str:
     return f"{case.description.system}\n{field.prompt}"
 
 
-def _offers(prompt: str) -> bool:
+def _offers_every_form(prompt: str) -> bool:
     """True if the prompt names every form: then any of them is right."""
     return all(form.search(prompt) for form in _FORMS.values())
 

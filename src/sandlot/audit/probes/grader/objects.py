@@ -33,18 +33,18 @@ def same_object(golden: dict[str, Any], text: str) -> list[tuple[str, str]]:
 def near_object(golden: dict[str, Any]) -> list[tuple[str, str]]:
     """A kind and a text for each way to say something else. One field changed may be one that nobody asked for: all are."""
     found = [("an empty object", "{}")]
-    if (other := _bent(golden)) != golden:
+    if (other := _altered(golden)) != golden:
         found.append(("every value another", json.dumps(other, ensure_ascii=False)))
     if len(golden) >= _MIN_FIELDS:
         found += [("one field alone", json.dumps({name: value}, ensure_ascii=False)) for name, value in golden.items()]
     return found
 
 
-def _bent(value: Any) -> Any:
+def _altered(value: Any) -> Any:
     if isinstance(value, dict):
-        return {name: _bent(each) for name, each in cast("dict[str, Any]", value).items()}
+        return {name: _altered(each) for name, each in cast("dict[str, Any]", value).items()}
     if isinstance(value, list):
-        return [_bent(each) for each in cast("list[Any]", value)]
+        return [_altered(each) for each in cast("list[Any]", value)]
     if isinstance(value, bool):
         return not value
     if isinstance(value, int | float):

@@ -13,8 +13,16 @@ import msgspec
 
 from sandlot.audit.case import Case, Probe
 from sandlot.audit.finding import Confidence, Finding, Layer, Severity, Witness
-from sandlot.audit.probes.grader.asking import Field, Question, Told, ask, fields, found, needs_golden
-from sandlot.audit.probes.grader.fuzz import ODD, damaged, fuzzed
+from sandlot.audit.probes.grader.asking import (
+    GradedAnswer,
+    Question,
+    SolvedTask,
+    answer_finding,
+    ask,
+    find_solved_tasks,
+    needs_golden,
+)
+from sandlot.audit.probes.grader.fuzz import ODD_ANSWERS, damaged_answers, random_answer
 from sandlot.audit.subject import Regrade, Trial
 from sandlot.core.trace import EvidenceRecord, FileRecord
 from sandlot.core.types import Json, Side, digest
@@ -24,22 +32,22 @@ _FUZZED = 200
 
 async def _look_at_odd_answers(case: Case) -> list[Finding]:
     """Whatever is said, there is a score."""
-    some = await fields(case, 8)
+    some = await find_solved_tasks(case, 8)
     if not some:
         return []
     rng = Random(case.seed)  # noqa: S311 - seeded, not secret
     words = [field.answer for field in some]
-    questions = [Question(field, "odd", answer, solved=True) for field in some[:2] for answer in ODD]
-    questions += [Question(some[place % len(some)], "fuzz", fuzzed(rng, words), solved=True) for place in range(_FUZZED)]
-    questions += [Question(field, "bent", answer, solved=True) for field in some for answer in damaged(field.answer)]
+    questions = [Question(field, "odd", answer, solved=True) for field in some[:2] for answer in ODD_ANSWERS]
+    questions += [Question(some[place % len(some)], "fuzz", random_answer(rng, words), solved=True) for place in range(_FUZZED)]
+    questions += [Question(field, "bent", answer, solved=True) for field in some for answer in damaged_answers(field.answer)]
     return _crashes(await ask(case, questions), "odd-answers", "an answer")
 
 
-def _crashes(told: list[Told], probe: str, what: str) -> list[Finding]:
+def _crashes(told: list[GradedAnswer], probe: str, what: str) -> list[Finding]:
     """One finding for each way to break: the error's name, a hang, a value that is none."""
-    ways: dict[tuple[str, str], list[Told]] = defaultdict(list)
+    ways: dict[tuple[str, str], list[GradedAnswer]] = defaultdict(list)
     for one in told:
-        way = _broken(one.trial)
+        way = _breakage(one.trial)
         if way is not None:
             ways[way].append(one)
     titles = {
@@ -49,7 +57,7 @@ def _crashes(told: list[Told], probe: str, what: str) -> list[Finding]:
         "D06.value": "{0} makes the grader return what is no reward: {1}",
     }
     return [
-        found(
+        answer_finding(
             code,
             titles[code].format(what, name) + f" ({len(each)} of {len(told)} tried)",
             probe,
@@ -61,7 +69,7 @@ def _crashes(told: list[Told], probe: str, what: str) -> list[Finding]:
     ]
 
 
-def _broken(trial: Trial) -> tuple[str, str] | None:
+def _breakage(trial: Trial) -> tuple[str, str] | None:
     """The code of how a grading broke, and a word for it; None if it did not, or was never tried."""
     if trial.lost is not None:
         return {"hung": ("D09.hang", ""), "died": ("D09.died", "")}.get(trial.lost.kind)
@@ -82,12 +90,14 @@ _HUGE = 1 << 20
 
 async def _look_at_damage(case: Case) -> list[Finding]:
     """Whatever files an agent leaves, and however far it got, there is a score."""
-    some = await fields(case, 6)
-    damaged = [(field, how, request) for field in some for how, request in _damaged(field, case.seed, free=_free(case))]
+    some = await find_solved_tasks(case, 6)
+    damaged = [
+        (field, how, request) for field in some for how, request in _damaged_evidence(field, case.seed, free=_has_shell(case))
+    ]
     trials = await case.take([request for _, _, request in damaged])
-    ways: dict[tuple[str, str], list[tuple[Field, str, Trial]]] = defaultdict(list)
+    ways: dict[tuple[str, str], list[tuple[SolvedTask, str, Trial]]] = defaultdict(list)
     for (field, how, _), trial in zip(damaged, trials, strict=True):
-        way = _broken(trial)
+        way = _breakage(trial)
         if way is not None:
             ways[way].append((field, how, trial))
     findings = [
@@ -111,11 +121,11 @@ async def _look_at_damage(case: Case) -> list[Finding]:
     return findings + [_idle_crash(field, way) for field, way in _idle_crashes(some)[:1]]
 
 
-def _idle_crashes(some: list[Field]) -> list[tuple[Field, tuple[str, str]]]:
-    return [(field, way) for field in some if (way := _broken(field.idle)) is not None]
+def _idle_crashes(some: list[SolvedTask]) -> list[tuple[SolvedTask, tuple[str, str]]]:
+    return [(field, way) for field in some if (way := _breakage(field.idle)) is not None]
 
 
-def _idle_crash(field: Field, way: tuple[str, str]) -> Finding:
+def _idle_crash(field: SolvedTask, way: tuple[str, str]) -> Finding:
     return Finding(
         code=way[0],
         title=f"the grader fails when the agent did nothing: {way[1]}",
@@ -135,14 +145,14 @@ def _idle_crash(field: Field, way: tuple[str, str]) -> Finding:
 _SHELL = re.compile(r"(?i)^(?:command|cmd|script|code|shell|bash|program)$")
 
 
-def _free(case: Case) -> bool:
+def _has_shell(case: Case) -> bool:
     """True if a tool takes commands: then any file may hold anything."""
     return any(
         _SHELL.match(name) for tool in case.description.tools for name in (tool.name, *tool.parameters.get("properties", {}))
     )
 
 
-def _written(field: Field, path: str, content: bytes) -> bool:
+def _was_written_by_call(field: SolvedTask, path: str, content: bytes) -> bool:
     """True if the golden solution handed a tool what now stands in the file: somebody else may hand it something else."""
     said = [str(value) for node in (field.golden.trace.turns() if field.golden.trace else ()) for call in node.message.calls
             for value in call.arguments.values()]  # fmt: skip
@@ -150,7 +160,7 @@ def _written(field: Field, path: str, content: bytes) -> bool:
     return any(path in value for value in said) and any(text and text in value for value in said)
 
 
-def _damaged(field: Field, seed: int, *, free: bool) -> list[tuple[str, Regrade]]:
+def _damaged_evidence(field: SolvedTask, seed: int, *, free: bool) -> list[tuple[str, Regrade]]:
     """What the golden solution left with one thing otherwise: each as a few words and the request."""
     trace = field.golden.trace
     assert trace is not None
@@ -162,10 +172,10 @@ def _damaged(field: Field, seed: int, *, free: bool) -> list[tuple[str, Regrade]
         rest = {name: file for name, file in evidence.files.items() if name != path}
         changes.append((f"{path} is missing", msgspec.structs.replace(evidence, files=rest), {}))
         golden = field.golden.files.get(evidence.files[path].blob or "", b"")
-        for what, data in _contents(golden, seed) if free or _written(field, path, golden) else ():
+        for what, data in _contents(golden, seed) if free or _was_written_by_call(field, path, golden) else ():
             files = rest | {path: FileRecord(size=len(data), blob=digest(data))}
             changes.append((f"{path} is {what}", msgspec.structs.replace(evidence, files=files), {digest(data): data}))
-    changes += [(how, msgspec.structs.replace(evidence, state=state), {}) for how, state in _halfway(field)]
+    changes += [(how, msgspec.structs.replace(evidence, state=state), {}) for how, state in _states_between(field)]
     return [
         (how, Regrade(trace=msgspec.structs.replace(trace, evidence=record), files=field.golden.files | more))
         for how, record, more in changes
@@ -185,7 +195,7 @@ def _contents(golden: bytes, seed: int) -> list[tuple[str, bytes]]:
     ]
 
 
-def _halfway(field: Field) -> list[tuple[str, dict[str, object]]]:
+def _states_between(field: SolvedTask) -> list[tuple[str, dict[str, object]]]:
     """States between doing nothing and the golden solution: one field of either left as the other has it."""
     assert field.golden.trace is not None
     assert field.idle.trace is not None

@@ -15,7 +15,7 @@ from typing import Any, cast
 import msgspec
 
 from sandlot.audit.case import answering
-from sandlot.audit.probes.grader.asking import Field
+from sandlot.audit.probes.grader.asking import SolvedTask
 from sandlot.audit.subject import Regrade
 from sandlot.core.trace import EvidenceRecord
 
@@ -41,17 +41,17 @@ class Ladder:
 
     place: str
     """`state.orders`, `answer` or `files`."""
-    field: Field
+    field: SolvedTask
     names: tuple[Any, ...]
 
     def without(self, left_out: Collection[int]) -> Rung:
         """The golden work without these."""
         gone = [self.names[place] for place in sorted(left_out)]
         told = f"{self.place} without {', '.join(map(str, gone))}" if gone else f"{self.place} whole"
-        return Rung(frozenset(left_out), told, _undone(self, gone))
+        return Rung(frozenset(left_out), told, _regrade_without(self, gone))
 
 
-def ladders(field: Field) -> list[Ladder]:
+def ladders(field: SolvedTask) -> list[Ladder]:
     """Every place with enough siblings, the largest first."""
     evidence, idle = _evidence(field.golden.trace), _evidence(field.idle.trace)
     found = [Ladder("answer", field, tuple(parts))] if len(parts := _elements(field.answer)) >= _LEAST else []
@@ -65,7 +65,7 @@ def ladders(field: Field) -> list[Ladder]:
     return sorted(short, key=lambda ladder: -len(ladder.names))
 
 
-def rungs(field: Field, rng: Random) -> list[Rung]:
+def rungs(field: SolvedTask, rng: Random) -> list[Rung]:
     """Works between golden and nothing, by how much is left out, of every ladder there is."""
     found: list[Rung] = []
     for ladder in ladders(field)[:2]:
@@ -108,10 +108,10 @@ def _changed(golden: Any, idle: Any, path: Path = ()) -> dict[Path, list[Any]]:
 # -- leaving them out ----------------------------------------------------------------------------------------------------------
 
 
-def _undone(ladder: Ladder, gone: Sequence[Any]) -> Regrade:
+def _regrade_without(ladder: Ladder, gone: Sequence[Any]) -> Regrade:
     golden = ladder.field.golden
     if ladder.place == "answer":
-        return answering(golden, _shortened(ladder.field.answer, [str(name) for name in gone]))
+        return answering(golden, _answer_without(ladder.field.answer, [str(name) for name in gone]))
     evidence, idle = _evidence(golden.trace), _evidence(ladder.field.idle.trace)
     assert golden.trace is not None
     if ladder.place == "files":
@@ -120,12 +120,12 @@ def _undone(ladder: Ladder, gone: Sequence[Any]) -> Regrade:
         record = msgspec.structs.replace(evidence, files=files)
     else:
         path = ladder.place.split(".")[1:]
-        record = msgspec.structs.replace(evidence, state=_without(evidence.state, idle.state, path, gone))
+        record = msgspec.structs.replace(evidence, state=_state_without(evidence.state, idle.state, path, gone))
     trace = msgspec.structs.replace(golden.trace, evidence=record)
     return Regrade(trace=trace, files=ladder.field.idle.files | golden.files)
 
 
-def _shortened(answer: str, gone: Sequence[str]) -> str:
+def _answer_without(answer: str, gone: Sequence[str]) -> str:
     parts = _elements(answer)
     stripped = answer.strip()
     before, after = (stripped[0], stripped[-1]) if stripped[:1] in "[({" and stripped[:1] else ("", "")
@@ -133,7 +133,7 @@ def _shortened(answer: str, gone: Sequence[str]) -> str:
     return before + joint.join(part for part in parts if part not in gone) + after
 
 
-def _without(golden: Any, idle: Any, path: Sequence[str], gone: Sequence[Any]) -> Any:
+def _state_without(golden: Any, idle: Any, path: Sequence[str], gone: Sequence[Any]) -> Any:
     """The golden state with some entries of one record as they were at the start, or not there at all."""
     state = copy.deepcopy(golden)
     place, before = state, idle

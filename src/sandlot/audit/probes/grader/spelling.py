@@ -39,7 +39,7 @@ class Spelling:
     """Within the form that was asked for, however strictly."""
 
 
-def same(golden: str) -> list[Spelling]:
+def same_value(golden: str) -> list[Spelling]:
     """The same value, written as somebody else would."""
     text = golden.strip()
     if (fields := object_in(text)) is not None:
@@ -88,7 +88,7 @@ def _ratios(value: Fraction) -> list[Spelling]:
     return decimal + ratio
 
 
-def near(golden: str) -> list[Spelling]:
+def near_misses(golden: str) -> list[Spelling]:
     """Something else that looks alike."""
     text = golden.strip()
     fields = object_in(text)

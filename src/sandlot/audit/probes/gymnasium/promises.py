@@ -58,18 +58,18 @@ _FLAWS = {
 }
 
 
-async def played(case: Case, play: str, conditions: Conditions = PLAIN, tasks: Sequence[Task] | None = None) -> list[Trial]:
+async def play_seeds(case: Case, play: str, conditions: Conditions = PLAIN, tasks: Sequence[Task] | None = None) -> list[Trial]:
     """A play on every seed."""
     chosen = case.tasks if tasks is None else tasks
     return await case.take([Take(task=task.id, play=NamedPlay(name=play), seed=case.seed) for task in chosen], conditions)
 
 
-async def _again(case: Case) -> tuple[list[Trial], dict[str, list[Trial]]]:
+async def _play_repeatedly(case: Case) -> tuple[list[Trial], dict[str, list[Trial]]]:
     """Random actions on every seed, and the same when nothing that may matter is different.
 
     Nothing of one that hangs or dies at once: another probe tells, and waiting for each of them again tells no more.
     """
-    if (await played(case, "random", tasks=case.tasks[:1]))[0].lost is not None:
+    if (await play_seeds(case, "random", tasks=case.tasks[:1]))[0].lost is not None:
         return [], {}
     requests = [Take(task=task.id, play=NamedPlay(name="random"), seed=case.seed) for task in case.tasks]
     both = await case.take([*requests, *requests])
@@ -81,9 +81,9 @@ async def _again(case: Case) -> tuple[list[Trial], dict[str, list[Trial]]]:
     }
 
 
-async def _steady(case: Case) -> list[_Pair]:
+async def _reproducible_seeds(case: Case) -> list[_Pair]:
     """The seeds that lead to the same whenever they are played, with a trial of each."""
-    first, others = await _again(case)
+    first, others = await _play_repeatedly(case)
     return [
         (task, trial)
         for place, (task, trial) in enumerate(zip(case.tasks, first, strict=bool(first)))
@@ -93,17 +93,17 @@ async def _steady(case: Case) -> list[_Pair]:
 
 async def _look_at_resets(case: Case) -> list[Finding]:
     """The same seed opens the same world, and the same actions lead to the same."""
-    first, others = await _again(case)
+    first, others = await _play_repeatedly(case)
     for how, trials in others.items():
         part = _differing(list(zip(case.tasks, first, strict=True)), trials)
         if part:  # one cause: the first way to see it is the plainest
-            return [_parting("D05.reset", "gym-resets", part, how)]
+            return [_difference_finding("D05.reset", "gym-resets", part, how)]
     return []
 
 
 async def _look_at_surroundings(case: Case) -> list[Finding]:
     """Hash seed, clock, time zone and locale change nothing."""
-    still = await _steady(case)
+    still = await _reproducible_seeds(case)
     ways = {
         "D17.hash": Conditions(hash_seed=1),
         "D17.clock": Conditions(clock_shift_s=_A_YEAR_S),
@@ -111,24 +111,24 @@ async def _look_at_surroundings(case: Case) -> list[Finding]:
     }
     found: list[Finding] = []
     for code, conditions in ways.items():
-        trials = await played(case, "random", conditions, [task for task, _ in still])
+        trials = await play_seeds(case, "random", conditions, [task for task, _ in still])
         part = _differing(still, trials)
         if part:
-            found.append(_parting(code, "gym-surroundings", part, "played under other conditions"))
+            found.append(_difference_finding(code, "gym-surroundings", part, "played under other conditions"))
     return found
 
 
 async def _look_at_neighbours(case: Case) -> list[Finding]:
     """A second environment in the same process is not seen."""
-    still = await _steady(case)
-    part = _differing(still, await played(case, "beside", tasks=[task for task, _ in still]))
-    return [_parting("D18.neighbours", "gym-neighbours", part, "played in turn with a second one")] if part else []
+    still = await _reproducible_seeds(case)
+    part = _differing(still, await play_seeds(case, "beside", tasks=[task for task, _ in still]))
+    return [_difference_finding("D18.neighbours", "gym-neighbours", part, "played in turn with a second one")] if part else []
 
 
 async def _look_at_leaks(case: Case) -> list[Finding]:
     """A reset after a whole rollout opens the world that the seed names."""
-    still = await _steady(case)
-    trials = await played(case, "dirty", tasks=[task for task, _ in still])
+    still = await _reproducible_seeds(case)
+    trials = await play_seeds(case, "dirty", tasks=[task for task, _ in still])
     part = [(task, noted(trial)) for (task, _), trial in zip(still, trials, strict=True) if _leaks(noted(trial))]
     if not part:
         return []
@@ -146,7 +146,7 @@ async def _look_at_leaks(case: Case) -> list[Finding]:
 async def look_at_steps(case: Case) -> list[Finding]:
     """Steps are of the agreed shape, observations in their space, rewards finite and in range, sampled actions taken."""
     seen: dict[str, list[tuple[Task, str]]] = {}
-    trials = await played(case, "random")
+    trials = await play_seeds(case, "random")
     if all(trial.untried for trial in trials):
         raise ConfigError(f"no seed was played: {trials[0].fate}" if trials else "there is no seed to play")
     for task, trial in zip(case.tasks, trials, strict=True):
@@ -165,7 +165,7 @@ async def look_at_steps(case: Case) -> list[Finding]:
 
 async def _look_outside(case: Case) -> list[Finding]:
     """An action that is not in the space is refused."""
-    seen = [(task, noted(trial)) for task, trial in zip(case.tasks, await played(case, "outside"), strict=True)]
+    seen = [(task, noted(trial)) for task, trial in zip(case.tasks, await play_seeds(case, "outside"), strict=True)]
     taken = [(task, each.steps[0]) for task, each in seen if each.steps and each.steps[0].raised is None]
     if not taken:
         return []
@@ -218,14 +218,14 @@ def _step_breaches(step: GymStep, task: Task) -> list[tuple[str, str]]:
     return [*found, ("D06.range", f"reward {step.reward}, declared {bounds[0]:g} to {bounds[1]:g}")] if outside else found
 
 
-def _parting(code: str, probe: str, part: Sequence[tuple[Task, Trial, Trial]], how: str) -> Finding:
+def _difference_finding(code: str, probe: str, part: Sequence[tuple[Task, Trial, Trial]], how: str) -> Finding:
     task, one, two = part[0]
-    first, second = _told(noted(one), noted(two))
+    first, second = _first_difference(noted(one), noted(two))
     witness = Witness(inputs={"task": task.id, "play": "random", "then": how}, expected=first, observed=second)
     return _finding_of(code, probe, task, witness, len(part))
 
 
-def _told(one: Noted, two: Noted) -> tuple[str, str]:
+def _first_difference(one: Noted, two: Noted) -> tuple[str, str]:
     """Where two rollouts part, said of each."""
     if one.error != two.error:
         return one.error or "a rollout", two.error or "a rollout"
@@ -233,11 +233,11 @@ def _told(one: Noted, two: Noted) -> tuple[str, str]:
         return f"opening {one.opening}", f"opening {two.opening}"
     for number, (first, second) in enumerate(zip(one.steps, two.steps, strict=False)):
         if first != second:
-            return f"step {number}: {_words(first)}", f"step {number}: {_words(second)}"
+            return f"step {number}: {_describe_step(first)}", f"step {number}: {_describe_step(second)}"
     return f"{len(one.steps)} steps", f"{len(two.steps)} steps"
 
 
-def _words(step: GymStep) -> str:
+def _describe_step(step: GymStep) -> str:
     if step.raised is not None:
         return f"action {step.action}, which raised {step.raised}"
     over = ", terminated" * step.terminated + ", truncated" * step.truncated

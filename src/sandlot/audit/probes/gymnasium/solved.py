@@ -12,7 +12,7 @@ from typing import cast
 
 from sandlot.audit.case import Case, Probe
 from sandlot.audit.finding import Confidence, Finding, Layer, Severity, Witness
-from sandlot.audit.probes.gymnasium.promises import played
+from sandlot.audit.probes.gymnasium.promises import play_seeds
 from sandlot.audit.subject import Trial
 from sandlot.audit.subjects.foreign.noted import Noted, noted
 from sandlot.core.errors import ConfigError
@@ -24,7 +24,7 @@ _ALPHA = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class _Rival:
+class _BlindAgent:
     """An agent that does not look."""
 
     play: str
@@ -41,31 +41,31 @@ async def look_at_solution(case: Case) -> list[Finding]:
     """The solution comes through, and earns more than flailing does."""
     if not case.description.has_golden:
         raise ConfigError("nothing shows that it can be solved; name a policy that does with `--solution MODULE:FUNCTION`")
-    golden = _through(case, await played(case, "golden"))
+    golden = _require_success(case, await play_seeds(case, "golden"))
     may_guess = case.description.declared.guessable  # one action, again and again, may be all it takes
     constant = () if may_guess else cast("Sequence[str]", case.tasks[0].data.get("constant") or ())
     plays = {f"constant-{number}": f"always doing {action}" for number, action in enumerate(constant)}
     plays["random"] = "acting at random"
-    rivals = [_Rival(play, words, await _rollouts(case, play)) for play, words in plays.items()]
+    rivals = [_BlindAgent(play, words, await _rollouts(case, play)) for play, words in plays.items()]
     level = _ALPHA / len(rivals)
     as_good = [rival for rival in rivals if _as_good(rival, golden, level)]
     if as_good:
         return [_finding(case, max(as_good, key=lambda rival: rival.mean), golden)]
     unclear = [rival for rival in rivals if not _worse(rival, golden, level)]
     if unclear:
-        raise ConfigError(_undecided(unclear[0], golden))
+        raise ConfigError(_describe_tie(unclear[0], golden))
     return []
 
 
 async def _rollouts(case: Case, play: str) -> tuple[Noted, ...]:
-    trials = await played(case, play)
+    trials = await play_seeds(case, play)
     for task, trial in zip(case.tasks, trials, strict=True):
         if trial.untried:
             raise ConfigError(f"`{play}` was not played on `{task.id}`: {trial.fate}; give more time, or fewer `--steps`")
     return tuple(noted(trial) for trial in trials)
 
 
-def _through(case: Case, trials: Sequence[Trial]) -> tuple[Noted, ...]:
+def _require_success(case: Case, trials: Sequence[Trial]) -> tuple[Noted, ...]:
     """The solution's rollouts; one that raised shows nothing."""
     for task, trial in zip(case.tasks, trials, strict=True):
         trouble = noted(trial).trouble
@@ -74,19 +74,19 @@ def _through(case: Case, trials: Sequence[Trial]) -> tuple[Noted, ...]:
     return tuple(noted(trial) for trial in trials)
 
 
-def _gains(rival: _Rival, golden: Sequence[Noted]) -> list[float]:
+def _gains(rival: _BlindAgent, golden: Sequence[Noted]) -> list[float]:
     """What the solution earned more, seed by seed; rollouts of a rival that broke count as nothing earned."""
     return [
         one.earned - (other.earned if other.trouble is None else 0.0) for one, other in zip(golden, rival.rollouts, strict=True)
     ]
 
 
-def _worse(rival: _Rival, golden: Sequence[Noted], level: float) -> bool:
+def _worse(rival: _BlindAgent, golden: Sequence[Noted], level: float) -> bool:
     gains = _gains(rival, golden)
     return sum(gains) > 0 and sign_flip(gains) / 2 <= level  # one way only
 
 
-def _as_good(rival: _Rival, golden: Sequence[Noted], level: float) -> bool:
+def _as_good(rival: _BlindAgent, golden: Sequence[Noted], level: float) -> bool:
     """At least as good beyond doubt: the same on every seed, or clearly better; only where nothing was cut."""
     if not all(each.over and each.trouble is None for each in (*golden, *rival.rollouts)):
         return False
@@ -94,7 +94,7 @@ def _as_good(rival: _Rival, golden: Sequence[Noted], level: float) -> bool:
     return not any(gains) or (sum(gains) < 0 and sign_flip(gains) / 2 <= level)
 
 
-def _undecided(rival: _Rival, golden: Sequence[Noted]) -> str:
+def _describe_tie(rival: _BlindAgent, golden: Sequence[Noted]) -> str:
     mean = statistics.fmean(each.earned for each in golden)
     seen = f"the solution earns {mean:g} on average and {rival.words} {rival.mean:g}, on {len(golden)} seeds"
     if not all(each.over for each in (*golden, *rival.rollouts)):
@@ -103,7 +103,7 @@ def _undecided(rival: _Rival, golden: Sequence[Noted]) -> str:
     return f"{seen}: that does not tell them apart; give more `--seeds`"
 
 
-def _finding(case: Case, rival: _Rival, golden: Sequence[Noted]) -> Finding:
+def _finding(case: Case, rival: _BlindAgent, golden: Sequence[Noted]) -> Finding:
     witness = Witness(
         inputs={"seeds": len(golden), "play": rival.words},
         expected=f"less than the solution earns: {[round(each.earned, 6) for each in golden[:8]]}",

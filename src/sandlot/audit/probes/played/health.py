@@ -11,7 +11,7 @@ CODES = {"failures": "D04", "timeouts": "D04", "resolution": "D06", "survivors":
 """The flaw behind a question of health that failed; what failed on the model's side is no flaw of the environment."""
 
 
-async def unhealthy(case: Case) -> list[Finding]:
+async def look_at_health(case: Case) -> list[Finding]:
     """Every question that failed is confirmed by the rollouts that failed it; a warning is a lead."""
     assert case.rollouts is not None
     health = await health_of(Run(case.rollouts), regrades=0, replays=0, seed=case.seed)

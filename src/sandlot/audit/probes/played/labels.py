@@ -25,7 +25,7 @@ CODES = {
 """The flaw behind a label that blames the environment; the others blame the model, or nobody."""
 
 
-async def labelled(case: Case) -> list[Finding]:
+async def look_at_labels(case: Case) -> list[Finding]:
     """One lead for each label that speaks of a flaw."""
     assert case.reviewed is not None
     if Run(case.reviewed).manifest.fingerprints.environment != case.description.fingerprint:

@@ -21,11 +21,11 @@ _NUMBERS = (0.0, -0.5, 0.1, 1e15)
 _A_TOOL = 50
 
 
-def allowed(spec: ToolSpec, golden: Sequence[Call], seed: int) -> list[Call]:
+def allowed_calls(spec: ToolSpec, golden: Sequence[Call], seed: int) -> list[Call]:
     """Up to fifty calls that fit the schema: golden's with one argument changed, then drawn ones."""
     rng = Random(f"{seed} {spec.name}")  # noqa: S311 - seeded, not secret
     own = [call.arguments for call in golden if call.tool == spec.name]
-    bases = [fitting(spec, base) for base in own[:2]] or [_known(spec, golden, rng)]
+    bases = [declared_arguments(spec, base) for base in own[:2]] or [_known_arguments(spec, golden, rng)]
     calls = [Call(spec.name, base) for base in bases]
     for base in bases:
         for name, schema in properties_of(spec).items():
@@ -35,12 +35,12 @@ def allowed(spec: ToolSpec, golden: Sequence[Call], seed: int) -> list[Call]:
     return unlike if len(unlike) <= _A_TOOL else unlike[:10] + rng.sample(unlike[10:], _A_TOOL - 10)
 
 
-def fitting(spec: ToolSpec, arguments: Json) -> Json:
+def declared_arguments(spec: ToolSpec, arguments: Json) -> Json:
     """Golden's arguments as far as the schema knows them."""
     return {name: value for name, value in arguments.items() if name in properties_of(spec)}
 
 
-def _known(spec: ToolSpec, golden: Sequence[Call], rng: Random) -> Json:
+def _known_arguments(spec: ToolSpec, golden: Sequence[Call], rng: Random) -> Json:
     """Arguments of a tool golden never calls: values it used under the same names, else drawn ones."""
     drawn = random_arguments(spec.parameters, rng)
     used = {name: value for call in golden for name, value in call.arguments.items()}
@@ -70,7 +70,7 @@ def _within(number: float, schema: Json) -> bool:
     return low <= number <= high and number not in {schema.get("exclusiveMinimum"), schema.get("exclusiveMaximum")}
 
 
-def forbidden(spec: ToolSpec, base: Json) -> Iterator[tuple[str, Call]]:
+def forbidden_calls(spec: ToolSpec, base: Json) -> Iterator[tuple[str, Call]]:
     """Calls that break the schema beyond doubt, with what is wrong about each."""
     for name in required_of(spec):
         yield f"without `{name}`", Call(spec.name, {each: value for each, value in base.items() if each != name})

@@ -9,12 +9,12 @@ from collections.abc import Sequence
 
 from sandlot.audit.case import Case, Probe
 from sandlot.audit.finding import Confidence, Finding, Layer, Severity, Witness
-from sandlot.audit.probes.choice import chosen
-from sandlot.audit.probes.likeness import changed, observations
-from sandlot.audit.probes.plays import inputs_of, take_of
+from sandlot.audit.probes.choice import choose_tasks
+from sandlot.audit.probes.likeness import changes_between, observations
+from sandlot.audit.probes.plays import request_for, witness_inputs
 from sandlot.audit.probes.scripted.earning import EPSILON
 from sandlot.audit.probes.scripted.floor import needs_both, needs_golden
-from sandlot.audit.probes.scripted.reach import Work, required_of, works
+from sandlot.audit.probes.scripted.reach import GoldenWork, find_works, required_of
 from sandlot.audit.subject import Call, Conditions, NamedPlay, Play, Say, Script, Trial
 from sandlot.core.task import Task
 
@@ -35,8 +35,8 @@ async def _look_at_golden(case: Case) -> list[Finding]:
     golden = await case.golden()
     bad = [(task, golden[task.id]) for task in case.tasks if not golden[task.id].passed]
     found = [_unsolved(case, bad, len(case.tasks))] if bad else []
-    fine = [task for task in chosen(case, 6, sandboxed=2) if golden[task.id].passed]
-    again = await case.take([take_of(case, task, _GOLDEN) for task in fine for _ in range(_REPEATS - 1)])
+    fine = [task for task in choose_tasks(case, 6, sandboxed=2) if golden[task.id].passed]
+    again = await case.take([request_for(case, task, _GOLDEN) for task in fine for _ in range(_REPEATS - 1)])
     missed = [
         (fine[place // (_REPEATS - 1)], trial) for place, trial in enumerate(again) if trial.lost is None and not trial.passed
     ]
@@ -53,11 +53,13 @@ def _unsolved(case: Case, bad: Sequence[tuple[Task, Trial]], num_tasks: int) -> 
         severity=Severity.HIGH,
         standing=Confidence.CONFIRMED,
         count=len(bad),
-        witness=Witness(inputs=inputs_of(task, _GOLDEN), expected="full marks", observed=_why(trial), seed=case.seed),
+        witness=Witness(
+            inputs=witness_inputs(task, _GOLDEN), expected="full marks", observed=_describe_outcome(trial), seed=case.seed
+        ),
     )
 
 
-def _why(trial: Trial) -> str:
+def _describe_outcome(trial: Trial) -> str:
     """The outcome, with how it ended and the last error the agent saw."""
     end = trial.trace.end.value if trial.trace and trial.trace.end else "?"
     errors = [shown.text for shown in observations(trial) if shown.error]
@@ -74,7 +76,12 @@ def _flaky(case: Case, missed: Sequence[tuple[Task, Trial]], num_trials: int) ->
         severity=Severity.HIGH,
         standing=Confidence.CONFIRMED,
         count=len({task.id for task, _ in missed}),
-        witness=Witness(inputs=inputs_of(task, _GOLDEN), expected="full marks every time", observed=_why(trial), seed=case.seed),
+        witness=Witness(
+            inputs=witness_inputs(task, _GOLDEN),
+            expected="full marks every time",
+            observed=_describe_outcome(trial),
+            seed=case.seed,
+        ),
     )
 
 
@@ -112,7 +119,7 @@ def _margin(case: Case, what: str, worst: Sequence[tuple[float, Task, str]]) -> 
         task=task.id,
         count=len(worst),
         witness=Witness(
-            inputs=inputs_of(task, _GOLDEN),
+            inputs=witness_inputs(task, _GOLDEN),
             expected=f"at most {TURNS if what == 'turns' else TIME:.0%} of the limit",
             observed=words,
             seed=case.seed,
@@ -124,35 +131,35 @@ def _margin(case: Case, what: str, worst: Sequence[tuple[float, Task, str]]) -> 
 # -- the same, otherwise -----------------------------------------------------------------------------------------------
 
 
-async def _look_at_twins(case: Case) -> list[Finding]:
+async def _look_at_variants(case: Case) -> list[Finding]:
     """Harmless differences cost nothing."""
-    found = await works(case, chosen(case, 8, sandboxed=1))
+    found = await find_works(case, choose_tasks(case, 8, sandboxed=1))
     readers = await _readers(case, found)
-    plays = [(work, what, play) for work in found for what, play in _twins(work, readers)]
-    trials = await case.take([take_of(case, work.task, play) for work, _, play in plays], _ROOM)
-    lost: dict[str, list[tuple[Work, Script, Trial]]] = defaultdict(list)
+    plays = [(work, what, play) for work in found for what, play in _harmless_variants(work, readers)]
+    trials = await case.take([request_for(case, work.task, play) for work, _, play in plays], _ROOM)
+    lost: dict[str, list[tuple[GoldenWork, Script, Trial]]] = defaultdict(list)
     for (work, what, play), trial in zip(plays, trials, strict=True):
-        same = what != "order" or not changed(work.golden, trial)
+        same = what != "order" or not changes_between(work.golden, trial)
         if same and trial.reward is not None and trial.reward < (work.golden.reward or 0.0) - EPSILON:
             lost[what].append((work, play, trial))
-    return [_costly(case, what, each) for what, each in lost.items()]
+    return [_variant_finding(case, what, each) for what, each in lost.items()]
 
 
-async def _readers(case: Case, found: Sequence[Work]) -> list[Call]:
+async def _readers(case: Case, found: Sequence[GoldenWork]) -> list[Call]:
     """Calls without arguments that leave the world as it was."""
     if not found or case.description.image is not None:
         return []
     calls = [Call(spec.name) for spec in case.description.tools if not required_of(spec)]
-    play = [take_of(case, found[0].task, Script(name="look", turns=((call,),))) for call in calls]
+    play = [request_for(case, found[0].task, Script(name="look", turns=((call,),))) for call in calls]
     trials = await case.take(play)
     return [
         call
         for call, trial in zip(calls, trials, strict=True)
-        if not changed(found[0].idle, trial) and not any(shown.error for shown in observations(trial))
+        if not changes_between(found[0].idle, trial) and not any(shown.error for shown in observations(trial))
     ]
 
 
-def _twins(work: Work, readers: Sequence[Call]) -> list[tuple[str, Script]]:
+def _harmless_variants(work: GoldenWork, readers: Sequence[Call]) -> list[tuple[str, Script]]:
     turns = work.script.turns
     twins: list[tuple[str, Script]] = []
     if readers:
@@ -177,7 +184,7 @@ _WORDS = {
 }
 
 
-def _costly(case: Case, what: str, lost: Sequence[tuple[Work, Script, Trial]]) -> Finding:
+def _variant_finding(case: Case, what: str, lost: Sequence[tuple[GoldenWork, Script, Trial]]) -> Finding:
     code, title = _WORDS[what]
     work, play, trial = lost[0]
     return Finding(
@@ -188,7 +195,10 @@ def _costly(case: Case, what: str, lost: Sequence[tuple[Work, Script, Trial]]) -
         severity=Severity.LOW,
         count=len({each[0].task.id for each in lost}),
         witness=Witness(
-            inputs=inputs_of(work.task, play), expected=f"{work.golden.reward:g}, as golden", observed=trial.fate, seed=case.seed
+            inputs=witness_inputs(work.task, play),
+            expected=f"{work.golden.reward:g}, as golden",
+            observed=trial.fate,
+            seed=case.seed,
         ),
         fix="if it is meant, say so in the prompt",
     )
@@ -199,9 +209,9 @@ def _costly(case: Case, what: str, lost: Sequence[tuple[Work, Script, Trial]]) -
 
 async def _look_at_own(case: Case) -> list[Finding]:
     """The author's alternatives get full marks."""
-    tasks = chosen(case, 16, sandboxed=3)
+    tasks = choose_tasks(case, 16, sandboxed=3)
     plays: list[tuple[Task, Play]] = [(task, NamedPlay(name=name)) for name in case.description.controls for task in tasks]
-    trials = await case.take([take_of(case, task, play) for task, play in plays])
+    trials = await case.take([request_for(case, task, play) for task, play in plays])
     missed: dict[str, list[tuple[Task, Play, Trial]]] = defaultdict(list)
     for (task, play), trial in zip(plays, trials, strict=True):
         if not trial.passed:
@@ -216,7 +226,10 @@ async def _look_at_own(case: Case) -> list[Finding]:
             standing=Confidence.CONFIRMED,
             count=len(each),
             witness=Witness(
-                inputs=inputs_of(each[0][0], each[0][1]), expected="full marks", observed=_why(each[0][2]), seed=case.seed
+                inputs=witness_inputs(each[0][0], each[0][1]),
+                expected="full marks",
+                observed=_describe_outcome(each[0][2]),
+                seed=case.seed,
             ),
         )
         for name, each in missed.items()
@@ -230,6 +243,6 @@ def _needs_own(case: Case) -> str | None:
 PROBES = (
     Probe("golden", Layer.SCRIPTED, ("D13",), _look_at_golden, needs_golden),
     Probe("margins", Layer.SCRIPTED, ("D13",), look_at_margins, needs_golden),
-    Probe("golden-otherwise", Layer.SCRIPTED, ("D15",), _look_at_twins, needs_both),
+    Probe("golden-otherwise", Layer.SCRIPTED, ("D15",), _look_at_variants, needs_both),
     Probe("own-controls", Layer.SCRIPTED, ("D15",), _look_at_own, _needs_own),
 )

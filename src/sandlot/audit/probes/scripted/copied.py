@@ -15,15 +15,15 @@ import msgspec
 
 from sandlot.audit.case import Case, Probe
 from sandlot.audit.finding import Confidence, Finding, Layer, Severity, Witness
-from sandlot.audit.probes.choice import chosen
+from sandlot.audit.probes.choice import choose_tasks
 from sandlot.audit.probes.grader.asking import NONSENSE
-from sandlot.audit.probes.likeness import changed, leaves, observations, opening_text, says
-from sandlot.audit.probes.plays import inputs_of, take_of
-from sandlot.audit.probes.scripted.attacks import script
+from sandlot.audit.probes.likeness import changes_between, leaves, mentions, observations, opening_text
+from sandlot.audit.probes.plays import request_for, witness_inputs
+from sandlot.audit.probes.scripted.attacks import one_act_per_turn
 from sandlot.audit.probes.scripted.floor import needs_both, needs_golden
-from sandlot.audit.probes.scripted.reach import Work, required_of, works
+from sandlot.audit.probes.scripted.reach import GoldenWork, find_works, required_of
 from sandlot.audit.probes.static.code import Code
-from sandlot.audit.probes.static.worked import worked_out
+from sandlot.audit.probes.static.worked import computed_answers
 from sandlot.audit.subject import Call, Say, Script, Trial
 
 TASKS, SANDBOXED = 24, 2
@@ -44,23 +44,23 @@ Place = tuple[str, str]
 class _Copied:
     """One task whose answer stands in a field."""
 
-    work: Work
+    work: GoldenWork
     call: Call
     value: str
 
     @property
     def play(self) -> Script:
         """Look once, and say what is there."""
-        return script("copy-a-field", [self.call, Say(self.value)])
+        return one_act_per_turn("copy-a-field", [self.call, Say(self.value)])
 
 
 async def look_at_copies(case: Case) -> list[Finding]:
     """No field of a single reading is the answer to every task."""
-    found = [work for work in await works(case, chosen(case, TASKS, sandboxed=SANDBOXED)) if _is_telling(work)]
+    found = [work for work in await find_works(case, choose_tasks(case, TASKS, sandboxed=SANDBOXED)) if _has_hidden_answer(work)]
     if len(found) < _ENOUGH or len({work.last_words for work in found}) < _SEVERAL:
         return []
     looks = [(work, call) for work in found for call in _readers(case, work)]
-    trials = await case.take([take_of(case, work.task, script("look", [call])) for work, call in looks])
+    trials = await case.take([request_for(case, work.task, one_act_per_turn("look", [call])) for work, call in looks])
     shown: dict[Place, dict[str, Any]] = defaultdict(dict)
     held: dict[Place, dict[str, _Copied]] = defaultdict(dict)
     for (work, call), trial in zip(looks, trials, strict=True):
@@ -69,23 +69,23 @@ async def look_at_copies(case: Case) -> list[Finding]:
             if _same(value, work.last_words):
                 held[call.tool, path][work.task.id] = _Copied(work, call, str(value))
     everywhere = {place: list(each.values()) for place, each in held.items() if len(each) == len(found)}
-    return [await _judged(case, place, each, shown) for place, each in list(everywhere.items())[:2]]
+    return [await _copy_finding(case, place, each, shown) for place, each in list(everywhere.items())[:2]]
 
 
 async def look_at_replies(case: Case) -> list[Finding]:
     """What the environment says to nonsense does not hold the answer."""
-    found = [work for work in await works(case, chosen(case, TASKS, sandboxed=SANDBOXED)) if _is_telling(work)]
+    found = [work for work in await find_works(case, choose_tasks(case, TASKS, sandboxed=SANDBOXED)) if _has_hidden_answer(work)]
     if len(found) < _ENOUGH or len({work.last_words for work in found}) < _SEVERAL:
         return []
-    nonsense = script("nonsense", [Say(NONSENSE)])
-    trials = await case.take([take_of(case, work.task, nonsense) for work in found])
+    nonsense = one_act_per_turn("nonsense", [Say(NONSENSE)])
+    trials = await case.take([request_for(case, work.task, nonsense) for work in found])
     told = [
         work
         for work, trial in zip(found, trials, strict=True)
-        if any(says(each.text, work.last_words) for each in observations(trial))
+        if any(mentions(each.text, work.last_words) for each in observations(trial))
     ]
-    plays = [script("repeat-what-was-said", [Say(NONSENSE), Say(work.last_words)]) for work in told]
-    again = await case.take([take_of(case, work.task, play) for work, play in zip(told, plays, strict=True)])
+    plays = [one_act_per_turn("repeat-what-was-said", [Say(NONSENSE), Say(work.last_words)]) for work in told]
+    again = await case.take([request_for(case, work.task, play) for work, play in zip(told, plays, strict=True)])
     passed = [(work, play, trial) for work, play, trial in zip(told, plays, again, strict=True) if trial.passed]
     if len(passed) < len(found):  # a word in common may be chance
         return []
@@ -100,7 +100,7 @@ async def look_at_replies(case: Case) -> list[Finding]:
             standing=Confidence.CONFIRMED,
             count=len(passed),
             witness=Witness(
-                inputs=inputs_of(work.task, play),
+                inputs=witness_inputs(work.task, play),
                 expected="less than full marks: the answer was in the reply to nonsense",
                 observed=trial.fate,
                 seed=case.seed,
@@ -109,13 +109,13 @@ async def look_at_replies(case: Case) -> list[Finding]:
     ]
 
 
-def _is_telling(work: Work) -> bool:
+def _has_hidden_answer(work: GoldenWork) -> bool:
     """True if the answer is a value of its own, which the prompt does not say."""
     answer = work.last_words.strip()
     return 0 < len(answer) < 80 and answer not in opening_text(work.idle)
 
 
-def _readers(case: Case, work: Work) -> list[Call]:
+def _readers(case: Case, work: GoldenWork) -> list[Call]:
     """One call a tool: without arguments, or as golden makes it with what the prompt says."""
     told = opening_text(work.idle)
     bare = [Call(spec.name) for spec in case.description.tools if not required_of(spec)]
@@ -124,10 +124,10 @@ def _readers(case: Case, work: Work) -> list[Call]:
     return [call for name, call in calls.items() if work.shell is None or name != work.shell.tool]
 
 
-def _fields(work: Work, trial: Trial) -> dict[str, Any]:
+def _fields(work: GoldenWork, trial: Trial) -> dict[str, Any]:
     """The result leaf by leaf, if the call only looked: of JSON by path, of text by what stands before a colon."""
     heard = [each for each in observations(trial) if each.tool]
-    if not heard or heard[0].error or changed(work.idle, trial):
+    if not heard or heard[0].error or changes_between(work.idle, trial):
         return {}
     try:
         result = msgspec.json.decode(heard[0].text)
@@ -147,13 +147,13 @@ def _same(value: Any, answer: str) -> bool:
     return isinstance(value, str) and value.strip() == answer.strip()
 
 
-async def _judged(case: Case, place: Place, copied: Sequence[_Copied], shown: dict[Place, dict[str, Any]]) -> Finding:
-    trials = await case.take([take_of(case, each.work.task, each.play) for each in copied])
+async def _copy_finding(case: Case, place: Place, copied: Sequence[_Copied], shown: dict[Place, dict[str, Any]]) -> Finding:
+    trials = await case.take([request_for(case, each.work.task, each.play) for each in copied])
     passed = [(each, trial) for each, trial in zip(copied, trials, strict=True) if trial.passed]
     tool, path = place
     beside = [other for other, values in shown.items() if other[0] == tool and other[1] != path and _varies(values)]
     asked = any(_names(path, f"{case.description.system}\n{opening_text(each.work.idle)}") for each in copied)
-    worked = _worked(case, copied)
+    worked = _computed_name(case, copied)
     sure = len(passed) == len(copied) and len(beside) >= _BESIDE and not asked and bool(worked)
     shortest, trial = min(passed or zip(copied, trials, strict=True), key=lambda pair: len(pair[0].value))
     why = f"; its author works out `{worked}` from values beside it" if worked else ""
@@ -166,7 +166,7 @@ async def _judged(case: Case, place: Place, copied: Sequence[_Copied], shown: di
         standing=Confidence.CONFIRMED if sure else Confidence.LEAD,
         count=len(passed),
         witness=Witness(
-            inputs=inputs_of(shortest.work.task, shortest.play),
+            inputs=witness_inputs(shortest.work.task, shortest.play),
             expected="less than full marks: nothing was worked out",
             observed=trial.fate,
             seed=case.seed,
@@ -175,9 +175,9 @@ async def _judged(case: Case, place: Place, copied: Sequence[_Copied], shown: di
     )
 
 
-def _worked(case: Case, copied: Sequence[_Copied]) -> str | None:
+def _computed_name(case: Case, copied: Sequence[_Copied]) -> str | None:
     """The name of what the author works out and hands over as the answer, as far as the sources tell."""
-    names = worked_out(Code(case.description))
+    names = computed_answers(Code(case.description))
     key = copied[0].work.task.key
     return next((name for field, name in names.items() if field in key and _same(key[field], copied[0].value)), None)
 

@@ -14,7 +14,7 @@ import msgspec
 from sandlot.audit.case import Case
 from sandlot.audit.finding import Confidence, Finding, Layer, Severity, Witness
 from sandlot.audit.probes.likeness import leaves
-from sandlot.audit.probes.scripted.reach import Work
+from sandlot.audit.probes.scripted.reach import GoldenWork
 from sandlot.audit.subject import Play, Regrade, Trial
 from sandlot.core.rubric import CheckResult
 from sandlot.core.types import Json
@@ -22,10 +22,10 @@ from sandlot.core.types import Json
 _MIN_TRIALS = 10
 _MAX_LEAVES = 60
 
-Seen = Sequence[tuple[Work, Play, Trial]]
+Seen = Sequence[tuple[GoldenWork, Play, Trial]]
 
 
-async def dead_checks(case: Case, everything: Seen) -> list[Finding]:
+async def find_dead_checks(case: Case, everything: Seen) -> list[Finding]:
     """Findings for checks that never varied over all these trials."""
     values: dict[tuple[str, str], list[CheckResult]] = defaultdict(list)
     for work, _, trial in everything:
@@ -37,12 +37,12 @@ async def dead_checks(case: Case, everything: Seen) -> list[Finding]:
             continue
         trials = [each for each in everything if each[0].task.rubric == rubric and each[2].score is not None]
         pays = results[0].worth > 0
-        if pays or await _is_blind(case, check, trials):
-            found.append(_dead(case, check, results[0], trials))
+        if pays or await _reads_only_fixed_state(case, check, trials):
+            found.append(_dead_finding(case, check, results[0], trials))
     return found
 
 
-def _dead(case: Case, check: str, result: CheckResult, trials: Seen) -> Finding:
+def _dead_finding(case: Case, check: str, result: CheckResult, trials: Seen) -> Finding:
     word = f"pays {result.points:g} points to everybody" if result.points > 0 else "never says anything else"
     return Finding(
         code="D21.dead",
@@ -62,22 +62,22 @@ def _dead(case: Case, check: str, result: CheckResult, trials: Seen) -> Finding:
     )
 
 
-async def _is_blind(case: Case, check: str, trials: Seen) -> bool:
+async def _reads_only_fixed_state(case: Case, check: str, trials: Seen) -> bool:
     """True if the check looks at parts of the state that no trial ever changed, and at nothing else there."""
     work, _, golden = next(each for each in trials if each[2] is each[0].golden)
     state: Any = _state(golden)
     if not isinstance(state, dict):
         return False
     places = list(leaves(state))[:_MAX_LEAVES]
-    requests = [_with(golden, place) for place in places]
+    requests = [_with_leaf_changed(golden, place) for place in places]
     again = await case.take(requests)
     before = _value(golden, check)
     looked_at = {place for place, trial in zip(places, again, strict=True) if _value(trial, check) not in {before, None}}
-    moved = {place for other, _, trial in trials if other.task.id == work.task.id for place in _moved(work.idle, trial)}
+    moved = {place for other, _, trial in trials if other.task.id == work.task.id for place in _changed_places(work.idle, trial)}
     return bool(looked_at) and not any(one.startswith(other) or other.startswith(one) for one in looked_at for other in moved)
 
 
-def _moved(idle: Trial, trial: Trial) -> set[str]:
+def _changed_places(idle: Trial, trial: Trial) -> set[str]:
     one, other = (leaves(_state(each)) for each in (idle, trial))
     return {place for place in {*one, *other} if one.get(place) != other.get(place)}
 
@@ -90,7 +90,7 @@ def _value(trial: Trial, check: str) -> float | None:
     return next((each.value for each in trial.score.checks if each.id == check), None) if trial.score else None
 
 
-def _with(trial: Trial, place: str) -> Regrade:
+def _with_leaf_changed(trial: Trial, place: str) -> Regrade:
     """The trial's evidence with one leaf of its state changed."""
     assert trial.trace is not None
     assert trial.trace.evidence is not None
@@ -98,7 +98,7 @@ def _with(trial: Trial, place: str) -> Regrade:
     holder: Any = state
     steps = place.split(".")
     for step in steps[:-1]:
-        holder = _inside(holder, step)
+        holder = _child(holder, step)
     last: Any = int(steps[-1]) if isinstance(holder, list) else steps[-1]
     if isinstance(holder, list) or (isinstance(holder, dict) and last in holder):
         holder[last] = _other(cast("Any", holder)[last])
@@ -106,7 +106,7 @@ def _with(trial: Trial, place: str) -> Regrade:
     return Regrade(trace=msgspec.structs.replace(trial.trace, evidence=evidence), files=trial.files)
 
 
-def _inside(holder: Any, step: str) -> Any:
+def _child(holder: Any, step: str) -> Any:
     if isinstance(holder, list):
         return cast("list[Any]", holder)[int(step)]
     return cast("Json", holder).get(step, {})

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 
 from sandlot.audit.case import Case, Probe
 from sandlot.audit.finding import Confidence, Finding, Layer, Severity, Witness
-from sandlot.audit.probes.choice import chosen
-from sandlot.audit.probes.likeness import Shown, observations
-from sandlot.audit.probes.plays import inputs_of, take_of
-from sandlot.audit.probes.scripted.calls import allowed, forbidden
+from sandlot.audit.probes.choice import choose_tasks
+from sandlot.audit.probes.likeness import Observation, observations
+from sandlot.audit.probes.plays import request_for, witness_inputs
+from sandlot.audit.probes.scripted.calls import allowed_calls, forbidden_calls
 from sandlot.audit.probes.scripted.floor import needs_both, needs_tools
-from sandlot.audit.probes.scripted.reach import properties_of, required_of, works
+from sandlot.audit.probes.scripted.reach import find_works, properties_of, required_of
 from sandlot.audit.subject import Call, Conditions, Script, Trial
 from sandlot.core.ports.world import ToolSpec
 from sandlot.core.task import Task
@@ -31,7 +31,7 @@ _CRASHED = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Played:
+class PlayedCall:
     """One call that was made by itself, and what came of it."""
 
     task: Task
@@ -40,12 +40,12 @@ class Played:
     what: str = ""
 
     @property
-    def shown(self) -> Shown | None:
+    def shown(self) -> Observation | None:
         """Its result, if there was one."""
         return next(iter(observations(self.trial)), None)
 
 
-def _alone(call: Call) -> Script:
+def _one_call(call: Call) -> Script:
     """A call by itself."""
     return Script(name="one-call", turns=((call,),))
 
@@ -61,7 +61,7 @@ def author_tools(case: Case) -> list[ToolSpec]:
 
 
 async def _golden_calls(case: Case, tasks: Sequence[Task]) -> dict[str, list[Call]]:
-    found = {work.task.id: work.calls for work in await works(case, tasks)}
+    found = {work.task.id: work.calls for work in await find_works(case, tasks)}
     return {task.id: found.get(task.id, []) for task in tasks}
 
 
@@ -70,24 +70,24 @@ async def _golden_calls(case: Case, tasks: Sequence[Task]) -> dict[str, list[Cal
 
 async def look_at_allowed(case: Case) -> list[Finding]:
     """No call that fits its schema breaks the rollout or shows the inside of a handler."""
-    tasks = chosen(case, TASKS, sandboxed=SANDBOXED)
+    tasks = choose_tasks(case, TASKS, sandboxed=SANDBOXED)
     golden = await _golden_calls(case, tasks)
-    plans = [(task, spec, allowed(spec, golden[task.id], case.seed)) for task in tasks for spec in author_tools(case)]
-    trials = await case.take([take_of(case, task, in_turns("allowed-calls", calls)) for task, _, calls in plans], ROOM)
-    broken = [plan for plan, trial in zip(plans, trials, strict=True) if _broke(trial)]
+    plans = [(task, spec, allowed_calls(spec, golden[task.id], case.seed)) for task in tasks for spec in author_tools(case)]
+    trials = await case.take([request_for(case, task, in_turns("allowed-calls", calls)) for task, _, calls in plans], ROOM)
+    broken = [plan for plan, trial in zip(plans, trials, strict=True) if _ended_rollout(trial)]
     apart = [(task, call) for task, _, calls in broken for call in calls]
-    single = await case.take([take_of(case, task, _alone(call)) for task, call in apart], ROOM)
-    crashed = [Played(task, call, trial) for (task, call), trial in zip(apart, single, strict=True) if _broke(trial)]
-    found = [_crash(case, [each for each in crashed if each.call.tool == spec.name]) for spec in author_tools(case)]
-    return [finding for finding in found if finding] + _inside_out(case, plans, trials)
+    single = await case.take([request_for(case, task, _one_call(call)) for task, call in apart], ROOM)
+    crashed = [PlayedCall(task, call, trial) for (task, call), trial in zip(apart, single, strict=True) if _ended_rollout(trial)]
+    found = [_crash_finding(case, [each for each in crashed if each.call.tool == spec.name]) for spec in author_tools(case)]
+    return [finding for finding in found if finding] + _raw_error_findings(case, plans, trials)
 
 
-def _broke(trial: Trial) -> bool:
+def _ended_rollout(trial: Trial) -> bool:
     """True if a tool call ended the rollout, or its process."""
     return (trial.lost is not None and not trial.untried) or (trial.failed is not None and trial.failed.side is not Side.GRADER)
 
 
-def _crash(case: Case, crashed: Sequence[Played]) -> Finding | None:
+def _crash_finding(case: Case, crashed: Sequence[PlayedCall]) -> Finding | None:
     if not crashed:
         return None
     first = min(crashed, key=lambda each: len(str(each.call.arguments)))
@@ -100,7 +100,7 @@ def _crash(case: Case, crashed: Sequence[Played]) -> Finding | None:
         standing=Confidence.CONFIRMED,
         count=len(crashed),
         witness=Witness(
-            inputs=inputs_of(first.task, _alone(first.call)),
+            inputs=witness_inputs(first.task, _one_call(first.call)),
             expected="a result, or an error the agent can read",
             observed=first.trial.fate,
             seed=case.seed,
@@ -108,9 +108,9 @@ def _crash(case: Case, crashed: Sequence[Played]) -> Finding | None:
     )
 
 
-def _inside_out(case: Case, plans: Sequence[tuple[Task, ToolSpec, list[Call]]], trials: Sequence[Trial]) -> list[Finding]:
+def _raw_error_findings(case: Case, plans: Sequence[tuple[Task, ToolSpec, list[Call]]], trials: Sequence[Trial]) -> list[Finding]:
     """Results that are a handler's own confusion: an argument it does not know, a field it does not find."""
-    found: dict[tuple[str, bool], tuple[Task, Shown]] = {}
+    found: dict[tuple[str, bool], tuple[Task, Observation]] = {}
     for (task, _, _), trial in zip(plans, trials, strict=True):
         for shown in observations(trial):
             drifted = _DRIFTED.search(shown.text) is not None
@@ -125,7 +125,7 @@ def _inside_out(case: Case, plans: Sequence[tuple[Task, ToolSpec, list[Call]]], 
             severity=Severity.HIGH if drifted else Severity.LOW,
             standing=Confidence.CONFIRMED,
             witness=Witness(
-                inputs=inputs_of(task, _alone(Call(tool, shown.arguments))),
+                inputs=witness_inputs(task, _one_call(Call(tool, shown.arguments))),
                 expected="a result, or an error message written for the agent",
                 observed=shown.text[:300],
                 seed=case.seed,
@@ -140,24 +140,24 @@ def _inside_out(case: Case, plans: Sequence[tuple[Task, ToolSpec, list[Call]]], 
 
 async def _look_at_forbidden(case: Case) -> list[Finding]:
     """Calls that break the schema come back as readable errors."""
-    tasks = chosen(case, 1)
+    tasks = choose_tasks(case, 1)
     golden = await _golden_calls(case, tasks)
     plans = [
         (task, what, call)
         for task in tasks
         for spec in author_tools(case)
-        for what, call in forbidden(spec, allowed(spec, golden[task.id], case.seed)[0].arguments)
+        for what, call in forbidden_calls(spec, allowed_calls(spec, golden[task.id], case.seed)[0].arguments)
     ]
-    trials = await case.take([take_of(case, task, _alone(call)) for task, _, call in plans], ROOM)
-    played = [Played(task, call, trial, what) for (task, what, call), trial in zip(plans, trials, strict=True)]
-    found: dict[str, list[Played]] = {}
+    trials = await case.take([request_for(case, task, _one_call(call)) for task, _, call in plans], ROOM)
+    played = [PlayedCall(task, call, trial, what) for (task, what, call), trial in zip(plans, trials, strict=True)]
+    found: dict[str, list[PlayedCall]] = {}
     for each in played:
-        if _broke(each.trial) or (each.shown is not None and (not each.shown.error or not each.shown.text.strip())):
+        if _ended_rollout(each.trial) or (each.shown is not None and (not each.shown.error or not each.shown.text.strip())):
             found.setdefault(each.call.tool, []).append(each)
     return [_accepted(case, each) for each in found.values()]
 
 
-def _accepted(case: Case, wrong: Sequence[Played]) -> Finding:
+def _accepted(case: Case, wrong: Sequence[PlayedCall]) -> Finding:
     first = wrong[0]
     return Finding(
         code="D08.accepts",
@@ -168,7 +168,7 @@ def _accepted(case: Case, wrong: Sequence[Played]) -> Finding:
         standing=Confidence.CONFIRMED,
         count=len(wrong),
         witness=Witness(
-            inputs=inputs_of(first.task, _alone(first.call)),
+            inputs=witness_inputs(first.task, _one_call(first.call)),
             expected="an error the agent can read",
             observed=first.shown.text[:300] if first.shown else first.trial.fate,
             seed=case.seed,
@@ -187,7 +187,7 @@ async def _look_at_golden(case: Case) -> list[Finding]:
     wrong: dict[str, list[tuple[Task, Call]]] = {}
     golden = await case.golden()
     for task in case.tasks:
-        for call in _called(golden.get(task.id)):
+        for call in _accepted_calls(golden.get(task.id)):
             spec = specs.get(call.tool)
             if spec is not None and (what := _undeclared(spec, call)):
                 wrong.setdefault(f"`{call.tool}` {what}", []).append((task, call))
@@ -201,7 +201,7 @@ async def _look_at_golden(case: Case) -> list[Finding]:
             standing=Confidence.CONFIRMED,
             count=len({task.id for task, _ in each}),
             witness=Witness(
-                inputs=inputs_of(each[0][0], _alone(each[0][1])),
+                inputs=witness_inputs(each[0][0], _one_call(each[0][1])),
                 expected="arguments as the schema declares them: what an agent sees is how the tool is called",
                 observed=golden[each[0][0].id].fate,
                 seed=case.seed,
@@ -211,7 +211,7 @@ async def _look_at_golden(case: Case) -> list[Finding]:
     ]
 
 
-def _called(trial: Trial | None) -> list[Call]:
+def _accepted_calls(trial: Trial | None) -> list[Call]:
     """Calls that were not refused."""
     return [Call(shown.tool, shown.arguments) for shown in observations(trial) if shown.tool and not shown.error] if trial else []
 

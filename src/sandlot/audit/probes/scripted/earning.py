@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from sandlot.audit.case import Case
 from sandlot.audit.finding import Confidence, Finding, Layer, Severity, Witness
-from sandlot.audit.probes.plays import inputs_of
+from sandlot.audit.probes.plays import witness_inputs
 from sandlot.audit.subject import Play, Trial
 from sandlot.core.task import Task
 from sandlot.core.types import Side
@@ -17,7 +17,7 @@ _RARE = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class Earned:
+class UnearnedReward:
     """One trial that earned more than it may."""
 
     task: Task
@@ -36,14 +36,14 @@ class Earned:
         return self.reward - self.allowed
 
 
-def _severity_of(earned: Sequence[Earned], num_tasks: int) -> Severity:
+def _severity_of(earned: Sequence[UnearnedReward], num_tasks: int) -> Severity:
     """How much it teaches: much to gain on many tasks is grave, a crumb or a rare case is not."""
     share = len({each.task.id for each in earned}) / max(1, num_tasks)
     return Severity.HIGH if max(each.gain for each in earned) > _SMALL and share >= _RARE else Severity.LOW
 
 
-def finding_of(
-    case: Case, code: str, title: str, earned: Sequence[Earned], *, probe: str, num_tasks: int, fix: str = ""
+def unearned_finding(
+    case: Case, code: str, title: str, earned: Sequence[UnearnedReward], *, probe: str, num_tasks: int, fix: str = ""
 ) -> Finding:
     """One finding for one cause; the witness is the trial that gained most."""
     most = max(earned, key=lambda each: each.gain)
@@ -57,7 +57,7 @@ def finding_of(
         standing=Confidence.CONFIRMED,
         count=affected,
         witness=Witness(
-            inputs=inputs_of(most.task, most.play),
+            inputs=witness_inputs(most.task, most.play),
             expected=f"a reward of at most {most.allowed:g}",
             observed=most.trial.fate,
             seed=case.seed,
@@ -66,7 +66,7 @@ def finding_of(
     )
 
 
-def crashed(case: Case, taken: Sequence[tuple[Task, Play, Trial]], probe: str) -> list[Finding]:
+def grading_crash(case: Case, taken: Sequence[tuple[Task, Play, Trial]], probe: str) -> list[Finding]:
     """Grading that breaks over what somebody left, instead of calling it wrong."""
     broken = [each for each in taken if each[2].failed is not None and each[2].failed.side is Side.GRADER]
     if not broken or (case.description.needs_judge and case.judge is None):
@@ -81,6 +81,6 @@ def crashed(case: Case, taken: Sequence[tuple[Task, Play, Trial]], probe: str) -
             severity=Severity.HIGH,
             standing=Confidence.CONFIRMED,
             count=len({each[0].id for each in broken}),
-            witness=Witness(inputs=inputs_of(task, play), expected="a score", observed=trial.fate, seed=case.seed),
+            witness=Witness(inputs=witness_inputs(task, play), expected="a score", observed=trial.fate, seed=case.seed),
         )
     ]

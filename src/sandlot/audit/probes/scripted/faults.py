@@ -10,9 +10,9 @@ from typing import cast
 
 from sandlot.audit.case import Case, Probe
 from sandlot.audit.finding import Confidence, Finding, Layer, Severity, Witness
-from sandlot.audit.probes.choice import chosen
-from sandlot.audit.probes.likeness import Shown, observations
-from sandlot.audit.probes.plays import inputs_of, take_of
+from sandlot.audit.probes.choice import choose_tasks
+from sandlot.audit.probes.likeness import Observation, observations
+from sandlot.audit.probes.plays import request_for, witness_inputs
 from sandlot.audit.probes.scripted.drift import author_tools, in_turns
 from sandlot.audit.probes.scripted.earning import EPSILON
 from sandlot.audit.probes.scripted.floor import needs_both, needs_golden, needs_tools
@@ -33,21 +33,21 @@ NAMED, SHORT = 6, 40
 async def _look_at_tools(case: Case) -> list[Finding]:
     """A tool that could not do its work says so."""
     golden = await case.golden()
-    tasks = [task for task in chosen(case, TASKS, sandboxed=SANDBOXED) if golden[task.id].passed]
+    tasks = [task for task in choose_tasks(case, TASKS, sandboxed=SANDBOXED) if golden[task.id].passed]
     if not tasks or not any(_files(golden[task.id]) for task in tasks):
         return []
     own = {spec.name for spec in author_tools(case)}  # below a sandbox's own shell nothing was broken
     found: list[Finding] = []
     for fault in ("tool:raise", "tool:hang"):
         conditions = Conditions(fault=fault, limits=_QUICK)
-        trials = await case.take([take_of(case, task, _GOLDEN) for task in tasks], conditions)
+        trials = await case.take([request_for(case, task, _GOLDEN) for task in tasks], conditions)
         hidden = [
             (task, shown)
             for task, trial in zip(tasks, trials, strict=True)
-            if (shown := _hidden(golden[task.id], trial)) and shown.tool in own
+            if (shown := _hidden_failure(golden[task.id], trial)) and shown.tool in own
         ]
         if hidden:
-            found.append(_silent(case, fault, hidden))
+            found.append(_silent_finding(case, fault, hidden))
     return found
 
 
@@ -55,7 +55,7 @@ def _files(trial: Trial) -> bool:
     return bool(trial.trace and trial.trace.evidence and trial.trace.evidence.files)
 
 
-def _hidden(golden: Trial, trial: Trial) -> Shown | None:
+def _hidden_failure(golden: Trial, trial: Trial) -> Observation | None:
     """A write to the world's files that was answered as if it had happened, though it cannot have."""
     if trial.trace is None or trial.trace.evidence is None or trial.failed is not None or golden.trace is None:
         return None
@@ -69,7 +69,7 @@ def _hidden(golden: Trial, trial: Trial) -> Shown | None:
     return next((shown for shown in again if (shown.tool, str(shown.arguments)) in said), None)
 
 
-def _silent(case: Case, fault: str, hidden: Sequence[tuple[Task, Shown]]) -> Finding:
+def _silent_finding(case: Case, fault: str, hidden: Sequence[tuple[Task, Observation]]) -> Finding:
     task, shown = hidden[0]
     happened = "raises" if fault == "tool:raise" else "never comes back"
     return Finding(
@@ -81,7 +81,7 @@ def _silent(case: Case, fault: str, hidden: Sequence[tuple[Task, Shown]]) -> Fin
         standing=Confidence.CONFIRMED,
         count=len(hidden),
         witness=Witness(
-            inputs={**inputs_of(task, _GOLDEN), "conditions": {"fault": fault, "limits": _QUICK}},
+            inputs={**witness_inputs(task, _GOLDEN), "conditions": {"fault": fault, "limits": _QUICK}},
             expected="an error result, or a failed rollout",
             observed=f"`{shown.tool}` said {shown.text[:200]!r}",
             seed=case.seed,
@@ -92,7 +92,7 @@ def _silent(case: Case, fault: str, hidden: Sequence[tuple[Task, Shown]]) -> Fin
 async def _look_at_evidence(case: Case) -> list[Finding]:
     """A check that cannot read its evidence, or a judge that gives no verdict, leaves no score."""
     golden = await case.golden()
-    tasks = [task for task in chosen(case, TASKS, sandboxed=SANDBOXED) if golden[task.id].passed]
+    tasks = [task for task in choose_tasks(case, TASKS, sandboxed=SANDBOXED) if golden[task.id].passed]
     faults = ["check:raise"] if any(_files(golden[task.id]) for task in tasks) else []
     faults += ["judge:raise", "judge:hang"] if case.description.needs_judge and case.judge else []
     found: list[Finding] = []
@@ -105,11 +105,11 @@ async def _look_at_evidence(case: Case) -> list[Finding]:
             if trial.reward is not None and abs(trial.reward - (golden[task.id].reward or 0.0)) > EPSILON
         ]
         if made_up:
-            found.append(_made_up(case, fault, made_up))
+            found.append(_made_up_finding(case, fault, made_up))
     return found
 
 
-def _made_up(case: Case, fault: str, made_up: Sequence[tuple[Task, Trial]]) -> Finding:
+def _made_up_finding(case: Case, fault: str, made_up: Sequence[tuple[Task, Trial]]) -> Finding:
     task, trial = made_up[0]
     what = "evidence cannot be read" if fault.startswith("check") else "judge gives no verdict"
     return Finding(
@@ -134,12 +134,12 @@ def _made_up(case: Case, fault: str, made_up: Sequence[tuple[Task, Trial]]) -> F
 
 async def _look_at_slowness(case: Case) -> list[Finding]:
     """A tool that waits longer says the same, or that it gave up: being late is not the same as having nothing."""
-    tasks = chosen(case, TASKS, sandboxed=SANDBOXED)
+    tasks = choose_tasks(case, TASKS, sandboxed=SANDBOXED)
     plays = {task.id: in_turns("look-ups", list(_look_ups(case, task))) for task in tasks}
-    requests = [take_of(case, task, plays[task.id]) for task in tasks if plays[task.id].turns]
+    requests = [request_for(case, task, plays[task.id]) for task in tasks if plays[task.id].turns]
     once, twice = await case.take(requests), await case.take(requests)
     slow = await case.take(requests, Conditions(fault="tool:slow", limits=_PATIENT))
-    late: dict[str, tuple[Task, Shown, Shown]] = {}
+    late: dict[str, tuple[Task, Observation, Observation]] = {}
     for request, first, second, third in zip(requests, once, twice, slow, strict=True):
         task = next(task for task in tasks if task.id == request.task)
         for usual, again, waited in zip(observations(first), observations(second), observations(third), strict=False):
@@ -155,7 +155,7 @@ async def _look_at_slowness(case: Case) -> list[Finding]:
             severity=Severity.HIGH,
             standing=Confidence.CONFIRMED,
             witness=Witness(
-                inputs={**inputs_of(task, plays[task.id]), "call": usual.arguments, "conditions": {"fault": "tool:slow"}},
+                inputs={**witness_inputs(task, plays[task.id]), "call": usual.arguments, "conditions": {"fault": "tool:slow"}},
                 expected=f"{usual.text[:200]!r}, or an error",
                 observed=repr(waited.text[:200]),
                 seed=case.seed,

@@ -7,12 +7,20 @@ import msgspec
 
 from sandlot.audit.case import IDLE, Case, Probe
 from sandlot.audit.finding import Confidence, Finding, Layer, Severity
-from sandlot.audit.probes.choice import SURE, chosen
-from sandlot.audit.probes.likeness import changed, opening_text
-from sandlot.audit.probes.plays import take_of
-from sandlot.audit.probes.scripted.attacks import Attack, everything, partial, planted, script, words, wrote
-from sandlot.audit.probes.scripted.earning import EPSILON, Earned, crashed, finding_of
-from sandlot.audit.probes.scripted.reach import Work, works
+from sandlot.audit.probes.choice import SURE, choose_tasks
+from sandlot.audit.probes.likeness import changes_between, opening_text
+from sandlot.audit.probes.plays import request_for
+from sandlot.audit.probes.scripted.attacks import (
+    Attack,
+    carried_change,
+    every_line_attacks,
+    file_attacks,
+    one_act_per_turn,
+    partial_attacks,
+    word_attacks,
+)
+from sandlot.audit.probes.scripted.earning import EPSILON, UnearnedReward, grading_crash, unearned_finding
+from sandlot.audit.probes.scripted.reach import GoldenWork, find_works
 from sandlot.audit.subject import Call, NamedPlay, Say, Take, Trial
 from sandlot.core.task import Task
 from sandlot.core.types import Role
@@ -34,30 +42,32 @@ async def look_at_idling(case: Case) -> list[Finding]:
     """An agent that does nothing is at the floor."""
     idle = await case.idle()
     tasks = [task for task in case.tasks if not case.may_idle(task)]
-    earned = [Earned(task, IDLE, idle[task.id], case.floor) for task in tasks if over(idle[task.id], case.floor)]
-    abstaining = await _abstaining(case)
+    earned = [
+        UnearnedReward(task, IDLE, idle[task.id], case.floor) for task in tasks if earned_more_than(idle[task.id], case.floor)
+    ]
+    abstaining = await _tasks_left_alone(case)
     unearned = [each for each in earned if each.task.id not in abstaining]
     part = [each for each in earned if each.task.id in abstaining]
-    broken = crashed(case, [(task, IDLE, idle[task.id]) for task in case.tasks], "does-nothing")
+    broken = grading_crash(case, [(task, IDLE, idle[task.id]) for task in case.tasks], "does-nothing")
     title = "doing nothing at all earns points"
-    paid = [finding_of(case, "D02.noop", title, unearned, probe="does-nothing", num_tasks=len(tasks))] if unearned else []
+    paid = [unearned_finding(case, "D02.noop", title, unearned, probe="does-nothing", num_tasks=len(tasks))] if unearned else []
     if part:
         title = "doing nothing at all earns part of the points where the golden solution changes nothing either"
         fix = "if leaving everything alone is right there, declare it: `noop_is_correct` in `audit.toml`"
-        found = finding_of(case, "D02.noop", title, part, probe="does-nothing", num_tasks=len(tasks), fix=fix)
+        found = unearned_finding(case, "D02.noop", title, part, probe="does-nothing", num_tasks=len(tasks), fix=fix)
         paid.append(msgspec.structs.replace(found, severity=Severity.LOW, standing=Confidence.LEAD))
     return paid + broken
 
 
-async def _abstaining(case: Case) -> set[str]:
+async def _tasks_left_alone(case: Case) -> set[str]:
     """Tasks where golden leaves the world as it was, though it acts on others, and earns more than an idler: by saying so."""
     golden, idle = await case.golden(), await case.idle()
     passed = {task: trial for task, trial in golden.items() if trial.passed}
-    alone = {task for task, trial in passed.items() if not changed(idle[task], trial)}
+    alone = {task for task, trial in passed.items() if not changes_between(idle[task], trial)}
     return {task for task in alone if not idle[task].passed} if len(alone) < len(passed) else set()
 
 
-def over(trial: Trial, allowed: float) -> bool:
+def earned_more_than(trial: Trial, allowed: float) -> bool:
     """True if it got more than it may."""
     return trial.reward is not None and trial.reward > allowed + EPSILON
 
@@ -67,12 +77,12 @@ def over(trial: Trial, allowed: float) -> bool:
 
 async def look_at_words(case: Case) -> list[Finding]:
     """What is said without having been done earns nothing."""
-    tasks = [task for task in chosen(case, MANY, sandboxed=8) if not case.may_idle(task)]
+    tasks = [task for task in choose_tasks(case, MANY, sandboxed=8) if not case.may_idle(task)]
     idle = await case.idle()
     says = await _num_asked(case)
     claims = await _claims(case)
-    attacks = {task.id: words(opening_text(idle[task.id]), says) + claims for task in tasks}
-    return await _tried(case, tasks, attacks, "empty-words")
+    attacks = {task.id: word_attacks(opening_text(idle[task.id]), says) + claims for task in tasks}
+    return await _try_attacks(case, tasks, attacks, "empty-words")
 
 
 async def _num_asked(case: Case) -> int:
@@ -90,35 +100,35 @@ async def _claims(case: Case) -> list[Attack]:
     if len(said) != 1 or len(asked) < 3 or not called or not (claim := said.pop()):
         return []
     title = "saying that it is done, without a single call, earns points"
-    return [Attack("D02.claim", title, script("claim", [Say(claim)]), "neutral")]
+    return [Attack("D02.claim", title, one_act_per_turn("claim", [Say(claim)]), "neutral")]
 
 
 async def look_at_planting(case: Case) -> list[Finding]:
     """Files that bend what is run or compared earn nothing."""
-    found = [work for work in await works(case, chosen(case, SOME, sandboxed=FEW)) if not case.may_idle(work.task)]
-    attacks = {work.task.id: [*planted(work), *everything(work, found)] for work in found}
-    return await _tried(case, [work.task for work in found], attacks, "planted-files")
+    found = [work for work in await find_works(case, choose_tasks(case, SOME, sandboxed=FEW)) if not case.may_idle(work.task)]
+    attacks = {work.task.id: [*file_attacks(work), *every_line_attacks(work, found)] for work in found}
+    return await _try_attacks(case, [work.task for work in found], attacks, "planted-files")
 
 
-async def _tried(case: Case, tasks: Sequence[Task], attacks: dict[str, list[Attack]], probe: str) -> list[Finding]:
+async def _try_attacks(case: Case, tasks: Sequence[Task], attacks: dict[str, list[Attack]], probe: str) -> list[Finding]:
     """Take every attack on every task; one finding for each code that earned something."""
     idle = await case.idle()
     pairs = [(task, attack) for task in tasks for attack in attacks[task.id]]
-    trials = await case.take([take_of(case, task, attack.script) for task, attack in pairs])
+    trials = await case.take([request_for(case, task, attack.script) for task, attack in pairs])
     rewards = {(task.id, attack.script.name): trial.reward or 0.0 for (task, attack), trial in zip(pairs, trials, strict=True)}
-    earned: dict[str, list[tuple[Attack, Earned]]] = defaultdict(list)
+    earned: dict[str, list[tuple[Attack, UnearnedReward]]] = defaultdict(list)
     for (task, attack), trial in zip(pairs, trials, strict=True):
         allowed = max(case.floor, idle[task.id].reward or 0.0, rewards.get((task.id, attack.baseline), 0.0))
-        if over(trial, allowed) and (attack.code not in _WHOLE or trial.passed):
-            earned[attack.code].append((attack, Earned(task, attack.script, trial, allowed)))
+        if earned_more_than(trial, allowed) and (attack.code not in _WHOLE or trial.passed):
+            earned[attack.code].append((attack, UnearnedReward(task, attack.script, trial, allowed)))
     return [
-        finding_of(case, code, each[0][0].title, [one for _, one in each], probe=probe, num_tasks=len(tasks))
+        unearned_finding(case, code, each[0][0].title, [one for _, one in each], probe=probe, num_tasks=len(tasks))
         for code, each in earned.items()
         if code != "D02.echo" or _is_generous([one for _, one in each], len(tasks))
     ]
 
 
-def _is_generous(earned: Sequence[Earned], num_tasks: int) -> bool:
+def _is_generous(earned: Sequence[UnearnedReward], num_tasks: int) -> bool:
     """True if repeating the prompt is worth full marks somewhere, or half of them often: less may be honest credit."""
     half = {each.task.id for each in earned if each.reward >= _HALF}
     return any(each.trial.passed for each in earned) or len(half) >= _HALF * num_tasks
@@ -129,20 +139,20 @@ def _is_generous(earned: Sequence[Earned], num_tasks: int) -> bool:
 
 async def look_at_shortcuts(case: Case) -> list[Finding]:
     """Parts of the golden solution may earn their part, never everything while the rest was left undone."""
-    found = [work for work in await works(case, chosen(case, SOME, sandboxed=FEW)) if not case.may_idle(work.task)]
-    pairs = [(work, attack) for work in found for attack in partial(work)]
-    trials = await case.take([take_of(case, work.task, attack.script) for work, attack in pairs])
-    earned: dict[str, list[tuple[Attack, Earned]]] = defaultdict(list)
+    found = [work for work in await find_works(case, choose_tasks(case, SOME, sandboxed=FEW)) if not case.may_idle(work.task)]
+    pairs = [(work, attack) for work in found for attack in partial_attacks(work)]
+    trials = await case.take([request_for(case, work.task, attack.script) for work, attack in pairs])
+    earned: dict[str, list[tuple[Attack, UnearnedReward]]] = defaultdict(list)
     for (work, attack), trial in zip(pairs, trials, strict=True):
-        if trial.passed and _undone(work, attack, trial):
-            earned[attack.code].append((attack, Earned(work.task, attack.script, trial, case.floor)))
+        if trial.passed and _left_undone(work, attack, trial):
+            earned[attack.code].append((attack, UnearnedReward(work.task, attack.script, trial, case.floor)))
     return [
-        finding_of(case, code, each[0][0].title, [one for _, one in each], probe="shortcuts", num_tasks=len(found))
+        unearned_finding(case, code, each[0][0].title, [one for _, one in each], probe="shortcuts", num_tasks=len(found))
         for code, each in earned.items()
     ]
 
 
-def _undone(work: Work, attack: Attack, trial: Trial) -> bool:
+def _left_undone(work: GoldenWork, attack: Attack, trial: Trial) -> bool:
     """True if a deed of golden is missing: something an omitted call carried, or a file that was there and stayed as it was."""
     undone = work.undone(trial)
     if attack.code == "D02.forged-report":
@@ -150,10 +160,10 @@ def _undone(work: Work, attack: Attack, trial: Trial) -> bool:
     played = [act for turn in attack.script.turns for act in turn if isinstance(act, Call)]
     omitted = [call for call in work.calls if call not in played]
     before = work.before
-    return any(wrote(call, undone, before) for call in omitted)
+    return any(carried_change(call, undone, before) for call in omitted)
 
 
-def _is_plain(path: str, work: Work) -> bool:
+def _is_plain(path: str, work: GoldenWork) -> bool:
     """True for a file that setup made and people see: not what git or an interpreter keeps for itself."""
     return path in work.files and not any(step.startswith((".", "__")) for step in path.split("/"))
 
@@ -161,32 +171,36 @@ def _is_plain(path: str, work: Work) -> bool:
 # -- dice, and the author's own ----------------------------------------------------------------------------------------
 
 
-async def _look_at_dice(case: Case) -> list[Finding]:
+async def _look_at_random_calls(case: Case) -> list[Finding]:
     """Random calls that fit the tools' schemas solve no more than luck would."""
-    tasks = [task for task in chosen(case, SOME, sandboxed=FEW) if not case.may_idle(task)]
+    tasks = [task for task in choose_tasks(case, SOME, sandboxed=FEW) if not case.may_idle(task)]
     play = NamedPlay(name="random")
     trials = await case.take([Take(task=task.id, play=play, seed=case.seed + turn) for task in tasks for turn in range(_DICE)])
-    earned = [Earned(tasks[place // _DICE], play, trial, case.floor) for place, trial in enumerate(trials) if trial.passed]
+    earned = [
+        UnearnedReward(tasks[place // _DICE], play, trial, case.floor) for place, trial in enumerate(trials) if trial.passed
+    ]
     if len({each.task.id for each in earned}) < max(3, _LUCKY * len(tasks)):
         return []
-    return [finding_of(case, "D14.random", "random tool calls solve tasks", earned, probe="random-calls", num_tasks=len(tasks))]
+    return [
+        unearned_finding(case, "D14.random", "random tool calls solve tasks", earned, probe="random-calls", num_tasks=len(tasks))
+    ]
 
 
 async def _look_at_own(case: Case) -> list[Finding]:
     """The author's adversaries stay at the floor."""
-    tasks = [task for task in chosen(case, SOME, sandboxed=FEW) if not case.may_idle(task)]
+    tasks = [task for task in choose_tasks(case, SOME, sandboxed=FEW) if not case.may_idle(task)]
     pairs = [(task, NamedPlay(name=name)) for name in case.description.adversaries for task in tasks]
-    trials = await case.take([take_of(case, task, play) for task, play in pairs])
+    trials = await case.take([request_for(case, task, play) for task, play in pairs])
     found: list[Finding] = []
     for name in case.description.adversaries:
         earned = [
-            Earned(task, play, trial, case.floor)
+            UnearnedReward(task, play, trial, case.floor)
             for (task, play), trial in zip(pairs, trials, strict=True)
-            if play.name == name and over(trial, case.floor)
+            if play.name == name and earned_more_than(trial, case.floor)
         ]
         if earned:
             title = f"the author's adversary `{name}` earns points"
-            found.append(finding_of(case, "D02.adversary", title, earned, probe="own-adversaries", num_tasks=len(tasks)))
+            found.append(unearned_finding(case, "D02.adversary", title, earned, probe="own-adversaries", num_tasks=len(tasks)))
     return found
 
 
@@ -216,6 +230,6 @@ PROBES = (
     Probe("empty-words", Layer.SCRIPTED, ("D02",), look_at_words),
     Probe("planted-files", Layer.SCRIPTED, ("D02",), look_at_planting, needs_both),
     Probe("shortcuts", Layer.SCRIPTED, ("D02",), look_at_shortcuts, needs_both),
-    Probe("random-calls", Layer.SCRIPTED, ("D14",), _look_at_dice, needs_tools),
+    Probe("random-calls", Layer.SCRIPTED, ("D14",), _look_at_random_calls, needs_tools),
     Probe("own-adversaries", Layer.SCRIPTED, ("D02",), _look_at_own, _needs_own),
 )

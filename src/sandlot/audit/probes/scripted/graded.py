@@ -11,7 +11,7 @@ from typing import Any, cast
 import msgspec
 
 from sandlot.audit.case import Case
-from sandlot.audit.probes.scripted.reach import Work
+from sandlot.audit.probes.scripted.reach import GoldenWork
 from sandlot.audit.subject import Regrade
 from sandlot.core.trace import EvidenceRecord
 from sandlot.core.types import Json
@@ -24,7 +24,7 @@ Part = tuple[str, str | None]
 """`files` or `state`, and which file or key; None for the whole state, where it has no keys."""
 
 
-async def graded_changes(case: Case, found: Sequence[Work]) -> dict[str, set[str]]:
+async def find_graded_changes(case: Case, found: Sequence[GoldenWork]) -> dict[str, set[str]]:
     """For each task the places golden changed that count: put back as they were, they cost points."""
     changes = {work.task.id: set(work.changes) for work in found}
     asked = [(work, places, request) for work in found for places, request in _without_each(work)]
@@ -35,7 +35,7 @@ async def graded_changes(case: Case, found: Sequence[Work]) -> dict[str, set[str
     return changes
 
 
-def _without_each(work: Work) -> list[tuple[set[str], Regrade]]:
+def _without_each(work: GoldenWork) -> list[tuple[set[str], Regrade]]:
     """Golden's evidence with one part of the state, or one file, as it was at the start; each with what that undoes."""
     trace = work.golden.trace
     before = work.idle.trace.evidence if work.idle.trace else None

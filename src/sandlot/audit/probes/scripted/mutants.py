@@ -12,8 +12,8 @@ from random import Random
 from typing import Any, cast
 
 from sandlot.audit.answer_places import texts
-from sandlot.audit.probes.likeness import opening, says
-from sandlot.audit.probes.scripted.reach import Work
+from sandlot.audit.probes.likeness import mentions, opening
+from sandlot.audit.probes.scripted.reach import GoldenWork
 from sandlot.audit.subject import Act, Call, Say, Script
 from sandlot.core.types import Json
 
@@ -33,7 +33,7 @@ class Mutant:
     """The tool and the argument that is otherwise, where the agent is told what it should be."""
 
 
-def mutants(work: Work, others: Sequence[Work], seed: int) -> list[Mutant]:
+def mutants(work: GoldenWork, others: Sequence[GoldenWork], seed: int) -> list[Mutant]:
     """Up to fourteen mutants of a task's golden solution, of all kinds before many of one."""
     rng = Random(f"{seed} {work.task.id}")  # noqa: S311 - seeded, not secret
     kinds = [list(kind) for kind in (_deleted(work), _changed(work, others), _repeated(work), _swapped(work))]
@@ -45,7 +45,7 @@ def mutants(work: Work, others: Sequence[Work], seed: int) -> list[Mutant]:
     return picked[:_A_TASK]
 
 
-def _deleted(work: Work) -> Iterator[Mutant]:
+def _deleted(work: GoldenWork) -> Iterator[Mutant]:
     """Each call left out, and the calls of each tool."""
     turns = work.script.turns
     for at, turn in enumerate(turns):
@@ -57,14 +57,14 @@ def _deleted(work: Work) -> Iterator[Mutant]:
         yield _mutant(f"without any call of `{tool}`", tuple(turn for turn in kept if turn))
 
 
-def _repeated(work: Work) -> Iterator[Mutant]:
+def _repeated(work: GoldenWork) -> Iterator[Mutant]:
     turns = work.script.turns
     for at, turn in enumerate(turns):
         if isinstance(turn[0], Call):
             yield _mutant(f"step {at + 1}, `{turn[0].tool}`, twice", (*turns[: at + 1], turn, *turns[at + 1 :]))
 
 
-def _swapped(work: Work) -> Iterator[Mutant]:
+def _swapped(work: GoldenWork) -> Iterator[Mutant]:
     """One argument exchanged between two calls of the same tool."""
     calls = [(at, turn[0]) for at, turn in enumerate(work.script.turns) if isinstance(turn[0], Call)]
     for (first, one), (second, other) in pairwise(calls):
@@ -77,7 +77,7 @@ def _swapped(work: Work) -> Iterator[Mutant]:
         yield _mutant(f"`{same[-1]}` of steps {first + 1} and {second + 1} exchanged", tuple(turns))
 
 
-def _changed(work: Work, others: Sequence[Work]) -> Iterator[Mutant]:
+def _changed(work: GoldenWork, others: Sequence[GoldenWork]) -> Iterator[Mutant]:
     """One value of one act changed."""
     named = {*texts(work.task.key), *texts(work.task.data)}
     elsewhere = [text for other in others if other.task.id != work.task.id for text in texts(other.task.key)]
@@ -86,10 +86,10 @@ def _changed(work: Work, others: Sequence[Work]) -> Iterator[Mutant]:
             for what, changed in _wrong(act, named, elsewhere):
                 acts = (*turn[:place], changed, *turn[place + 1 :])
                 turns = (*work.script.turns[:at], acts, *work.script.turns[at + 1 :])
-                yield Mutant(f"step {at + 1}: {what}", Script(name="mutant", turns=turns), _asked(work, act, changed))
+                yield Mutant(f"step {at + 1}: {what}", Script(name="mutant", turns=turns), _asked_argument(work, act, changed))
 
 
-def _asked(work: Work, act: Act, changed: Act) -> tuple[str, str] | None:
+def _asked_argument(work: GoldenWork, act: Act, changed: Act) -> tuple[str, str] | None:
     """The argument that differs, if its right value is short and the agent is told it."""
     if not isinstance(act, Call) or not isinstance(changed, Call):
         return None
@@ -98,7 +98,7 @@ def _asked(work: Work, act: Act, changed: Act) -> tuple[str, str] | None:
         return None
     value = str(act.arguments[name]).strip()
     told = "\n".join(text for _, text in opening(work.idle))
-    said = 1 < len(value) <= _SHORT and says(told, value)
+    said = 1 < len(value) <= _SHORT and mentions(told, value)
     return (act.tool, name) if said else None
 
 

@@ -10,16 +10,16 @@ from dataclasses import dataclass
 
 from sandlot.audit.case import IDLE, Case, Probe
 from sandlot.audit.finding import Confidence, Finding, Layer, Severity, Witness
-from sandlot.audit.probes.choice import chosen
-from sandlot.audit.probes.likeness import changed, observations
-from sandlot.audit.probes.plays import inputs_of, take_of
-from sandlot.audit.probes.scripted.attacks import vandal
-from sandlot.audit.probes.scripted.criteria import dead_checks
-from sandlot.audit.probes.scripted.earning import EPSILON, crashed
+from sandlot.audit.probes.choice import choose_tasks
+from sandlot.audit.probes.likeness import changes_between, observations
+from sandlot.audit.probes.plays import request_for, witness_inputs
+from sandlot.audit.probes.scripted.attacks import destructive_script
+from sandlot.audit.probes.scripted.criteria import find_dead_checks
+from sandlot.audit.probes.scripted.earning import EPSILON, grading_crash
 from sandlot.audit.probes.scripted.floor import needs_golden
-from sandlot.audit.probes.scripted.graded import graded_changes
+from sandlot.audit.probes.scripted.graded import find_graded_changes
 from sandlot.audit.probes.scripted.mutants import Mutant, mutants
-from sandlot.audit.probes.scripted.reach import Work, works
+from sandlot.audit.probes.scripted.reach import GoldenWork, find_works
 from sandlot.audit.subject import Conditions, NamedPlay, Play, Trial
 
 _GOLDEN = NamedPlay(name="golden")
@@ -35,10 +35,10 @@ _ROOM = Conditions(limits={"turns": 1000})
 
 
 @dataclass(frozen=True, slots=True)
-class _Tried:
+class _TriedMutant:
     """One mutant, and what came of it."""
 
-    work: Work
+    work: GoldenWork
     mutant: Mutant
     trial: Trial
     counts: frozenset[str]
@@ -50,7 +50,7 @@ class _Tried:
         where = self.counts
         if not where and self.trial.trace and self.work.golden.trace:
             return self.trial.trace.answer.split() != self.work.golden.trace.answer.split()
-        return bool(where & {*changed(self.work.golden, self.trial)})
+        return bool(where & {*changes_between(self.work.golden, self.trial)})
 
     @property
     def survived(self) -> bool:
@@ -60,35 +60,39 @@ class _Tried:
 
 async def look_at_mutants(case: Case) -> list[Finding]:
     """Wrong solutions get less than the right one, and every check has a part in it."""
-    found = [work for work in await works(case, chosen(case, TASKS, sandboxed=SANDBOXED)) if not case.may_idle(work.task)]
+    found = [
+        work for work in await find_works(case, choose_tasks(case, TASKS, sandboxed=SANDBOXED)) if not case.may_idle(work.task)
+    ]
     planned = [(work, mutant) for work in found for mutant in mutants(work, found, case.seed)]
-    strange: list[tuple[Work, Play]] = [(work, play) for work in found for play in _strangers(case, work)]
+    strange: list[tuple[GoldenWork, Play]] = [(work, play) for work in found for play in _other_plays(case, work)]
     plays = [(work, mutant.script) for work, mutant in planned] + strange
-    trials = await case.take([take_of(case, work.task, play) for work, play in plays], _ROOM)
-    counts = {task: frozenset(places) for task, places in (await graded_changes(case, found)).items()}
-    tried = [_Tried(work, mutant, trial, counts[work.task.id]) for (work, mutant), trial in zip(planned, trials, strict=False)]
+    trials = await case.take([request_for(case, work.task, play) for work, play in plays], _ROOM)
+    counts = {task: frozenset(places) for task, places in (await find_graded_changes(case, found)).items()}
+    tried = [
+        _TriedMutant(work, mutant, trial, counts[work.task.id]) for (work, mutant), trial in zip(planned, trials, strict=False)
+    ]
     # Doing a step twice is often harmless; it is played for the checks that should notice.
     wrong = [each for each in tried if not each.mutant.what.endswith("twice")]
     real = [each for each in wrong if each.differs and each.trial.reward is not None]
-    everything: list[tuple[Work, Play, Trial]] = []
+    everything: list[tuple[GoldenWork, Play, Trial]] = []
     for work in found:
         everything += [(work, IDLE, work.idle), (work, _GOLDEN, work.golden)]
     everything += [(work, play, trial) for (work, play), trial in zip(plays, trials, strict=True)]
     return [
-        *_weak(case, real),
-        *_unread(case, real),
-        *await dead_checks(case, everything),
-        *crashed(case, [(work.task, play, trial) for work, play, trial in everything], "mutants"),
+        *_weak_grader_findings(case, real),
+        *_unread_argument_findings(case, real),
+        *await find_dead_checks(case, everything),
+        *grading_crash(case, [(work.task, play, trial) for work, play, trial in everything], "mutants"),
     ]
 
 
-def _strangers(case: Case, work: Work) -> list[Play]:
+def _other_plays(case: Case, work: GoldenWork) -> list[Play]:
     """Who else may move a check that mutants do not: a vandal, and one who rolls dice."""
-    spoiling = vandal(work)
+    spoiling = destructive_script(work)
     return [*([spoiling] if spoiling else []), *([NamedPlay(name="random")] if case.description.tools else [])]
 
 
-def _weak(case: Case, real: Sequence[_Tried]) -> list[Finding]:
+def _weak_grader_findings(case: Case, real: Sequence[_TriedMutant]) -> list[Finding]:
     survivors = [each for each in real if each.survived]
     if not real or len(real) - len(survivors) >= _GATE * len(real):
         return []
@@ -109,7 +113,7 @@ def _weak(case: Case, real: Sequence[_Tried]) -> list[Finding]:
             standing=Confidence.CONFIRMED if bad else Confidence.LEAD,
             count=len(survivors),
             witness=Witness(
-                inputs=inputs_of(first.work.task, first.mutant.script),
+                inputs=witness_inputs(first.work.task, first.mutant.script),
                 expected=f"less than golden's {first.work.golden.reward:g}: {first.mutant.what}",
                 observed=first.trial.fate,
                 seed=case.seed,
@@ -118,9 +122,9 @@ def _weak(case: Case, real: Sequence[_Tried]) -> list[Finding]:
     ]
 
 
-def _unread(case: Case, real: Sequence[_Tried]) -> list[Finding]:
+def _unread_argument_findings(case: Case, real: Sequence[_TriedMutant]) -> list[Finding]:
     """Arguments that the agent is told and no check reads: whatever stands there and is taken, it is full marks."""
-    tried: dict[tuple[str, str], list[_Tried]] = defaultdict(list)
+    tried: dict[tuple[str, str], list[_TriedMutant]] = defaultdict(list)
     for each in real:
         if each.mutant.asked is not None and not any(shown.error for shown in observations(each.trial)):
             tried[each.mutant.asked].append(each)
@@ -140,7 +144,7 @@ def _unread(case: Case, real: Sequence[_Tried]) -> list[Finding]:
                 standing=Confidence.CONFIRMED,
                 count=len(tasks),
                 witness=Witness(
-                    inputs=inputs_of(first.work.task, first.mutant.script),
+                    inputs=witness_inputs(first.work.task, first.mutant.script),
                     expected=f"less than golden's {first.work.golden.reward:g}: {first.mutant.what}",
                     observed=first.trial.fate,
                     seed=case.seed,

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from sandlot.audit.case import Case, script_of
-from sandlot.audit.probes.likeness import MISSING, changed, leaves, left, observations
+from sandlot.audit.probes.likeness import MISSING, changes_between, leaves, left_behind, observations
 from sandlot.audit.subject import Act, Call, Say, Script, Take, Trial
 from sandlot.core.ports.world import ToolSpec
 from sandlot.core.task import Task
@@ -53,7 +53,7 @@ class Shell:
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class GoldenWork:
     """One task as its golden solution works it, beside the same task left alone."""
 
     task: Task
@@ -86,35 +86,35 @@ class Work:
     @property
     def before(self) -> dict[str, Any]:
         """The world left alone, leaf by leaf."""
-        return leaves(left(self.idle))
+        return leaves(left_behind(self.idle))
 
     @property
     def changes(self) -> dict[str, Any]:
         """What it changed in the world, leaf by leaf."""
-        return changed(self.idle, self.golden)
+        return changes_between(self.idle, self.golden)
 
     def undone(self, trial: Trial) -> dict[str, Any]:
         """Of what golden changed, what another trial left as it was; values as golden left them."""
-        alone, now = self.before, leaves(left(trial))
+        alone, now = self.before, leaves(left_behind(trial))
         return {where: value for where, value in self.changes.items() if alone.get(where, MISSING) == now.get(where, MISSING)}
 
     @property
     def files(self) -> dict[str, str]:
         """The files setup made, as texts."""
-        return left(self.idle)["files"]
+        return left_behind(self.idle)["files"]
 
     @property
     def written(self) -> dict[str, str]:
         """The files golden made or changed, as it left them."""
         before = self.files
-        return {path: text for path, text in left(self.golden)["files"].items() if before.get(path) != text}
+        return {path: text for path, text in left_behind(self.golden)["files"].items() if before.get(path) != text}
 
 
-async def works(case: Case, tasks: Sequence[Task]) -> list[Work]:
+async def find_works(case: Case, tasks: Sequence[Task]) -> list[GoldenWork]:
     """The golden solution of each task beside doing nothing, where both came to a score; with what its hands reach."""
     golden, idle = await case.golden(), await case.idle()
     found = [
-        Work(task, golden[task.id], idle[task.id])
+        GoldenWork(task, golden[task.id], idle[task.id])
         for task in tasks
         if task.id in golden and golden[task.id].passed and idle[task.id].reward is not None
     ]
@@ -122,7 +122,7 @@ async def works(case: Case, tasks: Sequence[Task]) -> list[Work]:
     return [replace(work, shell=shell, writer=shell or _find_writer(work)) for work in found]
 
 
-async def _find_shell(case: Case, found: Sequence[Work]) -> Shell | None:
+async def _find_shell(case: Case, found: Sequence[GoldenWork]) -> Shell | None:
     """The tool that computes what it is given as a command, if there is one."""
     if not found:
         return None
@@ -156,9 +156,9 @@ def properties_of(spec: ToolSpec) -> Mapping[str, Json]:
     return spec.parameters.get("properties") or {}
 
 
-def _find_writer(work: Work) -> WriteCall | None:
+def _find_writer(work: GoldenWork) -> WriteCall | None:
     """A golden call whose text lies in the file it names afterwards."""
-    files: dict[str, str] = left(work.golden)["files"]
+    files: dict[str, str] = left_behind(work.golden)["files"]
     for call in work.calls:
         texts = {name: value for name, value in call.arguments.items() if isinstance(value, str)}
         for path_name, path in texts.items():

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from sandlot.audit.answer_places import MIN_CHARS, MIN_DIGITS, texts
 from sandlot.audit.case import Case, Probe, script_of
 from sandlot.audit.finding import Confidence, Finding, Layer, Severity, Witness
-from sandlot.audit.probes.choice import chosen
+from sandlot.audit.probes.choice import choose_tasks
 from sandlot.audit.probes.likeness import observations, opening
-from sandlot.audit.probes.plays import inputs_of, take_of
+from sandlot.audit.probes.plays import request_for, witness_inputs
 from sandlot.audit.probes.scripted.floor import needs_both
-from sandlot.audit.probes.scripted.reach import properties_of, required_of, works
+from sandlot.audit.probes.scripted.reach import find_works, properties_of, required_of
 from sandlot.audit.subject import Call, Conditions, Script, Trial
 from sandlot.core.ports.world import ToolSpec
 from sandlot.core.task import Task
@@ -32,7 +32,7 @@ _FACTORS = (1.0, 0.5)
 
 
 @dataclass(frozen=True, slots=True)
-class _Hidden:
+class _HiddenValue:
     """Something needed that a limit hides."""
 
     task: Task
@@ -46,10 +46,10 @@ class _Hidden:
 
 async def look_behind_cuts(case: Case) -> list[Finding]:
     """With the limit of a result as it is, and with half of it, a reader sees what golden needs."""
-    found = [work for work in await works(case, chosen(case, TASKS, sandboxed=SANDBOXED)) if work.shell is None]
-    plays = {work.task.id: _reader(case, work.script) for work in found}
+    found = [work for work in await find_works(case, choose_tasks(case, TASKS, sandboxed=SANDBOXED)) if work.shell is None]
+    plays = {work.task.id: _reader_script(case, work.script) for work in found}
     wide = await _read(case, [work.task for work in found], plays, _WIDE)
-    hidden: list[_Hidden] = []
+    hidden: list[_HiddenValue] = []
     for factor in _FACTORS:
         by_limit: dict[int, list[Task]] = defaultdict(list)
         for task in [work.task for work in found]:
@@ -59,31 +59,33 @@ async def look_behind_cuts(case: Case) -> list[Finding]:
         for limit, tasks in by_limit.items():
             narrow = await _read(case, tasks, plays, limit)
             for task in tasks:
-                hidden += _hidden(case, task, plays[task.id], wide[task.id], narrow[task.id], (limit, factor))
+                hidden += _hidden_values(case, task, plays[task.id], wide[task.id], narrow[task.id], (limit, factor))
     return _findings(case, hidden)
 
 
-def _reader(case: Case, golden: Script) -> Script:
+def _reader_script(case: Case, golden: Script) -> Script:
     calls = [Call(spec.name) for spec in case.description.tools if not required_of(spec)][:_OPENED]
     return Script(name="reader", turns=(*((call,) for call in calls), *golden.turns))
 
 
 async def _read(case: Case, tasks: Sequence[Task], plays: dict[str, Script], limit: int) -> dict[str, Trial]:
     conditions = Conditions(limits={"turns": 1000, "tool_output_chars": max(1, limit)})
-    trials = await case.take([take_of(case, task, plays[task.id]) for task in tasks], conditions)
+    trials = await case.take([request_for(case, task, plays[task.id]) for task in tasks], conditions)
     return {task.id: trial for task, trial in zip(tasks, trials, strict=True)}
 
 
-def _hidden(case: Case, task: Task, play: Script, wide: Trial, narrow: Trial, at: tuple[int, float]) -> Iterator[_Hidden]:
+def _hidden_values(
+    case: Case, task: Task, play: Script, wide: Trial, narrow: Trial, at: tuple[int, float]
+) -> Iterator[_HiddenValue]:
     tools = {spec.name: spec for spec in case.description.tools if not _pages(spec)}
     needed = dict.fromkeys([*texts(task.key), *(text for turn in script_of(narrow, "reader").turns for text in _used(turn))])
     told = "\n".join(text for _, text in opening(wide))
     for value in needed:
-        if not _telling(value) or _names(told, value):
+        if not _is_distinctive(value) or _mentions_word(told, value):
             continue
         tool = _shown_by(wide, value)
         if tool in tools and _shown_by(narrow, value) is None:
-            yield _Hidden(task, play, value, tools[tool], *at)
+            yield _HiddenValue(task, play, value, tools[tool], *at)
 
 
 def _used(turn: Sequence[object]) -> Iterator[str]:
@@ -98,19 +100,19 @@ def _shown_by(trial: Trial, value: str) -> str | None:
     for node in trial.trace.nodes if trial.trace else ():
         if node.sampled:
             calls |= {call.id: call.name for call in node.message.calls}
-            if any(_names(text, value) for call in node.message.calls for text in texts(call.arguments)):
+            if any(_mentions_word(text, value) for call in node.message.calls for text in texts(call.arguments)):
                 return None
         for part in node.message.parts:
-            if isinstance(part, ToolResult) and _names(part.text, value):
+            if isinstance(part, ToolResult) and _mentions_word(part.text, value):
                 return calls.get(part.call)
     return None
 
 
-def _names(text: str, value: str) -> bool:
+def _mentions_word(text: str, value: str) -> bool:
     return value in text and re.search(rf"(?<!\w){re.escape(value)}(?!\w)", text) is not None
 
 
-def _telling(value: str) -> bool:
+def _is_distinctive(value: str) -> bool:
     """Shorter ones turn up by chance."""
     return len(value) >= MIN_CHARS or sum(letter.isdigit() for letter in value) >= MIN_DIGITS
 
@@ -120,15 +122,15 @@ def _pages(spec: ToolSpec) -> bool:
     return any("integer" in str(schema) or "number" in str(schema) for schema in properties_of(spec).values())
 
 
-def _findings(case: Case, hidden: Sequence[_Hidden]) -> list[Finding]:
+def _findings(case: Case, hidden: Sequence[_HiddenValue]) -> list[Finding]:
     """One for each tool; what the limit itself hides says all that half of it would."""
-    by_tool: dict[str, list[_Hidden]] = defaultdict(list)
+    by_tool: dict[str, list[_HiddenValue]] = defaultdict(list)
     for each in hidden:
         by_tool[each.tool.name].append(each)
     return [_finding(case, [each for each in found if each.factor == found[0].factor]) for found in by_tool.values()]
 
 
-def _finding(case: Case, found: Sequence[_Hidden]) -> Finding:
+def _finding(case: Case, found: Sequence[_HiddenValue]) -> Finding:
     first = found[0]
     whole = first.factor == 1.0
     severity = Severity.HIGH if not properties_of(first.tool) else Severity.LOW
@@ -146,7 +148,7 @@ def _finding(case: Case, found: Sequence[_Hidden]) -> Finding:
         standing=Confidence.CONFIRMED,
         count=len({each.task.id for each in found}),
         witness=Witness(
-            inputs={**inputs_of(first.task, first.play), "tool_output_chars": first.limit},
+            inputs={**witness_inputs(first.task, first.play), "tool_output_chars": first.limit},
             expected=f"{first.value[:80]!r} is shown, as it is if nothing is cut",
             observed=f"no result shows it when results are cut to {first.limit} characters",
             seed=case.seed,

@@ -12,11 +12,11 @@ from typing import Any
 
 from sandlot.audit.case import Case, Probe
 from sandlot.audit.finding import Confidence, Finding, Layer, Severity, Witness
-from sandlot.audit.probes.choice import chosen
-from sandlot.audit.probes.likeness import masked, observations
-from sandlot.audit.probes.plays import inputs_of, take_of
+from sandlot.audit.probes.choice import choose_tasks
+from sandlot.audit.probes.likeness import mask_volatile, observations
+from sandlot.audit.probes.plays import request_for, witness_inputs
 from sandlot.audit.probes.scripted.floor import needs_both
-from sandlot.audit.probes.scripted.reach import Work, properties_of, required_of, works
+from sandlot.audit.probes.scripted.reach import GoldenWork, find_works, properties_of, required_of
 from sandlot.audit.subject import Call, Conditions, Script, Trial
 from sandlot.core.ports.world import ToolSpec
 
@@ -30,7 +30,7 @@ _ROOM = Conditions(limits={"turns": 400})
 class StaleRead:
     """One reader against one deed."""
 
-    work: Work
+    work: GoldenWork
     read: Call
     deed: tuple[Call, ...]
 
@@ -43,19 +43,21 @@ class StaleRead:
 async def look_at_staleness(case: Case) -> list[Finding]:
     """No reader shows what was true before a deed."""
     readings = [
-        reading for work in await works(case, chosen(case, TASKS, sandboxed=SANDBOXED)) for reading in _readings(case, work)
+        reading
+        for work in await find_works(case, choose_tasks(case, TASKS, sandboxed=SANDBOXED))
+        for reading in _readings(case, work)
     ]
-    requests = [take_of(case, each.work.task, each.script(first=first)) for each in readings for first in (True, False)]
+    requests = [request_for(case, each.work.task, each.script(first=first)) for each in readings for first in (True, False)]
     trials = await case.take(requests, _ROOM)
     stale: dict[str, list[tuple[StaleRead, str, str]]] = {}
     for place, reading in enumerate(readings):
-        shown = _stale(reading, trials[2 * place], trials[2 * place + 1], case.description.declared.volatile)
+        shown = _stale_text(reading, trials[2 * place], trials[2 * place + 1], case.description.declared.volatile)
         if shown is not None:
             stale.setdefault(reading.read.tool, []).append((reading, *shown))
     return [_finding(case, tool, each) for tool, each in stale.items()]
 
 
-def _stale(reading: StaleRead, twice: Trial, once: Trial, volatile: Sequence[str]) -> tuple[str, str] | None:
+def _stale_text(reading: StaleRead, twice: Trial, once: Trial, volatile: Sequence[str]) -> tuple[str, str] | None:
     """What was shown and what should have been; None if all is well."""
     first, control = observations(twice), observations(once)
     length = len(reading.deed)
@@ -63,7 +65,7 @@ def _stale(reading: StaleRead, twice: Trial, once: Trial, volatile: Sequence[str
         return None
     if [each.text for each in first[1:-1]] != [each.text for each in control[:-1]]:
         return None  # the deed itself came out otherwise: reading is part of acting here
-    before, after, fresh = (masked(shown.text, volatile) for shown in (first[0], first[-1], control[-1]))
+    before, after, fresh = (mask_volatile(shown.text, volatile) for shown in (first[0], first[-1], control[-1]))
     if first[0].error or first[-1].error or control[-1].error:
         return None
     return (after, fresh) if after == before != fresh else None
@@ -80,7 +82,7 @@ def _finding(case: Case, tool: str, stale: Sequence[tuple[StaleRead, str, str]])
         standing=Confidence.CONFIRMED,
         count=len({each[0].work.task.id for each in stale}),
         witness=Witness(
-            inputs=inputs_of(reading.work.task, reading.script(first=True)),
+            inputs=witness_inputs(reading.work.task, reading.script(first=True)),
             expected=f"what a first read after the change shows: {fresh[:300]!r}",
             observed=f"what was read before the change: {shown[:300]!r}",
             seed=case.seed,
@@ -91,7 +93,7 @@ def _finding(case: Case, tool: str, stale: Sequence[tuple[StaleRead, str, str]])
 # -- what is read, and after what --------------------------------------------------------------------------------------
 
 
-def _readings(case: Case, work: Work) -> Iterator[StaleRead]:
+def _readings(case: Case, work: GoldenWork) -> Iterator[StaleRead]:
     eventual = case.description.declared.eventual
     for spec in case.description.tools:
         if spec.name in eventual or (work.shell is not None and spec.name == work.shell.tool):
@@ -103,7 +105,7 @@ def _readings(case: Case, work: Work) -> Iterator[StaleRead]:
                 yield StaleRead(work, read, deed)
 
 
-def _calls(spec: ToolSpec, work: Work) -> list[Call]:
+def _calls(spec: ToolSpec, work: GoldenWork) -> list[Call]:
     """Likely calls of a tool: golden's own, those with values golden used under the same name, those with words golden wrote."""
     own = [call for call in work.calls if call.tool == spec.name]
     required = required_of(spec)
@@ -123,7 +125,7 @@ def _calls(spec: ToolSpec, work: Work) -> list[Call]:
     return [call for place, call in enumerate(calls) if call not in calls[:place]][:_CANDIDATES]
 
 
-def _words(work: Work) -> list[str]:
+def _words(work: GoldenWork) -> list[str]:
     """Words golden wrote, those that are new to the task last: a search for them finds nothing before."""
     texts = [value for call in work.calls for value in call.arguments.values() if isinstance(value, str)]
     whole = [text for text in texts if len(text) <= 40]

@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from sandlot.audit.answer_places import texts
 from sandlot.audit.case import Case, Probe
 from sandlot.audit.finding import Confidence, Finding, Layer, Severity, Witness
-from sandlot.audit.probes.choice import chosen
-from sandlot.audit.probes.likeness import Shown, leaves, left, observations, opening
-from sandlot.audit.probes.plays import inputs_of, take_of
+from sandlot.audit.probes.choice import choose_tasks
+from sandlot.audit.probes.likeness import Observation, leaves, left_behind, observations, opening
+from sandlot.audit.probes.plays import request_for, witness_inputs
 from sandlot.audit.probes.scripted.floor import needs_tools
 from sandlot.audit.probes.scripted.reach import properties_of
 from sandlot.audit.probes.static.code import Code
 from sandlot.audit.probes.static.slices import kept_lengths
-from sandlot.audit.probes.tour import tour
+from sandlot.audit.probes.tour import tour_script
 from sandlot.audit.subject import Script, Trial
 from sandlot.core.ports.world import ToolSpec
 from sandlot.core.task import Task
@@ -36,7 +36,7 @@ class _Cut:
 
     task: Task
     play: Script
-    shown: Shown
+    shown: Observation
     whole: str
     needed: str
     """Something the key names that stands only behind the cut; empty if nothing does."""
@@ -45,21 +45,21 @@ class _Cut:
 async def look_at_cuts(case: Case) -> list[Finding]:
     """Results that are cut say so."""
     golden, idle = await case.golden(), await case.idle()
-    tasks = chosen(case, TASKS, sandboxed=SANDBOXED)
-    plays = [tour(case, golden.get(task.id, idle[task.id])) for task in tasks]
-    trials = await case.take([take_of(case, task, play) for task, play in zip(tasks, plays, strict=True)])
+    tasks = choose_tasks(case, TASKS, sandboxed=SANDBOXED)
+    plays = [tour_script(case, golden.get(task.id, idle[task.id])) for task in tasks]
+    trials = await case.take([request_for(case, task, play) for task, play in zip(tasks, plays, strict=True)])
     cuts: dict[str, list[_Cut]] = {}
     for task, play, trial in zip(tasks, plays, trials, strict=True):
         for cut in _cuts(case, task, play, trial):
             cuts.setdefault(cut.shown.tool, []).append(cut)
-    return [*(_finding(case, each) for each in cuts.values()), *await _made_texts(case, tasks, trials, known=cuts)]
+    return [*(_finding(case, each) for each in cuts.values()), *await _cut_made_texts(case, tasks, trials, known=cuts)]
 
 
-async def _made_texts(case: Case, tasks: Sequence[Task], trials: Sequence[Trial], *, known: Collection[str]) -> list[Finding]:
+async def _cut_made_texts(case: Case, tasks: Sequence[Task], trials: Sequence[Trial], *, known: Collection[str]) -> list[Finding]:
     """Results that tools make up, of exactly as many characters as a slice in their code keeps: what was behind is nowhere."""
     kept = kept_lengths(Code(case.description))
     golden = await case.golden()
-    cut: dict[str, list[tuple[Task, Shown]]] = defaultdict(list)
+    cut: dict[str, list[tuple[Task, Observation]]] = defaultdict(list)
     for task, trial in zip(tasks, trials, strict=True):
         for shown in observations(trial):
             if len(shown.text) in kept and shown.tool not in known and not shown.error and shown.whole is None:
@@ -70,7 +70,7 @@ async def _made_texts(case: Case, tasks: Sequence[Task], trials: Sequence[Trial]
             continue
         seen = {task.id: _is_shown(golden[task.id]) for task, _ in each if task.id in golden and golden[task.id].passed}
         hidden = [task for task, is_seen in seen.items() if not is_seen]
-        found.append(_cut_short(case, tool, each, hidden if any(seen.values()) else []))
+        found.append(_made_text_finding(case, tool, each, hidden if any(seen.values()) else []))
     return found
 
 
@@ -80,7 +80,7 @@ def _is_shown(golden: Trial) -> bool:
     return any(answer and answer in shown.text for shown in observations(golden))
 
 
-def _cut_short(case: Case, tool: str, cut: Sequence[tuple[Task, Shown]], hidden: Sequence[str]) -> Finding:
+def _made_text_finding(case: Case, tool: str, cut: Sequence[tuple[Task, Observation]], hidden: Sequence[str]) -> Finding:
     task, shown = next((pair for pair in cut if pair[0].id in hidden), cut[0])
     title = f"`{tool}` truncates its result after {len(shown.text)} characters without saying so"
     if hidden:
@@ -104,7 +104,7 @@ def _cut_short(case: Case, tool: str, cut: Sequence[tuple[Task, Shown]], hidden:
 
 def _cuts(case: Case, task: Task, play: Script, trial: Trial) -> Iterator[_Cut]:
     specs = {spec.name: spec for spec in case.description.tools if not _pages(spec)}
-    held = [value for value in leaves({"left": left(trial), "data": task.data}).values() if isinstance(value, str)]
+    held = [value for value in leaves({"left": left_behind(trial), "data": task.data}).values() if isinstance(value, str)]
     long = [text for text in dict.fromkeys(held) if len(text) > _MIN_SHOWN]
     everything = "\n".join([text for _, text in opening(trial)] + [shown.text for shown in observations(trial)])
     for shown in observations(trial):
@@ -134,7 +134,7 @@ def _finding(case: Case, cuts: Sequence[_Cut]) -> Finding:
         standing=Confidence.CONFIRMED,
         count=len({cut.task.id for cut in cuts}),
         witness=Witness(
-            inputs=inputs_of(worst.task, worst.play),
+            inputs=witness_inputs(worst.task, worst.play),
             expected=f"all {len(worst.whole)} characters, or a note that it was truncated and how to read the rest",
             observed=f"{len(worst.shown.text)} characters, ending {worst.shown.text[-60:]!r}",
             seed=case.seed,

@@ -16,7 +16,7 @@ from sandlot.core.ports.world import ToolSpec
 from sandlot.core.types import Json
 
 _NAME = "tool-schemas"
-_SPOKEN = re.compile(
+_MENTIONED = re.compile(
     r"\b(?P<verb>use|uses|using|call|calls|calling|with|via|through|run|invoke|by|tools?)\s+(?:the\s+)?(?:tools?\s+)?"
     r"`(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?P<call>\([^`]*\))?`",
     re.IGNORECASE,
@@ -28,7 +28,7 @@ _FIX = "write schema, handler and prompt from one source"
 async def _look(case: Case) -> list[Finding]:
     """Tools that do not exist, and schemas that contradict themselves."""
     said = case.description
-    found = [] if _serves_others(said) else list(_spoken(said))
+    found = [] if _serves_others(said) else list(_unknown_tools(said))
     twice = [name for name, count in Counter(tool.name for tool in said.tools).items() if count > 1]
     for name in twice:
         found.append(_schema_finding(name, f"two tools are called `{name}`", {}, Severity.HIGH))
@@ -45,7 +45,7 @@ def _serves_others(said: Description) -> bool:
 # -- what is spoken of -------------------------------------------------------------------------------------------------
 
 
-def _spoken(said: Description) -> Iterator[Finding]:
+def _unknown_tools(said: Description) -> Iterator[Finding]:
     tools = {tool.name for tool in said.tools}
     if not tools:
         return
@@ -55,7 +55,7 @@ def _spoken(said: Description) -> Iterator[Finding]:
     for place, pairs in texts.items():
         missing: dict[str, list[tuple[str, str, bool]]] = {}
         for task, text in pairs:
-            names = list(_SPOKEN.finditer(text))
+            names = list(_MENTIONED.finditer(text))
             settled = any(match["name"] in tools for match in names)
             for match in names:
                 name = match["name"]

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from sandlot.audit.finding import Severity
 from sandlot.audit.probes.static.code import Code, Function, Part
 from sandlot.audit.probes.static.sharing import shared_value
-from sandlot.audit.probes.static.sighting import Sighting, reading, seen
+from sandlot.audit.probes.static.sighting import Sighting, code_probe, sighting_at
 
 _CACHES = re.compile(
     r"(functools\.)?(lru_cache|cache|cached_property)|cachetools\.\w+|(.*\.)?(ttl_cache|memoize|memoise|alru_cache)"
@@ -28,10 +28,10 @@ def _look(code: Code) -> Iterator[Sighting]:
             if _CACHES.fullmatch(name) and _reads_state(code, function):
                 title = f"caches with `{name}` what tools may change"
                 fix = "take the cache away, or give it the state's version as an argument"
-                yield seen(function, mark, "D01.cache", title, Severity.HIGH, fix)
+                yield sighting_at(function, mark, "D01.cache", title, Severity.HIGH, fix)
         for node in function.nodes():
             if isinstance(node, ast.If):
-                yield from _kept(function, node, tools)
+                yield from _kept_values(function, node, tools)
 
 
 def _reads_state(code: Code, function: Function) -> bool:
@@ -75,7 +75,7 @@ def _changes(function: Function, name: str) -> bool:
 # -- values kept in the state ------------------------------------------------------------------------------------------
 
 
-def _kept(function: Function, node: ast.If, tools: list[Function]) -> Iterator[Sighting]:
+def _kept_values(function: Function, node: ast.If, tools: list[Function]) -> Iterator[Sighting]:
     """`if it is not kept yet: keep it`, where what is kept is made from other state that a tool changes."""
     held = _missing(node.test)
     if held is None or ".state" not in ast.unparse(held):
@@ -86,7 +86,7 @@ def _kept(function: Function, node: ast.If, tools: list[Function]) -> Iterator[S
             forgets = any(_forgets(other, place) for other in tools if other is not function)
             if not forgets and _made_from_state(function, statement.value, place) and _someone_writes(tools, function, place):
                 title = f"caches its result in `{place}` and does not clear it when the state changes"
-                yield seen(
+                yield sighting_at(
                     function,
                     node,
                     "D01.kept",
@@ -159,4 +159,4 @@ def _someone_writes(tools: list[Function], reader: Function, place: str) -> bool
     return False
 
 
-PROBE = reading("cached-state", ("D01",), _look)
+PROBE = code_probe("cached-state", ("D01",), _look)

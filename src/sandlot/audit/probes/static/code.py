@@ -277,7 +277,7 @@ def _fill(module: Module) -> None:
         if isinstance(node, ast.Import):
             module.imports |= {name.asname or name.name.partition(".")[0]: _imported(name) for name in node.names}
         elif isinstance(node, ast.ImportFrom):
-            module.imports |= {name.asname or name.name: _from(module, node, name.name) for name in node.names}
+            module.imports |= {name.asname or name.name: _imported_from(module, node, name.name) for name in node.names}
     _define(module, module.tree.body, None)
     for name, value in _assignments(module.tree.body):
         module.values[name] = value
@@ -287,7 +287,7 @@ def _imported(name: ast.alias) -> str:
     return name.name if name.asname else name.name.partition(".")[0]
 
 
-def _from(module: Module, node: ast.ImportFrom, name: str) -> str:
+def _imported_from(module: Module, node: ast.ImportFrom, name: str) -> str:
     above = module.path.split("/")[: -node.level] if node.level else []
     return ".".join([*above, *([node.module] if node.module else []), name])
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from sandlot.audit.finding import Severity
 from sandlot.audit.probes.static.code import Code, Function, Module, Part
-from sandlot.audit.probes.static.sighting import Sighting, reading, seen
+from sandlot.audit.probes.static.sighting import Sighting, code_probe, sighting_at
 
 _BROAD = frozenset({"Exception", "BaseException"})
 _LATE = frozenset({"TimeoutError", "TimeoutExpired", "CancelledError", "ReadTimeout", "ConnectTimeout", "Timeout", "WouldBlock"})
@@ -40,13 +40,13 @@ def _look(code: Code) -> Iterator[Sighting]:
 def _handlers(code: Code, function: Function, node: ast.Try) -> Iterator[Sighting]:
     for handler in node.handlers:
         names = _caught(function.module, handler)
-        hides = _goes_on(handler)
-        if not hides or (Part.CHECK not in function.parts and _tells(handler)):
+        hides = _hides_how(handler)
+        if not hides or (Part.CHECK not in function.parts and _reports_failure(handler)):
             continue
         fix = _RAISE if Part.CHECK in function.parts else _SAY
         if names & _BROAD or handler.type is None:
             title = f"catches every error and {hides}"
-            sighting = seen(function, handler, "D04.swallowed", title, Severity.HIGH, fix)
+            sighting = sighting_at(function, handler, "D04.swallowed", title, Severity.HIGH, fix)
             yield replace(sighting, shown=ast.unparse(node)[:800]) if _scores_errors(code, function, node, handler) else sighting
         elif names & (_LATE | _INFRASTRUCTURE) and not names - _LATE - _INFRASTRUCTURE:
             runs = any(
@@ -54,7 +54,7 @@ def _handlers(code: Code, function: Function, node: ast.Try) -> Iterator[Sightin
             )
             late = bool(names & _LATE)
             title = f"{'turns a timeout' if late else 'turns an outside failure'} into an ordinary result: it {hides}"
-            yield seen(function, handler, "D04.timeout", title, Severity.LOW if runs or not late else Severity.HIGH, fix)
+            yield sighting_at(function, handler, "D04.timeout", title, Severity.LOW if runs or not late else Severity.HIGH, fix)
 
 
 def _scores_errors(code: Code, function: Function, node: ast.Try, handler: ast.ExceptHandler) -> bool:
@@ -77,7 +77,7 @@ def _caught(module: Module, handler: ast.ExceptHandler) -> set[str]:
     return {module.full_name(each).rpartition(".")[2] for each in types}
 
 
-def _goes_on(handler: ast.ExceptHandler) -> str | None:
+def _hides_how(handler: ast.ExceptHandler) -> str | None:
     """What a handler does instead of raising, in words; None if it raises on some way."""
     if any(isinstance(node, ast.Raise) for statement in handler.body for node in ast.walk(statement)):
         return None
@@ -96,7 +96,7 @@ def _is_docstring(statement: ast.stmt) -> bool:
     return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
 
 
-def _tells(handler: ast.ExceptHandler) -> bool:
+def _reports_failure(handler: ast.ExceptHandler) -> bool:
     """A tool that says in its result what went wrong: the error itself is in it, or words that say so."""
     for statement in handler.body:
         for node in ast.walk(statement):
@@ -124,7 +124,7 @@ def _unreachable(function: Function, node: ast.Try) -> Iterator[Sighting]:
             title = (
                 f"never reaches its handler of {ast.unparse(handler.type) if handler.type else 'the rest'}: one above catches it"
             )
-            yield seen(function, handler, "D04.order", title, Severity.LOW, "put the narrower handler first")
+            yield sighting_at(function, handler, "D04.order", title, Severity.LOW, "put the narrower handler first")
         before += [each for each in types if each is not None]
 
 
@@ -142,11 +142,11 @@ def _scopes(function: Function, node: ast.With | ast.AsyncWith) -> Iterator[Sigh
         name = _last(call.func)
         if name == "suppress" and any(_last(each) in _BROAD | _LATE for each in call.args):
             fix = _RAISE if Part.CHECK in function.parts else _SAY
-            yield seen(function, node, "D04.swallowed", "suppresses every error and goes on", Severity.HIGH, fix)
+            yield sighting_at(function, node, "D04.swallowed", "suppresses every error and goes on", Severity.HIGH, fix)
         if name == "move_on_after" and not any(_asks_whether_late(each) for each in function.nodes()):
             title = "continues after a timeout without checking for it"
             fix = "use `fail_after`, or look at `cancelled_caught` and raise"
-            yield seen(function, node, "D04.timeout", title, Severity.HIGH, fix)
+            yield sighting_at(function, node, "D04.timeout", title, Severity.HIGH, fix)
 
 
 def _asks_whether_late(node: ast.AST) -> bool:
@@ -159,4 +159,4 @@ def _last(node: ast.expr) -> str:
     return node.id if isinstance(node, ast.Name) else ""
 
 
-PROBE = reading("swallowed-errors", ("D04",), _look)
+PROBE = code_probe("swallowed-errors", ("D04",), _look)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from sandlot.audit.finding import Severity
 from sandlot.audit.probes.static.code import LIVE, Code, Function, Module
-from sandlot.audit.probes.static.sighting import Sighting, reading, seen
+from sandlot.audit.probes.static.sighting import Sighting, code_probe, sighting_at
 
 _HOST_FILES = re.compile(r"(os\.(makedirs|mkdir|remove|unlink|rename|rmdir|replace)|shutil\.\w+|shelve\.open|dbm\.open)")
 _HOST_METHODS = frozenset({"write_text", "write_bytes", "mkdir", "touch", "unlink", "rmdir"})
@@ -36,17 +36,19 @@ def _host(function: Function, node: ast.AST) -> Iterator[Sighting]:
         and isinstance(node.ctx, ast.Store | ast.Del)
         and module.full_name(node.value) == "os.environ"
     ):
-        yield seen(function, node, "D18.process", "sets a variable of the whole process", Severity.HIGH, _OWN)
+        yield sighting_at(function, node, "D18.process", "sets a variable of the whole process", Severity.HIGH, _OWN)
     if not isinstance(node, ast.Call):
         return
     name = module.full_name(node.func)
     if _PROCESS.fullmatch(name):
-        yield seen(function, node, "D18.process", f"changes the whole process with `{name}`", Severity.HIGH, _OWN)
+        yield sighting_at(function, node, "D18.process", f"changes the whole process with `{name}`", Severity.HIGH, _OWN)
     place = _fixed(module, _written(module, node, name))
     if place is not None:
-        yield seen(function, node, "D18.path", f"writes `{place}` on the host, the same for every rollout", Severity.HIGH, _OWN)
+        yield sighting_at(
+            function, node, "D18.path", f"writes `{place}` on the host, the same for every rollout", Severity.HIGH, _OWN
+        )
     if _SERVERS.fullmatch(name) and (port := _port(node)):
-        yield seen(
+        yield sighting_at(
             function,
             node,
             "D18.port",
@@ -109,4 +111,4 @@ def _port(node: ast.Call) -> int | None:
     return None
 
 
-PROBE = reading("shared-host", ("D18",), _look)
+PROBE = code_probe("shared-host", ("D18",), _look)

@@ -99,7 +99,7 @@ def _in_prompts(said: Description, keys: dict[str, dict[str, str]], free: set[st
     for task in said.tasks:
         ready = [match.end() for match in re.finditer(_READY, task.prompt, re.IGNORECASE)]
         for path, value in keys[task.id].items() if ready else ():
-            if path in free and any(_stands(task.prompt, at, value) for at in ready):
+            if path in free and any(_is_at(task.prompt, at, value) for at in ready):
                 place = places.setdefault(path, LeakPlace())
                 place.tasks.append(task)
                 place.bits += _information(value)
@@ -126,7 +126,7 @@ def _in_prompts(said: Description, keys: dict[str, dict[str, str]], free: set[st
         )
 
 
-def _stands(text: str, at: int, value: str) -> bool:
+def _is_at(text: str, at: int, value: str) -> bool:
     """The value stands there, whole."""
     there = text[at : at + len(value)].casefold() == value.casefold()
     after = text[at + len(value) : at + len(value) + 1]
@@ -144,7 +144,7 @@ def _in_data(said: Description, keys: dict[str, dict[str, str]], free: set[str])
         for path, value in keys[task.id].items():
             if path in free and value.casefold() not in task.prompt.casefold():
                 wanted.setdefault(value, []).append(path)
-        for place, value, alike in _found(task, wanted) if wanted else ():
+        for place, value, alike in _places_in_data(task, wanted) if wanted else ():
             for path in wanted[value]:
                 seen = places.setdefault((path, place), LeakPlace())
                 seen.tasks.append(task)
@@ -154,10 +154,10 @@ def _in_data(said: Description, keys: dict[str, dict[str, str]], free: set[str])
         if place.bits >= _BITS and len(place.tasks) >= max(2, _MOST * len(said.tasks)) and path not in ready:
             ready[path] = (where, place)
     if ready:
-        yield _lying_ready(said, keys, ready)
+        yield _data_finding(said, keys, ready)
 
 
-def _lying_ready(said: Description, keys: dict[str, dict[str, str]], ready: dict[str, tuple[str, LeakPlace]]) -> Finding:
+def _data_finding(said: Description, keys: dict[str, dict[str, str]], ready: dict[str, tuple[str, LeakPlace]]) -> Finding:
     """All keys that lie ready, as one finding; the one with most information is the witness."""
     path, (where, place) = max(ready.items(), key=lambda item: (item[1][1].bits, item[0]))
     task = place.tasks[0]
@@ -183,7 +183,7 @@ def _lying_ready(said: Description, keys: dict[str, dict[str, str]], ready: dict
     )
 
 
-def _found(task: Task, wanted: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, str, int]]:
+def _places_in_data(task: Task, wanted: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, str, int]]:
     """Places of the data that hold one of the values, whole or as a word of a text; with how many others it stands there."""
     for path, item in _leaves(task.data):
         if isinstance(item, bool) or not isinstance(item, str | int | float):

@@ -29,9 +29,9 @@ async def _look(case: Case) -> list[Finding]:
     assert case.manifest is not None
     served = {tool.name: tool for tool in _read_manifest(case.manifest)}
     here = {tool.name: tool for tool in case.description.tools}
-    found = list(_names(here, served))
+    found = list(_name_findings(here, served))
     for name in here.keys() & served.keys():
-        found += _tool(here[name], served[name])
+        found += _tool_findings(here[name], served[name])
     return sorted(found, key=lambda finding: (finding.severity is Severity.LOW, finding.where or ""))
 
 
@@ -60,7 +60,7 @@ def _spec(item: Any, path: Path) -> ToolSpec:
 # -- names -------------------------------------------------------------------------------------------------------------
 
 
-def _names(here: dict[str, ToolSpec], served: dict[str, ToolSpec]) -> Iterator[Finding]:
+def _name_findings(here: dict[str, ToolSpec], served: dict[str, ToolSpec]) -> Iterator[Finding]:
     ours, theirs = set(here) - set(served), set(served) - set(here)
     for name in sorted(ours):
         twin = next((other for other in sorted(theirs) if _alike(here[name], served[other])), None)
@@ -84,7 +84,7 @@ def _alike(one: ToolSpec, other: ToolSpec) -> bool:
 # -- one tool ----------------------------------------------------------------------------------------------------------
 
 
-def _tool(here: ToolSpec, served: ToolSpec) -> Iterator[Finding]:
+def _tool_findings(here: ToolSpec, served: ToolSpec) -> Iterator[Finding]:
     ours, theirs = _arguments(here), _arguments(served)
     differences: Json = {}
     for name in sorted(ours.keys() | theirs.keys()):

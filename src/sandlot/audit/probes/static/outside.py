@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from sandlot.audit.finding import Severity
 from sandlot.audit.probes.static.code import LIVE, Code, Function, Module, Part
-from sandlot.audit.probes.static.sighting import Sighting, reading, seen
+from sandlot.audit.probes.static.sighting import Sighting, code_probe, sighting_at
 
 _CLOCKS = re.compile(
     r"time\.(time|time_ns|localtime|gmtime|ctime|asctime)|(datetime\.)?datetime\.(now|today|utcnow)|(datetime\.)?date\.today"
@@ -67,21 +67,25 @@ def _call(place: Function | Module, module: Module, node: ast.AST, inner: set[in
     name = module.full_name(node.func)
     high, low = Severity.HIGH, Severity.LOW
     if _CLOCKS.fullmatch(name) and not node.args:
-        yield seen(place, node, "D17.clock", f"reads the clock with `{name}`", high, "put the date into the task's data")
+        yield sighting_at(place, node, "D17.clock", f"reads the clock with `{name}`", high, "put the date into the task's data")
     elif _ZONES.fullmatch(name) and len(node.args) == 1 and not node.keywords:
         fix = "name the zone: `datetime.fromtimestamp(x, UTC)`"
-        yield seen(place, node, "D17.zone", f"takes the machine's time zone, with `{name}`", high, fix)
+        yield sighting_at(place, node, "D17.zone", f"takes the machine's time zone, with `{name}`", high, fix)
     elif _CHANCE.fullmatch(name) or (_SEEDABLE.fullmatch(name) and not node.args and not node.keywords):
-        yield seen(place, node, "D17.chance", f"draws from `{name}`, which is not seeded per task", high, _FROM_TASK)
+        yield sighting_at(place, node, "D17.chance", f"draws from `{name}`, which is not seeded per task", high, _FROM_TASK)
     elif _NETWORK.fullmatch(name):
-        yield seen(place, node, "D17.network", f"reaches the network with `{name}`", high, "record what it answers and replay it")
+        yield sighting_at(
+            place, node, "D17.network", f"reaches the network with `{name}`", high, "record what it answers and replay it"
+        )
     elif _SETTINGS.fullmatch(name):
-        yield seen(place, node, "D17.machine", f"asks the machine with `{name}`", low, "put it into the environment's own data")
+        yield sighting_at(
+            place, node, "D17.machine", f"asks the machine with `{name}`", low, "put it into the environment's own data"
+        )
     elif name == "hash" and node.args and not isinstance(node.args[0], ast.Constant):
         fix = "use `hashlib`, or `zlib.crc32`: they say the same everywhere"
-        yield seen(place, node, "D17.hash", "uses `hash()`, which differs from process to process", high, fix)
+        yield sighting_at(place, node, "D17.hash", "uses `hash()`, which differs from process to process", high, fix)
     elif (_LISTINGS.fullmatch(name) or _lists(node)) and id(node) not in inner:
-        yield seen(place, node, "D17.order", "takes a folder's files in the order the disk gives them", low, "sort them")
+        yield sighting_at(place, node, "D17.order", "takes a folder's files in the order the disk gives them", low, "sort them")
 
 
 def _lists(node: ast.Call) -> bool:
@@ -137,13 +141,13 @@ def _order(function: Function, node: ast.AST, sets: set[str], inner: set[int]) -
     severity = Severity.HIGH if Part.TASKS in function.marked else Severity.LOW
     fix = "sort it first: the order of a set of texts differs from process to process"
     if isinstance(node, ast.For) and Part.TASKS in function.marked and _is_set(node.iter, sets):
-        yield seen(function, node, "D17.order", "makes tasks in the order of a set", severity, fix)
+        yield sighting_at(function, node, "D17.order", "makes tasks in the order of a set", severity, fix)
     if not isinstance(node, ast.Call) or not node.args or id(node) in inner or not _is_set(node.args[0], sets):
         return
     makes = isinstance(node.func, ast.Name) and node.func.id in _ORDERED_BY
     joins = isinstance(node.func, ast.Attribute) and node.func.attr in {"join", "choice", "sample", "extend"}
     if makes or joins:
-        yield seen(function, node, "D17.order", "makes the order of a set visible", severity, fix)
+        yield sighting_at(function, node, "D17.order", "makes the order of a set visible", severity, fix)
 
 
-PROBE = reading("outside-world", ("D17",), _look)
+PROBE = code_probe("outside-world", ("D17",), _look)

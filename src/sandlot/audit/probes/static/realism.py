@@ -21,7 +21,7 @@ import msgspec
 
 from sandlot.audit.case import Case, Probe
 from sandlot.audit.finding import Confidence, Finding, Layer, Severity, Witness
-from sandlot.audit.probes.static.records import Pool, pools_of, read_records, standing_for
+from sandlot.audit.probes.static.records import Pool, matching_pool, pools_of, read_records
 from sandlot.core.stats.tests import TestResult, benjamini_hochberg, chi_square, fisher, holm, jensen_shannon, ks
 from sandlot.core.types import Json
 
@@ -38,7 +38,7 @@ _PLACEHOLDER = re.compile(r"\b(?:lorem ipsum|foo ?bar|john doe|jane doe|asdf|tes
 
 
 @dataclass(frozen=True, slots=True)
-class ManifestDifference:
+class FieldDifference:
     """One field compared in one way."""
 
     field: str
@@ -54,13 +54,13 @@ async def _look(case: Case) -> list[Finding]:
     if case.reference is None:
         return _too_clean(pools)
     sample = read_records(case.reference)
-    pool = standing_for(pools, sample, case.reference.stem)
+    pool = matching_pool(pools, sample, case.reference.stem)
     if pool is None:
         return [_nothing_to_compare(case, pools, sample)]
     names = sorted(pool.fields | _fields(sample))
-    differences = [difference for name in names for difference in compared(name, _independent(pool, name), sample)]
+    differences = [difference for name in names for difference in compare_field(name, _independent(pool, name), sample)]
     differences += _repeated_rows(pool.rows, sample)
-    return [_finding(pool, len(sample), name, found) for name, found in believed(differences).items()]
+    return [_finding(pool, len(sample), name, found) for name, found in significant_differences(differences).items()]
 
 
 def _fields(rows: Sequence[Json]) -> set[str]:
@@ -70,21 +70,21 @@ def _fields(rows: Sequence[Json]) -> set[str]:
 # -- comparing one field -----------------------------------------------------------------------------------------------
 
 
-def compared(name: str, here: Sequence[Json], real: Sequence[Json]) -> Iterator[ManifestDifference]:
+def compare_field(name: str, here: Sequence[Json], real: Sequence[Json]) -> Iterator[FieldDifference]:
     """Every comparison that makes sense for a field."""
-    ours, theirs = _drawn(here), _drawn(real)
+    ours, theirs = _sampled(here), _sampled(real)
     left = [row[name] for row in ours if not _missing(row.get(name))]
     right = [row[name] for row in theirs if not _missing(row.get(name))]
     if min(len(ours), len(theirs)) < _FEWEST:
         return
     gone, lost = len(ours) - len(left), len(theirs) - len(right)
     shares = (f"{gone / len(ours):.0%} missing", f"{lost / len(theirs):.0%} missing")
-    yield ManifestDifference(name, "missing", fisher(gone, len(ours), lost, len(theirs)), *shares)
+    yield FieldDifference(name, "missing", fisher(gone, len(ours), lost, len(theirs)), *shares)
     if min(len(left), len(right)) < _FEWEST:
         return
     numbers, reals = _as_numbers(left), _as_numbers(right)
     if numbers and reals and any(_is_number(value) for value in (*left, *right)):
-        yield ManifestDifference(name, "numbers", ks(numbers, reals), _spread(numbers), _spread(reals))
+        yield FieldDifference(name, "numbers", ks(numbers, reals), _spread(numbers), _spread(reals))
         return
     texts, others = [str(value) for value in left], [str(value) for value in right]
     if len(set(texts) | set(others)) <= _CATEGORIES:
@@ -145,7 +145,7 @@ def intraclass(groups: Sequence[Sequence[float]]) -> float:
     return min(1.0, max(0.0, (between - within) / whole)) if whole > 0 else 0.0
 
 
-def _drawn(rows: Sequence[Json]) -> list[Json]:
+def _sampled(rows: Sequence[Json]) -> list[Json]:
     """All rows, or as many as are compared, the same ones every time."""
     return list(rows) if len(rows) <= _MOST else Random(0).sample(list(rows), _MOST)  # noqa: S311 - seeded, not secret
 
@@ -173,11 +173,11 @@ def _spread(values: list[float]) -> str:
     return f"median {middle:g}, 5 % to 95 %: {low:g} to {high:g}"
 
 
-def _categories(name: str, left: list[str], right: list[str]) -> ManifestDifference:
+def _categories(name: str, left: list[str], right: list[str]) -> FieldDifference:
     ours, theirs = Counter(left), Counter(right)
     every = sorted(ours.keys() | theirs.keys())
     comparison = chi_square([[ours[each] for each in every], [theirs[each] for each in every]])
-    return ManifestDifference(name, "categories", comparison, _common(ours), _common(theirs))
+    return FieldDifference(name, "categories", comparison, _common(ours), _common(theirs))
 
 
 def _common(counts: Counter[str]) -> str:
@@ -185,22 +185,22 @@ def _common(counts: Counter[str]) -> str:
     return ", ".join(f"{word[:30]!r} {count / total:.0%}" for word, count in counts.most_common(4))
 
 
-def _texts(name: str, left: list[str], right: list[str]) -> Iterator[ManifestDifference]:
+def _texts(name: str, left: list[str], right: list[str]) -> Iterator[FieldDifference]:
     long, longer = [float(len(text)) for text in left], [float(len(text)) for text in right]
-    yield ManifestDifference(name, "lengths", ks(long, longer), f"characters: {_spread(long)}", f"characters: {_spread(longer)}")
+    yield FieldDifference(name, "lengths", ks(long, longer), f"characters: {_spread(long)}", f"characters: {_spread(longer)}")
     odd, others = (sum(not text.isascii() for text in texts) for texts in (left, right))
     shares = (f"{odd / len(left):.0%} beyond ASCII", f"{others / len(right):.0%} beyond ASCII")
-    yield ManifestDifference(name, "letters", fisher(odd, len(left), others, len(right)), *shares)
+    yield FieldDifference(name, "letters", fisher(odd, len(left), others, len(right)), *shares)
     words = _words(name, left, right)
     if words is not None:
         yield words
     size = min(len(left), len(right))
     twice, again = (size - len(set(Random(0).sample(texts, size))) for texts in (left, right))  # noqa: S311 - seeded, not secret
     shares = (f"{twice / size:.0%} repeated", f"{again / size:.0%} repeated")
-    yield ManifestDifference(name, "repeats", fisher(twice, size, again, size), *shares)
+    yield FieldDifference(name, "repeats", fisher(twice, size, again, size), *shares)
 
 
-def _words(name: str, left: list[str], right: list[str]) -> ManifestDifference | None:
+def _words(name: str, left: list[str], right: list[str]) -> FieldDifference | None:
     """The words most used on either side; what is said once each has no distribution. Numbers count as one word."""
     ours, theirs = _word_counts(left), _word_counts(right)
     together = ours + theirs
@@ -211,32 +211,30 @@ def _words(name: str, left: list[str], right: list[str]) -> ManifestDifference |
         return None
     rows = [[counts[word] for word in kept] + [counts.total() - sum(counts[word] for word in kept)] for counts in (ours, theirs)]
     named = [dict(zip([*kept, " rest"], row, strict=True)) for row in rows]
-    return ManifestDifference(
-        name, "words", TestResult(jensen_shannon(*named), chi_square(rows).p), _common(ours), _common(theirs)
-    )
+    return FieldDifference(name, "words", TestResult(jensen_shannon(*named), chi_square(rows).p), _common(ours), _common(theirs))
 
 
 def _word_counts(texts: Sequence[str]) -> Counter[str]:
     return Counter(re.sub(r"\d+", "0", word) for text in texts for word in re.findall(r"\w+|[^\w\s]", text.casefold()[:2_000]))
 
 
-def _repeated_rows(here: Sequence[Json], real: Sequence[Json]) -> Iterator[ManifestDifference]:
+def _repeated_rows(here: Sequence[Json], real: Sequence[Json]) -> Iterator[FieldDifference]:
     size = min(len(here), len(real), _MOST)
     if size < _FEWEST:
         return
-    twice, again = (size - len({_whole(row) for row in Random(0).sample(list(rows), size)}) for rows in (here, real))  # noqa: S311 - seeded, not secret
+    twice, again = (size - len({_encoded_row(row) for row in Random(0).sample(list(rows), size)}) for rows in (here, real))  # noqa: S311 - seeded, not secret
     shares = (f"{twice / size:.0%} of rows repeated", f"{again / size:.0%} of rows repeated")
-    yield ManifestDifference("(whole rows)", "repeats", fisher(twice, size, again, size), *shares)
+    yield FieldDifference("(whole rows)", "repeats", fisher(twice, size, again, size), *shares)
 
 
-def _whole(row: Json) -> bytes:
+def _encoded_row(row: Json) -> bytes:
     return msgspec.json.encode(row, order="deterministic", enc_hook=repr)
 
 
 # -- deciding ----------------------------------------------------------------------------------------------------------
 
 
-def believed(differences: Sequence[ManifestDifference]) -> dict[str, list[ManifestDifference]]:
+def significant_differences(differences: Sequence[FieldDifference]) -> dict[str, list[FieldDifference]]:
     """Differences that are large and not chance, by field: Holm within each kind, Benjamini-Hochberg over all."""
     kinds: dict[str, list[int]] = {}
     for at, difference in enumerate(differences):
@@ -245,14 +243,14 @@ def believed(differences: Sequence[ManifestDifference]) -> dict[str, list[Manife
     for places in kinds.values():
         for at, p in zip(places, holm([differences[at].comparison.p for at in places]), strict=True):
             within[at] = p
-    found: dict[str, list[ManifestDifference]] = {}
+    found: dict[str, list[FieldDifference]] = {}
     for difference, p in zip(differences, benjamini_hochberg(within), strict=True):
         if p < _LEVEL and difference.comparison.effect > _GATES[difference.kind]:
             found.setdefault(difference.field, []).append(difference)
     return found
 
 
-def _finding(pool: Pool, real: int, field: str, found: list[ManifestDifference]) -> Finding:
+def _finding(pool: Pool, real: int, field: str, found: list[FieldDifference]) -> Finding:
     worst = max(found, key=lambda each: each.comparison.effect / _GATES[each.kind])
     kinds = ", ".join(each.kind for each in found)
     return Finding(

@@ -96,7 +96,7 @@ def _lists(place: str, value: Any, depth: int) -> Iterator[tuple[str, list[Json]
         yield place, [dict(cast("Json", item)) for item in inner]
 
 
-def standing_for(pools: Sequence[Pool], sample: Sequence[Json], name: str) -> Pool | None:
+def matching_pool(pools: Sequence[Pool], sample: Sequence[Json], name: str) -> Pool | None:
     """The pool whose fields agree best with the sample's; None if none agrees by half."""
     wanted = {field for row in sample for field in row}
     rated = [

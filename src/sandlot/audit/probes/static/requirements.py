@@ -30,7 +30,7 @@ _ARGUMENTS = frozenset({"path", "text", "at", "field", "columns", "tool", "forma
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _Demand:
     """A literal that a check insists on."""
 
     literal: str
@@ -45,7 +45,7 @@ async def _look(case: Case) -> list[Finding]:
     """Literals nobody was told, one lead each."""
     said = case.description
     code = Code(said)
-    told, tasks = _told(said, code), [_task_words(task.prompt, task.data) for task in said.tasks[:_SHOWN]]
+    told, tasks = _known_to_agents(said, code), [_task_words(task.prompt, task.data) for task in said.tasks[:_SHOWN]]
     found: dict[str, Finding] = {}
     for asked in [*_in_code(code), *_in_rubrics(said)]:
         words = asked.literal.strip().casefold()
@@ -59,7 +59,7 @@ async def _look(case: Case) -> list[Finding]:
     return list(found.values())
 
 
-def _finding(asked: _Asked, blind: int, *, sure: bool) -> Finding:
+def _finding(asked: _Demand, blind: int, *, sure: bool) -> Finding:
     """Sure only where the answer must equal words with the literal, and there is nothing but the prompt to learn it from."""
     literal = asked.literal.strip()[:60]
     return Finding(
@@ -93,7 +93,7 @@ def _declared(words: str, said: Description) -> bool:
     return any(each.casefold() in words or words in each.casefold() for each in said.declared.discoverable)
 
 
-def _told(said: Description, code: Code) -> str:
+def _known_to_agents(said: Description, code: Code) -> str:
     """Everything any agent here can come to read, whatever its task."""
     tools = msgspec.json.encode([[tool.name, tool.description, tool.parameters] for tool in said.tools]).decode()
     shown = [said.system, tools]
@@ -118,7 +118,7 @@ def _task_words(prompt: str, data: object) -> str:
 # -- code --------------------------------------------------------------------------------------------------------------
 
 
-def _in_code(code: Code) -> Iterator[_Asked]:
+def _in_code(code: Code) -> Iterator[_Demand]:
     flow = Flow(code)
     for function in code.working_in(Part.CHECK):
         name = function.name if Part.CHECK in function.marked else None
@@ -127,7 +127,7 @@ def _in_code(code: Code) -> Iterator[_Asked]:
             equals = isinstance(node, ast.Compare) and [type(operator) for operator in node.ops] == [ast.Eq]
             whole = name is not None and equals and returned == [node]
             for literal, what in _literals(function, node, flow):
-                yield _Asked(literal, what, f"{function.module.path}:{getattr(node, 'lineno', 1)}", name, whole)
+                yield _Demand(literal, what, f"{function.module.path}:{getattr(node, 'lineno', 1)}", name, whole)
 
 
 def _literals(function: Function, node: ast.AST, flow: Flow) -> Iterator[tuple[str, str]]:
@@ -171,7 +171,7 @@ def _texts(node: ast.AST) -> Iterator[str]:
 # -- rubrics -----------------------------------------------------------------------------------------------------------
 
 
-def _in_rubrics(said: Description) -> Iterator[_Asked]:
+def _in_rubrics(said: Description) -> Iterator[_Demand]:
     for name, rubric in said.rubrics.items():
         for check in rubric.checks:
             if not isinstance(check, PythonCheck):
@@ -181,7 +181,7 @@ def _in_rubrics(said: Description) -> Iterator[_Asked]:
                     pieces = [value] if "/" in value else re.split(r"[.\s]+", value)
                     for piece in pieces:
                         if not piece.isdecimal():
-                            yield _Asked(piece, f"the {argument}", f"rubric {name}", check.id)
+                            yield _Demand(piece, f"the {argument}", f"rubric {name}", check.id)
 
 
 PROBE = Probe(_NAME, Layer.STATIC, ("D15",), _look)

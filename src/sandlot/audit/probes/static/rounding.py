@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from sandlot.audit.case import Case, Probe
 from sandlot.audit.finding import Finding, Layer, Severity
 from sandlot.audit.probes.static.code import Code, Function, Part
-from sandlot.audit.probes.static.sighting import Sighting, leads, seen
+from sandlot.audit.probes.static.sighting import Sighting, findings_from, sighting_at
 from sandlot.audit.probes.static.trust import verdicts_of
 from sandlot.audit.subject import Description
 
@@ -22,7 +22,7 @@ _FINE = 3
 async def _look(case: Case) -> list[Finding]:
     """Rounding in what checks return, and clips of rubrics."""
     sightings = [*_rounded(Code(case.description)), *_clipped(case.description)]
-    return leads(_NAME, sightings)
+    return findings_from(_NAME, sightings)
 
 
 def _rounded(code: Code) -> Iterator[Sighting]:
@@ -42,13 +42,13 @@ def _coarse(function: Function, node: ast.AST) -> Iterator[Sighting]:
             if isinstance(places, int) and places < _FINE:
                 severity = Severity.LOW if places else Severity.HIGH
                 title = f"rounds its score to {places} digits" if places else "rounds its score to all or nothing"
-                yield seen(function, node, "D06.rounded", title, severity, fix)
+                yield sighting_at(function, node, "D06.rounded", title, severity, fix)
         case ast.Call(func=ast.Name(id="int"), args=[inner]) if _is_share(function, inner):
-            yield seen(function, node, "D06.rounded", "truncates its score to a whole number", Severity.HIGH, fix)
+            yield sighting_at(function, node, "D06.rounded", "truncates its score to a whole number", Severity.HIGH, fix)
         case ast.Call(func=ast.Attribute(attr="floor" | "ceil" | "trunc"), args=[inner]) if _is_share(function, inner):
-            yield seen(function, node, "D06.rounded", "turns its score into whole steps", Severity.HIGH, fix)
+            yield sighting_at(function, node, "D06.rounded", "turns its score into whole steps", Severity.HIGH, fix)
         case ast.BinOp(op=ast.FloorDiv()):
-            yield seen(function, node, "D06.rounded", "uses integer division for its score", Severity.LOW, fix)
+            yield sighting_at(function, node, "D06.rounded", "uses integer division for its score", Severity.LOW, fix)
         case _:
             return
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from sandlot.audit.finding import Severity
 from sandlot.audit.probes.static.code import LIVE, Code, Function, Module, Part
-from sandlot.audit.probes.static.sighting import Sighting, reading, seen
+from sandlot.audit.probes.static.sighting import Sighting, code_probe, sighting_at
 
 _CHANGES = frozenset(
     {"append", "extend", "insert", "add", "update", "setdefault", "pop", "popitem", "remove", "discard", "clear", "appendleft"}
@@ -57,7 +57,7 @@ def _changed(code: Code, function: Function, node: ast.AST, own: set[str]) -> It
         if value is None:
             continue
         title = f"changes `{name}`, which all rollouts share"
-        yield seen(function, node, "D05.module", title, Severity.LOW if memo else Severity.HIGH, _FRESH)
+        yield sighting_at(function, node, "D05.module", title, Severity.LOW if memo else Severity.HIGH, _FRESH)
 
 
 def _targets(function: Function, node: ast.AST) -> Iterator[tuple[ast.expr, bool]]:
@@ -139,7 +139,7 @@ def _aliased(code: Code, function: Function, node: ast.AST, own: set[str]) -> It
         )
         if copied is None or nested:
             title = f"hands `{name}` to a rollout as its state" + ("" if copied is None else ", copied only on top")
-            yield seen(function, node, "D05.alias", title, Severity.HIGH, "hand out a deep copy, or build it in setup")
+            yield sighting_at(function, node, "D05.alias", title, Severity.HIGH, "hand out a deep copy, or build it in setup")
 
 
 def _is_state(target: ast.expr) -> bool:
@@ -165,7 +165,7 @@ def _borrowed(code: Code, function: Function, node: ast.AST) -> Iterator[Sightin
                 title = (
                     f"puts `{ast.unparse(value)}` itself into the state, and a tool changes it: the next rollout starts from that"
                 )
-                yield seen(function, node, "D05.alias", title, Severity.HIGH, "put `copy.deepcopy` of it there")
+                yield sighting_at(function, node, "D05.alias", title, Severity.HIGH, "put `copy.deepcopy` of it there")
 
 
 def _is_task_data(value: ast.expr) -> bool:
@@ -230,7 +230,7 @@ def _class_attributes(module: Module) -> Iterator[Sighting]:
         }
         for name in sorted((shared & changed) - renewed):
             title = f"`{kind.name}.{name}` is shared by all instances, and they change it"
-            yield seen(
+            yield sighting_at(
                 module, kind, "D05.class", title, Severity.HIGH, "make it in `__init__`, or with `field(default_factory=...)`"
             )
 
@@ -257,7 +257,9 @@ def _defaults(function: Function) -> Iterator[Sighting]:
         for target, _ in _targets(function, node):
             if _root(target) in mutable:
                 title = f"changes its default `{_root(target)}`, which persists from call to call"
-                yield seen(function, node, "D05.default", title, Severity.HIGH, "default to None and make a new one inside")
+                yield sighting_at(
+                    function, node, "D05.default", title, Severity.HIGH, "default to None and make a new one inside"
+                )
 
 
-PROBE = reading("shared-state", ("D05",), _look)
+PROBE = code_probe("shared-state", ("D05",), _look)

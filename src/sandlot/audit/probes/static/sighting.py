@@ -22,18 +22,18 @@ class Sighting:
     """The code itself, where it says by itself what happens: then no trial is needed."""
 
 
-def seen(function: Function | Module, node: ast.AST, code: str, title: str, severity: Severity, fix: str) -> Sighting:
+def sighting_at(function: Function | Module, node: ast.AST, code: str, title: str, severity: Severity, fix: str) -> Sighting:
     """A sighting at a node; the title is told which function it is in."""
     path = function.path if isinstance(function, Module) else function.module.path
     told = title if isinstance(function, Module) else f"`{function.name}` {title}"
     return Sighting(code, told, f"{path}:{getattr(node, 'lineno', 1)}", severity, fix)
 
 
-def reading(name: str, codes: tuple[str, ...], look: Callable[[Code], Iterable[Sighting]]) -> Probe:
+def code_probe(name: str, codes: tuple[str, ...], look: Callable[[Code], Iterable[Sighting]]) -> Probe:
     """A probe over the sources."""
 
     async def probe(case: Case) -> list[Finding]:
-        return leads(name, look(Code(case.description)))
+        return findings_from(name, look(Code(case.description)))
 
     return Probe(name, Layer.STATIC, codes, probe, _has_sources)
 
@@ -49,7 +49,7 @@ def _witness(sighting: Sighting) -> Witness | None:
     return Witness(inputs=inputs, expected=sighting.fix, observed=sighting.title)
 
 
-def leads(probe: str, sightings: Iterable[Sighting]) -> list[Finding]:
+def findings_from(probe: str, sightings: Iterable[Sighting]) -> list[Finding]:
     """One finding for each code and sentence, however often it stands there; the gravest first."""
     kept: dict[tuple[str, str], list[Sighting]] = {}
     for sighting in sightings:

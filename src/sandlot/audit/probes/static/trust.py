@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from sandlot.audit.finding import Severity
 from sandlot.audit.probes.static.code import Code, Function, Part
 from sandlot.audit.probes.static.flow import AGENT, Flow, Holds
-from sandlot.audit.probes.static.sighting import Sighting, reading, seen
+from sandlot.audit.probes.static.sighting import Sighting, code_probe, sighting_at
 
 _EVALUATES = re.compile(
     r"eval|exec|compile|builtins\.(eval|exec)|os\.(system|popen)|pickle\.loads?|marshal\.loads|dill\.loads?|jsonpickle\.decode"
@@ -55,7 +55,7 @@ def _evaluated(function: Function, node: ast.Call, flow: Flow) -> Iterator[Sight
     if unsafe or shell:
         title = f"gives what the agent wrote to `{name}`, on the host"
         fix = "parse it as data (`ast.literal_eval`, `json`, `float`), or run it in `evidence.grading_sandbox()`"
-        yield seen(function, node, "D02.eval_on_output", title, Severity.HIGH, fix)
+        yield sighting_at(function, node, "D02.eval_on_output", title, Severity.HIGH, fix)
 
 
 # -- verdicts ----------------------------------------------------------------------------------------------------------
@@ -95,10 +95,12 @@ def _substring(function: Function, node: ast.Compare, flow: Flow) -> Iterator[Si
         padded = isinstance(node.left, ast.JoinedStr) and ast.unparse(node.left).strip("f'\"").startswith(" ")
         if Holds.KEY in flow.of(function, node.left) and not padded:
             title = "is met wherever the key stands in what the agent wrote: naming every answer is always right"
-            yield seen(function, node, "D02.substring", title, Severity.HIGH, "compare the whole answer, or the one value in it")
+            yield sighting_at(
+                function, node, "D02.substring", title, Severity.HIGH, "compare the whole answer, or the one value in it"
+            )
         elif constant:
             title = f"is met by the words {ast.unparse(node.left)} anywhere in what the agent wrote"
-            yield seen(
+            yield sighting_at(
                 function, node, "D02.fake_output", title, Severity.LOW, "look at the thing itself, not at what is said of it"
             )
 
@@ -109,7 +111,7 @@ def _status(function: Function, node: ast.AST) -> Iterator[Sighting]:
     denies = isinstance(node, ast.UnaryOp) and isinstance(node.operand, ast.Attribute) and node.operand.attr in _STATUS
     if compares or denies:
         fix = "count what it reported as well: code under test can end with any status it likes"
-        yield seen(function, node, "D02.exit", "treats an exit status as success", Severity.LOW, fix)
+        yield sighting_at(function, node, "D02.exit", "treats an exit status as success", Severity.LOW, fix)
 
 
 def _own_interpreter(function: Function, node: ast.Call) -> Iterator[Sighting]:
@@ -123,7 +125,7 @@ def _own_interpreter(function: Function, node: ast.Call) -> Iterator[Sighting]:
         if keyword.arg == "replace" and (programs or listed):
             what = f"`{programs[0]}`" if programs else "files that only a run can name"
             title = f"grades with the agent's own {what}: it can print any result"
-            yield seen(function, node, "D02.own_interpreter", title, Severity.HIGH, "leave programs out of `replace`")
+            yield sighting_at(function, node, "D02.own_interpreter", title, Severity.HIGH, "leave programs out of `replace`")
 
 
 # -- reports -----------------------------------------------------------------------------------------------------------
@@ -156,7 +158,7 @@ def _reports(code: Code) -> Iterator[Sighting]:
             path = node.args[0] if reads and isinstance(node, ast.Call) and node.args else None
             if isinstance(path, ast.Constant) and path.value in written:
                 title = f"believes `{path.value}`, which `{written[path.value].name}` writes and the agent may write as well"
-                yield seen(check, node, "D02.report", title, Severity.LOW, "look at what the report is about")
+                yield sighting_at(check, node, "D02.report", title, Severity.LOW, "look at what the report is about")
 
 
 def _names(node: ast.AST) -> set[str]:
@@ -186,7 +188,7 @@ def _pasted(function: Function, node: ast.Call, flow: Flow) -> Iterator[Sighting
         if (mixed or formatted) and flow.of(function, text) & AGENT:
             title = "pastes what the agent wrote into a prompt: it can give the judge instructions"
             fix = "use a judge check of the rubric, or hand the words over as a view, apart from the question"
-            yield seen(function, node, "D03.pasted", title, Severity.HIGH, fix)
+            yield sighting_at(function, node, "D03.pasted", title, Severity.HIGH, fix)
             return
 
 
@@ -201,4 +203,4 @@ def _resolved(function: Function, node: ast.expr) -> Iterator[ast.expr]:
                     yield other.value
 
 
-PROBE = reading("trusted-words", ("D02", "D03"), _look)
+PROBE = code_probe("trusted-words", ("D02", "D03"), _look)

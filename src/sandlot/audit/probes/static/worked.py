@@ -15,12 +15,12 @@ _MIN_SOURCES = 2
 _WORK = (ast.BinOp, ast.Compare, ast.IfExp, ast.BoolOp)
 
 
-def worked_out(code: Code) -> dict[str, str]:
+def computed_answers(code: Code) -> dict[str, str]:
     """Fields of tasks' keys that hold what is in the data too, and is worked out from other values there; with its name."""
-    return {field: name for function in code.working_in(Part.TASKS) for field, name in _worked_in(function)}
+    return {field: name for function in code.working_in(Part.TASKS) for field, name in _computed_in(function)}
 
 
-def _worked_in(function: Function) -> Iterator[tuple[str, str]]:
+def _computed_in(function: Function) -> Iterator[tuple[str, str]]:
     values = _values(function)
     for node in function.nodes():
         if not isinstance(node, ast.Call) or not function.module.full_name(node.func).endswith("Task"):
@@ -28,10 +28,10 @@ def _worked_in(function: Function) -> Iterator[tuple[str, str]]:
         given = {keyword.arg: keyword.value for keyword in node.keywords}
         if "key" not in given or "data" not in given:
             continue
-        shown = _behind(given["data"], values, set())
+        shown = _names_behind(given["data"], values, set())
         for field, name in _fields(given["key"], values):
             sources = {source for value in values.get(name, ()) if _is_work(value) for source in _names(value)}
-            if name in shown and len(sources & _behind(given["data"], values, {name})) >= _MIN_SOURCES:
+            if name in shown and len(sources & _names_behind(given["data"], values, {name})) >= _MIN_SOURCES:
                 yield field, name
 
 
@@ -58,7 +58,7 @@ def _fields(key: ast.expr, values: dict[str, list[ast.expr]]) -> Iterator[tuple[
                 yield from ((str(field.value), name) for name in sorted(_names(value)))
 
 
-def _behind(node: ast.expr, values: dict[str, list[ast.expr]], without: set[str]) -> set[str]:
+def _names_behind(node: ast.expr, values: dict[str, list[ast.expr]], without: set[str]) -> set[str]:
     """The names a record is made of, and those that are put into it by name; what others are worked out from is not in it."""
     found: set[str] = set()
     waiting = [node]

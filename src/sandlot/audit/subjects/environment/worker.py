@@ -38,7 +38,7 @@ from sandlot.model.policy.player import Move, Player, PlayerView
 from sandlot.model.policy.scripted import PLAYS, ScriptedPolicies
 from sandlot.model.policy.solution import Solution
 from sandlot.rollout import grade_trace, recorded, run_rollout
-from sandlot.run.manifest import tools_as_served
+from sandlot.run.manifest import list_served_tools
 from sandlot.store.blobs import MemoryBlobs
 from sandlot.wiring.config import ModelConfig, judge_config, user_config
 from sandlot.wiring.models import open_users
@@ -128,7 +128,7 @@ def _described(env: Environment, sandbox: str) -> Description:
     if not env.parts.sources:
         return about
     try:
-        return msgspec.structs.replace(about, tools=tuple(anyio.run(tools_as_served, env, tasks_of(env)[0], sandbox)))
+        return msgspec.structs.replace(about, tools=tuple(anyio.run(list_served_tools, env, tasks_of(env)[0], sandbox)))
     except (SandlotError, ExceptionGroup) as error:
         cause = unwrapped(error)
         if not isinstance(cause, SandlotError):

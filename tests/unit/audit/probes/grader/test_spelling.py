@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandlot.audit.probes.grader.spelling import near, same
+from sandlot.audit.probes.grader.spelling import near_misses, same_value
 
 UNITS = ("", " km", " kg", "%")
 
@@ -28,26 +28,28 @@ def numbers(draw) -> str:
 
 @given(numbers())
 def test_the_same_number_stays_the_same(golden):
-    assert {value(other.text) for other in same(golden)} == {value(golden)}
+    assert {value(other.text) for other in same_value(golden)} == {value(golden)}
 
 
 @given(numbers())
 def test_what_is_near_is_something_else(golden):
-    assert value(golden) not in {value(other.text) for other in near(golden) if other.kind != "denied"}
+    assert value(golden) not in {value(other.text) for other in near_misses(golden) if other.kind != "denied"}
 
 
 @given(st.fractions(min_value=-50, max_value=50, max_denominator=500).filter(lambda ratio: ratio.denominator > 1))
 def test_a_fraction_is_its_decimal_number_only_where_that_ends(ratio):
     spelled = {
-        other.kind: Fraction(other.text) for other in same(str(ratio)) if other.kind.startswith("a ") and "stop" not in other.kind
+        other.kind: Fraction(other.text)
+        for other in same_value(str(ratio))
+        if other.kind.startswith("a ") and "stop" not in other.kind
     }
     assert set(spelled.values()) <= {ratio}
-    assert all(Fraction(other.text) != ratio for other in near(str(ratio)))
+    assert all(Fraction(other.text) != ratio for other in near_misses(str(ratio)))
 
 
 @pytest.mark.parametrize("golden", ["", "Dear customer,\nwe are sorry that it is late.", "x" * 60])
 def test_nobody_knows_by_rule_how_prose_is_spelled_otherwise(golden):
-    assert near(golden) == []
+    assert near_misses(golden) == []
 
 
 @given(
@@ -55,13 +57,13 @@ def test_nobody_knows_by_rule_how_prose_is_spelled_otherwise(golden):
 )
 def test_an_object_written_otherwise_is_the_same_object_and_a_near_one_is_not(golden):
     text = json.dumps(golden)
-    assert all(json.loads(other.text) == golden and other.whatever for other in same(text))
-    assert all(json.loads(other.text) != golden or other.text == text for other in near(text))
+    assert all(json.loads(other.text) == golden and other.whatever for other in same_value(text))
+    assert all(json.loads(other.text) != golden or other.text == text for other in near_misses(text))
 
 
 @given(st.dates(min_value=dt.date(1900, 1, 1), max_value=dt.date(2100, 1, 1)))
 def test_a_near_date_is_another_day(golden):
-    others = {other.kind: dt.date.fromisoformat(other.text) for other in near(golden.isoformat())}
+    others = {other.kind: dt.date.fromisoformat(other.text) for other in near_misses(golden.isoformat())}
     assert {"a day later", "a month later", "another year"} <= set(others)
     assert golden not in others.values()
 
@@ -69,5 +71,5 @@ def test_a_near_date_is_another_day(golden):
 @given(st.times())
 def test_a_near_time_is_another_time(golden):
     text = f"{golden:%H:%M}"
-    assert text not in {other.text for other in near(text)}
-    assert all(dt.time.fromisoformat(other.text) for other in near(text))
+    assert text not in {other.text for other in near_misses(text)}
+    assert all(dt.time.fromisoformat(other.text) for other in near_misses(text))

@@ -6,8 +6,8 @@ import sandlot
 from sandlot.analysis.triage.labels import add_label
 from sandlot.audit.case import Case
 from sandlot.audit.finding import Confidence
-from sandlot.audit.probes.played.health import unhealthy
-from sandlot.audit.probes.played.labels import labelled
+from sandlot.audit.probes.played.health import look_at_health
+from sandlot.audit.probes.played.labels import look_at_labels
 from sandlot.audit.subjects.environment.subject import EnvironmentSubject
 from sandlot.core.errors import ConfigError
 
@@ -44,11 +44,11 @@ async def in_thread(function, *args):
 async def test_a_healthy_run_has_no_findings_and_a_failing_one_is_confirmed(tmp_path):
     case = await case_of(tmp_path)
     case.rollouts = (await in_thread(rollouts, tmp_path)).path
-    assert [finding for finding in await unhealthy(case) if finding.standing is Confidence.CONFIRMED] == []
+    assert [finding for finding in await look_at_health(case) if finding.standing is Confidence.CONFIRMED] == []
     (tmp_path / "broken").mkdir()
     case = await case_of(tmp_path / "broken", "raise KeyError(number) if number % 2 else None")
     case.rollouts = (await in_thread(rollouts, tmp_path / "broken")).path
-    found = [finding.code for finding in await unhealthy(case) if finding.standing is Confidence.CONFIRMED]
+    found = [finding.code for finding in await look_at_health(case) if finding.standing is Confidence.CONFIRMED]
     assert "D04.failures" in found
 
 
@@ -56,12 +56,12 @@ async def test_what_people_labelled_is_a_lead_and_only_for_this_environment(tmp_
     case = await case_of(tmp_path)
     run = await in_thread(rollouts, tmp_path)
     case.reviewed = run.path
-    assert await labelled(case) == []
+    assert await look_at_labels(case) == []
     add_label(run.path, task="sums-0", rollout=0, label="hack_suspected", by="ann", at=1.0)
     add_label(run.path, task="sums-1", rollout=0, label="model_wrong", by="ann", at=2.0)
-    (finding,) = await labelled(case)
+    (finding,) = await look_at_labels(case)
     assert (finding.code, finding.standing) == ("D02.hack_suspected", Confidence.LEAD)
     changed = await case_of(tmp_path, "answer = answer.strip()")
     changed.reviewed = run.path
     with pytest.raises(ConfigError, match="another environment"):
-        await labelled(changed)
+        await look_at_labels(changed)

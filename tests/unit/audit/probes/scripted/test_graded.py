@@ -1,7 +1,7 @@
 from in_process import case_of
 from sandlot import Environment, Task
-from sandlot.audit.probes.scripted.graded import graded_changes
-from sandlot.audit.probes.scripted.reach import works
+from sandlot.audit.probes.scripted.graded import find_graded_changes
+from sandlot.audit.probes.scripted.reach import find_works
 
 
 def shelf() -> Environment:
@@ -43,6 +43,6 @@ def shelf() -> Environment:
 
 async def test_state_counts_by_its_real_keys_which_may_have_dots():
     case = await case_of(shelf)
-    assert await graded_changes(case, await works(case, case.tasks)) == {
+    assert await find_graded_changes(case, await find_works(case, case.tasks)) == {
         "t": {"state.v1.orders.a.units", "state.v1.open", "state.a.sum"}
     }

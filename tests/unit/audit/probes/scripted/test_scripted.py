@@ -6,12 +6,12 @@ import pytest
 from audited import desk, files
 from in_process import case_of, codes
 from sandlot import Agent, Environment, Evidence, Task, World
-from sandlot.audit.probes.likeness import changed
+from sandlot.audit.probes.likeness import changes_between
 from sandlot.audit.probes.panel import SCRIPTED
 from sandlot.audit.probes.scripted import controls, drift, mutation, staleness, visibility
-from sandlot.audit.probes.scripted.calls import allowed, forbidden
+from sandlot.audit.probes.scripted.calls import allowed_calls, forbidden_calls
 from sandlot.audit.probes.scripted.mutants import mutants
-from sandlot.audit.probes.scripted.reach import works
+from sandlot.audit.probes.scripted.reach import find_works
 from sandlot.audit.probes.scripted.tables import stored_answers
 
 
@@ -45,7 +45,7 @@ async def test_a_check_that_pays_everybody_is_dead():
 
 async def test_mutants_are_the_same_for_the_same_seed_and_mostly_leave_something_else():
     case = await case_of(desk)
-    (work, other, *_) = await works(case, case.tasks)
+    (work, other, *_) = await find_works(case, case.tasks)
     assert mutants(work, [other], 1) == mutants(work, [other], 1)
     assert mutants(work, [other], 1) != mutants(work, [other], 2)
 
@@ -61,15 +61,18 @@ async def test_a_world_that_nobody_touched_has_no_changes():
     case = await case_of(desk)
     idle, golden = await case.idle(), await case.golden()
     task = case.tasks[0].id
-    assert changed(idle[task], idle[task]) == {}
-    assert {where.rpartition(".")[2] for where in changed(idle[task], golden[task])} == {"refunded", "status"}
+    assert changes_between(idle[task], idle[task]) == {}
+    assert {where.rpartition(".")[2] for where in changes_between(idle[task], golden[task])} == {"refunded", "status"}
 
 
 async def test_calls_made_from_a_schema_keep_to_it_or_break_it():
     case = await case_of(desk)
     spec = next(spec for spec in case.description.tools if spec.name == "refund")
-    assert all(isinstance(call.arguments["cents"], int) for call in allowed(spec, [], 0))
-    assert {what for what, _ in forbidden(spec, {"ticket": "a", "cents": 1})} >= {"without `cents`", "`ticket` is an object"}
+    assert all(isinstance(call.arguments["cents"], int) for call in allowed_calls(spec, [], 0))
+    assert {what for what, _ in forbidden_calls(spec, {"ticket": "a", "cents": 1})} >= {
+        "without `cents`",
+        "`ticket` is an object",
+    }
 
 
 async def test_results_of_sound_tools_are_not_cut():
@@ -117,6 +120,6 @@ def free_desk():
 
 async def test_a_zero_has_no_other_sign():
     case = await case_of(free_desk)
-    (work, *others) = await works(case, case.tasks)
+    (work, *others) = await find_works(case, case.tasks)
     assert not any("cents` with the other sign" in mutant.what for mutant in mutants(work, others, 1))
     assert codes(await mutation.look_at_mutants(case)) == set()

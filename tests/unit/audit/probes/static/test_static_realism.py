@@ -110,8 +110,8 @@ def test_records_are_found_by_their_fields():
     data = {"a": {"x": {"id": 1, "v": 2}, "y": {"id": 2, "v": 3}}, "b": [{"id": 1, "w": 1}] * 3, "c": [1, 2], "d": [{"id": 1}]}
     pools = {pool.place: pool for pool in records.pools_of([Task("t", data=data)])}
     assert set(pools) == {"a", "b"}
-    assert records.standing_for(list(pools.values()), [{"id": 1, "w": 2}], "real") is pools["b"]
-    assert records.standing_for(list(pools.values()), [{"z": 1}], "real") is None
+    assert records.matching_pool(list(pools.values()), [{"id": 1, "w": 2}], "real") is pools["b"]
+    assert records.matching_pool(list(pools.values()), [{"z": 1}], "real") is None
 
 
 @given(st.lists(st.lists(st.floats(-100, 100), min_size=2, max_size=5), min_size=2, max_size=5))
@@ -126,4 +126,4 @@ def test_alikeness_has_its_ends():
 
 def test_a_large_difference_in_few_rows_is_chance():
     here, real = [{"v": float(at)} for at in range(10)], [{"v": float(at) + 100} for at in range(10)]
-    assert realism.believed(list(realism.compared("v", here, real))) == {}
+    assert realism.significant_differences(list(realism.compare_field("v", here, real))) == {}

@@ -31,7 +31,7 @@ _RESERVED = ("reset", "get_reward")
 _TYPES: dict[str, Any] = {"string": str, "integer": int, "number": float, "boolean": bool, "array": list, "object": dict}
 
 
-class Handed:
+class DrivenRollout:
     """One rollout, begun; `ports.Policies` of itself."""
 
     name = "trl"
@@ -63,10 +63,10 @@ class Handed:
     def call(self, tool: str, arguments: Json) -> str:
         """Make one call and give back its result."""
         self._num_calls += 1
-        back = self._portal.call(self._moved, (ToolCall(f"call{self._num_calls}", tool, arguments),))
+        back = self._portal.call(self._hand_in, (ToolCall(f"call{self._num_calls}", tool, arguments),))
         return OVER if back is None else "\n".join(result.text for message in back for result in message.results)
 
-    async def _moved(self, parts: tuple[Part, ...]) -> tuple[Message, ...] | None:
+    async def _hand_in(self, parts: tuple[Part, ...]) -> tuple[Message, ...] | None:
         """Hand in a move when it is wanted; what came back, or None if the rollout is over."""
         try:
             if self._num_calls <= 1:
@@ -103,7 +103,7 @@ class Handed:
         self._portal.call(self._asked.close)
 
 
-def environment_of(name: str, tools: Sequence[ToolSpec], begin: Callable[[str], Handed]) -> type:
+def environment_class(name: str, tools: Sequence[ToolSpec], begin: Callable[[str], DrivenRollout]) -> type:
     """A class as TRL's `environment_factory` wants it: `reset(task=...)`, and a method for every tool."""
     wrong = [tool.name for tool in tools if not tool.name.isidentifier() or tool.name.startswith("_") or tool.name in _RESERVED]
     if wrong:

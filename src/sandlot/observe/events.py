@@ -1,0 +1,231 @@
+"""What happens while something runs, as typed events that go to sinks.
+
+A sink is any function that takes a `RunEvent`. The progress lines, the event log of a run directory and the trackers are sinks,
+and a Python caller may pass one more. Events are emitted in the order in which things happen, in the thread of the event loop, so
+a sink must return quickly and must not block. An event is never needed to continue or to grade a run: the stored traces are the
+record, and events only say how they came about.
+
+A sink that raises is left out from then on, and the run goes on: `fan_out` logs it and sends `SinkFailed` to the other sinks.
+"""
+
+import logging
+import time
+from collections.abc import Callable
+
+import msgspec
+
+from sandlot.core.trace import TraceRow
+
+_log = logging.getLogger(__name__)
+
+
+class RunEvent(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="event"):
+    """Something that happened. The field `event` of its JSON names the kind."""
+
+    at: float = msgspec.field(default_factory=time.time)
+    """When, in seconds since the epoch."""
+
+
+class RunBegan(RunEvent, frozen=True, kw_only=True, tag="run_began"):
+    """A run is about to start, or to continue: its directory is open, and no rollout has begun in this sitting."""
+
+    run: str
+    """Name of the run, as in its rollout events."""
+    path: str
+    """The run directory."""
+    environment: str
+    """Name of the environment."""
+    model: str
+    """The model as the user wrote it, without secrets."""
+    num_tasks: int
+    """Tasks of the plan."""
+    num_planned: int
+    """Rollouts of the plan, finished ones included."""
+    num_done: int
+    """Rollouts that earlier sittings finished."""
+
+
+class RolloutEvent(RunEvent, frozen=True, kw_only=True, tag="rollout"):
+    """Something that happened in one rollout."""
+
+    run: str
+    """Name of the run that the rollout belongs to."""
+    task: str
+    """Id of the task."""
+    rollout: int
+    """Number of the rollout within its task, from 0."""
+
+
+class RolloutBegan(RolloutEvent, frozen=True, kw_only=True, tag="rollout_began"):
+    """A rollout starts."""
+
+    attempt: int = 1
+    """1 for the first try; more after an infrastructure failure."""
+
+
+class TurnTaken(RolloutEvent, frozen=True, kw_only=True, tag="turn"):
+    """The model has taken a turn."""
+
+    turn: int
+    """Number of the turn within the rollout, from 1."""
+    prompt_tokens: int
+    """Tokens of the prompt; 0 if the endpoint does not report them."""
+    completion_tokens: int
+    """Tokens of the reply; 0 if the endpoint does not report them."""
+    seconds: float
+    """From the request to the whole reply."""
+    stop: str | None = None
+    """Why sampling stopped: `stop`, `length`, `calls`, `refusal`."""
+
+
+class ToolCalled(RolloutEvent, frozen=True, kw_only=True, tag="tool_call"):
+    """A tool call of the agent was answered. Calls that an agent makes inside its own sandbox are not seen."""
+
+    turn: int
+    """The turn that made the call, from 1."""
+    name: str
+    """Name of the tool, as the agent wrote it."""
+    seconds: float
+    """From the call to its result, waiting included."""
+    error: bool
+    """True if the agent was given an error."""
+
+
+class RolloutGraded(RolloutEvent, frozen=True, kw_only=True, tag="graded"):
+    """The evidence of a rollout was graded."""
+
+    score: float
+    """The reward, 0 to 1."""
+    passed: bool
+    """True for full marks."""
+    seconds: float
+    """Time that grading took."""
+
+
+class RolloutEnded(RolloutEvent, frozen=True, kw_only=True, tag="rollout_ended"):
+    """A rollout is stored: from now on it counts."""
+
+    row: TraceRow
+    """The rollout in numbers: end, outcome, score, tokens, cost and seconds."""
+
+
+class RunEnded(RunEvent, frozen=True, kw_only=True, tag="run_ended"):
+    """A sitting of a run is over: no rollout is in flight."""
+
+    run: str
+    """Name of the run."""
+    stopped: str | None = None
+    """Why it ended before everything planned was done; None if nothing is missing."""
+    tripped: bool = False
+    """True if the run was judged bad and stopped, false if it was interrupted."""
+    num_cancelled: int = 0
+    """Rollouts in flight when it stopped; the next sitting takes them again."""
+
+
+class CalibrationWave(RunEvent, frozen=True, kw_only=True, tag="calibration_wave"):
+    """A calibration has looked at its rollouts and decided which tasks need more."""
+
+    num_tasks: int
+    """Tasks to place."""
+    num_placed: int
+    """Tasks that need no more rollouts."""
+    num_taken: int
+    """Rollouts so far."""
+    num_more: int
+    """Rollouts of the next wave; 0 at the end."""
+
+
+class ProbeBegan(RunEvent, frozen=True, kw_only=True, tag="probe_began"):
+    """A probe of an audit starts."""
+
+    layer: str
+    """The layer of the probe."""
+    probe: str
+    """Name of the probe."""
+
+
+class ProbeEnded(RunEvent, frozen=True, kw_only=True, tag="probe_ended"):
+    """A probe of an audit has ended, in this sitting or in an earlier one."""
+
+    layer: str
+    """The layer of the probe."""
+    probe: str
+    """Name of the probe."""
+    state: str
+    """`ran`, `could not run` or `does not apply`."""
+    why: str
+    """Why it could not run, or does not apply."""
+    num_findings: int
+    """Findings, leads included."""
+    seconds: float
+    """Time it took."""
+    earlier: bool
+    """True if an earlier sitting ran it."""
+
+
+class AlarmRaised(RunEvent, frozen=True, kw_only=True, tag="alarm"):
+    """Something looks wrong, and a person should look."""
+
+    kind: str
+    """`reward_hacking`: the reward rises and the outcome does not; `idle`: nothing is learned; `failures`: too many failures."""
+    sentence: str
+    """What was seen, and what to do."""
+
+
+class SinkFailed(RunEvent, frozen=True, kw_only=True, tag="sink_failed"):
+    """A sink or a tracker raised an error and receives nothing more; everything else goes on."""
+
+    sink: str
+    """Its name."""
+    reason: str
+    """What it raised."""
+
+
+AnyEvent = (
+    RunBegan
+    | RolloutBegan
+    | TurnTaken
+    | ToolCalled
+    | RolloutGraded
+    | RolloutEnded
+    | RunEnded
+    | CalibrationWave
+    | ProbeBegan
+    | ProbeEnded
+    | AlarmRaised
+    | SinkFailed
+)
+"""Every event there is, for decoding."""
+
+Sink = Callable[[RunEvent], None]
+"""Receives events: `def sink(event: RunEvent) -> None`."""
+
+
+def ignore_event(event: RunEvent) -> None:
+    """The sink that does nothing."""
+
+
+def fan_out(*sinks: Sink) -> Sink:
+    """One sink that passes every event to each of `sinks`, in this order.
+
+    A sink that raises is left out from then on, with a warning in the log; the others are given `SinkFailed`.
+    """
+    live = list(sinks)
+
+    def emit(event: RunEvent) -> None:
+        for sink in tuple(live):
+            if sink not in live:
+                continue  # it failed on the `SinkFailed` of one before it
+            try:
+                sink(event)
+            except Exception as error:  # noqa: BLE001 - a sink only looks on: whatever it raises, the run goes on
+                live.remove(sink)
+                name, reason = _name_of(sink), f"{type(error).__name__}: {error}"
+                _log.warning("sink failed", extra={"sink": name, "error": reason})
+                emit(SinkFailed(sink=name, reason=reason))
+
+    return emit
+
+
+def _name_of(sink: Sink) -> str:
+    return getattr(sink, "__qualname__", type(sink).__qualname__)

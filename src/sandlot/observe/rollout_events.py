@@ -1,0 +1,76 @@
+"""The events of one rollout: its turns, tool calls and score.
+
+They are emitted around the harness: between it and the policy, and by the session that answers its tool calls. A harness or a
+policy of a plug-in needs to do nothing for them.
+"""
+
+from collections.abc import Sequence
+
+from sandlot.core.concurrency.clock import SYSTEM_CLOCK
+from sandlot.core.ports.session import Policy
+from sandlot.core.ports.world import ToolSpec
+from sandlot.core.trace import Node, Scored, Trace, Usage
+from sandlot.observe.events import RolloutGraded, Sink, ToolCalled, TurnTaken
+
+_LONGEST_NAME = 200
+"""Characters of a tool's name: the agent may write any."""
+
+
+class EmittingPolicy:
+    """A policy that also emits each turn."""
+
+    def __init__(self, policy: Policy, sink: Sink) -> None:
+        self._policy = policy
+        self._sink = sink
+        self._num_turns = 0
+
+    async def turn(self, trace: Trace, leaf: int, tools: Sequence[ToolSpec]) -> Node:
+        """The policy's own turn."""
+        started_s = SYSTEM_CLOCK.monotonic()
+        node = await self._policy.turn(trace, leaf, tools)
+        self._num_turns += 1
+        usage = node.usage or Usage()
+        self._sink(
+            TurnTaken(
+                run=trace.run,
+                task=trace.task,
+                rollout=trace.rollout,
+                turn=self._num_turns,
+                prompt_tokens=usage.prompt_tokens,
+                completion_tokens=usage.completion_tokens or (len(node.tokens) if node.tokens else 0),
+                seconds=SYSTEM_CLOCK.monotonic() - started_s,
+                stop=node.stop,
+            )
+        )
+        return node
+
+
+def emit_call(sink: Sink, trace: Trace, turn: int, name: str, seconds: float, error: bool) -> None:  # noqa: FBT001 - `on_call`
+    """Emit a tool call that was answered; the session's `on_call`."""
+    sink(
+        ToolCalled(
+            run=trace.run,
+            task=trace.task,
+            rollout=trace.rollout,
+            turn=turn,
+            name=name[:_LONGEST_NAME],
+            seconds=seconds,
+            error=error,
+        )
+    )
+
+
+def emit_graded(sink: Sink, trace: Trace) -> None:
+    """Emit the score of a trace that was graded."""
+    assert isinstance(trace.outcome, Scored)
+    score = trace.outcome.score
+    sink(
+        RolloutGraded(
+            run=trace.run,
+            task=trace.task,
+            rollout=trace.rollout,
+            score=score.value,
+            passed=score.passed,
+            seconds=trace.phases["grade"],
+        )
+    )
