@@ -1,7 +1,9 @@
 """What a judge must reach before its verdicts are worth training on."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from enum import StrEnum
+from typing import Generic, TypeVar
 
 import msgspec
 
@@ -48,6 +50,25 @@ class JudgeGate(msgspec.Struct, frozen=True, kw_only=True):
     why: str = ""
 
 
+_Quality = TypeVar("_Quality", bound=msgspec.Struct)
+
+
+@dataclass(frozen=True, slots=True)
+class Validation(Generic[_Quality]):
+    """What was measured of a judge or of a simulated user, and the gates it was held to."""
+
+    quality: _Quality
+    gates: tuple[JudgeGate, ...]
+
+    @property
+    def standing(self) -> GateState:
+        """All gates together: one failure fails, one unknown is unknown."""
+        for standing in (GateState.FAIL, GateState.UNCALIBRATED):
+            if any(gate.standing is standing for gate in self.gates):
+                return standing
+        return GateState.PASS
+
+
 def gated(quality: Quality, gates: Gates) -> tuple[JudgeGate, ...]:
     """Every gate that was asked for."""
     return (
@@ -61,14 +82,6 @@ def gated(quality: Quality, gates: Gates) -> tuple[JudgeGate, ...]:
         at_least("canaries", quality.canaries.value, gates.canaries),
         *people_gates(quality.agreements, gates),
     )
-
-
-def standing_of(gates: tuple[JudgeGate, ...]) -> GateState:
-    """All together: one failure fails, one unknown is unknown."""
-    for standing in (GateState.FAIL, GateState.UNCALIBRATED):
-        if any(gate.standing is standing for gate in gates):
-            return standing
-    return GateState.PASS
 
 
 def at_most(name: str, value: float | None, limit: float, why: str = "") -> JudgeGate:

@@ -9,7 +9,7 @@ from pathlib import Path
 import anyio
 import msgspec
 
-from sandlot.calibrate.tasks.calibration import CURRICULUM_FILE, FILE, Calibration, summed_up
+from sandlot.calibrate.tasks.calibration import CURRICULUM_FILE, FILE, Calibration, Errors, Known, errors_of, summed_up
 from sandlot.calibrate.tasks.rates import rates_over
 from sandlot.calibrate.tasks.rule import UNKNOWN, Rule
 from sandlot.calibrate.tasks.state import CalibrationState, Family, by_tags
@@ -21,6 +21,7 @@ from sandlot.core.types import Split
 from sandlot.env.environment import Environment
 from sandlot.env.load import load
 from sandlot.run.config import RunConfig, RunPlan, Selection, plan_run, run_config_of, split_named
+from sandlot.run.forecast import Forecast, forecast_run
 from sandlot.run.manifest import fingerprints_of
 from sandlot.run.results import Run
 from sandlot.run.run import Watcher, name_of, run_config
@@ -181,6 +182,29 @@ def expected_rollouts(config: CalibrationConfig, num_tasks: int) -> tuple[int, i
     likely = round(num_tasks * rates_over(rule, UNKNOWN, UNKNOWN).rollouts)
     most = num_tasks * rule.cap if config.budget is None else min(config.budget, num_tasks * rule.cap)
     return num_tasks * rule.start, min(likely, most), most
+
+
+class CalibrationForecast(msgspec.Struct, frozen=True, kw_only=True):
+    """A calibration before it begins."""
+
+    tasks: int
+    rollouts: dict[str, int]
+    """`fewest`, `likely` and `most`."""
+    forecast: Forecast
+    errors: Errors
+
+
+def forecast_calibration(config: CalibrationConfig, runs: Path) -> CalibrationForecast:
+    """How many rollouts to expect, their cost, and the error rates of the rule; runs nothing."""
+    plan = opening_plan(config, load(config.run.env))
+    counts = expected_rollouts(config, len(plan.tasks))
+    _, expected = forecast_run(config.opening, runs, rollouts=counts[1])
+    return CalibrationForecast(
+        tasks=len(plan.tasks),
+        rollouts=dict(zip(("fewest", "likely", "most"), counts, strict=True)),
+        forecast=expected,
+        errors=errors_of(config.rule, [Known(UNKNOWN, UNKNOWN, 1)]),
+    )
 
 
 async def _find_directory(config: CalibrationConfig, env: Environment, plan: RunPlan, runs: Path) -> Path:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from sandlot.cli.options import RUNS, Json, Runs, print_json
+from sandlot.cli.options import RUNS, Json, Runs, print_finished
 
 _Option = typer.Option
 
@@ -51,23 +51,17 @@ def _judge(
     """
     from sandlot.calibrate.judges.gates import Gates  # noqa: PLC0415 - help does not need it
     from sandlot.calibrate.judges.judge import Probing  # noqa: PLC0415 - as above
-    from sandlot.cli.views.judge import Judging, judge_watched  # noqa: PLC0415 - as above
+    from sandlot.cli.views.judge import judge_watched  # noqa: PLC0415 - as above
     from sandlot.core.ports.model import Sampling  # noqa: PLC0415 - as above
     from sandlot.wiring.config import ModelConfig  # noqa: PLC0415 - as above
 
+    below = runs / what
     finished = judge_watched(
-        Judging(
-            what=what,
-            labels=labels,
-            model=ModelConfig(spec=judge, sampling=Sampling(temperature=temperature, max_tokens=max_tokens)),
-            probing=Probing(repeats=repeats, most=items, at_once=at_once, batch=batch),
-            gates=Gates(flips=max_flips, kappa=kappa),
-        ),
-        runs=runs,
+        below if (below / "manifest.json").is_file() else Path(what),
+        ModelConfig(spec=judge, sampling=Sampling(temperature=temperature, max_tokens=max_tokens)),
+        labels=labels,
+        probing=Probing(repeats=repeats, most=items, at_once=at_once, batch=batch),
+        gates=Gates(flips=max_flips, kappa=kappa),
         quiet=json,
     )
-    if json:
-        print_json(finished.machine)
-    else:
-        finished.show()
-    raise typer.Exit(finished.exit_code)
+    print_finished(lambda: finished, json=json)

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from sandlot.cli.options import Env, Json, SplitOnly, Task, print_json
+from sandlot.cli.options import Env, Json, SplitOnly, Task, print_finished
 
 _Option = typer.Option
 
@@ -46,26 +46,20 @@ def _simulator(
     code 1 if a gate fails, 3 if too little is known.
     """
     from sandlot.calibrate.users.gates import SimulatorGates  # noqa: PLC0415 - help does not need it
-    from sandlot.cli.views.simulator import Simulating, simulate_watched  # noqa: PLC0415 - as above
+    from sandlot.cli.views.simulator import simulate_watched  # noqa: PLC0415 - as above
     from sandlot.core.ports.model import Sampling  # noqa: PLC0415 - as above
     from sandlot.wiring.config import ModelConfig  # noqa: PLC0415 - as above
 
     finished = simulate_watched(
-        Simulating(
-            env=env,
-            model=ModelConfig(spec=user, sampling=Sampling(temperature=temperature, max_tokens=max_tokens)),
-            labels=labels,
-            tasks=tuple(task or ()),
-            split=split,
-            most=tasks,
-            repeats=repeats,
-            at_once=at_once,
-            gates=SimulatorGates(flips=max_flips, unasked=max_leaks, kappa=kappa),
-        ),
+        env,
+        ModelConfig(spec=user, sampling=Sampling(temperature=temperature, max_tokens=max_tokens)),
+        labels=labels,
+        tasks=tuple(task or ()),
+        split=split,
+        most=tasks,
+        repeats=repeats,
+        at_once=at_once,
+        gates=SimulatorGates(flips=max_flips, unasked=max_leaks, kappa=kappa),
         quiet=json,
     )
-    if json:
-        print_json(finished.machine)
-    else:
-        finished.show()
-    raise typer.Exit(finished.exit_code)
+    print_finished(lambda: finished, json=json)

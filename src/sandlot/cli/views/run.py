@@ -20,13 +20,10 @@ from sandlot.cli.views.health import health_line
 from sandlot.cli.views.summary import print_summary
 from sandlot.core.text import printable_json
 from sandlot.core.trace import TraceRow
-from sandlot.env.environment import Environment
-from sandlot.env.fingerprint import environment_fingerprint
-from sandlot.env.load import load
 from sandlot.observe.progress import Reading
 from sandlot.observe.progress import RolloutProgress as Tally
-from sandlot.run.config import RunConfig, RunPlan, plan_run
-from sandlot.run.forecast import forecast
+from sandlot.run.config import RunConfig, RunPlan
+from sandlot.run.forecast import forecast_run
 from sandlot.run.manifest import public_config
 from sandlot.run.results import Run
 from sandlot.run.run import Watcher, run_config
@@ -116,33 +113,15 @@ def _said(reading: Reading) -> str:
 
 
 def show_forecast(config: RunConfig, *, runs: Path, json: bool) -> None:
-    """What would be run, and what is known of its cost; runs nothing."""
+    """Print what would be run and what it would cost; run nothing."""
     with authors_on_stderr():
-        env = load(config.env).in_image(config.image)
-        plan = plan_run(env, config)
-    pilot = pilot_of(env, config, runs)
-    rows = pilot.rows if pilot else ()
-    expected = forecast(plan.num_rollouts, rows, at_once=config.at_once, limits=env.limits, sandboxed=env.image is not None)
+        plan, expected = forecast_run(config, runs)
     if json:
         print_json({"config": public_config(config), "tasks": len(plan.tasks), "forecast": expected})
         return
     sys.stdout.buffer.write(printable_json(msgspec.json.format(msgspec.json.encode(public_config(config)), indent=2)) + b"\n")
     sys.stdout.flush()
     print(expected.describe())
-
-
-def pilot_of(env: Environment, config: RunConfig, runs: Path) -> Run | None:
-    """The newest run of this very environment with this model: what is known about the next one."""
-    fingerprint = environment_fingerprint(env, build=False)
-    for path in sorted(runs.glob("*/manifest.json"), key=lambda each: each.stat().st_mtime, reverse=True):
-        run = Run(path.parent)
-        if (
-            run.manifest.fingerprints.environment == fingerprint
-            and run.manifest.config.model.spec == config.model.shown
-            and len(run)
-        ):
-            return run
-    return None
 
 
 def make_room() -> None:
