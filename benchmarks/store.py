@@ -42,7 +42,7 @@ def made(count: int) -> Iterator[tuple]:
     import msgspec
 
     from sandlot.core.rubric import CheckResult, CheckVerdict, RubricScore
-    from sandlot.core.trace import EvidenceRecord, Node, Scored, Trace, Usage, row_of, said
+    from sandlot.core.trace import EvidenceRecord, Node, Scored, Trace, Usage, row_of, text_message
     from sandlot.core.types import End, Role
 
     random = Random(0)
@@ -53,8 +53,8 @@ def made(count: int) -> Iterator[tuple]:
     trace = Trace(run="bench", task="", rollout=0, seed=1, end=End.DONE, outcome=outcome, evidence=evidence, phases=phases)
     for number in range(count):
         text = " ".join(random.choices(WORDS, k=40))
-        question = Node(message=said(Role.USER, text[:120]))
-        answer = Node(message=said(Role.ASSISTANT, text), parent=0, sampled=True, usage=usage)
+        question = Node(message=text_message(Role.USER, text[:120]))
+        answer = Node(message=text_message(Role.ASSISTANT, text), parent=0, sampled=True, usage=usage)
         this = msgspec.structs.replace(
             trace,
             task=f"task-{number // 8}",
@@ -153,7 +153,7 @@ def append_sqlite(path: Path, count: int, batch: int = WRITERS) -> dict[str, flo
 
 def fill_ours(folder: Path, count: int) -> None:
     """Bulk: the same sealing code, without the log before it."""
-    from sandlot.core.disk import DISK, make_folder, put_file
+    from sandlot.core.disk import DISK, make_folder, write_file
     from sandlot.store.entry import LogEntry, encode_trace
     from sandlot.store.layout import folders, manifest_file, segment_file
     from sandlot.store.segments import write_segment
@@ -161,7 +161,7 @@ def fill_ours(folder: Path, count: int) -> None:
 
     for place in folders(folder):
         make_folder(place, DISK)
-    put_file(manifest_file(folder), MANIFEST, DISK)
+    write_file(manifest_file(folder), MANIFEST, DISK)
     entries: list[LogEntry] = []
     number = 0
     for index, (trace, row) in enumerate(made(count), 1):

@@ -81,7 +81,7 @@ def _entry(title: str, value: Any, fields: Fields) -> Iterator[str]:
         pass  # users are given one, they do not make it
     elif documented:
         yield from ("```text", _constructor(short, value, documented), "```", "")
-    elif inspect.isfunction(vars(value).get("__init__")) and value not in {sandlot.Agent, sandlot.SandlotError}:
+    elif inspect.isfunction(value.__init__) and value not in {sandlot.Agent, sandlot.SandlotError}:
         yield from ("```text", _signature(short, value.__init__), "```", "")
     yield from (inspect.cleandoc(value.__doc__ or ""), "")
     if inspect.isclass(value) and issubclass(value, StrEnum):
@@ -107,8 +107,9 @@ def _constructor(name: str, record: type, documented: list[tuple[str, str, str, 
 
 
 def _members(value: type) -> Iterator[str]:
-    """Its public methods and properties, in the order they are written."""
-    for name, member in vars(value).items():
+    """Its public methods and properties, in the order they are written, then those of its bases."""
+    bases = [kind for kind in value.__mro__ if kind.__module__.startswith("sandlot.")]
+    for name, member in (item for kind in bases for item in vars(kind).items()):
         function = getattr(member, "fget", None) or getattr(member, "func", None) or member
         if name.startswith("_") or name in INSIDE or not inspect.isfunction(function) or not function.__doc__:
             continue

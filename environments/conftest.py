@@ -22,7 +22,7 @@ def play(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Play:
         env: Environment, agent: Callable[[Agent, Task], Awaitable[None]] | None = None, tasks: Sequence[str] = ()
     ) -> dict[str, Any]:
         if agent is not None:
-            monkeypatch.setattr(env.parts, "solution", agent)
+            monkeypatch.setattr(env.marked, "solution", agent)
         scores = {}
         for trace in run(env, "scripted:golden", tasks=tuple(tasks), runs=tmp_path):
             assert isinstance(trace.outcome, Scored), (trace.task, trace.outcome)

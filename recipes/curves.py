@@ -22,7 +22,7 @@ from sandlot.cli.views.train import train_watched
 from sandlot.core.types import derive_seed
 from sandlot.observe.chart import Curve as ChartCurve
 from sandlot.observe.chart import line_chart
-from sandlot.observe.page import page
+from sandlot.observe.page import html_page
 from sandlot.train import Clip, Evaluation, Imitate, Optimisation, Outcome, PolicyGradient, Recipe, Sampling, TrainingProgress
 from sandlot.train.report.progress import Measured
 from sandlot.train.report.summary import Level
@@ -195,7 +195,7 @@ def picture(curves: list[Curve]) -> str:
         chart = line_chart(lines, x_name="update", y_range=(0, 1), label=f"held-out score on {environment} by update")
         told = "Held-out score; bands are 95 % intervals over tasks."
         figures += f"<figure><h2>{environment}, seed {seed}</h2><p>{told}</p>{chart}</figure>"
-    return page("Learning curves", f'<h1>Learning curves of rookie</h1><section class="pictures">{figures}</section>')
+    return html_page("Learning curves", f'<h1>Learning curves of rookie</h1><section class="pictures">{figures}</section>')
 
 
 def table(curves: list[Curve]) -> str:

@@ -243,9 +243,9 @@ def the_same(judge: Callable[..., Any]) -> Callable[[Evidence, Task], Any]:
     return lambda evidence, task: judge(Left(evidence), task)
 
 
-for check in drill().parts.checks:
-    env.check(points=check.points, id=check.id)(the_same(drill().parts.functions[check.ref]))
+for check in drill().marked.checks:
+    env.check(points=check.points, id=check.id)(the_same(drill().marked.functions[check.ref]))
 
-solution = drill().parts.solution
+solution = drill().marked.solution
 assert solution is not None
 env.solution(solution)

@@ -112,10 +112,10 @@ def shown_enough(device: str) -> tuple[int, list[dict[str, Any]]]:
     """Show it a while at a time until a measurement says that it was enough: after how many steps, and what was told."""
     figures: list[dict[str, Any]] = []
     for start in range(A_WHILE, 8 * A_WHILE + 1, A_WHILE):
-        measured = next((each for each in TrainingProgress.of(PLACE / "shown").evaluations if each.version == start), None)
+        measured = next((each for each in TrainingProgress.read(PLACE / "shown").evaluations if each.version == start), None)
         if measured is None:  # not from an earlier call of this command
             figures.append(told(shown(device, start), PLACE / "shown"))
-            measured = TrainingProgress.of(PLACE / "shown").evaluations[-1]
+            measured = TrainingProgress.read(PLACE / "shown").evaluations[-1]
         if measured.mean >= ENOUGH:
             return start, figures
     sys.exit(f"{8 * A_WHILE} steps of imitation did not bring it to {ENOUGH}")

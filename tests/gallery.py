@@ -54,7 +54,7 @@ async def played(
     Of an environment with a sandbox only two tasks are played: they are made by one rule, and take their time.
     """
     traces: list[Trace] = []
-    chosen = play or env.parts.solution
+    chosen = play or env.marked.solution
     assert chosen is not None
     slots = anyio.CapacityLimiter(at_once)
     async with AsyncExitStack() as stack:

@@ -31,7 +31,7 @@ from sandlot.env.taskset import tasks_of
 from sandlot.harness.tool_loop import ToolLoop
 from sandlot.model.policy.player import Move, Player, PlayerView
 from sandlot.model.policy.scripted import PLAYS, ScriptedPolicies
-from sandlot.rollout import grade_trace, recorded, run_rollout
+from sandlot.rollout import grade_trace, record_outcome, run_rollout
 from sandlot.store.blobs import MemoryBlobs
 from sandlot.wiring.parts import Grading, RolloutParts
 
@@ -56,11 +56,11 @@ class InProcess:
             fingerprint="test",
             tasks=tuple(tasks),
             tools=tuple(tool.spec for tool in env.tools),
-            rubrics={} if env.parts.grade else {"default": rubric_for(env, tasks[0], "default")},
+            rubrics={} if env.marked.grade else {"default": rubric_for(env, tasks[0], "default")},
             system=env.system,
             limits=env.limits,
-            has_golden=env.parts.solution is not None,
-            has_user=env.parts.user is not None,
+            has_golden=env.marked.solution is not None,
+            has_user=env.marked.user is not None,
             declared=self._declared,
         )
 
@@ -103,7 +103,7 @@ class InProcess:
             trace = msgspec.structs.replace(request.trace, outcome=None)
             scores = []
             for _ in range(request.times):
-                with recorded(trace):
+                with record_outcome(trace):
                     trace.outcome = Scored(await grade_trace(grading, tasks[trace.task], trace, blobs))
                 scores.append(trace.outcome)
             return Trial(trace=request.trace, files=request.files, scores=tuple(scores))
@@ -121,7 +121,7 @@ class InProcess:
             return Player(play.name, lambda moment: _move(play, moment), seed)
         if play.name in PLAYS:
             return Player(play.name, PLAYS[play.name], seed)
-        return self._env.parts.solution if play.name == "golden" else ADVERSARIES[play.name]
+        return self._env.marked.solution if play.name == "golden" else ADVERSARIES[play.name]
 
 
 def _move(script: Script, moment: PlayerView) -> Move:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from sandlot.sandbox.images.stretch import Stretch
+from sandlot.sandbox.images.byte_range import ByteRange
 
 ARCHITECTURE = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
 
@@ -105,7 +105,7 @@ def stretch_of(data: bytes, folder: Path):
     path.write_bytes(data)
     fd = os.open(path, os.O_RDONLY)
     try:
-        yield Stretch(fd, 0, len(data))
+        yield ByteRange(fd, 0, len(data))
     finally:
         os.close(fd)
         path.unlink()

@@ -15,7 +15,7 @@ from sandlot.core.ports.sandbox import Command, Completed
 from sandlot.sandbox.command import run_command
 from sandlot.sandbox.images.spec import find_image
 from sandlot.sandbox.native.backend import NativeBackend, NativeSandbox, open_native
-from sandlot.sandbox.program import program
+from sandlot.sandbox.program import find_program
 from sandlot.sandbox.quota import Quota
 
 NOBODY = 65534
@@ -29,7 +29,7 @@ def ordinary_cache() -> Path:
     atexit.register(shutil.rmtree, cache)
     cache.chmod(0o755)
     (cache / "sandlot").mkdir()
-    shutil.copy2(program(), cache / "sandlot")
+    shutil.copy2(find_program(), cache / "sandlot")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(cache))
         find_image("host")
@@ -37,7 +37,7 @@ def ordinary_cache() -> Path:
         for folder, folders, files in os.walk(cache):
             for name in (".", *folders, *files):
                 os.chown(Path(folder) / name, NOBODY, NOBODY, follow_symlinks=False)
-        os.chown(cache / "sandlot" / program().name, 0, 0)
+        os.chown(cache / "sandlot" / find_program().name, 0, 0)
     return cache
 
 

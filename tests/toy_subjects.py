@@ -11,7 +11,7 @@ from sandlot.audit.case import Case
 from sandlot.audit.subject import PLAIN, Conditions, Declared, Description, NamedPlay, Regrade, Request, Say, Trial
 from sandlot.core.rubric import CheckResult, CheckVerdict, RubricScore
 from sandlot.core.task import Task
-from sandlot.core.trace import EvidenceRecord, Failed, Node, Scored, Trace, said
+from sandlot.core.trace import EvidenceRecord, Failed, Node, Scored, Trace, text_message
 from sandlot.core.types import End, Role, Side
 
 Grade = Callable[[EvidenceRecord, Task], "float | dict[str, float]"]
@@ -73,8 +73,8 @@ class ToySubject:
         answer = str(task.key["golden"]) if golden else spoken
         state = self._done(task) if golden else self._start(task)
         nodes = [
-            Node(message=said(Role.USER, task.prompt)),
-            Node(message=said(Role.ASSISTANT, answer), parent=0, sampled=True),
+            Node(message=text_message(Role.USER, task.prompt)),
+            Node(message=text_message(Role.ASSISTANT, answer), parent=0, sampled=True),
         ]
         evidence = EvidenceRecord(answer=answer, state=state)
         return Trace(run="toy", task=task.id, rollout=0, seed=0, nodes=nodes, end=End.DONE, evidence=evidence)

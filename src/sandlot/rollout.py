@@ -1,6 +1,6 @@
 """One rollout on one screen: open a world, let the agent act, gather evidence, grade, close.
 
-Features attach through the parts, never as branches here. `recorded` is the one place where an error becomes an outcome.
+Features attach through the parts, never as branches here. `record_outcome` is the one place where an error becomes an outcome.
 """
 
 import functools
@@ -17,7 +17,7 @@ from sandlot.core.trace import Cancelled, Event, Failed, Scored, Trace
 from sandlot.core.types import End, Side, derive_seed
 from sandlot.env.grading import grade, load_evidence
 from sandlot.env.session import WorldSession, open_session, world_seed
-from sandlot.grade.gather import cuts_of
+from sandlot.grade.gather import cut_events
 from sandlot.observe.rollout_events import EmittingPolicy, emit_call, emit_graded
 from sandlot.wiring.parts import Grading, RolloutParts
 
@@ -26,12 +26,12 @@ async def run_rollout(parts: RolloutParts, task: Task, *, run: str, rollout: int
     """Open a world, let the agent act in it, grade what it left. Never raises for a bad rollout."""
     seed = world_seed(parts.env, task)
     trace = Trace(run=run, task=task.id, rollout=rollout, seed=seed, started=SYSTEM_CLOCK.wall())
-    with recorded(trace):
+    with record_outcome(trace):
         async with _opened(parts, task, trace, blobs) as session:
             trace.end = await _act(parts, task, session, trace)
             with timed(trace.phases, "gather"):
                 trace.evidence = await session.gather(trace.answer)
-                trace.events += cuts_of(trace.evidence, trace.num_turns)
+                trace.events += cut_events(trace.evidence, trace.num_turns)
         with timed(trace.phases, "grade"):
             trace.outcome = Scored(await grade_trace(parts.grading, task, trace, blobs))
         emit_graded(parts.sink, trace)
@@ -80,7 +80,7 @@ async def _act(parts: RolloutParts, task: Task, session: WorldSession, trace: Tr
 
 
 @contextmanager
-def recorded(trace: Trace) -> Generator[None]:
+def record_outcome(trace: Trace) -> Generator[None]:
     """Turn whatever breaks into the trace's outcome. A failure never becomes a reward; cancellation passes through."""
     try:
         yield

@@ -10,7 +10,7 @@ from fake_endpoint import Answer, FakeEndpoint, calls, completion, says, status
 from sandlot.core.errors import ModelError
 from sandlot.core.ports.model import Reply, Sampling
 from sandlot.core.ports.world import ToolSpec
-from sandlot.core.trace import Message, Text, ToolCall, ToolResult, said
+from sandlot.core.trace import Message, Text, ToolCall, ToolResult, text_message
 from sandlot.core.types import Role
 from sandlot.model.endpoint.chat import OpenAIConfig, open_openai
 from sandlot.model.endpoint.retry import Patience
@@ -19,8 +19,8 @@ from sandlot.model.endpoint.spend import Prices, Spend, capped
 KEY = "sk-contract-canary-0123456789"
 ADD = ToolSpec(name="add", description="Adds.", parameters={"type": "object"})
 HISTORY = [
-    said(Role.SYSTEM, "Be brief."),
-    said(Role.USER, "2+2?"),
+    text_message(Role.SYSTEM, "Be brief."),
+    text_message(Role.USER, "2+2?"),
     Message(role=Role.ASSISTANT, parts=(Text("I add."), ToolCall("a", "add", {"x": 2}))),
     Message(role=Role.TOOL, parts=(ToolResult("a", "4"),)),
 ]
@@ -82,7 +82,7 @@ async def test_many_may_speak_at_once(opened):
     ):
 
         async def one(number):
-            reply = await model.chat([said(Role.USER, str(number))], (), Sampling())
+            reply = await model.chat([text_message(Role.USER, str(number))], (), Sampling())
             got.append((str(number), reply.parts[0].text))
 
         async with anyio.create_task_group() as group:

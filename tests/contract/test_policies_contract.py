@@ -13,7 +13,7 @@ from model_folders import FAMILIES
 from sandlot.core.ports.model import Sampling
 from sandlot.core.ports.world import ToolSpec
 from sandlot.core.task import Task
-from sandlot.core.trace import Message, Node, ToolResult, Trace, said
+from sandlot.core.trace import Message, Node, ToolResult, Trace, text_message
 from sandlot.core.types import Role
 from sandlot.model.endpoint.chat import OpenAIConfig, open_openai
 from sandlot.model.policy.rendered import rendered
@@ -49,7 +49,7 @@ async def by_script(spec):
 @asynccontextmanager
 async def from_recording():
     recorded = opening()
-    recorded.append(Node(message=said(Role.ASSISTANT, "recorded"), parent=0, sampled=True, stop="stop", model="old"))
+    recorded.append(Node(message=text_message(Role.ASSISTANT, "recorded"), parent=0, sampled=True, stop="stop", model="old"))
     yield replayed(lambda task, seed: recorded, then=scripted("echo"))
 
 
@@ -77,7 +77,7 @@ async def policies(request):
 
 def opening() -> Trace:
     trace = Trace(run="r", task="t", rollout=0, seed=0)
-    trace.append(Node(message=said(Role.USER, TASK.prompt)))
+    trace.append(Node(message=text_message(Role.USER, TASK.prompt)))
     return trace
 
 
@@ -91,7 +91,7 @@ async def take(policies, seed: int, num_turns: int) -> Trace:
                 node = await policy.turn(trace, leaf, [ADD])
             leaf = trace.append(node)
             results = tuple(ToolResult(call.id, "4") for call in node.message.calls)
-            answer = Message(role=Role.TOOL, parts=results) if results else said(Role.USER, "go on")
+            answer = Message(role=Role.TOOL, parts=results) if results else text_message(Role.USER, "go on")
             leaf = trace.append(Node(message=answer, parent=leaf))
     return trace
 

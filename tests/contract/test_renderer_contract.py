@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from conversations import TOOL, conversations, neutral, plain, results, turns, users
 from model_folders import FAMILIES
 from sandlot.core.errors import ModelError
-from sandlot.core.trace import ImagePart, Message, Text, ToolCall, ToolResult, said
+from sandlot.core.trace import ImagePart, Message, Text, ToolCall, ToolResult, text_message
 from sandlot.core.types import Role
 from sandlot.model.render.open import open_renderer
 
@@ -57,24 +57,24 @@ def test_any_ids_can_be_read(renderer, ids):
     message = renderer.parse(ids, "c")
     assert message.role is Role.ASSISTANT
     assert len({call.id for call in message.calls}) == len(message.calls)
-    renderer.render([said(Role.USER, "?"), message], [TOOL])
+    renderer.render([text_message(Role.USER, "?"), message], [TOOL])
 
 
 @given(ids=st.lists(st.integers(0, 399), max_size=10))
 def test_a_turn_that_was_cut_off_is_closed_by_the_bridge(renderer, ids):
-    held = renderer.render([said(Role.USER, "?")], []) + ids
-    appended = renderer.bridge(held, [said(Role.USER, "Go on.")])
+    held = renderer.render([text_message(Role.USER, "?")], []) + ids
+    appended = renderer.bridge(held, [text_message(Role.USER, "Go on.")])
     assert appended[0] in renderer.stop_ids
-    assert renderer.bridge([*held, appended[0]], [said(Role.USER, "Go on.")]) == appended[1:]
+    assert renderer.bridge([*held, appended[0]], [text_message(Role.USER, "Go on.")]) == appended[1:]
 
 
 def test_a_turn_ends_with_a_stop_token(renderer):
-    assert renderer.turn(said(Role.ASSISTANT, "Yes."))[-1] in renderer.stop_ids
+    assert renderer.turn(text_message(Role.ASSISTANT, "Yes."))[-1] in renderer.stop_ids
 
 
 def test_a_bridge_never_renders_history(renderer):
-    assert renderer.bridge([], [said(Role.USER, "?")]) is None
-    assert renderer.bridge([5], [said(Role.SYSTEM, "From now on...")]) is None
+    assert renderer.bridge([], [text_message(Role.USER, "?")]) is None
+    assert renderer.bridge([5], [text_message(Role.SYSTEM, "From now on...")]) is None
 
 
 def test_a_malformed_call_is_read_as_one_again(renderer):

@@ -6,7 +6,7 @@ import pytest
 
 from sandlot.core.limits import Limits
 from sandlot.core.task import Task
-from sandlot.core.trace import Message, ToolCall, said
+from sandlot.core.trace import Message, ToolCall, text_message
 from sandlot.core.types import End, Role
 from sandlot.env.environment import Environment
 from sandlot.env.session import open_session
@@ -70,7 +70,7 @@ async def test_every_call_has_its_result(session):
 
 async def test_a_plain_message_terminates(session):
     await session.reset()
-    step = await session.step(said(Role.ASSISTANT, "done"))
+    step = await session.step(text_message(Role.ASSISTANT, "done"))
     assert (step.end, step.terminated, step.truncated) == (End.DONE, True, False)
 
 

@@ -12,7 +12,7 @@ from sandlot.core.persona import AGENT, Persona
 from sandlot.core.ports.model import Sampling
 from sandlot.core.ports.session import UserTurn
 from sandlot.core.task import Task
-from sandlot.core.trace import Message, Node, Text, Trace, said
+from sandlot.core.trace import Message, Node, Text, Trace, text_message
 from sandlot.core.types import End, Role
 from sandlot.env.environment import Environment
 from sandlot.env.function import Ask, Score, environment
@@ -57,9 +57,9 @@ async def by_an_echo():
 @asynccontextmanager
 async def from_a_recording():
     trace = Trace(run="r", task="t", rollout=0, seed=0, end=End.DONE)
-    trace.append(Node(message=said(Role.USER, TASK.prompt)))
+    trace.append(Node(message=text_message(Role.USER, TASK.prompt)))
     for text in ("It leaks.", "At the spout.", "Thank you."):
-        trace.append(Node(message=said(Role.ASSISTANT, "?"), parent=len(trace.nodes) - 1, sampled=True))
+        trace.append(Node(message=text_message(Role.ASSISTANT, "?"), parent=len(trace.nodes) - 1, sampled=True))
         words = Message(role=Role.USER, parts=(Text(text),), agent=AGENT)
         trace.append(Node(message=words, parent=len(trace.nodes) - 1, sampled=True))
     async with replayed_users(lambda _task, _rollout: trace).user(PERSONA, TASK, 1) as user:
@@ -80,7 +80,7 @@ async def by_a_generator():
             yield Ask(TASK.prompt)
         yield Score(True)
 
-    yield talk.parts.user(None, Task("talk-0"))
+    yield talk.marked.user(None, Task("talk-0"))
 
 
 @asynccontextmanager

@@ -14,13 +14,13 @@ import anyio
 import pytest
 
 from command_line import ENVIRONMENTS, environ, started
-from sandlot.analysis.tokens.audit import audit_run
+from sandlot.analysis.tokens.audit import check_tokens
 from sandlot.core.concurrency.clock import time_limit
 from sandlot.core.errors import ConfigError, ModelError
 from sandlot.core.limits import Limits
 from sandlot.core.ports.model import Sampling
 from sandlot.core.task import Task
-from sandlot.core.trace import Node, Trace, said
+from sandlot.core.trace import Node, Trace, text_message
 from sandlot.core.types import Dtype, Role
 from sandlot.env.environment import Environment
 from sandlot.env.load import load
@@ -61,7 +61,7 @@ async def test_a_run_with_a_model_of_ours_has_exact_tokens(folder, tmp_path):
     assert len(traces) == 3
     assert {node.dtype for trace in traces for node in trace.turns()} == {"bfloat16"}  # as named, and not as stored
     assert run.manifest.machine["processor"]
-    assert audit_run(run, model.spec).gate == "bf16"
+    assert check_tokens(run, model.spec).gate == "bf16"
     assert all(trace.trainable for trace in traces)
     assert all(node.context and node.tokens.versions == ((len(node.tokens), 0),) for trace in traces for node in trace.turns())
     assert engines._running == {}
@@ -118,7 +118,7 @@ async def test_an_engine_that_hangs_is_the_models_failure_and_not_a_slow_agents_
     async with open_policies(model, AgentConfig(), env) as policies:
         (engine,) = engines._running.values()
         trace = Trace(run="r", task="t", rollout=0, seed=0)
-        leaf = trace.append(Node(message=said(Role.USER, "hi")))
+        leaf = trace.append(Node(message=text_message(Role.USER, "hi")))
         async with policies.policy(Task("t", prompt="hi"), 1) as policy:
             os.kill(engine.process.pid, signal.SIGSTOP)
             try:

@@ -8,7 +8,7 @@ import pytest
 
 from gallery import NAMES, PLACE, defect, doing, fresh, judge_for, played, saying, values
 from sandlot import Agent, Task
-from sandlot.env.load import found_environments
+from sandlot.env.load import find_environments
 from sandlot.env.module import load_module
 from sandlot.env.taskset import tasks_of
 
@@ -43,7 +43,7 @@ def test_every_class_is_there_and_those_that_ruin_training_three_times():
 
 
 def test_nothing_of_it_is_listed_as_a_ready_environment():
-    assert "broken" not in {found.name for found in found_environments(PLACE.parent)}
+    assert "broken" not in {found.name for found in find_environments(PLACE.parent)}
 
 
 def test_the_table_of_the_page_is_up_to_date():

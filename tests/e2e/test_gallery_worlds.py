@@ -125,7 +125,7 @@ async def test_another_day_is_another_world(twin, bites, monkeypatch):
 
     env = fresh("todays-date", twin)
     before = texts(await played(env))
-    monkeypatch.setitem(env.parts.tasks.__globals__, "date", Tomorrow)
+    monkeypatch.setitem(env.marked.tasks.__globals__, "date", Tomorrow)
     assert (texts(await played(env)) != before) is bites
 
 
@@ -180,7 +180,7 @@ async def test_a_service_that_answers_makes_another_world(twin, bites, monkeypat
     env = fresh("live-rates", twin)
     without = texts(await played(env))
     with HTTPServer(("127.0.0.1", 0), Rates) as server:
-        monkeypatch.setitem(env.parts.tasks.__globals__, "SERVICE", f"http://127.0.0.1:{server.server_port}/rates")
+        monkeypatch.setitem(env.marked.tasks.__globals__, "SERVICE", f"http://127.0.0.1:{server.server_port}/rates")
         thread = Thread(target=server.serve_forever, daemon=True)
         thread.start()
         beside = texts(await played(env))

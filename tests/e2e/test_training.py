@@ -14,7 +14,7 @@ import torch
 
 from command_line import ENVIRONMENTS, environ, refused, started
 from sandlot import Ask, Environment, Limits, Score, environment
-from sandlot.analysis.tokens.audit import audit_run
+from sandlot.analysis.tokens.audit import check_tokens
 from sandlot.cli.views.train import TrainingResult, step_line
 from sandlot.core.errors import ConfigError
 from sandlot.core.ports.model import Sampling
@@ -33,7 +33,7 @@ from sandlot.train.loop import Watcher
 from sandlot.train.recipe import Evaluation
 from sandlot.train.report.progress import TrainingProgress, read_lines
 from sandlot.train.report.summary import Outcome
-from sandlot.train.tracking import figures_of
+from sandlot.train.tracking import figures_of_step
 from sandlot.train.train import train, train_async
 from sandlot.train.trainer import Optimisation
 from sandlot.train.variants import polite, spaced
@@ -80,8 +80,8 @@ def test_killed_in_the_middle_of_a_step_and_continued_it_gives_the_losses_of_a_r
     done = started("train", WORLD, "--run", place, "--json", cwd=tmp_path, TINY=str(folder))
     assert done.code == 0, done.err
     assert done.json["verdict"] == "complete"
-    assert numbers(TrainingProgress.of(place)) == numbers(whole)
-    assert [line.version for line in TrainingProgress.of(place).evaluations] == [0, 4]
+    assert numbers(TrainingProgress.read(place)) == numbers(whole)
+    assert [line.version for line in TrainingProgress.read(place).evaluations] == [0, 4]
 
 
 def test_a_run_that_is_asked_for_more_steps_goes_on(folder, whole, tmp_path):
@@ -360,8 +360,8 @@ def test_golden_solutions_are_imitated_and_the_model_is_measured_by_itself(folde
     assert {step.kl for step in steps} == {None}, "what a teacher did was not sampled by the model"
     assert f"loss [bold]{steps[-1].loss:.3f}[/]" in step_line(steps[-1], "")
     assert "kl " not in step_line(steps[-1], "")
-    assert figures_of(steps[-1])["train/loss"] == steps[-1].loss
-    assert "train/kl" not in figures_of(steps[-1])
+    assert figures_of_step(steps[-1])["train/loss"] == steps[-1].loss
+    assert "train/kl" not in figures_of_step(steps[-1])
     page = (tmp_path / "run" / "report.html").read_text()
     assert "Loss of imitation" in page
     assert "KL from the sampling policy" not in page
@@ -420,7 +420,7 @@ def test_the_best_adapters_are_a_peft_folder_and_a_whole_model(folder, with_adap
     assert read_trained(newest / "adapter").version == 4
     assert (newest / "adapter" / "adapter_model.safetensors").is_file()
     assert (newest / "model").is_dir() == (found["best_version"] == 4), "whole weights are kept of the best only"
-    held = audit_run(Run(path / "evaluations" / f"{found['best_version']:06d}"), f"hf:{path / found['best_weights']}")
+    held = check_tokens(Run(path / "evaluations" / f"{found['best_version']:06d}"), f"hf:{path / found['best_weights']}")
     assert held.verdict == "sound"
 
 

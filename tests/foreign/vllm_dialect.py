@@ -12,7 +12,7 @@ import pytest
 
 from sandlot.core.errors import ConfigError, ModelError
 from sandlot.core.ports.model import Sampling
-from sandlot.core.trace import said
+from sandlot.core.trace import text_message
 from sandlot.core.types import Role
 from sandlot.model.endpoint.tokens import open_remote, remote_config
 from sandlot.model.endpoint.vllm_adapters import open_adapted
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.timeout(300)
 FOLDER = Path(os.environ["SANDLOT_VLLM_FOLDER"])
 SPEC = os.environ["SANDLOT_VLLM"]
 RENDERER = open_renderer(FOLDER)
-PROMPT = RENDERER.render([said(Role.USER, "Name three colours.")], ())
+PROMPT = RENDERER.render([text_message(Role.USER, "Name three colours.")], ())
 
 
 def opened(sampling=None):

@@ -14,7 +14,7 @@ import torch
 
 from sandlot.core.errors import ConfigError, ModelError
 from sandlot.core.ports.model import Sampling
-from sandlot.core.trace import said
+from sandlot.core.trace import text_message
 from sandlot.core.types import Role
 from sandlot.model.endpoint.tokens import models_in, remote_config
 from sandlot.model.endpoint.vllm_adapters import AdaptedTokens, open_adapted
@@ -34,7 +34,7 @@ FOLDER = Path(os.environ["SANDLOT_VLLM_FOLDER"])
 SPEC = os.environ["SANDLOT_VLLM"]
 ROOT = Path(__file__).parent.parent.parent
 RENDERER = open_renderer(FOLDER)
-PROMPT = RENDERER.render([said(Role.USER, "Sort the lines of fruits.txt.")], ())
+PROMPT = RENDERER.render([text_message(Role.USER, "Sort the lines of fruits.txt.")], ())
 CLOSE = 2e-4
 """How far apart two programs' fp32 log-probabilities of one token may be."""
 

@@ -12,7 +12,7 @@ import pytest
 
 from native_sandboxes import sh
 from sandlot.sandbox.images.spec import find_image, image_digest
-from sandlot.sandbox.images.store import images_folder, kept
+from sandlot.sandbox.images.store import images_folder, list_images
 from sandlot.sandbox.native.backend import open_native
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(900)]
@@ -43,7 +43,7 @@ async def test_packages_are_installed_once_and_run_in_a_sandbox():
     assert not [line for line in Path("/proc/mounts").read_text().splitlines() if str(images_folder()) in line]
     assert image_digest(SPEC).startswith("debian:sha256:")
     assert find_image("debian:bookworm?python3-minimal,python3-minimal").trees == image.trees
-    (item,) = [item for item in kept() if item.about.kind == "debian"]
+    (item,) = [item for item in list_images() if item.about.kind == "debian"]
     print(f"{item.about.size_bytes / 2**20:.0f} MiB, {item.about.num_files} paths", file=sys.stderr)  # noqa: T201 - as above
     async with open_native() as backend, backend.open(SPEC) as sandbox:
         done = await sh(

@@ -11,9 +11,9 @@ from docker_engine import EMPTY_IMAGE, IMAGE, docker
 from native_sandboxes import py, sh
 from sandlot.core.errors import ConfigError, SandboxError, SandboxOutOfMemory
 from sandlot.core.ports.sandbox import Command
-from sandlot.sandbox.docker.api import DockerApi, open_engine
+from sandlot.sandbox.docker.api import DockerApi, open_docker_api
 from sandlot.sandbox.docker.backend import open_docker
-from sandlot.sandbox.owner import new_labels
+from sandlot.sandbox.owner import owner_labels
 from sandlot.sandbox.quota import MIB, Quota
 
 pytestmark = pytest.mark.system
@@ -95,18 +95,18 @@ async def test_killing_sandlot_leaves_nothing_at_the_engine(docker_socket):
 
 
 async def test_what_a_dead_sandlot_left_is_removed_and_nothing_else(docker_socket):
-    living, dead = new_labels(), new_labels() | {"sandlot.started": "1"}
+    living, dead = owner_labels(), owner_labels() | {"sandlot.started": "1"}
     elsewhere = dead | {"sandlot.pid_namespace": "pid:[1]"}
     numbers = {}
-    async with open_engine(docker_socket) as engine:
+    async with open_docker_api(docker_socket) as docker:
         for name, labels in {"living": living, "dead": dead, "elsewhere": elsewhere, "foreign": {}}.items():
-            numbers[name] = await engine.create({"Image": EMPTY_IMAGE, "Cmd": ["x"], "Labels": labels})
-        image = await engine.commit(numbers["dead"])
+            numbers[name] = await docker.create({"Image": EMPTY_IMAGE, "Cmd": ["x"], "Labels": labels})
+        image = await docker.commit(numbers["dead"])
         async with open_docker(docker_socket):
             left = set(docker(docker_socket, "ps", "-aq", "--no-trunc").split())
-            assert await engine.image(image) is None
+            assert await docker.image(image) is None
         for number in numbers.values():
-            await engine.remove(number)
+            await docker.remove(number)
     assert left == {numbers["living"], numbers["elsewhere"], numbers["foreign"]}
 
 
@@ -177,10 +177,10 @@ async def test_files_the_engine_mounts_are_evidence_too(sandbox):
 async def test_odd_names_deep_folders_and_replaced_ones_are_found(sandbox, monkeypatch, engine_tells_where):
     if not engine_tells_where:  # as to a user who is not root: only the engine may look into its folders
 
-        async def upper(self, number):
+        async def upper_folder(self, container):
             return None
 
-        monkeypatch.setattr(DockerApi, "upper", upper)
+        monkeypatch.setattr(DockerApi, "upper_folder", upper_folder)
     await py(
         sandbox,
         "import os; os.makedirs(b'/o\\xff/\\xfe\\xfd'); open(b'/o\\xff/\\xfe\\xfd/\\n', 'w').write('hi')\n"

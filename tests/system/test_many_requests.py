@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from sandlot.core.ports.model import Sampling
-from sandlot.core.trace import said
+from sandlot.core.trace import text_message
 from sandlot.core.types import Role
 from sandlot.model.endpoint.chat import OpenAIConfig, open_openai
 
@@ -29,7 +29,7 @@ async def test_two_thousand_requests_are_open_at_once_and_all_come_back(url):
     replies = []
 
     async def one(chat):
-        replies.append(await chat.chat([said(Role.USER, "hello")], (), Sampling()))
+        replies.append(await chat.chat([text_message(Role.USER, "hello")], (), Sampling()))
 
     config = OpenAIConfig(model="m", url=url, at_once=NUM_REQUESTS)
     async with open_openai(config, environ={}) as chat, anyio.create_task_group() as group:

@@ -54,7 +54,7 @@ def finished(process: subprocess.Popen) -> str:
 
 
 def figures(place: Path) -> list[tuple]:
-    steps = TrainingProgress.of(place).steps
+    steps = TrainingProgress.read(place).steps
     return [value for step in steps for value in (step.version, step.loss, step.norm, step.reward, step.tokens, step.entropy)]
 
 
@@ -128,6 +128,6 @@ def recipe():
 """
     )
     assert '"complete"' in finished(torchrun(recipe, tmp_path / "run"))
-    steps = TrainingProgress.of(tmp_path / "run").steps
+    steps = TrainingProgress.read(tmp_path / "run").steps
     assert [step.version for step in steps] == [1, 2]
     assert all(step.kl < 1e-6 for step in steps), "what is sampled with is what learns"

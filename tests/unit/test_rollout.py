@@ -13,7 +13,7 @@ from sandlot.core.types import End, Role, Side
 from sandlot.env.environment import Environment
 from sandlot.harness.tool_loop import ToolLoop
 from sandlot.model.policy.scripted import ScriptedPolicies, scripted
-from sandlot.rollout import recorded, run_rollout
+from sandlot.rollout import record_outcome, run_rollout
 from sandlot.store.blobs import MemoryBlobs
 from sandlot.wiring.parts import Grading, RolloutParts
 
@@ -74,7 +74,7 @@ async def rolled(env, policies, *, hooks=(), harness=None):
 
 
 async def test_a_golden_rollout_is_done_and_scored():
-    trace = await rolled(quiz(), scripted("golden", quiz().parts.solution))
+    trace = await rolled(quiz(), scripted("golden", quiz().marked.solution))
     assert (trace.end, str(trace.outcome.score), trace.reward) == (End.DONE, "2/2", 1.0)
     assert trace.num_turns == 2
     assert set(trace.phases) == {"open", "model", "tools", "gather", "close", "grade"}
@@ -115,13 +115,13 @@ async def test_a_conversation_that_no_longer_fits_ends_at_the_token_limit_and_sa
 
 async def test_a_breach_that_ends_is_graded():
     rule = Constraint(id="hands-off", tool="look", on_breach=OnBreach.END)
-    trace = await rolled(quiz(constraints=[rule]), scripted("golden", quiz().parts.solution))
+    trace = await rolled(quiz(constraints=[rule]), scripted("golden", quiz().marked.solution))
     assert (trace.end, trace.reward) == (End.BREACH, 0.0)
 
 
 async def test_a_penalty_takes_points_away():
     rule = Constraint(id="hands-off", tool="look", on_breach=OnBreach.PENALTY, points=1)
-    trace = await rolled(quiz(constraints=[rule]), scripted("golden", quiz().parts.solution))
+    trace = await rolled(quiz(constraints=[rule]), scripted("golden", quiz().marked.solution))
     assert (str(trace.outcome.score), trace.reward) == ("1/2", 0.5)
     assert trace.outcome.score.checks[-1].id == "constraint:hands-off"
 
@@ -168,7 +168,7 @@ async def test_whatever_breaks_blames_its_side_and_has_no_reward(where, hang, si
     call = Node(message=Message(role=Role.ASSISTANT, parts=(ToolCall("c", "look"),)), sampled=True, parent=0)
     env = broken(where, hang=hang)
     if where != "user":
-        env.parts.user = None
+        env.marked.user = None
     trace = await rolled(env, Turns(call, "yes"))
     assert isinstance(trace.outcome, Failed)
     assert (trace.outcome.side, trace.outcome.kind) == (side, kind)
@@ -306,7 +306,7 @@ async def test_the_key_is_nowhere_in_the_trace_of_an_agent_that_does_not_know_it
 
 
 def test_scripted_policies_choose_by_seed():
-    policies = scripted("mixed:0.5", quiz().parts.solution)
+    policies = scripted("mixed:0.5", quiz().marked.solution)
     assert isinstance(policies, ScriptedPolicies)
     assert {type(policies.choose(TASK, seed)).__name__ for seed in range(20)} == {"function", "Player"}
 
@@ -324,7 +324,7 @@ async def test_an_environment_that_does_not_open_its_mouth_is_not_a_slow_agent()
     class Mute:
         open = forever
 
-    env.parts.user = lambda world, task: Mute()
+    env.marked.user = lambda world, task: Mute()
     trace = await rolled(env, Turns("yes"))
     assert (trace.outcome.side, trace.outcome.kind, trace.reward) == (Side.ENVIRONMENT, "timeout", None)
 
@@ -562,12 +562,12 @@ async def test_files_that_are_beyond_reading_leave_a_record_that_says_so_and_are
 )
 def test_whatever_is_raised_leaves_no_reward(error, outcome):
     trace = Trace(run="r", task="t", rollout=0, seed=0)
-    with recorded(trace):
+    with record_outcome(trace):
         raise error
     left = msgspec.structs.replace(trace.outcome, frames=()) if isinstance(trace.outcome, Failed) else trace.outcome
     assert (left, trace.reward, trace.end) == (outcome, None, End.CUT)
 
 
 def test_what_cannot_be_kept_stops_the_run():
-    with pytest.raises(StoreError), recorded(Trace(run="r", task="t", rollout=0, seed=0)):
+    with pytest.raises(StoreError), record_outcome(Trace(run="r", task="t", rollout=0, seed=0)):
         raise StoreError("disk full")

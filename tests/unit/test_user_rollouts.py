@@ -67,7 +67,7 @@ def ada(heard, mark, view):
 
 async def rolled(env=None, users=None, policies=None) -> Trace:
     env = env or desk()
-    players = policies or scripted("golden", env.parts.solution)
+    players = policies or scripted("golden", env.marked.solution)
     parts = RolloutParts(grading=Grading(env=env), policies=players, harness=ToolLoop(), users=users or users_saying(ada))
     return await run_rollout(parts, TASK, run="test", rollout=0, blobs=MemoryBlobs())
 
@@ -178,14 +178,14 @@ async def test_a_user_who_can_take_in_no_more_ends_it_and_it_is_graded():
 
 async def test_a_persona_that_breaks_is_the_authors_failure():
     env = desk()
-    env.parts.persona = lambda task: f"You are {task.data['nobody']}."
+    env.marked.persona = lambda task: f"You are {task.data['nobody']}."
     trace = await rolled(env)
     assert (trace.outcome.side, trace.outcome.kind) == (Side.ENVIRONMENT, "crash")
 
 
 async def test_a_persona_that_is_none_is_refused_with_the_fix():
     env = desk()
-    env.parts.persona = lambda task: "You are Ada."
+    env.marked.persona = lambda task: "You are Ada."
     trace = await rolled(env)
     assert trace.outcome.side is Side.ENVIRONMENT
     assert "return `Persona(who=...)`" in trace.outcome.message
@@ -197,7 +197,7 @@ async def test_a_persona_that_hangs_is_the_authors_failure():
     async def nobody(task):
         await anyio.sleep_forever()
 
-    env.parts.persona = nobody
+    env.marked.persona = nobody
     with pytest.raises(AuthorError, match="the persona of task `refund`: took longer"):
         await persona_of(env, TASK)
 
@@ -205,7 +205,7 @@ async def test_a_persona_that_hangs_is_the_authors_failure():
 async def test_a_persona_is_given_no_key():
     keys = []
     env = desk()
-    env.parts.persona = lambda task: keys.append(task.key) or Persona(who="You are Ada.")
+    env.marked.persona = lambda task: keys.append(task.key) or Persona(who="You are Ada.")
     await rolled(env)
     assert keys == [{}]
 
@@ -213,7 +213,7 @@ async def test_a_persona_is_given_no_key():
 async def test_without_a_model_the_authors_replies_answer():
     env = desk()
     env.user(lambda world, text: None if "refunded" in text else "It is A-17")
-    parts = RolloutParts(grading=Grading(env=env), policies=scripted("golden", env.parts.solution), harness=ToolLoop())
+    parts = RolloutParts(grading=Grading(env=env), policies=scripted("golden", env.marked.solution), harness=ToolLoop())
     trace = await run_rollout(parts, TASK, run="test", rollout=0, blobs=MemoryBlobs())
     assert (trace.end, trace.reward) == (End.DONE, 1.0)
     assert not any(node.sampled and not node.is_turn for node in trace.nodes)

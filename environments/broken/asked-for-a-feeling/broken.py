@@ -24,7 +24,7 @@ def question(wish: str, room: int) -> Rubric:
 
 
 ROOMS = [door + 100 * floors for door in range(101, 110) for floors in range(2, 9)]
-env.parts.rubrics = {f"{wish}, {room}": question(wish, room) for wish in WISHES for room in ROOMS}
+env.marked.rubrics = {f"{wish}, {room}": question(wish, room) for wish in WISHES for room in ROOMS}
 
 
 @env.solution

@@ -36,7 +36,7 @@ def question(cause: str, euros: int) -> Rubric:
     return Rubric(checks=(JudgeCheck(id="better_than_the_sample", prompt=asked, points=2, view=("answer", "/desk/sample.txt")),))
 
 
-env.parts.rubrics = {f"{cause}, {tens * 9}": question(cause, tens * 9) for cause in CAUSES for tens in range(11, 90)}
+env.marked.rubrics = {f"{cause}, {tens * 9}": question(cause, tens * 9) for cause in CAUSES for tens in range(11, 90)}
 
 
 @env.solution

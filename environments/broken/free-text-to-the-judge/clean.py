@@ -43,7 +43,7 @@ def question(cause: str, day: str) -> Rubric:
     return Rubric(checks=(JudgeCheck(id="says_what_is_needed", prompt=asked, points=2, view=("state",)),))
 
 
-env.parts.rubrics = {
+env.marked.rubrics = {
     f"{cause}, {day} {month}": question(cause, f"{day} {month}") for cause in CAUSES for day in range(4, 30) for month in MONTHS
 }
 

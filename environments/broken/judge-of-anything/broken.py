@@ -22,7 +22,7 @@ def question(invoice: str) -> Rubric:
     return Rubric(checks=(JudgeCheck(id="names_the_invoice", prompt=asked),))
 
 
-env.parts.rubrics = {f"INV-{number}": question(f"INV-{number}") for number in range(4000, 4040)}
+env.marked.rubrics = {f"INV-{number}": question(f"INV-{number}") for number in range(4000, 4040)}
 
 
 @env.solution

@@ -25,10 +25,10 @@ def reply_is_an_invoice(evidence: Evidence) -> bool:
 
 def question(invoice: str) -> Rubric:
     asked = f'The reply names the invoice "{invoice}".'
-    return Rubric(checks=(*env.parts.checks, JudgeCheck(id="names_the_invoice", prompt=asked)))
+    return Rubric(checks=(*env.marked.checks, JudgeCheck(id="names_the_invoice", prompt=asked)))
 
 
-env.parts.rubrics = {f"INV-{number}": question(f"INV-{number}") for number in range(4000, 4040)}
+env.marked.rubrics = {f"INV-{number}": question(f"INV-{number}") for number in range(4000, 4040)}
 
 
 @env.solution

@@ -42,7 +42,7 @@ SCHEMA = {
     "required": ["dish", "quantity"],
     "additionalProperties": False,
 }
-env.parts.tools.append(Pad(ToolSpec(name="add_dish", description="Put a dish on the bill.", parameters=SCHEMA)))
+env.marked.tools.append(Pad(ToolSpec(name="add_dish", description="Put a dish on the bill.", parameters=SCHEMA)))
 
 
 @env.check(points=3)

@@ -106,7 +106,7 @@ class Notebook:
         pass
 
 
-GOLDEN = ENV.parts.solution
+GOLDEN = ENV.marked.solution
 
 
 async def golden_calls(task: Task):

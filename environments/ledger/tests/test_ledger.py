@@ -10,7 +10,7 @@ from sandlot import Agent, Split, Task, load, tasks_of
 HERE = Path(__file__).parents[1]
 ENV = load(HERE)
 TASKS = tasks_of(ENV)
-GOLDEN = ENV.parts.solution
+GOLDEN = ENV.marked.solution
 
 
 async def rows(agent: Agent, sql: str):
@@ -306,7 +306,7 @@ def test_right_figures_cannot_be_read_off_the_task():
 
 
 def test_the_judged_rubric_is_the_default_and_questions_for_a_judge():
-    default, judged = ENV.parts.rubrics["default"], ENV.parts.rubrics["judged"]
+    default, judged = ENV.marked.rubrics["default"], ENV.marked.rubrics["judged"]
     assert len(default.checks) >= 40
     assert not default.needs_judge
     assert judged.checks[: len(default.checks)] == default.checks

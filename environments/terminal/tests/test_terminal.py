@@ -7,7 +7,7 @@ from sandlot import Agent, Split, Task, load, run, tasks_of
 HERE = Path(__file__).parents[1]
 ENV = load(HERE)
 TASKS = tasks_of(ENV)
-GOLDEN = ENV.parts.solution
+GOLDEN = ENV.marked.solution
 KINDS = sorted({task.tags[0] for task in TASKS})
 FIRST = [f"{kind}-1" for kind in KINDS]
 SOME = [task.id for task in TASKS[::3]]

@@ -85,8 +85,8 @@ def alarm(steps: Sequence[Figures]) -> Alarm | None:
         return None
     reward_rise = rise([step.reward for step in steps])
     outcome_rise = rise([step.outcome for step in steps])
-    reward_evidence = evidence([step.reward for step in steps], [step.reward_error for step in steps])
-    gap_evidence = evidence([step.reward - step.outcome for step in steps], [step.gap_error for step in steps])
+    reward_evidence = drift_evidence([step.reward for step in steps], [step.reward_error for step in steps])
+    gap_evidence = drift_evidence([step.reward - step.outcome for step in steps], [step.gap_error for step in steps])
     if min(reward_evidence, gap_evidence) < 1 / ALPHA or outcome_rise >= _FOLLOWS * reward_rise:
         return None
     return Alarm(
@@ -104,7 +104,7 @@ def rise(values: Sequence[float]) -> float:
     return (math.fsum(values[-third:]) - math.fsum(values[:third])) / third
 
 
-def evidence(values: Sequence[float], errors: Sequence[float]) -> float:
+def drift_evidence(values: Sequence[float], errors: Sequence[float]) -> float:
     """The e-value of an upward drift against none."""
     pooled = max(_STEADY, math.sqrt(math.fsum(error * error for error in errors) / max(1, len(errors))))
     total, ahead = 0.0, 0.0

@@ -190,7 +190,7 @@ def label_of_failure(side: Side, kind: str) -> str:
     return _BY_FAILURE.get((side, kind), _BY_SIDE[side])
 
 
-def table() -> str:
+def labels_table() -> str:
     """The whole list for the documentation, in Markdown."""
     head = ["| label | decided by | when | counts as environment failure |", "|---|---|---|---|"]
     lines = [f"| `{label.name}` | {label.decided_by} | {label.what} | {_counts(label)} |" for label in LABELS]

@@ -24,23 +24,23 @@ PLACES = {
 """What a look-up agent runs, by the kind of place. Whatever is not read this way is the task's own material."""
 
 
-def _secrets(task: Task) -> list[str]:
+def _key_values(task: Task) -> list[str]:
     """Values of the key that are long enough to be recognised, and that the prompt does not say."""
     told = task.prompt
-    return [text for text in dict.fromkeys(texts(task.key)) if _is_telling(text) and text not in told]
+    return [text for text in dict.fromkeys(values_as_text(task.key)) if _is_long_enough(text) and text not in told]
 
 
-def recognised(text: str, task: Task) -> list[str]:
+def key_values_in(text: str, task: Task) -> list[str]:
     """Values of the key that a text contains, as words of their own."""
-    return [secret for secret in _secrets(task) if re.search(rf"(?<!\w){re.escape(secret)}(?!\w)", text)]
+    return [secret for secret in _key_values(task) if re.search(rf"(?<!\w){re.escape(secret)}(?!\w)", text)]
 
 
-def _is_telling(text: str) -> bool:
+def _is_long_enough(text: str) -> bool:
     digits = sum(character.isdigit() for character in text)
     return len(text) >= MIN_CHARS or digits >= MIN_DIGITS
 
 
-def is_aside(path: str) -> bool:
+def is_answer_like(path: str) -> bool:
     """True for files that are not the task's own material: hidden ones, and those named as answers are."""
     if "/.git/" in path:
         return False
@@ -49,14 +49,14 @@ def is_aside(path: str) -> bool:
     )
 
 
-def texts(thing: Any) -> Iterator[str]:
+def values_as_text(thing: Any) -> Iterator[str]:
     """Every single value in a record, as it would be printed; bytes and truth values aside."""
     if isinstance(thing, dict):
         for value in cast("Json", thing).values():
-            yield from texts(value)
+            yield from values_as_text(value)
     elif isinstance(thing, list | tuple):
         for value in cast("list[Any]", thing):
-            yield from texts(value)
+            yield from values_as_text(value)
     elif isinstance(thing, str) and thing.strip():
         yield thing.strip()
     elif isinstance(thing, int | float) and not isinstance(thing, bool):

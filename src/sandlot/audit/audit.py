@@ -26,7 +26,7 @@ from sandlot.audit.probes.panel import DIFFERENTIAL, FINISHED_ROLLOUTS, GRADER, 
 from sandlot.audit.reports.folder import folder_of
 from sandlot.audit.subject import Description, Subject
 from sandlot.audit.unfinished import UnfinishedAudit
-from sandlot.audit.verdict import FORMAT, Audit, LayerReport, ProbeReport, State, separate, verdict_of
+from sandlot.audit.verdict import FORMAT, Audit, LayerReport, ProbeReport, State, apply_waivers, verdict_of
 from sandlot.audit.waivers import read_waivers
 from sandlot.core.errors import ConfigError, HarnessError, SandlotError, boundary
 from sandlot.core.task import Task
@@ -65,7 +65,7 @@ class ProbeMemory(Protocol):
         ...
 
 
-async def examine(
+async def run_probes(
     case: Case, probes: Sequence[Probe], wanted: AuditSelection, watch: Watch, memory: ProbeMemory | None = None
 ) -> tuple[list[LayerReport], list[Finding]]:
     """Run every wanted probe, a few at a time, layer by layer; what `memory` has is not run again."""
@@ -90,8 +90,8 @@ async def examine(
         if obstacle:
             layers.append(LayerReport(layer=layer, state=State.COULD_NOT_RUN, why=obstacle))
             continue
-        reports, found = await _run(case, mine, watch, known, memory)
-        why = _unfinished(reports)
+        reports, found = await _run_layer(case, mine, watch, known, memory)
+        why = _why_unfinished(reports)
         state = State.COULD_NOT_RUN if why else State.RAN
         layers.append(LayerReport(layer=layer, state=state, why=why, probes=tuple(reports)))
         findings += found
@@ -125,7 +125,7 @@ def _obstacle(case: Case, layer: Layer) -> str:
     return ""
 
 
-def _unfinished(reports: Sequence[ProbeReport]) -> str:
+def _why_unfinished(reports: Sequence[ProbeReport]) -> str:
     """Why a layer did not run whole; nothing if it did."""
     broken = next((report for report in reports if report.state is State.COULD_NOT_RUN), None)
     if broken is not None:
@@ -135,7 +135,7 @@ def _unfinished(reports: Sequence[ProbeReport]) -> str:
     return ""
 
 
-async def _run(
+async def _run_layer(
     case: Case,
     probes: Sequence[Probe],
     watch: Watch,
@@ -150,7 +150,7 @@ async def _run(
         async with places:
             if probe.name not in known:
                 watch(probe, None)
-            report, findings = known.get(probe.name) or await _look(case, probe)
+            report, findings = known.get(probe.name) or await _run_probe(case, probe)
             reports[probe.name], found[probe.name] = report, findings
             if memory is not None:
                 await anyio.to_thread.run_sync(memory.keep, probe, report, findings)
@@ -162,7 +162,7 @@ async def _run(
     return [reports[probe.name] for probe in probes], [finding for probe in probes for finding in found[probe.name]]
 
 
-async def _look(case: Case, probe: Probe) -> tuple[ProbeReport, list[Finding]]:
+async def _run_probe(case: Case, probe: Probe) -> tuple[ProbeReport, list[Finding]]:
     reason = probe.applies(case)
     if reason is not None:
         return ProbeReport(name=probe.name, state=State.DOES_NOT_APPLY, codes=probe.codes, why=reason), []
@@ -257,11 +257,11 @@ async def _audited(subject: Subject, given: Given, watch: Watch) -> Audit:
         reviewed=given.reviewed,
     )
     probes = _probes(about.kind, given.wanted)
-    memory = UnfinishedAudit(folder_of(about.name, given.place, given.runs), _bound_to(about, given)) if given.runs else None
-    layers, findings = await examine(case, probes, given.wanted, watch, memory)
+    memory = UnfinishedAudit(folder_of(about.name, given.place, given.runs), _dependencies(about, given)) if given.runs else None
+    layers, findings = await run_probes(case, probes, given.wanted, watch, memory)
     earlier = [probe for layer in layers for probe in layer.probes if probe.earlier]
     today = dt.datetime.now(tz=dt.UTC).date().isoformat()
-    standing, waived, expired = separate(findings, waivers, today)
+    standing, waived, expired = apply_waivers(findings, waivers, today)
     return Audit(
         subject=given.named,
         name=about.name,
@@ -283,7 +283,7 @@ async def _audited(subject: Subject, given: Given, watch: Watch) -> Audit:
     )
 
 
-def _bound_to(about: Description, given: Given) -> list[Any]:
+def _dependencies(about: Description, given: Given) -> list[Any]:
     """Everything that the result of a probe depends on, apart from its own code."""
     files = [hashlib.sha256(file.read_bytes()).hexdigest() if file else None for file in (given.reference, given.manifest)]
     options = [given.seed, given.most_tasks, given.tasks, given.judge, given.user, given.conditions, files]

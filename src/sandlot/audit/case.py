@@ -198,7 +198,7 @@ def script_of(trial: Trial, name: str) -> Script:
     return Script(name=name, turns=tuple(turns))
 
 
-def answering(trial: Trial, answer: str, times: int = 1) -> Regrade:
+def regrade_with_answer(trial: Trial, answer: str, times: int = 1) -> Regrade:
     """What a trial left, with other last words: how graders are asked about answers without opening a world.
 
     The trace says it too: a check may read the conversation instead of the evidence.

@@ -45,13 +45,13 @@ def waits_of(pids: Iterable[int]) -> Waits:
     return found
 
 
-def waited(before: Waits, after: Waits, most_s: float) -> float:
+def longest_wait(before: Waits, after: Waits, most_s: float) -> float:
     """Seconds by which the thread that waited longest was held up in between, of `most_s` at most."""
     longest = max((wait - before.get(thread, 0.0) for thread, wait in after.items()), default=0.0)
     return min(max(longest, 0.0), most_s)
 
 
-def family_of(pid: int) -> set[int]:
+def process_tree(pid: int) -> set[int]:
     """A process, its descendants, and all processes of the session it leads."""
     children: defaultdict[int, set[int]] = defaultdict(set)
     found: set[int] = set()
@@ -84,7 +84,7 @@ async def take_measured(take: Callable[[], Awaitable[Trial]], *, may_run_out: bo
         before, begun = waits_of([os.getpid()]), SYSTEM_CLOCK.monotonic()
         trial = await take()
         wall_s = SYSTEM_CLOCK.monotonic() - begun
-        starved_s = waited(before, waits_of([os.getpid()]), wall_s)
+        starved_s = longest_wait(before, waits_of([os.getpid()]), wall_s)
         if may_run_out or not was_starved(trial, wall_s, starved_s):
             return msgspec.structs.replace(trial, seconds=wall_s - starved_s, starved_s=starved_s)
     why = f"it ran out of time {ATTEMPTS} times, and waited {starved_s:.0f} s of the last one for a processor"
@@ -98,7 +98,7 @@ def was_starved(trial: Trial, wall_s: float, starved_s: float) -> bool:
     return ran_out and starved_s >= max(_STARVED * wall_s, _LEAST_S)
 
 
-class Silence:
+class SilenceTimer:
     """How long a worker has said nothing, less the time in which it waited for a processor."""
 
     def __init__(self, pid: int, patience_s: float) -> None:
@@ -108,7 +108,7 @@ class Silence:
         self._wall_s = 0.0
         self._waits: Waits = {}
 
-    def broken(self, patience_s: float) -> None:
+    def reset(self, patience_s: float) -> None:
         """It said something: patience begins anew."""
         self._patience_s, self._own_s, self._wall_s = patience_s, 0.0, 0.0
 
@@ -119,8 +119,8 @@ class Silence:
             with anyio.move_on_after(self._patience_s / _SLICES):
                 return await stream.receive(max_bytes)
             slice_s = SYSTEM_CLOCK.monotonic() - begun
-            waits = waits_of(family_of(self._pid))
-            self._own_s += slice_s - waited(self._waits, waits, slice_s)
+            waits = waits_of(process_tree(self._pid))
+            self._own_s += slice_s - longest_wait(self._waits, waits, slice_s)
             self._wall_s += slice_s
             self._waits = waits
         raise TimeoutError

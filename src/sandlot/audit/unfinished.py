@@ -25,7 +25,7 @@ from sandlot.audit.case import Probe
 from sandlot.audit.finding import Finding, Layer
 from sandlot.audit.reports.folder import UNFINISHED
 from sandlot.audit.verdict import ProbeReport, State
-from sandlot.core.disk import DISK, make_folder, put_file
+from sandlot.core.disk import DISK, make_folder, write_file
 from sandlot.sandbox.program import cache_folder
 
 _KEY_FILE = "audit.key"
@@ -61,7 +61,7 @@ class UnfinishedAudit:
         body = msgspec.json.encode(_KeptProbe(report=report, findings=tuple(findings)))
         with suppress(OSError):
             make_folder(self._folder, DISK)
-            put_file(self._file(probe), self._seal(probe, body) + b"\n" + body, DISK)
+            write_file(self._file(probe), self._seal(probe, body) + b"\n" + body, DISK)
 
     def _file(self, probe: Probe) -> Path:
         return self._folder / f"{probe.name}.json"

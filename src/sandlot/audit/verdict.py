@@ -101,7 +101,7 @@ def verdict_of(layers: Sequence[LayerReport], findings: Sequence[Finding]) -> Au
     return AuditVerdict.SHIP if ran.issuperset(MANDATORY) and not asked_and_broken else AuditVerdict.INCOMPLETE
 
 
-def separate(
+def apply_waivers(
     findings: Sequence[Finding], waivers: Sequence[Waiver], today: str
 ) -> tuple[list[Finding], list[Waived], list[Waiver]]:
     """Findings that stand, those that are waived, and waivers that no longer count."""

@@ -39,9 +39,9 @@ def _fitting(incomplete: str, names: Iterable[str]) -> list[str]:
 
 
 def _environments() -> Iterator[str]:
-    from sandlot.env.load import found_environments  # noqa: PLC0415 - help does not need it
+    from sandlot.env.load import find_environments  # noqa: PLC0415 - help does not need it
 
-    for found in found_environments(_ENVIRONMENTS):
+    for found in find_environments(_ENVIRONMENTS):
         yield found.name if found.form == "installed" else str(_ENVIRONMENTS / found.name)
 
 

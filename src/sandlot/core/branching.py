@@ -10,7 +10,7 @@ from enum import StrEnum
 
 import msgspec
 
-from sandlot.core.tokens import exact, held, indices, unpacked_ids
+from sandlot.core.tokens import has_exact_tokens, held_tokens, path_indices, unpacked_ids
 from sandlot.core.trace import Event, Node, Trace
 
 _REALIGN_AT_MOST = 1024
@@ -69,12 +69,12 @@ class Branch(msgspec.Struct, frozen=True):
     """What the branch still holds: a prefix of the prompt."""
 
 
-def branched(trace: Trace, leaf: int, incoming: Sequence[int]) -> Branch:
+def branch_off(trace: Trace, leaf: int, incoming: Sequence[int]) -> Branch:
     """Append copies of the messages from the first turn the prompt does not hold, as siblings nobody sampled.
 
     The sampled nodes stay as they are; below the copies, contexts and tokens joined are the prompt again.
     """
-    path = indices(trace, leaf)
+    path = path_indices(trace, leaf)
     ids: list[int] = []
     for depth, index in enumerate(path):
         node = trace.nodes[index]
@@ -90,10 +90,10 @@ def branched(trace: Trace, leaf: int, incoming: Sequence[int]) -> Branch:
     return Branch(leaf, ids)
 
 
-def abandoned(trace: Trace, leaf: int) -> Drift | None:
+def drift_from_newest(trace: Trace, leaf: int) -> Drift | None:
     """The drift of taking a turn where the newest exact turn is not above: a branch, a replaced turn, a compacted history."""
-    newest = next((index for index in reversed(range(len(trace.nodes))) if exact(trace.nodes[index])), None)
-    if newest is None or newest in indices(trace, leaf):
+    newest = next((index for index in reversed(range(len(trace.nodes))) if has_exact_tokens(trace.nodes[index])), None)
+    if newest is None or newest in path_indices(trace, leaf):
         return None
-    theirs, ours = held(trace, newest), held(trace, leaf)
+    theirs, ours = held_tokens(trace, newest), held_tokens(trace, leaf)
     return classify(theirs.ids, ours.ids, theirs.spans, realign_at_most=0)

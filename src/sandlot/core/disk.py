@@ -56,7 +56,7 @@ def make_folder(folder: Path, disk: Disk) -> None:
     sync_folder(folder.parent, disk)
 
 
-def put_file(path: Path, data: bytes | memoryview, disk: Disk) -> None:
+def write_file(path: Path, data: bytes | memoryview, disk: Disk) -> None:
     """Put a whole file under its name, durable when this returns; at any crash the name has all of it or none."""
     draft = path.with_name(path.name + DRAFT)
     try:
@@ -81,7 +81,7 @@ _RENAME_EXCHANGE = 2
 
 
 @contextmanager
-def swapped_in(path: Path, known: Collection[str]) -> Generator[Path]:
+def replace_folder(path: Path, known: Collection[str]) -> Generator[Path]:
     """An empty folder to write into; it takes the place of `path` when the block ends well. A crash leaves what was there.
 
     A folder with anything in it but files of `known` names is not replaced: `ValueError`.

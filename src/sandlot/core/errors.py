@@ -14,7 +14,7 @@
       StoreError      what is kept cannot be written or read       the run stops: nothing may count
 
 Author code raises plain Python errors; `boundary` gives them a side at the one place where the call is made.
-`recorded` in `rollout.py` is the one catcher that turns them into an outcome.
+`record_outcome` in `rollout.py` is the one catcher that turns them into an outcome.
 """
 
 from collections.abc import Generator

@@ -32,20 +32,20 @@ class Secrets:
         self._in_errors = tuple(map(_Word, longest_first))
         self._in_replies = tuple(word for word in self._in_errors if word.size >= _MIN_IN_REPLIES)
 
-    def hidden(self, text: str) -> str:
+    def redact(self, text: str) -> str:
         """The text with every secret replaced."""
-        return self.hidden_in_error(text.encode(errors="surrogatepass")).decode(errors="surrogatepass")
+        return self.redact_error(text.encode(errors="surrogatepass")).decode(errors="surrogatepass")
 
-    def hidden_in_error(self, body: bytes) -> bytes:
+    def redact_error(self, body: bytes) -> bytes:
         """The same for an error's bytes, before anything is cut from it: half a key is a secret too."""
         for word in self._in_errors:
-            body = word.hidden(body)
+            body = word.redact(body)
         return body
 
-    def hidden_in_reply(self, body: bytes) -> bytes:
+    def redact_reply(self, body: bytes) -> bytes:
         """The same for a reply's bytes, long secrets only; costs a few searches when there is nothing to hide."""
         for word in self._in_replies:
-            body = word.hidden(body)
+            body = word.redact(body)
         return body
 
     def __repr__(self) -> str:
@@ -65,7 +65,7 @@ class _Word:
         first, *rest = (_any_escape(byte) for byte in data)
         self._escaped = re.compile(rb"(?:(?<!\\)|(?!\\))" + first + b"".join(rest))
 
-    def hidden(self, body: bytes) -> bytes:
+    def redact(self, body: bytes) -> bytes:
         for form in self._encoded:
             if form in body:
                 body = body.replace(form, REDACTED.encode())

@@ -1,7 +1,7 @@
 """The exact tokens along a path of a trace: what a model was given and what it sampled, joined and never re-tokenised.
 
-`Node.context` and `Node.tokens` of a path, in order, are its prompt and its completions. `held` is the part of a path a next turn
-must extend; `token_path` is the whole path as the columns a loss reads.
+`Node.context` and `Node.tokens` of a path, in order, are its prompt and its completions. `held_tokens` is the part of a path that
+the next turn must extend; `token_path` is the whole path as the columns a loss reads.
 """
 
 import sys
@@ -36,7 +36,7 @@ def unpacked_ids(data: bytes) -> list[int]:
     return numbers.tolist()
 
 
-def indices(trace: Trace, leaf: int | None = None) -> list[int]:
+def path_indices(trace: Trace, leaf: int | None = None) -> list[int]:
     """The nodes of a path by their places in the trace, root first; by default to the newest."""
     found: list[int] = []
     at: int | None = (len(trace.nodes) - 1 if trace.nodes else None) if leaf is None else leaf
@@ -46,13 +46,13 @@ def indices(trace: Trace, leaf: int | None = None) -> list[int]:
     return found[::-1]
 
 
-def exact(node: Node) -> bool:
+def has_exact_tokens(node: Node) -> bool:
     """True if the node was sampled and its tokens are known."""
     return node.sampled and node.tokens is not None
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class HeldTokens:
     """The tokens a path holds up to its last exact turn."""
 
     ids: list[int]
@@ -64,13 +64,13 @@ class Held:
     """Messages of the path these ids stand for; what comes after them is yet to be rendered."""
 
 
-def held(trace: Trace, leaf: int) -> Held:
+def held_tokens(trace: Trace, leaf: int) -> HeldTokens:
     """What the next turn below `leaf` must extend, if it is to be the same conversation."""
     ids: list[int] = []
     spans: list[tuple[int, int]] = []
     nodes: list[int] = []
     num_messages = 0
-    for depth, index in enumerate(indices(trace, leaf)):
+    for depth, index in enumerate(path_indices(trace, leaf)):
         node = trace.nodes[index]
         if not node.sampled or node.tokens is None:
             continue
@@ -80,7 +80,7 @@ def held(trace: Trace, leaf: int) -> Held:
         spans.append((begin, len(ids)))
         nodes.append(index)
         num_messages = depth + 1
-    return Held(ids, spans, nodes, num_messages)
+    return HeldTokens(ids, spans, nodes, num_messages)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ def token_path(trace: Trace, leaf: int | None = None) -> TokenPath:
     import numpy as np  # noqa: PLC0415 - numpy is not paid for by those who only run
 
     columns: list[list[Any]] = [[], [], [], [], []]
-    for index in indices(trace, leaf):
+    for index in path_indices(trace, leaf):
         node = trace.nodes[index]
         if not node.sampled or node.tokens is None:
             continue
@@ -130,10 +130,10 @@ def token_path(trace: Trace, leaf: int | None = None) -> TokenPath:
     return TokenPath(*joined)
 
 
-def leaves(trace: Trace) -> Iterator[int]:
+def exact_leaves(trace: Trace) -> Iterator[int]:
     """The exact turns that no exact turn lies below: one path for each covers every sampled token."""
     above: set[int] = set()
     for index, node in enumerate(trace.nodes):
-        if exact(node):
-            above.update(at for at in indices(trace, index)[:-1] if exact(trace.nodes[at]))
-    return (index for index, node in enumerate(trace.nodes) if exact(node) and index not in above)
+        if has_exact_tokens(node):
+            above.update(at for at in path_indices(trace, index)[:-1] if has_exact_tokens(trace.nodes[at]))
+    return (index for index, node in enumerate(trace.nodes) if has_exact_tokens(node) and index not in above)

@@ -95,7 +95,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(part for part in self.parts if isinstance(part, ToolResult))
 
 
-def said(role: Role, text: str) -> Message:
+def text_message(role: Role, text: str) -> Message:
     """A message of one text."""
     return Message(role=role, parts=(Text(text),))
 

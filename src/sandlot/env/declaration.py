@@ -1,19 +1,30 @@
-"""What an author declares: the parts of an environment before it is opened."""
+"""What an author declares: the facts of an environment, and the functions it was given.
 
+Sessions, task sets, users and images read a `Declaration`. `Environment` adds the decorators and opens sessions, so it stands
+above them.
+"""
+
+import copy
 import inspect
 import re
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from random import Random
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from sandlot.core.errors import ConfigError
+from sandlot.core.limits import Constraint, Limits
 from sandlot.core.persona import Persona
 from sandlot.core.ports.grading import Evidence, Judge
 from sandlot.core.ports.session import User
 from sandlot.core.ports.world import Tool, ToolSource, World
 from sandlot.core.rubric import PythonCheck, Rubric, RubricScore
 from sandlot.core.task import Task
+from sandlot.core.trace import FileRecord
+from sandlot.env.world import LiveWorld
+from sandlot.tools.bash import BASH
+from sandlot.tools.function import FunctionTool
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -21,19 +32,16 @@ F = TypeVar("F", bound=Callable[..., Any])
 _T = TypeVar("_T")
 
 
-MARKS = ("tasks", "setup", "tool", "check", "solution", "adversary", "control", "user", "persona", "mcp")
-
-
-NETWORKS = ("none",)
+_NETWORKS = ("none",)
 """What a sandbox may reach."""
 
 
-NAME_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
 
 
 @dataclass
-class Declaration:
-    """What the marks have gathered. The folder and function forms fill it directly."""
+class Marked:
+    """The functions and rubrics of an environment. Decorators fill it; the folder and function forms do so directly."""
 
     tasks: Callable[[Random], Iterable[Task]] | None = None
     setup: Callable[..., Any] | None = None
@@ -45,7 +53,7 @@ class Declaration:
     """Check functions by reference."""
     solution: Callable[..., Any] | None = None
     adversaries: dict[str, Callable[..., Any]] = field(default_factory=dict[str, Callable[..., Any]])
-    """Agents of the author's own who must earn nothing."""
+    """The author's own cheating agents, which must earn nothing."""
     controls: dict[str, Callable[..., Any]] = field(default_factory=dict[str, Callable[..., Any]])
     """Other right solutions, which must get full marks."""
     user: Callable[[World, Task], User] | None = None
@@ -53,13 +61,87 @@ class Declaration:
     persona: Callable[[Task], Persona] | None = None
     """The user as a model plays it."""
     grade: Callable[[Evidence, Task, Judge | None], Awaitable[RubricScore]] | None = None
-    """Takes the place of rubrics where grading is the author's function itself."""
+    """Grades instead of the rubrics, where the environment is one function."""
+
+
+class Declaration:
+    """An environment as declared: its facts, and `marked`, its functions."""
+
+    def __init__(  # noqa: PLR0913 - the declared facts of an environment, all by keyword
+        self,
+        name: str,
+        *,
+        description: str = "",
+        system: str = "",
+        image: str | None = None,
+        network: str = "none",
+        seed: int = 0,
+        limits: Limits | None = None,
+        constraints: Sequence[Constraint] = (),
+        state: Callable[[], Any] = dict,
+        concurrent: bool = True,
+        tools: Sequence[Callable[..., Any] | str] | None = None,
+    ) -> None:
+        if not _NAME.match(name):
+            raise ConfigError(
+                f"environment name {name!r}: use up to 64 letters, digits, `.`, `_`, `-`, starting with a letter or digit"
+            )
+        if network not in _NETWORKS:
+            raise ConfigError(f"environment `{name}`: network {network!r}; there is: {', '.join(_NETWORKS)}")
+        if not callable(state):
+            raise ConfigError(f"environment `{name}`: state={state!r} is one state; give what makes a fresh one, `state=State`")
+        self.name = name
+        self.description = description
+        self.system = system
+        """The system prompt, if there is one."""
+        self.image = image
+        """What the sandbox is made from; None for a world without one, which costs no process."""
+        listed = require_sequence(tools or (), f"environment `{name}`: tools", "[look, 'bash']")
+        self.bash = image is not None if tools is None else BASH.spec.name in listed
+        """True if the agent has `bash`: where its author gave it a sandbox, unless `tools` lists the tools, without it."""
+        self.concurrent = concurrent
+        """False if calls of one turn run one after the other: for tools that read, change and write back the same file."""
+        self.network = network
+        self.seed = seed
+        self.limits = limits or Limits()
+        self.constraints = require_sequence(constraints, f"environment `{name}`: constraints", "(Constraint(...),)")
+        self.state = state
+        """Makes the fresh state of each rollout: a dataclass, a msgspec.Struct, or `dict`."""
+        self.marked = Marked()
+        for tool in listed:
+            if callable(tool):
+                self.marked.tools.append(FunctionTool.of(tool))
+            elif tool != BASH.spec.name:
+                raise ConfigError(f"environment `{name}`: tools has {tool!r}; give functions, and 'bash' for a shell")
+        self.source: Path | None = None
+        """The file or folder its author wrote; what the fingerprint is of."""
+        self.package: Path | None = None
+        """The folder of the package it was installed in, if it was."""
+
+    @property
+    def tools(self) -> list[Tool]:
+        """What the agent may call, without the tools of MCP servers: the marked ones, and `bash` where there is a sandbox."""
+        has_own = any(tool.spec.name == BASH.spec.name for tool in self.marked.tools)
+        return [*([BASH] if self.bash and not has_own else []), *self.marked.tools]
+
+    def in_image(self, image: str | None) -> Self:
+        """A copy in another image; None for this one. It adds no `bash` to an environment that had no sandbox."""
+        if image is None:
+            return self
+        other = copy.copy(self)
+        other.image = image
+        return other
+
+    def new_world(self, task: Task, files: Any, seed: int) -> LiveWorld:
+        """A fresh world for one rollout; sessions call it."""
+        written: dict[str, FileRecord] | None = None if self.image is None else {}
+        return LiveWorld(state=self.state(), task=task.public(), rng=Random(seed), files=files, written=written)  # noqa: S311 - seeded, not secret
 
 
 def require_async(function: F, what: str) -> F:
     """The function itself; `ConfigError` if it is not `async def`."""
     if not inspect.iscoroutinefunction(function):
-        raise ConfigError(f"{where(function)}: the {what} `{function.__name__}` must be `async def`, to await `agent.call`")
+        raise ConfigError(f"{location_of(function)}: the {what} `{function.__name__}` must be `async def`, to await `agent.call`")
     return function
 
 
@@ -70,7 +152,7 @@ def require_sequence(value: Sequence[_T], what: str, fix: str) -> tuple[_T, ...]
     return tuple(value)
 
 
-def where(function: Callable[..., Any]) -> str:
+def location_of(function: Callable[..., Any]) -> str:
     """`file:line` of a function, for errors an author can click."""
     code = getattr(inspect.unwrap(function), "__code__", None)
     return f"{code.co_filename}:{code.co_firstlineno}" if code else repr(function)

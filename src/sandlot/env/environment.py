@@ -3,32 +3,30 @@
 The decorators only mark: they put the function, unchanged, where rollouts will look for it. Nothing runs until a task is opened.
 """
 
-import copy
 import difflib
 import inspect
 import math
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from random import Random
 from typing import TYPE_CHECKING, Any, Never, overload
 
 from sandlot.core.concurrency.author import name_of
 from sandlot.core.errors import ConfigError
-from sandlot.core.limits import Constraint, Limits
 from sandlot.core.ports.session import Session
-from sandlot.core.ports.world import Tool
 from sandlot.core.rubric import PythonCheck
 from sandlot.core.task import Task
-from sandlot.core.trace import FileRecord
-from sandlot.env.declaration import MARKS, NAME_PATTERN, NETWORKS, Declaration, F, require_async, require_sequence, where
-from sandlot.env.world import LiveWorld
-from sandlot.tools.bash import BASH
+from sandlot.env.declaration import Declaration, F, location_of, require_async, require_sequence
+from sandlot.env.session import open_session
+from sandlot.env.taskset import task_named
+from sandlot.env.user import Replies
 from sandlot.tools.function import FunctionTool
 from sandlot.tools.mcp import McpServer
 
+_MARKS = ("tasks", "setup", "tool", "check", "solution", "adversary", "control", "user", "persona", "mcp")
 
-class Environment:
+
+class Environment(Declaration):
     """An environment in one file: declare its facts here, mark its functions with the decorators.
 
     - `name`: up to 64 letters, digits, `.`, `_` or `-`.
@@ -85,65 +83,14 @@ class Environment:
     ```
     """
 
-    def __init__(  # noqa: PLR0913 - the declared facts of an environment, all by keyword
-        self,
-        name: str,
-        *,
-        description: str = "",
-        system: str = "",
-        image: str | None = None,
-        network: str = "none",
-        seed: int = 0,
-        limits: Limits | None = None,
-        constraints: Sequence[Constraint] = (),
-        state: Callable[[], Any] = dict,
-        concurrent: bool = True,
-        tools: Sequence[Callable[..., Any] | str] | None = None,
-    ) -> None:
-        if not NAME_PATTERN.match(name):
-            raise ConfigError(
-                f"environment name {name!r}: use up to 64 letters, digits, `.`, `_`, `-`, starting with a letter or digit"
-            )
-        if network not in NETWORKS:
-            raise ConfigError(f"environment `{name}`: network {network!r}; there is: {', '.join(NETWORKS)}")
-        if not callable(state):
-            raise ConfigError(f"environment `{name}`: state={state!r} is one state; give what makes a fresh one, `state=State`")
-        self.name = name
-        self.description = description
-        self.system = system
-        """The system prompt, if there is one."""
-        self.image = image
-        """What the sandbox is made from; None for a world without one, which costs no process."""
-        listed = require_sequence(tools or (), f"environment `{name}`: tools", "[look, 'bash']")
-        self.bash = image is not None if tools is None else BASH.spec.name in listed
-        """True if the agent has `bash`: where its author gave it a sandbox, unless `tools` lists the tools, without it."""
-        self.concurrent = concurrent
-        """False if calls of one turn run one after the other: for tools that read, change and write back the same file."""
-        self.network = network
-        self.seed = seed
-        self.limits = limits or Limits()
-        self.constraints = require_sequence(constraints, f"environment `{name}`: constraints", "(Constraint(...),)")
-        self.state = state
-        """Makes the fresh state of each rollout: a dataclass, a msgspec.Struct, or `dict`."""
-        self.parts = Declaration()
-        for tool in listed:
-            if callable(tool):
-                self.parts.tools.append(FunctionTool.of(tool))
-            elif tool != BASH.spec.name:
-                raise ConfigError(f"environment `{name}`: tools has {tool!r}; give functions, and 'bash' for a shell")
-        self.source: Path | None = None
-        """The file or folder its author wrote; what the fingerprint is of."""
-        self.package: Path | None = None
-        """The folder of the package it was installed in, if it was."""
-
     def __repr__(self) -> str:
         return f"<Environment {self.name!r} from {self.source or 'this session'}>"
 
     if not TYPE_CHECKING:  # a type checker knows what there is, and should go on saying so
 
         def __getattr__(self, name: str) -> Never:
-            near = difflib.get_close_matches(name, MARKS, n=1, cutoff=0.5)
-            meant = f"did you mean `{near[0]}`?" if near else f"its marks are {', '.join(MARKS)}"
+            near = difflib.get_close_matches(name, _MARKS, n=1, cutoff=0.5)
+            meant = f"did you mean `{near[0]}`?" if near else f"its marks are {', '.join(_MARKS)}"
             raise AttributeError(f"an environment has no `{name}`; {meant}")
 
     # -- marks -------------------------------------------------------------------------------------------------------
@@ -153,14 +100,14 @@ class Environment:
 
         `rng` is a seeded `random.Random`. The same seed must yield the same tasks: do not use the clock or the global `random`.
         """
-        self._only_one("tasks", self.parts.tasks, function)
-        self.parts.tasks = function
+        self._only_one("tasks", self.marked.tasks, function)
+        self.marked.tasks = function
         return self._from(function)
 
     def setup(self, function: F) -> F:
         """Mark the function that prepares a world: `def prepare(world, task)`. The task has no `key` here."""
-        self._only_one("setup", self.parts.setup, function)
-        self.parts.setup = function
+        self._only_one("setup", self.marked.setup, function)
+        self.marked.setup = function
         return self._from(function)
 
     @overload
@@ -178,7 +125,7 @@ class Environment:
         """
 
         def mark(marked: F) -> F:
-            self.parts.tools.append(FunctionTool.of(marked, name=name, isolate=isolate))
+            self.marked.tools.append(FunctionTool.of(marked, name=name, isolate=isolate))
             return self._from(marked)
 
         return mark if function is None else mark(function)
@@ -208,7 +155,7 @@ class Environment:
         - `isolate`: run it in a child process that is killed at its deadline.
         """
         if function is not None:
-            raise ConfigError(f"{where(function)}: a check says what it is worth: write `@env.check(points=1)`")
+            raise ConfigError(f"{location_of(function)}: a check says what it is worth: write `@env.check(points=1)`")
         name_it = f"@env.check(points={points!r})"
         if type(points) not in {int, float} or not math.isfinite(points):
             raise ConfigError(f"{name_it}: points must be a number")
@@ -218,10 +165,10 @@ class Environment:
         def mark(marked: F) -> F:
             name = id or marked.__name__
             ref = f"environment:{name}"
-            if ref in self.parts.functions:
-                raise ConfigError(f"{where(marked)}: two checks are called `{name}`; rename one or give it `id=`")
-            self.parts.functions[ref] = marked
-            self.parts.checks.append(
+            if ref in self.marked.functions:
+                raise ConfigError(f"{location_of(marked)}: two checks are called `{name}`; rename one or give it `id=`")
+            self.marked.functions[ref] = marked
+            self.marked.checks.append(
                 PythonCheck(id=name, ref=ref, points=points, tags=tagged, requires=required, gate=gate, isolate=isolate)
             )
             return self._from(marked)
@@ -233,18 +180,18 @@ class Environment:
 
         `--model scripted:golden` plays it; `sandlot audit` and the scaffolded test want full marks from it.
         """
-        self._only_one("solution", self.parts.solution, function)
-        self.parts.solution = require_async(function, "solution")
+        self._only_one("solution", self.marked.solution, function)
+        self.marked.solution = require_async(function, "solution")
         return self._from(function)
 
     def adversary(self, function: F) -> F:
         """Mark an agent that cheats, written like a solution. `sandlot audit` reports a flaw if it earns anything."""
-        self.parts.adversaries[function.__name__] = require_async(function, "adversary")
+        self.marked.adversaries[function.__name__] = require_async(function, "adversary")
         return self._from(function)
 
     def control(self, function: F) -> F:
         """Mark another right way to do the task, written like a solution. `sandlot audit` wants full marks from it."""
-        self.parts.controls[function.__name__] = require_async(function, "control")
+        self.marked.controls[function.__name__] = require_async(function, "control")
         return self._from(function)
 
     def user(self, function: F) -> F:
@@ -252,10 +199,8 @@ class Environment:
 
         None ends the rollout. Without a user, the first message without tool calls ends the rollout.
         """
-        self._only_one("user", self.parts.user, function)
-        from sandlot.env.user import Replies  # noqa: PLC0415 - users are built on environments
-
-        self.parts.user = lambda world, task: Replies(function, world, task)
+        self._only_one("user", self.marked.user, function)
+        self.marked.user = lambda world, task: Replies(function, world, task)
         return self._from(function)
 
     def persona(self, function: F) -> F:
@@ -263,41 +208,19 @@ class Environment:
 
         Without `--user`, the function marked with `@env.user` answers instead: for golden solutions, audits and tests.
         """
-        self._only_one("persona", self.parts.persona, function)
-        self.parts.persona = function
+        self._only_one("persona", self.marked.persona, function)
+        self.marked.persona = function
         return self._from(function)
 
     def mcp(self, server: McpServer) -> None:
         """Add the tools of an MCP server. It is started when a world opens and ended when it closes."""
-        self.parts.sources.append(server)
-
-    @property
-    def tools(self) -> list[Tool]:
-        """What the agent may call, without the tools of MCP servers: the marked ones, and `bash` where there is a sandbox."""
-        has_own = any(tool.spec.name == BASH.spec.name for tool in self.parts.tools)
-        return [*([BASH] if self.bash and not has_own else []), *self.parts.tools]
-
-    def in_image(self, image: str | None) -> "Environment":
-        """A copy in another image; None for this one. It adds no `bash` to an environment that had no sandbox."""
-        if image is None:
-            return self
-        other = copy.copy(self)
-        other.image = image
-        return other
+        self.marked.sources.append(server)
 
     # -- use ---------------------------------------------------------------------------------------------------------
 
     def session(self, task: Task | str) -> AbstractAsyncContextManager[Session]:
         """Open a world for one task and drive it yourself: `async with env.session("sum-0") as s: await s.reset()`."""
-        from sandlot.env.session import open_session  # noqa: PLC0415 - the session is built on environments
-        from sandlot.env.taskset import task_named  # noqa: PLC0415 - as above
-
         return open_session(self, task_named(self, task) if isinstance(task, str) else task)
-
-    def new_world(self, task: Task, files: Any, seed: int) -> LiveWorld:
-        """A fresh world for one rollout; sessions call it."""
-        noted: dict[str, FileRecord] | None = None if self.image is None else {}
-        return LiveWorld(state=self.state(), task=task.public(), rng=Random(seed), files=files, noted=noted)  # noqa: S311 - seeded, not secret
 
     def _from(self, function: F) -> F:
         if self.source is None:
@@ -306,6 +229,5 @@ class Environment:
 
     def _only_one(self, what: str, present: object, function: Callable[..., Any]) -> None:
         if present is not None:
-            raise ConfigError(
-                f"{where(function)}: environment `{self.name}` has its `{what}` already; a second one is `{name_of(function)}`"
-            )
+            second = f"{location_of(function)}: `{name_of(function)}` is a second `@env.{what}`"
+            raise ConfigError(f"{second} of environment `{self.name}`; keep one of them")

@@ -22,7 +22,7 @@ from sandlot.core.ports.world import ToolSpec
 from sandlot.core.types import Json, digest
 from sandlot.env.closure import files_of_folder, imported_files, named_files
 from sandlot.env.environment import Environment
-from sandlot.env.image import digest_of_image, own_image_files
+from sandlot.env.image import digest_of_image, image_files_path
 from sandlot.env.module import loaded_files
 
 _ENTRY_NAMES = {"environment.toml", "environment.py"}
@@ -54,7 +54,7 @@ def files_of(env: Environment) -> list[tuple[str, Path]]:
         found |= named_files(found, root)
     else:
         found |= files_of_folder(whole)
-    image = own_image_files(env)  # its digest speaks for it; a root file system has links that lead to the host's files
+    image = image_files_path(env)  # its digest speaks for it; a root file system has links that lead to the host's files
     return sorted(
         (_name(path, root), path) for path in found if image is None or image not in (path.absolute(), *path.absolute().parents)
     )

@@ -154,7 +154,7 @@ def _add_tasks(env: Environment, folder: Path) -> None:
     if generator is not None:
         env.tasks(_function(generator, "tasks", folder / "tasks.py"))
     elif files:
-        env.parts.tasks = functools.partial(_from_files, files)
+        env.marked.tasks = functools.partial(_from_files, files)
     else:
         raise ConfigError(
             f"{folder}: no tasks; write `tasks/train.jsonl` (one task per line) or `tasks.py` with `def tasks(rng)`"
@@ -189,11 +189,11 @@ def _add_rubrics(env: Environment, folder: Path) -> None:
     resolve = functools.partial(_check_function, folder)
     for path in files:
         rubric = load_rubric(path)
-        env.parts.rubrics[path.stem] = rubric
+        env.marked.rubrics[path.stem] = rubric
         for check in rubric.checks:
             ref = getattr(check, "ref", None)
-            if ref is not None and ref not in env.parts.functions:
-                env.parts.functions[ref] = resolve(ref)
+            if ref is not None and ref not in env.marked.functions:
+                env.marked.functions[ref] = resolve(ref)
 
 
 def _optional(path: Path) -> ModuleType | None:

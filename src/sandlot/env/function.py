@@ -33,7 +33,7 @@ from sandlot.core.rubric import CheckResult, CheckVerdict
 from sandlot.core.rubric import RubricScore as GradedScore
 from sandlot.core.task import Task
 from sandlot.core.types import End, Role
-from sandlot.env.declaration import where
+from sandlot.env.declaration import location_of
 from sandlot.env.environment import Environment
 from sandlot.env.session import world_seed
 from sandlot.model.policy.solution import Agent
@@ -143,15 +143,15 @@ def environment(
 
     def make(function: Callable[[Random], Script]) -> Environment:
         if not inspect.isgeneratorfunction(function):
-            raise ConfigError(f"{where(function)}: `{function.__name__}` must `yield Ask(...)` and then `yield Score(...)`")
+            raise ConfigError(f"{location_of(function)}: `{function.__name__}` must `yield Ask(...)` and then `yield Score(...)`")
         env = Environment(name, description=(function.__doc__ or "").strip(), system=system, seed=seed, limits=limits)
         env.source = Path(function.__code__.co_filename)
         dialogue = Dialogue(env, function)
         seeds = [Task(f"{name}-{number}") for number in range(tasks * (_TRIES if distinct else 1))]
-        env.parts.tasks = lambda _: dialogue.distinct(seeds, tasks) if distinct else iter(seeds)
-        env.parts.user = lambda _, task: _LiveDialogue(dialogue, task)
-        env.parts.grade = dialogue.grade
-        env.parts.solution = dialogue.solve
+        env.marked.tasks = lambda _: dialogue.distinct(seeds, tasks) if distinct else iter(seeds)
+        env.marked.user = lambda _, task: _LiveDialogue(dialogue, task)
+        env.marked.grade = dialogue.grade
+        env.marked.solution = dialogue.solve
         for tool in tools:
             env.tool(tool)
         return env
@@ -171,7 +171,7 @@ class Dialogue:
         script: Any = self.function(Random(world_seed(self.env, task)))  # noqa: S311 - seeded, not secret
         if not isinstance(script, Generator):
             raise TypeError(
-                f"{where(self.function)}: `{self.function.__name__}` must `yield Ask(...)` and then `yield Score(...)`"
+                f"{location_of(self.function)}: `{self.function.__name__}` must `yield Ask(...)` and then `yield Score(...)`"
             )
         return cast("Script", script)
 
@@ -187,7 +187,7 @@ class Dialogue:
                 yield task
         if len(asked) < count:
             there = f"{_TRIES * count} seeds ask {len(asked)} different things, not {count}"
-            raise ConfigError(f"{where(self.function)}: {there}; draw from more, or ask for fewer tasks")
+            raise ConfigError(f"{location_of(self.function)}: {there}; draw from more, or ask for fewer tasks")
 
     def _first_prompt(self, task: Task) -> str | None:
         """What a task asks first; None if its function raises, which is for its rollouts to find out."""
@@ -215,7 +215,7 @@ class Dialogue:
         while isinstance(asked, Ask):
             if asked.golden is None:
                 raise AuthorError(
-                    f"{where(self.function)}: `Ask({asked.prompt[:60]!r})` has no `golden`; give it the right answer"
+                    f"{location_of(self.function)}: `Ask({asked.prompt[:60]!r})` has no `golden`; give it the right answer"
                 )
             await agent.say(asked.golden)
             asked = await self.advance(script, asked.golden)
@@ -240,19 +240,19 @@ class Dialogue:
                 continue
             if place < len(asked) and asked[place] != item.prompt:
                 raise GradeError(
-                    f"{where(self.function)}: task `{task.id}` asked {asked[place]!r} while it ran and asks {item.prompt!r} now; "
-                    "draw only from the `rng` it is given",
+                    f"{location_of(self.function)}: task `{task.id}` asked {asked[place]!r} during the rollout and asks "
+                    f"{item.prompt!r} when graded; use no randomness but `rng`",
                     kind="changed",
                 )
             # An agent that was stopped before its answer has left none: that is graded, as the empty answer it is.
             item = _next(script, answers[place] if place < len(answers) else "")
             place += 1
-        return _graded(scores, where(self.function))
+        return _graded(scores, location_of(self.function))
 
 
 def dialogue_of(env: Environment) -> Dialogue | None:
     """The dialogue of an environment that is one function: what it asks is not in its tasks. None for any other."""
-    dialogue = getattr(env.parts.grade, "__self__", None)
+    dialogue = getattr(env.marked.grade, "__self__", None)
     return dialogue if isinstance(dialogue, Dialogue) else None
 
 
@@ -269,7 +269,9 @@ class _LiveDialogue:
         self._script = self._dialogue.start(self._task)
         first = await self._dialogue.advance(self._script, None)
         if not isinstance(first, Ask):
-            raise TypeError(f"{where(self._dialogue.function)}: the first thing to yield is an `Ask`; this yielded {first!r}")
+            raise TypeError(
+                f"{location_of(self._dialogue.function)}: the first thing to yield is an `Ask`; this yielded {first!r}"
+            )
         return UserTurn(text=first.prompt)
 
     async def reply(self, text: str) -> UserTurn:

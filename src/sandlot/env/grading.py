@@ -23,7 +23,7 @@ from sandlot.env.environment import Environment
 from sandlot.env.image import image_of
 from sandlot.env.session import world_seed
 from sandlot.grade import lint
-from sandlot.grade.evidence import StoredEvidence, refused
+from sandlot.grade.evidence import StoredEvidence, refused_file
 from sandlot.grade.grading import grade as grade_rubric
 
 _SANDBOX_SHARE = 0.8
@@ -39,8 +39,8 @@ async def grade(
 ) -> RubricScore:
     """The score of one rollout; a check that breaks raises `GradeError`, and there is no score."""
     task = task.copied()  # what a check changes in it is not there the next time
-    if env.parts.grade is not None:
-        return await env.parts.grade(evidence, task, judge)
+    if env.marked.grade is not None:
+        return await env.marked.grade(evidence, task, judge)
     return await grade_rubric(rubric_for(env, task, rubric), evidence, task, _resolver(env), judge)
 
 
@@ -115,9 +115,9 @@ async def _put(machine: Files, path: str, data: bytes, replace: frozenset[str]) 
         except FileNotFoundError:
             pass
         except OSError as error:
-            raise refused(path, f"the image has something there ({error.strerror})") from error
+            raise refused_file(path, f"the image has something there ({error.strerror})") from error
         else:
-            raise refused(path, "the image has a file there")
+            raise refused_file(path, "the image has a file there")
     try:
         await machine.write(path, data)
     except OSError as error:
@@ -135,11 +135,11 @@ def _note(trace: Trace, files: Mapping[str, bytes], replace: frozenset[str]) -> 
 def rubric_for(env: Environment, task: Task, name: str | None = None) -> Rubric:
     """The rubric that grades a task: the one asked for, else the task's own, else the marked checks."""
     wanted = name or task.rubric
-    if wanted in env.parts.rubrics:
-        return env.parts.rubrics[wanted]
-    if wanted == "default" and env.parts.checks:
-        return Rubric(checks=tuple(env.parts.checks))
-    there = ", ".join(f"`{known}`" for known in env.parts.rubrics) or "only the marked checks, `default`"
+    if wanted in env.marked.rubrics:
+        return env.marked.rubrics[wanted]
+    if wanted == "default" and env.marked.checks:
+        return Rubric(checks=tuple(env.marked.checks))
+    there = ", ".join(f"`{known}`" for known in env.marked.rubrics) or "only the marked checks, `default`"
     raise ConfigError(
         f"task `{task.id}` is graded by rubric `{wanted}`, which environment `{env.name}` does not have; there are: {there}"
     )
@@ -147,12 +147,12 @@ def rubric_for(env: Environment, task: Task, name: str | None = None) -> Rubric:
 
 def needs_judge(env: Environment, tasks: list[Task], rubric: str | None = None) -> bool:
     """True if any of these tasks is graded by a judge: then a judge must be given before the first rollout."""
-    return env.parts.grade is None and any(rubric_for(env, task, rubric).needs_judge for task in tasks)
+    return env.marked.grade is None and any(rubric_for(env, task, rubric).needs_judge for task in tasks)
 
 
 def require_gradable(env: Environment, tasks: list[Task], rubric: str | None = None) -> None:
     """Refuse, before the first rollout, rubrics whose checks or arguments cannot work for these tasks."""
-    if env.parts.grade is not None:
+    if env.marked.grade is not None:
         if rubric is not None:
             raise ConfigError(f"environment `{env.name}` grades itself, by its `RubricScore`s; it has no rubric `{rubric}`")
         return
@@ -167,8 +167,8 @@ def require_gradable(env: Environment, tasks: list[Task], rubric: str | None = N
 
 def _resolver(env: Environment) -> Callable[[str], Callable[..., Any]]:
     def resolve(ref: str) -> Callable[..., Any]:
-        if ref not in env.parts.functions:
+        if ref not in env.marked.functions:
             raise LookupError(f"check function `{ref}` is not part of environment `{env.name}`")
-        return env.parts.functions[ref]
+        return env.marked.functions[ref]
 
     return resolve

@@ -10,10 +10,12 @@ from sandlot.core.errors import SandboxError, boundary
 from sandlot.core.ports.sandbox import Sandbox
 from sandlot.core.trace import FileRecord
 from sandlot.core.types import digest
-from sandlot.grade.gather import PER_FILE_SHARE, in_batches
+from sandlot.grade.gather import PER_FILE_SHARE, run_in_batches
 
 
-async def initial_files(sandbox: Sandbox, written: Mapping[str, FileRecord] | None, cap_bytes: int) -> dict[str, FileRecord]:
+async def record_initial_files(
+    sandbox: Sandbox, written: Mapping[str, FileRecord] | None, cap_bytes: int
+) -> dict[str, FileRecord]:
     """Every file that is not the image's, by path. `written` is what was put there, if nothing else can have happened."""
     with boundary(SandboxError, "listing what setup left"):
         sizes = await sandbox.changed()
@@ -37,5 +39,5 @@ async def initial_files(sandbox: Sandbox, written: Mapping[str, FileRecord] | No
                 return
         files[path] = FileRecord(size=len(data), blob=digest(data))
 
-    await in_batches(unread, read)
+    await run_in_batches(unread, read)
     return dict(sorted(files.items()))

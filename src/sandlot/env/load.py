@@ -63,13 +63,13 @@ def load(what: str | Path | Environment) -> Environment:
     if str(what) in ready_environments():
         return load(ready_environments()[str(what)])
     if path.is_dir():
-        inside = ", ".join(f"`{path / found.name}`" for found in islice(found_environments(path, installed=False), 5))
+        inside = ", ".join(f"`{path / found.name}`" for found in islice(find_environments(path, installed=False), 5))
         fix = f"name one of those in it: {inside}" if inside else "`sandlot new NAME` creates one"
         raise ConfigError(f"`{what}` is a folder without an environment: it has neither `{MANIFEST}` nor `environment.py`; {fix}")
     raise ConfigError(f"no environment `{what}`: it is neither a path nor installed{_near(str(what), installed)}")
 
 
-def found_environments(folder: Path = Path("environments"), *, installed: bool = True) -> Iterator[FoundEnvironment]:
+def find_environments(folder: Path = Path("environments"), *, installed: bool = True) -> Iterator[FoundEnvironment]:
     """What `sandlot list` shows: the environments directly below a folder, and those installed."""
     if folder.is_dir():
         for path in sorted(folder.iterdir()):
@@ -95,16 +95,16 @@ def ready_environments() -> dict[str, Path]:
 def _checked(env: Environment) -> Environment:
     """Refuse an environment that could not be run, saying what is missing."""
     place = f"environment `{env.name}` ({env.source or 'not in a file'})"
-    if env.parts.tasks is None:
+    if env.marked.tasks is None:
         raise ConfigError(f"{place} has no tasks; mark a generator with `@env.tasks`")
-    if env.parts.grade is None and not env.parts.checks and not env.parts.rubrics:
+    if env.marked.grade is None and not env.marked.checks and not env.marked.rubrics:
         raise ConfigError(f"{place} has no checks; mark one with `@env.check(points=1)`")
     ids = [constraint.id for constraint in env.constraints]
     if len(ids) != len(set(ids)):
         raise ConfigError(f"{place}: two constraints share an id among {ids}")
     tools = {tool.spec.name for tool in env.tools}
     for constraint in env.constraints:
-        if constraint.tool != "*" and constraint.tool not in tools and not env.parts.sources:
+        if constraint.tool != "*" and constraint.tool not in tools and not env.marked.sources:
             raise ConfigError(
                 f"{place}: constraint `{constraint.id}` is about a tool `{constraint.tool}` that does not exist; "
                 f"there are: {', '.join(sorted(tools)) or 'none'}"
@@ -149,7 +149,7 @@ def _from_entry(entry: EntryPoint) -> Environment:
 
 def _near(what: str, installed: dict[str, EntryPoint]) -> str:
     path = Path(what)
-    beside = [str(path.parent / found.name) for found in found_environments(path.parent)] if path.parent.is_dir() else []
-    candidates = [*beside, *(f"environments/{found.name}" for found in found_environments()), *installed, *ready_environments()]
+    beside = [str(path.parent / found.name) for found in find_environments(path.parent)] if path.parent.is_dir() else []
+    candidates = [*beside, *(f"environments/{found.name}" for found in find_environments()), *installed, *ready_environments()]
     near = difflib.get_close_matches(what, candidates, n=3, cutoff=0.4) or candidates[:5]
     return "; did you mean " + ", ".join(f"`{name}`" for name in dict.fromkeys(near)) + "?" if near else ""

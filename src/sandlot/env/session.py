@@ -16,7 +16,7 @@ import anyio
 import msgspec
 
 from sandlot.core.concurrency import author
-from sandlot.core.concurrency.clock import SYSTEM_CLOCK, deadline, excused, time_limit
+from sandlot.core.concurrency.clock import SYSTEM_CLOCK, deadline, pause_limits, time_limit
 from sandlot.core.errors import AuthorError, ConfigError, HarnessError, SandboxError, SandboxOutOfMemory, boundary
 from sandlot.core.limits import Constraint, OnBreach
 from sandlot.core.ports.sandbox import Backend, Files, Sandbox, Snapshot
@@ -24,13 +24,13 @@ from sandlot.core.ports.session import Step, UserTurn
 from sandlot.core.ports.store import Blobs
 from sandlot.core.ports.world import Tool, ToolSpec
 from sandlot.core.task import Task
-from sandlot.core.trace import Event, EvidenceRecord, FileRecord, Message, Node, ToolCall, ToolResult, said
+from sandlot.core.trace import Event, EvidenceRecord, FileRecord, Message, Node, ToolCall, ToolResult, text_message
 from sandlot.core.types import End, Role, derive_seed
-from sandlot.env.environment import Environment
+from sandlot.env.declaration import Declaration
 from sandlot.env.image import image_of
-from sandlot.env.initial import initial_files
+from sandlot.env.initial import record_initial_files
 from sandlot.env.keeper import Keeper
-from sandlot.env.user import LimitedUser, OpenUser, open_listener, require_user
+from sandlot.env.user import LimitedUser, OpenUser, open_user, require_user
 from sandlot.env.world import LiveWorld, sandbox_of
 from sandlot.grade.gather import gather
 from sandlot.sandbox.memory import MemoryFiles
@@ -43,14 +43,14 @@ MAX_CALLS = 64
 """Tool calls answered in one turn; more are refused by name, so that one message cannot ask for a million."""
 
 
-def world_seed(env: Environment, task: Task) -> int:
+def world_seed(env: Declaration, task: Task) -> int:
     """The same for every rollout of a task: all members of a group start from identical bytes."""
     return derive_seed("world", env.seed, env.name, task.id)
 
 
 @asynccontextmanager
 async def open_session(
-    env: Environment,
+    env: Declaration,
     task: Task,
     *,
     backend: Backend | None = None,
@@ -76,26 +76,26 @@ async def open_session(
             files = await keeper.enter(machine, limits.provision_s, SandboxError, "opening the sandbox")
         with boundary(AuthorError, f"making the state of task `{task.id}`"):
             world = env.new_world(task, files, world_seed(env, task))
-        if env.parts.setup is not None:
+        if env.marked.setup is not None:
             with deadline(limits.setup_s, AuthorError, f"setup of task `{task.id}`"):
                 world.checks = True
-                await author.call(env.parts.setup, world, world.task)
+                await author.call(env.marked.setup, world, world.task)
                 world.checks = False
         tools = list(env.tools)
-        for source in env.parts.sources:  # after setup: a server inside the sandbox finds what it made
+        for source in env.marked.sources:  # after setup: a server inside the sandbox finds what it made
             tools += await keeper.enter(source.open(world), limits.provision_s, AuthorError, f"starting {source!r}")
         with deadline(limits.setup_s, SandboxError, f"looking at what setup of task `{task.id}` left"):
-            untouched = env.image is not None and env.parts.setup is None and not env.parts.sources
+            untouched = env.image is not None and env.marked.setup is None and not env.marked.sources
             initial: Snapshot | Mapping[str, FileRecord] = {} if untouched else await _initial(world, limits.evidence_bytes)
-        listener = await open_listener(env, task, world, user, keeper)
+        listener = await open_user(env, task, world, user, keeper)
         yield WorldSession(env, task, world, _by_name(tools), listener, blobs or MemoryBlobs(), initial, keep_time=keep_time)
 
 
 async def _initial(world: LiveWorld, cap_bytes: int) -> Snapshot | Mapping[str, FileRecord]:
     """The files as the agent will find them."""
-    written = world.stop_noting()
+    written = world.take_written()
     sandbox = sandbox_of(world.files)
-    return await world.files.freeze() if sandbox is None else await initial_files(sandbox, written, cap_bytes)
+    return await world.files.freeze() if sandbox is None else await record_initial_files(sandbox, written, cap_bytes)
 
 
 class WorldSession:
@@ -103,7 +103,7 @@ class WorldSession:
 
     def __init__(
         self,
-        env: Environment,
+        env: Declaration,
         task: Task,
         world: LiveWorld,
         tools: Mapping[str, Tool],
@@ -143,10 +143,10 @@ class WorldSession:
         """The opening messages. A session is opened for one rollout, so it resets once."""
         if self._messages:
             raise HarnessError("`reset` was called twice; open a new session for a new rollout")
-        with excused(), deadline(self.limits.setup_s, AuthorError, f"the opening words of task `{self.task.id}`"):
+        with pause_limits(), deadline(self.limits.setup_s, AuthorError, f"the opening words of task `{self.task.id}`"):
             first = await self._user.user.open() if self._user else UserTurn(text=self.task.prompt)
-        opening = [said(Role.SYSTEM, self._env.system)] if self._env.system else []
-        self._messages = [*opening, said(Role.USER, first.text)]
+        opening = [text_message(Role.SYSTEM, self._env.system)] if self._env.system else []
+        self._messages = [*opening, text_message(Role.USER, first.text)]
         return Step(messages=tuple(self._messages), events=first.events)
 
     async def step(self, action: Message, *, num_tokens: int = 0) -> Step:
@@ -164,7 +164,7 @@ class WorldSession:
         else:
             turn = await self._hear(action.text, events)
             end, uttered = turn.end, turn.node
-            message = uttered.message if uttered else said(Role.USER, turn.text) if turn.text or end is None else None
+            message = uttered.message if uttered else text_message(Role.USER, turn.text) if turn.text or end is None else None
             events += (msgspec.structs.replace(event, turn=self._num_turns) for event in turn.events)
         self._end = end or self._limit_reached()
         if message is not None:
@@ -182,7 +182,7 @@ class WorldSession:
             )
         return sandbox
 
-    def turn_taken(self, num_tokens: int) -> End | None:
+    def count_turn(self, num_tokens: int) -> End | None:
         """Count a turn that was taken beside `step`; the limit that is reached with it, if one is."""
         self._num_turns += 1
         self._num_tokens += num_tokens
@@ -190,9 +190,9 @@ class WorldSession:
 
     async def render(self) -> str:
         """The conversation so far, and what may be called, for a person."""
-        from sandlot.env.transcript import rendered  # noqa: PLC0415 - only people need it
+        from sandlot.env.transcript import transcript_text  # noqa: PLC0415 - only people need it
 
-        return rendered(self._messages, self.tools, self._num_turns, self.limits, self._end)
+        return transcript_text(self._messages, self.tools, self._num_turns, self.limits, self._end)
 
     async def gather(self, answer: str) -> EvidenceRecord:
         """What checks will see, stored before any of them runs. Without files if the agent's sandbox is beyond reading."""
@@ -221,7 +221,7 @@ class WorldSession:
         if self._user is None:
             return UserTurn(end=End.DONE)
         try:
-            with excused():
+            with pause_limits():
                 return await self._user.reply(text)
         except SandboxOutOfMemory:
             return UserTurn(end=self._out_of_memory(events))

@@ -12,14 +12,13 @@ from sandlot.core.concurrency.author import frames_of
 from sandlot.core.errors import AuthorError, ConfigError, boundary
 from sandlot.core.task import Task, split_of
 from sandlot.core.types import Split, derive_seed
-from sandlot.env.declaration import where
-from sandlot.env.environment import Environment
+from sandlot.env.declaration import Declaration, location_of
 
 _MAX_TASKS = 1_000_000
 """More than this is a generator without an end."""
 
 
-def tasks_of(env: Environment, split: Split | None = None) -> list[Task]:
+def tasks_of(env: Declaration, split: Split | None = None) -> list[Task]:
     """The tasks of an environment: the same ones, in the same order, for the same seed.
 
     - `env`: the environment.
@@ -32,12 +31,12 @@ def tasks_of(env: Environment, split: Split | None = None) -> list[Task]:
     print(len(tasks_of(env)), tasks_of(env, Split.HELDOUT)[0].prompt)
     ```
     """
-    generate = env.parts.tasks
+    generate = env.marked.tasks
     if generate is None:
         raise ConfigError(
             f"environment `{env.name}` has no tasks; mark a generator with `@env.tasks`, or put rows into `tasks/*.jsonl`"
         )
-    place = where(generate) if hasattr(generate, "__code__") else str(env.source)
+    place = location_of(generate) if hasattr(generate, "__code__") else str(env.source)
     try:
         with boundary(AuthorError, f"{place}: tasks of `{env.name}`"):
             generated = iter(generate(Random(derive_seed("tasks", env.seed, env.name))))  # noqa: S311 - seeded, not secret
@@ -61,7 +60,7 @@ def tasks_of(env: Environment, split: Split | None = None) -> list[Task]:
     return [task for task in tasks if split is None or split_of(task) == split]
 
 
-def task_named(env: Environment, name: str) -> Task:
+def task_named(env: Declaration, name: str) -> Task:
     """The task with this id."""
     tasks = tasks_of(env)
     for task in tasks:

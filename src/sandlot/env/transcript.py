@@ -11,16 +11,18 @@ from sandlot.core.trace import Message, Reasoning, Text, ToolCall, ToolResult
 from sandlot.core.types import End
 
 
-def rendered(messages: Sequence[Message], tools: Sequence[ToolSpec], num_turns: int, limits: Limits, end: End | None) -> str:
+def transcript_text(
+    messages: Sequence[Message], tools: Sequence[ToolSpec], num_turns: int, limits: Limits, end: End | None
+) -> str:
     """The conversation, what may be called, and where the budgets stand."""
-    lines = [line for message in messages for line in rendered_message(message)]
+    lines = [line for message in messages for line in message_lines(message)]
     if tools:
         lines += ["", "tools: " + ", ".join(tool.name for tool in tools)]
     lines.append(f"turn {num_turns} of {limits.turns}" + (f", ended: {end}" if end else ""))
     return "\n".join(lines)
 
 
-def rendered_message(message: Message) -> list[str]:
+def message_lines(message: Message) -> list[str]:
     """One message, a line for each part. Further lines of a text are indented, so that none reads like a part of its own."""
     lines: list[str] = []
     for part in message.parts:

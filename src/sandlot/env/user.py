@@ -21,7 +21,7 @@ from sandlot.core.ports.world import World
 from sandlot.core.task import Task
 from sandlot.core.trace import Event
 from sandlot.core.types import End
-from sandlot.env.environment import Environment
+from sandlot.env.declaration import Declaration
 from sandlot.env.keeper import Keeper
 
 OpenUser = Callable[[Persona], AbstractAsyncContextManager[User]]
@@ -73,35 +73,33 @@ class Replies:
         return UserTurn(end=End.DONE) if reply is None else UserTurn(text=reply)
 
 
-def require_user(env: Environment, *, named: bool) -> None:
+def require_user(env: Declaration, *, named: bool) -> None:
     """Refuse a conversation without its other side, and a model that would have nobody to play."""
-    if named and env.parts.persona is None:
+    if named and env.marked.persona is None:
         raise ConfigError(f"environment `{env.name}` has no user for a model to play; leave `--user` out, or mark `@env.persona`")
-    if not named and env.parts.persona is not None and env.parts.user is None:
+    if not named and env.marked.persona is not None and env.marked.user is None:
         raise ConfigError(f"environment `{env.name}` has a user for a model to play; name the model with `--user MODEL`")
 
 
-async def persona_of(env: Environment, task: Task) -> Persona:
+async def persona_of(env: Declaration, task: Task) -> Persona:
     """Who the user of a task is, from its author, who is given no key to tell."""
-    if env.parts.persona is None:
+    if env.marked.persona is None:
         raise ConfigError(f"environment `{env.name}` has no user for a model to play; mark one with `@env.persona`")
     with deadline(env.limits.but(task.limits).setup_s, AuthorError, f"the persona of task `{task.id}`"):
-        persona = await author.call(env.parts.persona, task.public())
+        persona = await author.call(env.marked.persona, task.public())
         if not isinstance(persona, Persona):
             raise TypeError(f"it is {type(persona).__name__} {persona!r:.80}; return `Persona(who=...)`")
     return persona
 
 
-async def open_listener(
-    env: Environment, task: Task, world: World, played: OpenUser | None, keeper: Keeper
-) -> LimitedUser | None:
+async def open_user(env: Declaration, task: Task, world: World, played: OpenUser | None, keeper: Keeper) -> LimitedUser | None:
     """Who hears the agent's plain messages; None if nobody does."""
     limits = env.limits.but(task.limits)
-    if played is not None and env.parts.persona is not None:
+    if played is not None and env.marked.persona is not None:
         persona = await persona_of(env, task)
         user = await keeper.enter(played(persona), limits.provision_s, ModelError, "opening the user")
         return LimitedUser(user, limits.time_s, ModelError, "the user's reply", all_s=limits.time_s)
-    if env.parts.user is None:
+    if env.marked.user is None:
         return None
     with boundary(AuthorError, f"the user of task `{task.id}`"):
-        return LimitedUser(env.parts.user(world, task), limits.tool_s, AuthorError, "the environment's reply")
+        return LimitedUser(env.marked.user(world, task), limits.tool_s, AuthorError, "the environment's reply")

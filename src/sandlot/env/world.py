@@ -45,7 +45,7 @@ class LiveWorld:
     task: Task
     rng: Random
     files: Files
-    noted: dict[str, FileRecord] | None = None
+    written: dict[str, FileRecord] | None = None
     """What was written into a sandbox, for as long as nothing but writing has happened; None after that, and without one."""
 
     checks: bool = False
@@ -59,8 +59,8 @@ class LiveWorld:
         """Put one file, with the folders above it; text is written as UTF-8."""
         content = data.encode() if isinstance(data, str) else data
         await self.files.write(path, content)
-        if self.noted is not None:
-            self.noted[posixpath.normpath(path)] = FileRecord(size=len(content), blob=digest(content))
+        if self.written is not None:
+            self.written[posixpath.normpath(path)] = FileRecord(size=len(content), blob=digest(content))
 
     async def list(self, folder: str = "/") -> Sequence[str]:
         """Absolute paths of all files below a folder, sorted."""
@@ -112,10 +112,10 @@ class LiveWorld:
             raise AuthorError(
                 f'`world.{what}`: this environment has no sandbox to run commands in; give it an image, `image="host"`'
             )
-        self.noted = None
+        self.written = None
         return sandbox
 
-    def stop_noting(self) -> Mapping[str, FileRecord] | None:
-        """What was written so far, if nothing else has happened; nothing is noted after this."""
-        noted, self.noted = self.noted, None
-        return noted
+    def take_written(self) -> Mapping[str, FileRecord] | None:
+        """What was written so far, if nothing else has happened; nothing is written after this."""
+        written, self.written = self.written, None
+        return written

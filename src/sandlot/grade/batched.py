@@ -11,10 +11,10 @@ from typing import Any, cast
 import msgspec
 
 from sandlot.core.errors import GradeError
-from sandlot.core.trace import Message, said
+from sandlot.core.trace import Message, text_message
 from sandlot.core.types import Role
-from sandlot.grade.prompt import blocks_of, system_of
-from sandlot.grade.reply import MAX_REPLY_CHARS, Opinion, object_of, opinion_of, unfenced
+from sandlot.grade.prompt import data_blocks, system_prompt
+from sandlot.grade.reply import MAX_REPLY_CHARS, Opinion, opinion_of, unique_object, without_fence
 
 _REPLY = '{"verdicts": [{"reason": "one or two sentences", "verdict": "one of its choices"}, ...]}'
 
@@ -33,14 +33,14 @@ class Criterion(msgspec.Struct, frozen=True, kw_only=True):
     choices: tuple[str, ...]
 
 
-def several_messages(criteria: Sequence[Criterion], view: Sequence[tuple[str, str]], nonce: str) -> tuple[Message, ...]:
+def batch_messages(criteria: Sequence[Criterion], view: Sequence[tuple[str, str]], nonce: str) -> tuple[Message, ...]:
     """The whole prompt, with the criteria after the data."""
     listed = "\n\n".join(
         f"Criterion {number}: {each.question}\nChoices, worst to best: {', '.join(map(json.dumps, each.choices))}"
         for number, each in enumerate(criteria, 1)
     )
-    asked = _QUESTIONS.format(blocks=blocks_of(view, nonce), criteria=listed, count=len(criteria), reply=_REPLY)
-    return said(Role.SYSTEM, system_of(nonce, len(criteria), _REPLY)), said(Role.USER, asked)
+    asked = _QUESTIONS.format(blocks=data_blocks(view, nonce), criteria=listed, count=len(criteria), reply=_REPLY)
+    return text_message(Role.SYSTEM, system_prompt(nonce, len(criteria), _REPLY)), text_message(Role.USER, asked)
 
 
 def opinions_of(text: str, criteria: Sequence[Criterion]) -> tuple[Opinion, ...]:
@@ -48,7 +48,7 @@ def opinions_of(text: str, criteria: Sequence[Criterion]) -> tuple[Opinion, ...]
     if len(text) > MAX_REPLY_CHARS:
         raise GradeError(f"the judge's reply has {len(text):,} characters", kind="unparsable")
     try:
-        found: Any = json.loads(unfenced(text), object_pairs_hook=object_of)
+        found: Any = json.loads(without_fence(text), object_pairs_hook=unique_object)
     except (ValueError, RecursionError) as error:
         raise GradeError(f"the judge's reply is not one JSON object ({error})", kind="unparsable") from error
     given: Any = cast("dict[str, Any]", found).get("verdicts") if isinstance(found, dict) and set(found) == {"verdicts"} else None  # pyright: ignore[reportUnknownArgumentType] - whatever a judge wrote

@@ -21,7 +21,7 @@ from sandlot.core.ports.grading import Evidence
 from sandlot.core.rubric import Check, CheckResult, CheckVerdict, PythonCheck
 from sandlot.core.task import Task
 from sandlot.grade.score import verdict_of
-from sandlot.grade.state import readable
+from sandlot.grade.state import encodable
 
 Function = Callable[..., Any]
 _MAX_EVIDENCE_CHARS = 4000
@@ -75,27 +75,27 @@ def _binding(function: Function, names: frozenset[str]) -> Binding:
 _cached_binding = functools.lru_cache(maxsize=4096)(_binding)  # reading a signature costs more than most checks
 
 
-def ask(check: PythonCheck, function: Function, evidence: Evidence, task: Task) -> CheckResult:
+def run_check(check: PythonCheck, function: Function, evidence: Evidence, task: Task) -> CheckResult:
     """Call a sync check and settle what it said."""
     try:
         positional, named = _arguments(check, function, evidence, task)
-        return settled(check, function(*positional, **named))
+        return result_from(check, function(*positional, **named))
     except BaseException as error:  # noqa: BLE001 - raised again as the grader's; SystemExit in a thread must not end the run
         return _not_met(check, function, error)
 
 
-async def ask_async(check: PythonCheck, function: Function, evidence: Evidence, task: Task) -> CheckResult:
+async def run_check_async(check: PythonCheck, function: Function, evidence: Evidence, task: Task) -> CheckResult:
     """Await an async check, or an isolated one in a process of its own, and settle what it said."""
     try:
         positional, named = _arguments(check, function, evidence, task)
         if check.isolate:
-            return settled(check, await isolate.call(function, *positional, **named))
-        return settled(check, await function(*positional, **named))
+            return result_from(check, await isolate.call(function, *positional, **named))
+        return result_from(check, await function(*positional, **named))
     except (Exception, SystemExit) as error:  # noqa: BLE001 - as above; cancellation passes through
         return _not_met(check, function, error)
 
 
-def settled(check: Check, returned: Any) -> CheckResult:
+def result_from(check: Check, returned: Any) -> CheckResult:
     """The result of what a check returned; `GradeError` unless it is a value from 0 to 1, alone or with a sentence."""
     value, text = returned, ""
     if type(returned) is tuple:
@@ -144,7 +144,7 @@ def result_of(check: Check, value: float, evidence: str = "") -> CheckResult:
         value=value + 0.0,
         points=check.points * value + 0.0,  # + 0.0: a negative check that is not met earns 0, not -0
         worth=check.points,
-        evidence=readable(text),
+        evidence=encodable(text),
         tags=check.tags,
     )
 
@@ -157,7 +157,7 @@ def result_without(check: Check, error: NotInEvidence) -> CheckResult:
     return result_of(check, 1.0 if error.kind == "cut" and check.points < 0 else 0.0, str(error))
 
 
-def suppressed(check: Check, why: str) -> CheckResult:
+def suppressed_result(check: Check, why: str) -> CheckResult:
     """The result of a check that was not asked."""
     return CheckResult(
         id=check.id,
@@ -165,12 +165,12 @@ def suppressed(check: Check, why: str) -> CheckResult:
         value=0.0,
         points=0.0,
         worth=check.points,
-        evidence=readable(why),
+        evidence=encodable(why),
         tags=check.tags,
     )
 
 
-def substituted(value: Any, task: Task) -> Any:
+def substitute_values(value: Any, task: Task) -> Any:
     """Arguments with every string that is exactly `$key.a.b` or `$data.a.b` replaced by the task's value there.
 
     `$$` at the start stands for one `$` that is left alone. `LookupError` says which path is unknown, and what there is.
@@ -181,9 +181,9 @@ def substituted(value: Any, task: Task) -> Any:
         head, _, path = value.partition(".")
         return _looked_up(task, head[1:], path) if head in {"$key", "$data"} and path else value
     if isinstance(value, dict):
-        return {key: substituted(item, task) for key, item in cast("dict[str, Any]", value).items()}
+        return {key: substitute_values(item, task) for key, item in cast("dict[str, Any]", value).items()}
     if isinstance(value, list | tuple):
-        return [substituted(item, task) for item in cast("list[Any]", value)]
+        return [substitute_values(item, task) for item in cast("list[Any]", value)]
     return value
 
 
@@ -206,7 +206,7 @@ def _looked_up(task: Task, root: str, path: str) -> Any:
 
 def _arguments(check: PythonCheck, function: Function, evidence: Evidence, task: Task) -> tuple[list[Any], dict[str, Any]]:
     positional, named = binding(function, frozenset(check.args)).arguments({"evidence": evidence, "task": task})
-    return positional, named | cast("dict[str, Any]", substituted(check.args, task))
+    return positional, named | cast("dict[str, Any]", substitute_values(check.args, task))
 
 
 def _not_met(check: PythonCheck, function: Function, error: BaseException) -> CheckResult:
@@ -225,7 +225,7 @@ def _not_met(check: PythonCheck, function: Function, error: BaseException) -> Ch
 def _said(error: BaseException) -> str:
     """What an error says, even if saying it raises."""
     try:
-        return readable(str(error))[:2000]
+        return encodable(str(error))[:2000]
     except Exception as second:  # noqa: BLE001 - the author's __str__ is broken as well
         return f"(its message could not be read: {type(second).__name__})"
 

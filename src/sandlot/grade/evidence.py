@@ -54,7 +54,7 @@ class StoredEvidence:
 
     def read(self, path: str) -> bytes:
         """A file the agent left."""
-        whole = absolute(path)
+        whole = absolute_path(path)
         file = self.record.files.get(whole)
         if file is None:
             kind = self.kind(whole)
@@ -78,13 +78,13 @@ class StoredEvidence:
             return data.decode()
         except UnicodeDecodeError as error:
             raise NotInEvidence(
-                f"`{absolute(path)}` is not UTF-8 text: byte {error.start} is {data[error.start]:#04x}"
+                f"`{absolute_path(path)}` is not UTF-8 text: byte {error.start} is {data[error.start]:#04x}"
             ) from error
 
     def list(self, folder: str = "/") -> Sequence[str]:
         """Paths of the files below a folder, sorted."""
-        self._require_whole(f"what is below `{absolute(folder)}`")
-        start = absolute(folder).rstrip("/") + "/"
+        self._require_whole(f"what is below `{absolute_path(folder)}`")
+        start = absolute_path(folder).rstrip("/") + "/"
         return sorted(path for path in self.record.files if path.startswith(start))
 
     def exists(self, path: str) -> bool:
@@ -96,12 +96,12 @@ class StoredEvidence:
 
         What only the image has is not in the evidence, and counts as nothing.
         """
-        whole = absolute(path)
+        whole = absolute_path(path)
         if whole in self.record.files:
             return "file"
         if whole in self.record.kinds:
             return self.record.kinds[whole]
-        if any(self.record.kinds.get(parent) == "link" for parent in parents(whole)):
+        if any(self.record.kinds.get(parent) == "link" for parent in parent_folders(whole)):
             return "link"
         inside = whole.rstrip("/") + "/"
         if any(other.startswith(inside) for other in self.record.files):
@@ -130,11 +130,11 @@ class StoredEvidence:
             raise GradeError(
                 "a check asks for a grading sandbox, and the environment has no `image` to make one from", kind="config"
             )
-        allowed = frozenset(map(absolute, replace))
-        wanted = dict.fromkeys(map(absolute, (*paths, *replace)))
+        allowed = frozenset(map(absolute_path, replace))
+        wanted = dict.fromkeys(map(absolute_path, (*paths, *replace)))
         for path in wanted:
             if path not in allowed and _loaded_unasked(path):
-                raise refused(path, "programs of the image would load it")
+                raise refused_file(path, "programs of the image would load it")
         return self._open_sandbox({path: self.read(path) for path in wanted}, allowed)
 
     def diff(self) -> Mapping[str, tuple[FileRecord | None, FileRecord | None]]:
@@ -152,7 +152,7 @@ class StoredEvidence:
         return changed
 
 
-def absolute(path: str) -> str:
+def absolute_path(path: str) -> str:
     """A path as the record names it: from the root, without `.`, `..` and doubled slashes."""
     return posixpath.normpath("/" + path.lstrip("/"))
 
@@ -162,7 +162,7 @@ def _loaded_unasked(path: str) -> bool:
     return bool(_SYSTEM.match(path) or _LOADED.search(path))
 
 
-def refused(path: str, why: str) -> NotInEvidence:
+def refused_file(path: str, why: str) -> NotInEvidence:
     """Why a file is not brought into a grading sandbox. The agent chose the path, so the check is not met."""
     return NotInEvidence(
         f"`{path}` is not brought into the grading sandbox: {why}, and the agent would grade itself; "
@@ -171,7 +171,7 @@ def refused(path: str, why: str) -> NotInEvidence:
     )
 
 
-def parents(path: str) -> Iterator[str]:
+def parent_folders(path: str) -> Iterator[str]:
     """The folders above a path, without the root."""
     while (path := posixpath.dirname(path)) != "/":
         yield path

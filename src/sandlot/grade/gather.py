@@ -14,15 +14,15 @@ from typing import Any, cast
 import anyio
 import anyio.to_thread
 
-from sandlot.core.concurrency.clock import deadline, excuse, excused
+from sandlot.core.concurrency.clock import deadline, extend_limits, pause_limits
 from sandlot.core.errors import SandboxError, boundary
 from sandlot.core.limits import Limits
 from sandlot.core.ports.sandbox import Snapshot, Survey
 from sandlot.core.ports.store import Blobs
 from sandlot.core.trace import Event, EvidenceRecord, FileRecord
 from sandlot.core.types import digest
-from sandlot.grade.evidence import parents
-from sandlot.grade.state import plain, readable
+from sandlot.grade.evidence import parent_folders
+from sandlot.grade.state import encodable, plain_data
 
 PER_FILE_SHARE = 4
 """One file may take this fraction of the cap on all of them: a quarter."""
@@ -53,7 +53,7 @@ async def gather(
     `final` is None for a world that has no files, or has `lost` them. `initial` is what was there after setup, as a snapshot or
     already as records; without it the diff shows every file as new. State that is not plain data is the author's error.
     """
-    kept = plain(state)  # first: it is cheap, and wrong state would make all the reading vain
+    kept = plain_data(state)  # first: it is cheap, and wrong state would make all the reading vain
     known: Mapping[str, object] = {}
     if initial is not None:
         known = initial if isinstance(initial, Mapping) else await _listing(initial)
@@ -62,14 +62,14 @@ async def gather(
         survey = await _chosen(await _surveyed(final), frozenset(known), limits.evidence_files)
     files = await _keep(final, survey.sizes, blobs, limits.evidence_bytes) if final is not None else {}
     if initial is None or isinstance(initial, Mapping):
-        before = {readable(path): file for path, file in (initial or {}).items()}
+        before = {encodable(path): file for path, file in (initial or {}).items()}
     else:
         before = await _initial(initial, files, limits.evidence_bytes)
     return EvidenceRecord(
-        answer=readable(answer),
+        answer=encodable(answer),
         state=kept,
         files=files,
-        kinds={readable(path): kind for path, kind in survey.kinds.items()},
+        kinds={encodable(path): kind for path, kind in survey.kinds.items()},
         left_out=survey.left_out,
         lost=lost,
         initial=before,
@@ -77,7 +77,7 @@ async def gather(
     )
 
 
-def cuts_of(record: EvidenceRecord, turn: int) -> list[Event]:
+def cut_events(record: EvidenceRecord, turn: int) -> list[Event]:
     """The event that says what is missing from the evidence; none if nothing is."""
     not_kept = sum(file.blob is None for file in record.files.values())
     detail = {"paths_left_out": record.left_out, "files_not_kept": not_kept, "lost": record.lost}
@@ -93,7 +93,7 @@ async def _chosen(survey: Survey, known: frozenset[str], most: int) -> Survey:
 
 def _first(survey: Survey, known: frozenset[str], most: int) -> Survey:
     """Files before folders, crowded folders last, and what is nearest to the root first: there tasks ask for results."""
-    above = {parent for path in known for parent in parents(path)}
+    above = {parent for path in known for parent in parent_folders(path)}
     new = [path for path in survey.sizes if path not in known]
     new += [path for path, kind in survey.kinds.items() if kind != "folder" or path not in above]
     if len(new) <= most:
@@ -121,14 +121,14 @@ async def _keep(snapshot: Snapshot, sizes: Mapping[str, int], blobs: Blobs, cap_
         data = await _read(snapshot, path)
         if data is None:
             left += size
-            files[readable(path)] = FileRecord(size=size, blob=None)
+            files[encodable(path)] = FileRecord(size=size, blob=None)
             return
         if len(data) > size and len(data) - size > min(left, cap_bytes // PER_FILE_SHARE - size):
             left += size
-            files[readable(path)] = FileRecord(size=len(data), blob=None)  # the listing was wrong; what was read is the truth
+            files[encodable(path)] = FileRecord(size=len(data), blob=None)  # the listing was wrong; what was read is the truth
             return
         left += size - len(data)
-        files[readable(path)] = FileRecord(size=len(data), blob=await blobs.put(data))
+        files[encodable(path)] = FileRecord(size=len(data), blob=await blobs.put(data))
 
     fitting: list[tuple[str, int]] = []
     for path, size in sorted(sizes.items(), key=lambda item: (item[1], item[0])):
@@ -136,13 +136,13 @@ async def _keep(snapshot: Snapshot, sizes: Mapping[str, int], blobs: Blobs, cap_
             left -= size
             fitting.append((path, size))
         else:
-            files[readable(path)] = FileRecord(size=size, blob=None)
-    excuse(len(fitting) * _PER_FILE_S)
-    await in_batches(fitting, keep)
+            files[encodable(path)] = FileRecord(size=size, blob=None)
+    extend_limits(len(fitting) * _PER_FILE_S)
+    await run_in_batches(fitting, keep)
     return dict(sorted(files.items()))
 
 
-async def in_batches(sized: Sequence[tuple[str, int]], act: Callable[[str, int], Coroutine[Any, Any, None]]) -> None:
+async def run_in_batches(sized: Sequence[tuple[str, int]], act: Callable[[str, int], Coroutine[Any, Any, None]]) -> None:
     """Small files beside each other, so that they share one sync; large ones alone, so that memory stays small."""
     for batch in _batches(sized):
         if len(batch) == 1:
@@ -176,16 +176,16 @@ async def _initial(snapshot: Snapshot, after: Mapping[str, FileRecord], cap_byte
     """The files setup left. Only those that may be unchanged are read, for their hash; nothing is kept of them."""
     files: dict[str, FileRecord] = {}
     for path, size in sorted((await _listing(snapshot)).items()):
-        now = after.get(readable(path))
+        now = after.get(encodable(path))
         same_size = now is not None and now.blob is not None and now.size == size and size <= cap_bytes // PER_FILE_SHARE
         data = await _read(snapshot, path) if same_size else None
-        files[readable(path)] = FileRecord(size=size, blob=None if data is None else digest(data))
+        files[encodable(path)] = FileRecord(size=size, blob=None if data is None else digest(data))
     return files
 
 
 async def _surveyed(snapshot: Snapshot) -> Survey:
     """Under a deadline of its own: on a busy machine, many files take longer than gathering may, and they are the agent's."""
-    with excused(), deadline(_LISTING_S, SandboxError, "listing the files that were left"):
+    with pause_limits(), deadline(_LISTING_S, SandboxError, "listing the files that were left"):
         return await snapshot.survey()
 
 

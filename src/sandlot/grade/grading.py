@@ -18,14 +18,14 @@ import anyio
 import msgspec
 
 from sandlot.core.concurrency.author import name_of
-from sandlot.core.concurrency.limited import together
+from sandlot.core.concurrency.limited import gather_limited
 from sandlot.core.concurrency.threads import off_loop
 from sandlot.core.errors import GradeError, NotInEvidence, SandlotError, boundary
 from sandlot.core.ports.grading import Evidence, Judge, Judgement
 from sandlot.core.rubric import Check, CheckResult, JudgeCheck, JudgeRecord, PythonCheck, Rubric, RubricScore
 from sandlot.core.task import Task
 from sandlot.core.types import digest
-from sandlot.grade.checks import Function, ask, ask_async, binding, result_of, result_without, suppressed
+from sandlot.grade.checks import Function, binding, result_of, result_without, run_check, run_check_async, suppressed_result
 from sandlot.grade.library import LIBRARY
 from sandlot.grade.rules import ordered, require_sound
 from sandlot.grade.score import score_of
@@ -100,7 +100,7 @@ class _Asking:
             return
         ready = [check for check in waiting if all(name in self.results for name in check.requires)]
         chosen = [check for check in ready if isinstance(check, PythonCheck)] or ready
-        await together([partial(self._ask_one, check) for check in chosen], self.at_once)
+        await gather_limited([partial(self._ask_one, check) for check in chosen], self.at_once)
 
     def _sync_batch(self, waiting: Sequence[Check]) -> list[PythonCheck]:
         """Every sync check whose requirements are settled or come before it in the batch."""
@@ -121,7 +121,7 @@ class _Asking:
                 return
             function = self.functions[check.id]
             self.running = {check.id: name_of(function)}
-            self._settle(check, self._unasked(check) or ask(check, function, self.evidence, self.task))
+            self._settle(check, self._unasked(check) or run_check(check, function, self.evidence, self.task))
         self.running = {}
 
     async def _ask_one(self, check: Check) -> None:
@@ -131,7 +131,7 @@ class _Asking:
             if isinstance(check, JudgeCheck):
                 result = await self._ask_judge(check)
             else:
-                result = await ask_async(check, self.functions[check.id], self.evidence, self.task)
+                result = await run_check_async(check, self.functions[check.id], self.evidence, self.task)
             del self.running[check.id]
         self._settle(check, result)
 
@@ -144,9 +144,9 @@ class _Asking:
         """The result of a check that need not be asked, or None."""
         missing = next((name for name in check.requires if self.results[name].value < 1.0), None)
         if missing is not None:
-            return suppressed(check, f"not asked: `{missing}` was not met")
+            return suppressed_result(check, f"not asked: `{missing}` was not met")
         if self.closed_gate is not None and isinstance(check, JudgeCheck):
-            return suppressed(check, f"not asked: gate `{self.closed_gate}` was not met")
+            return suppressed_result(check, f"not asked: gate `{self.closed_gate}` was not met")
         return None
 
     async def _ask_judge(self, check: JudgeCheck) -> CheckResult:

@@ -16,17 +16,17 @@ from functools import partial
 import anyio
 import msgspec
 
-from sandlot.core.concurrency.limited import together
+from sandlot.core.concurrency.limited import gather_limited
 from sandlot.core.errors import GradeError, ModelError, boundary
 from sandlot.core.ports.grading import Judgement
 from sandlot.core.ports.model import ChatModel, Sampling
 from sandlot.core.trace import Message, Usage
 from sandlot.core.types import derive_seed, digest
-from sandlot.grade.batched import Criterion, opinions_of, several_messages
+from sandlot.grade.batched import Criterion, batch_messages, opinions_of
 from sandlot.grade.cache import VerdictCache
-from sandlot.grade.prompt import TEMPLATE, VIEW_CHARS, messages, shown
-from sandlot.grade.reply import Opinion, opinion_of, spoken
-from sandlot.grade.state import readable
+from sandlot.grade.prompt import TEMPLATE, VIEW_CHARS, judge_messages, prompt_view
+from sandlot.grade.reply import Opinion, opinion_of, reply_text
+from sandlot.grade.state import encodable
 
 _CANARY_EVERY = 50
 CANARIES = (("The number 7 is greater than the number 3.", "yes"), ("The number 3 is greater than the number 7.", "no"))
@@ -85,10 +85,10 @@ class ModelJudge:
 
     async def ask(self, question: str, choices: Sequence[str], view: Mapping[str, str], votes: int) -> Judgement:
         """One verdict a vote, each one of `choices` (worst to best); `GradeError` if a reply is anything else."""
-        asked = _Question(readable(question), tuple(choices), shown(view, self._view_chars))
+        asked = _Question(encodable(question), tuple(choices), prompt_view(view, self._view_chars))
         temperature = self._sampling.temperature or (_VOTE_TEMPERATURE if votes > 1 else 0.0)
         sampling = msgspec.structs.replace(self._sampling, temperature=temperature)
-        given = await together([partial(self._vote, asked, sampling, vote) for vote in range(votes)], at_once=max(votes, 1))
+        given = await gather_limited([partial(self._vote, asked, sampling, vote) for vote in range(votes)], at_once=max(votes, 1))
         return Judgement(
             verdicts=tuple(vote.opinion.verdict for vote in given),
             reasons=tuple(vote.opinion.reason for vote in given),
@@ -99,7 +99,7 @@ class ModelJudge:
 
     async def ask_several(self, criteria: Sequence[Criterion], view: Mapping[str, str]) -> tuple[str, ...]:
         """One verdict for each of several criteria, in one call: to measure whether that changes them. None is remembered."""
-        prompt = several_messages(criteria, shown(view, self._view_chars), self._nonce())
+        prompt = batch_messages(criteria, prompt_view(view, self._view_chars), self._nonce())
         return tuple(opinion.verdict for opinion in opinions_of(await self._spoken(prompt, self._sampling), criteria))
 
     async def _vote(self, asked: "_Question", sampling: Sampling, vote: int) -> "_Vote":
@@ -135,7 +135,7 @@ class ModelJudge:
         return _Vote(await self._call(asked, again), retries=1)
 
     async def _call(self, asked: "_Question", sampling: Sampling) -> Opinion:
-        prompt = messages(asked.text, asked.choices, asked.view, self._nonce())
+        prompt = judge_messages(asked.text, asked.choices, asked.view, self._nonce())
         return opinion_of(await self._spoken(prompt, sampling), asked.choices)
 
     async def _spoken(self, prompt: Sequence[Message], sampling: Sampling) -> str:
@@ -147,7 +147,7 @@ class ModelJudge:
             except ModelError as error:
                 raise GradeError(f"judge `{self.name}`: {error}", kind=error.kind) from error
         self.count.usage += reply.usage
-        return spoken(reply)
+        return reply_text(reply)
 
     async def _prove(self, view: Sequence[tuple[str, str]]) -> None:
         """Ask the canaries when they are due. Until the first pair has come back right, everyone waits."""

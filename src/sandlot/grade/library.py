@@ -17,7 +17,7 @@ from sandlot.core.errors import NotInEvidence
 from sandlot.core.ports.grading import Evidence
 from sandlot.core.trace import ToolCall
 from sandlot.grade.checks import Function
-from sandlot.grade.evidence import absolute
+from sandlot.grade.evidence import absolute_path
 
 _Said = tuple[bool, str]
 _MAX_MATCH_CHARS = 10_000
@@ -123,7 +123,7 @@ def unchanged(evidence: Evidence, path: str) -> _Said:
     """The file is as setup left it."""
     if not evidence.record.initial:
         raise NotInEvidence("the files that setup left were not recorded, so nothing can be said about changes")
-    whole = absolute(path)
+    whole = absolute_path(path)
     changes = evidence.diff()
     if whole not in changes:
         return evidence.exists(whole), f"`{whole}` {'is unchanged' if evidence.exists(whole) else 'was never there'}"

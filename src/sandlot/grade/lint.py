@@ -17,11 +17,11 @@ from sandlot.core.concurrency.author import is_async
 from sandlot.core.errors import ConfigError, SandlotError
 from sandlot.core.rubric import Check, JudgeCheck, PythonCheck, Rubric
 from sandlot.core.task import Task
-from sandlot.grade.checks import Function, binding, substituted
+from sandlot.grade.checks import Function, binding, substitute_values
 from sandlot.grade.grading import Functions, resolve
 from sandlot.grade.library import pattern_fault
 from sandlot.grade.loading import parse_rubric, read_rubric
-from sandlot.grade.rules import faults, possible_points
+from sandlot.grade.rules import find_faults, possible_points
 
 _MAX_WEIGHT = 0.2
 """Share of the points one check should have at most (in rubrics of ten checks or more)."""
@@ -66,7 +66,7 @@ def lint(rubric: Rubric, *, functions: Functions | None = None, tasks: Sequence[
     """
     broken = [
         LintFinding(code=fault.code, severity=LintSeverity.ERROR, check=fault.check, message=fault.message, fix=fault.fix)
-        for fault in faults(rubric)
+        for fault in find_faults(rubric)
     ]
     found = [*broken, *_references(rubric, functions), *_variables(rubric, tasks)]
     if not broken:
@@ -140,7 +140,7 @@ def _variables(rubric: Rubric, tasks: Sequence[Task]) -> Iterator[LintFinding]:
                 yield _warning("odd-variable", check, f"`{word}` is taken as it stands", "only `$key.` and `$data.` are replaced")
         for task in tasks if words else ():
             try:
-                substituted(check.args, task)
+                substitute_values(check.args, task)
             except LookupError as error:
                 yield _error("unknown-path", check, str(error.args[0]), "name what the task's key or data holds")
                 break

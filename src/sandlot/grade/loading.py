@@ -13,7 +13,7 @@ import msgspec
 
 from sandlot.core.errors import ConfigError
 from sandlot.core.rubric import JudgeCheck, PythonCheck, Rubric
-from sandlot.grade.rules import Fault, faults
+from sandlot.grade.rules import Fault, find_faults
 
 _MAX_BYTES = 16 * 2**20
 
@@ -22,14 +22,14 @@ def load_rubric(path: Path) -> Rubric:
     """The rubric in a JSON file. `ConfigError` lists everything that is wrong with it, line by line."""
     text = read_rubric(path)
     rubric = parse_rubric(text, str(path))
-    found = faults(rubric)
+    found = find_faults(rubric)
     if found:
         raise ConfigError("\n".join(_describe(fault, text, str(path)) for fault in found))
     return rubric
 
 
 def parse_rubric(text: str, where: str) -> Rubric:
-    """The rubric written in `text`, of the right shape; whether it is sound is asked by `faults`."""
+    """The rubric written in `text`, of the right shape; whether it is sound is asked by `find_faults`."""
     try:
         data = json.loads(text, object_pairs_hook=_object, parse_constant=_constant)
         json.dumps(data, ensure_ascii=False).encode()

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from sandlot.core.trace import Message, said
+from sandlot.core.trace import Message, text_message
 from sandlot.core.types import Role, digest
 
 VIEW_CHARS = 24_000
@@ -42,7 +42,7 @@ _BLOCK = "===== BEGIN DATA {nonce} {name} =====\n{text}\n===== END DATA {nonce} 
 _SYSTEM = _HEAD.format(nonce="{nonce}", **_ONE) + "{" + _REPLY + "}"  # braces as a template has them: its digest is in caches
 
 TEMPLATE = digest(f"{_SYSTEM}\x1f{_QUESTION}\x1f{_BLOCK}\x1f1".encode())[:16]
-"""The version of the template: part of every cache key. The last figure is the version of `harmless`."""
+"""The version of the template: part of every cache key. The last figure is the version of `sanitize`."""
 
 _FENCE = re.compile(r"=\s{0,8}(BEGIN|END)\s{1,8}DATA", re.IGNORECASE)  # bounded: agent text must not make it slow
 _SPECIAL = re.compile(  # each alternative is the first half of a special token; a blank after it breaks the token
@@ -56,9 +56,9 @@ _ODD = re.compile(r"[^\n\t -~]")
 _FILLERS = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")  # letters and marks that show nothing
 
 
-def harmless(text: str, max_chars: int = VIEW_CHARS) -> str:
+def sanitize(text: str, max_chars: int = VIEW_CHARS) -> str:
     """Agent text fit for a data block: nothing invisible, no special tokens, no fence, no longer than allowed."""
-    return _cleaned(cut(text, max_chars))
+    return _cleaned(cut_middle(text, max_chars))
 
 
 @functools.lru_cache(maxsize=256)
@@ -68,7 +68,7 @@ def _cleaned(text: str) -> str:
     return _FENCE.sub(r"[\1 DATA]", _SPECIAL.sub(r"\g<0> ", visible))
 
 
-def cut(text: str, max_chars: int) -> str:
+def cut_middle(text: str, max_chars: int) -> str:
     """The head and the tail of a long text with a marker between them that says how much is missing."""
     if len(text) <= max_chars:
         return text
@@ -76,27 +76,27 @@ def cut(text: str, max_chars: int) -> str:
     return f"{text[:half]}\n[... {len(text) - 2 * half:,} characters cut ...]\n{text[-half:]}"
 
 
-def shown(view: Mapping[str, str], max_chars: int = VIEW_CHARS) -> tuple[tuple[str, str], ...]:
+def prompt_view(view: Mapping[str, str], max_chars: int = VIEW_CHARS) -> tuple[tuple[str, str], ...]:
     """The view as it will stand in the prompt, name by name."""
-    return tuple((harmless(name, 200).replace("\n", " "), harmless(text, max_chars)) for name, text in view.items())
+    return tuple((sanitize(name, 200).replace("\n", " "), sanitize(text, max_chars)) for name, text in view.items())
 
 
-def messages(question: str, choices: Sequence[str], view: Sequence[tuple[str, str]], nonce: str) -> tuple[Message, ...]:
+def judge_messages(question: str, choices: Sequence[str], view: Sequence[tuple[str, str]], nonce: str) -> tuple[Message, ...]:
     """The whole prompt. The author's question comes last, after the data."""
-    blocks = blocks_of(view, nonce)
+    blocks = data_blocks(view, nonce)
     listed = ", ".join(msgspec.json.encode(choice).decode() for choice in choices)
     return (
-        said(Role.SYSTEM, system_of(nonce)),
-        said(Role.USER, _QUESTION.format(blocks=blocks, question=question, choices=listed)),
+        text_message(Role.SYSTEM, system_prompt(nonce)),
+        text_message(Role.USER, _QUESTION.format(blocks=blocks, question=question, choices=listed)),
     )
 
 
-def blocks_of(view: Sequence[tuple[str, str]], nonce: str) -> str:
+def data_blocks(view: Sequence[tuple[str, str]], nonce: str) -> str:
     """The data, each part between its fences."""
     return "\n\n".join(_BLOCK.format(nonce=nonce, name=name, text=text.replace(nonce, "[...]")) for name, text in view)
 
 
-def system_of(nonce: str, count: int = 1, reply: str = _REPLY) -> str:
+def system_prompt(nonce: str, count: int = 1, reply: str = _REPLY) -> str:
     """What a judge is told first: who it is, what is data, how many criteria come, and the one object to reply with."""
     several = {"criteria": f"{count} criteria", "them": "each", "judged": "each criterion by itself, only as it is written"}
     return _HEAD.format(nonce=nonce, **(_ONE if count == 1 else several)) + reply

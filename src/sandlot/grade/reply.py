@@ -14,7 +14,7 @@ import msgspec
 from sandlot.core.errors import GradeError
 from sandlot.core.ports.model import Reply
 from sandlot.core.trace import Reasoning, Text
-from sandlot.grade.state import readable
+from sandlot.grade.state import encodable
 
 MAX_REPLY_CHARS = 20_000
 
@@ -28,7 +28,7 @@ class Opinion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     verdict: str
 
 
-def spoken(reply: Reply) -> str:
+def reply_text(reply: Reply) -> str:
     """What a judge said aloud; reasoning does not count, and a judge that calls tools has not answered."""
     odd = [type(part).__name__ for part in reply.parts if not isinstance(part, Text | Reasoning)]
     if odd:
@@ -43,7 +43,7 @@ def opinion_of(text: str, choices: Sequence[str]) -> Opinion:
             f"the judge's reply has {len(text):,} characters; a verdict has at most {MAX_REPLY_CHARS:,}", kind="unparsable"
         )
     try:
-        found: Any = json.loads(unfenced(text), object_pairs_hook=object_of)
+        found: Any = json.loads(without_fence(text), object_pairs_hook=unique_object)
     except (ValueError, RecursionError) as error:
         raise GradeError(f"the judge's reply is not one JSON object: {_short(text)} ({error})", kind="unparsable") from error
     if not isinstance(found, dict) or set(cast("dict[str, Any]", found)) != {"reason", "verdict"}:
@@ -51,17 +51,17 @@ def opinion_of(text: str, choices: Sequence[str]) -> Opinion:
     reason, verdict = (cast("dict[str, Any]", found)[name] for name in ("reason", "verdict"))
     if not isinstance(reason, str) or not isinstance(verdict, str) or verdict not in choices:
         raise GradeError(f"the judge's verdict is {_short(repr(verdict))}; the choices are {list(choices)}", kind="unparsable")
-    return Opinion(reason=readable(reason), verdict=verdict)
+    return Opinion(reason=encodable(reason), verdict=verdict)
 
 
-def unfenced(text: str) -> str:
+def without_fence(text: str) -> str:
     """A reply without the fence that models like to put around JSON."""
     body = text.strip(" \t\r\n")
     fenced = _FENCED.fullmatch(body)
     return fenced.group(1) if fenced else body
 
 
-def object_of(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def unique_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """A JSON object, refused if it says one thing twice: which of them was meant nobody knows."""
     if len({name for name, _ in pairs}) != len(pairs):
         raise ValueError("a key appears twice")
@@ -69,4 +69,4 @@ def object_of(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _short(text: str) -> str:
-    return readable(text if len(text) <= 200 else f"{text[:200]}...")
+    return encodable(text if len(text) <= 200 else f"{text[:200]}...")

@@ -1,7 +1,7 @@
 """What makes a rubric sound: the rules that loading, linting and grading share.
 
-A rubric that breaks one of them cannot be graded, so it is refused before the first rollout. `faults` finds all of them at once;
-`ordered` is the one order checks are asked in: the author's, with every check after those it requires.
+A rubric that breaks one of them cannot be graded, so it is refused before the first rollout. `find_faults` finds all of them at
+once; `ordered` is the order in which checks run: the author's, with every check after those it requires.
 """
 
 import math
@@ -33,7 +33,7 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
     """The place in the rubric as a JSON path."""
 
 
-def faults(rubric: Rubric) -> list[Fault]:
+def find_faults(rubric: Rubric) -> list[Fault]:
     """Everything that makes the rubric impossible to grade; empty if it is sound."""
     found = list(_of_whole(rubric))
     known = {check.id for check in rubric.checks}
@@ -51,7 +51,7 @@ def faults(rubric: Rubric) -> list[Fault]:
 
 def require_sound(rubric: Rubric, where: str = "rubric") -> None:
     """Refuse a rubric that cannot be graded, with every reason."""
-    found = faults(rubric)
+    found = find_faults(rubric)
     if found:
         raise ConfigError("\n".join(f"{where}: {fault.message}; {fault.fix}" for fault in found))
 

@@ -18,7 +18,7 @@ _MAX_DEPTH = 100
 """Deeper nesting could be stored and not read again."""
 
 
-def plain(state: Any) -> Any:
+def plain_data(state: Any) -> Any:
     """The state as plain data, a copy. `AuthorError` names the path of what cannot be."""
     if state is None:
         return None
@@ -33,7 +33,7 @@ def plain(state: Any) -> Any:
     return _clean(data, "state", 0)
 
 
-def readable(text: str) -> str:
+def encodable(text: str) -> str:
     """Text that can be written as UTF-8: a lone surrogate, which an agent can send or name a file with, is spelled out."""
     return text if text.isascii() else text.encode(errors="backslashreplace").decode()
 
@@ -42,7 +42,7 @@ def _clean(value: Any, path: str, depth: int) -> Any:
     if depth > _MAX_DEPTH:
         raise AuthorError(f"`{path[:120]}...` is nested more than {_MAX_DEPTH} deep; keep the state flatter")
     if isinstance(value, str):
-        return readable(value)
+        return encodable(value)
     if isinstance(value, bool) or value is None:
         return value
     if isinstance(value, int):
@@ -63,7 +63,7 @@ def _clean(value: Any, path: str, depth: int) -> Any:
 def _key(key: Any, path: str) -> str:
     if not isinstance(key, str):
         raise AuthorError(f"`{path}` has the key {key!r}, a `{type(key).__name__}`; use text as keys, such as {str(key)!r}")
-    return readable(key)
+    return encodable(key)
 
 
 def _culprit(state: Any) -> tuple[str, Any]:

@@ -14,7 +14,7 @@ from sandlot.core.ports.grading import Evidence
 from sandlot.core.rubric import JudgeCheck
 from sandlot.core.trace import ImagePart, Reasoning, Tensor, Text, ToolCall, Trace
 from sandlot.core.types import Json
-from sandlot.grade.prompt import VIEW_CHARS, cut
+from sandlot.grade.prompt import VIEW_CHARS, cut_middle
 
 _TEXT_CHARS = VIEW_CHARS // 4
 """What is shown of one text of a transcript."""
@@ -43,14 +43,14 @@ def _entries(trace: Trace) -> Iterator[Json]:
         role = node.message.role.value
         for part in node.message.parts:
             if isinstance(part, Text):
-                yield {"role": role, "text": cut(part.text, _TEXT_CHARS)}
+                yield {"role": role, "text": cut_middle(part.text, _TEXT_CHARS)}
             elif isinstance(part, ToolCall):
                 shown = part.malformed if part.malformed is not None else part.arguments
                 yield {"role": role, "calls": part.name, "arguments": _fitting(shown)}
             elif isinstance(part, ImagePart | Tensor):
                 yield {"role": role, type(part).__name__.lower(): "not shown"}
             elif not isinstance(part, Reasoning):
-                yield {"role": role, "error" if part.error else "result": cut(part.text, _TEXT_CHARS)}
+                yield {"role": role, "error" if part.error else "result": cut_middle(part.text, _TEXT_CHARS)}
 
 
 def _ends(lines: list[str], most: int) -> tuple[int, int]:
@@ -76,7 +76,7 @@ def _fitting(arguments: Json | str) -> Json | str:
         written = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False, default=str)
     except (ValueError, RecursionError):
         return "(arguments that cannot be shown)"
-    return arguments if len(written) <= _TEXT_CHARS else cut(written, _TEXT_CHARS)
+    return arguments if len(written) <= _TEXT_CHARS else cut_middle(written, _TEXT_CHARS)
 
 
 def _part(name: str, evidence: Evidence) -> str:

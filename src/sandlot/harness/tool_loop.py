@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import msgspec
 
-from sandlot.core.concurrency.clock import SYSTEM_CLOCK, deadline, excused, timed
+from sandlot.core.concurrency.clock import SYSTEM_CLOCK, deadline, pause_limits, timed
 from sandlot.core.errors import HarnessError, ModelError, boundary
 from sandlot.core.ports.session import Hook, Policy, Session, Step
 from sandlot.core.trace import Event, Message, Node, Trace
@@ -35,7 +35,7 @@ class ToolLoop:
             node = await _take_turn(policy, session, trace, leaf)
             if node is None:
                 return End.TOKEN_LIMIT
-            leaf, action = await self._reviewed(trace, trace.append(node))
+            leaf, action = await self._review(trace, trace.append(node))
             ended = _ended_by_turn(node, trace) if action is node.message else None  # an intervention is acted on instead
             if ended is not None:
                 return ended
@@ -43,16 +43,16 @@ class ToolLoop:
                 step = await session.step(action, num_tokens=_num_tokens(node))
             leaf = _record(trace, step, leaf)
             for hook in self._hooks:
-                with _hooked(hook):
+                with _hook_limits(hook):
                     await hook.after_step(trace, step)
         return step.end
 
-    async def _reviewed(self, trace: Trace, leaf: int) -> tuple[int, Message]:
+    async def _review(self, trace: Trace, leaf: int) -> tuple[int, Message]:
         """Let hooks see the turn; an intervention becomes a sibling node, and the sampled one stays where it is."""
         node = trace.nodes[leaf]
         action = node.message
         for hook in self._hooks:
-            with _hooked(hook):
+            with _hook_limits(hook):
                 instead = await hook.after_turn(trace, node)
             if instead is not None:
                 action = instead
@@ -64,9 +64,9 @@ class ToolLoop:
 
 
 @contextmanager
-def _hooked(hook: Hook) -> Generator[None]:
+def _hook_limits(hook: Hook) -> Generator[None]:
     """A hook is the operator's: its time is not the agent's, and its errors are not the environment's."""
-    with excused(), deadline(_HOOK_S, HarnessError, f"hook `{type(hook).__name__}`"):
+    with pause_limits(), deadline(_HOOK_S, HarnessError, f"hook `{type(hook).__name__}`"):
         yield
 
 

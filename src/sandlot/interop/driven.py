@@ -13,7 +13,7 @@ from typing import Any, cast
 import anyio
 import anyio.from_thread
 
-from sandlot.core.concurrency.clock import deadline, excused
+from sandlot.core.concurrency.clock import deadline, pause_limits
 from sandlot.core.errors import ConfigError, HarnessError, ModelError
 from sandlot.core.ports.session import Policy
 from sandlot.core.ports.world import ToolSpec
@@ -54,7 +54,7 @@ class DrivenRollout:
 
     async def turn(self, trace: Trace, leaf: int, tools: Sequence[ToolSpec]) -> Node:  # noqa: ARG002 - the trainer knows them
         """Say what came back, and wait for the next move."""
-        with excused(), deadline(_PATIENCE_S, ModelError, "the trainer's next move"):
+        with pause_limits(), deadline(_PATIENCE_S, ModelError, "the trainer's next move"):
             await self._asks.send(heard(trace, leaf))
             return assistant_node(self.name, trace, leaf, await self._to_move.receive())
 

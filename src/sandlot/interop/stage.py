@@ -18,7 +18,7 @@ from sandlot.core.errors import ConfigError, HarnessError, unwrapped
 from sandlot.core.ports.session import Harness, Policies
 from sandlot.core.ports.world import ToolSpec
 from sandlot.core.task import Task
-from sandlot.core.trace import Message, Trace, said
+from sandlot.core.trace import Message, Trace, text_message
 from sandlot.core.types import Role, Split
 from sandlot.env.environment import Environment
 from sandlot.env.session import open_session
@@ -102,8 +102,11 @@ class Stage:
 
     async def opening(self, task: Task) -> list[Message]:
         """What the agent is told first; an environment that speaks for itself is asked."""
-        if self.env.parts.user is None:
-            return [*([said(Role.SYSTEM, self.env.system)] if self.env.system else []), said(Role.USER, task.prompt)]
+        if self.env.marked.user is None:
+            return [
+                *([text_message(Role.SYSTEM, self.env.system)] if self.env.system else []),
+                text_message(Role.USER, task.prompt),
+            ]
         async with open_session(self.env, task, backend=self.grading.backend) as session:
             return list((await session.reset()).messages)
 

@@ -40,7 +40,7 @@ td small{display:block;font-size:11px}td:first-child{overflow-wrap:anywhere}}
 """
 
 
-def page(title: str, body: str) -> str:
+def html_page(title: str, body: str) -> str:
     """A whole document around a body that is HTML already."""
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'

@@ -19,7 +19,7 @@ from sandlot.core.task import Task, split_of
 from sandlot.core.types import Json, digest
 from sandlot.env.environment import Environment
 from sandlot.env.fingerprint import environment_fingerprint, setting_fingerprint
-from sandlot.env.image import moving_digest
+from sandlot.env.image import host_image_digest
 from sandlot.env.session import open_session
 from sandlot.model.engine.precision import processor_name
 from sandlot.run.config import RunConfig, RunPlan
@@ -114,16 +114,16 @@ async def gather_facts(env: Environment, config: RunConfig, plan: RunPlan) -> Ru
         tasks=digest(msgspec.json.encode(chosen, enc_hook=lambda value: type(value).__qualname__, order="deterministic")),
     )
     served = {"system": env.system, "limits": env.limits, "constraints": list(env.constraints)}
-    image = await anyio.to_thread.run_sync(moving_digest, env)
+    image = await anyio.to_thread.run_sync(host_image_digest, env)
     return RunFacts(prints, tuple(tools), msgspec.to_builtins({**setting, **served}), image)
 
 
 async def list_served_tools(env: Environment, task: Task, sandbox: str = "native") -> list[ToolSpec]:
     """Every tool the agent may call. MCP servers are started once, in a world of the task without a user, and asked."""
-    if not env.parts.sources:
+    if not env.marked.sources:
         return [tool.spec for tool in env.tools]
     alone = copy.copy(env)
-    alone.parts = dataclasses.replace(env.parts, user=None, persona=None)
+    alone.marked = dataclasses.replace(env.marked, user=None, persona=None)
     async with AsyncExitStack() as stack:
         backend = await stack.enter_async_context(open_backend(sandbox)) if env.image is not None else None
         return list((await stack.enter_async_context(open_session(alone, task, backend=backend))).tools)

@@ -11,7 +11,7 @@ from sandlot.core.trace import Failed, Outcome, Scored, Trace
 from sandlot.env.fingerprint import environment_fingerprint
 from sandlot.env.load import load
 from sandlot.env.taskset import tasks_of
-from sandlot.rollout import grade_trace, recorded
+from sandlot.rollout import grade_trace, record_outcome
 from sandlot.run.results import Run
 from sandlot.run.run import JUDGE_CACHE
 from sandlot.wiring.config import judge_config
@@ -82,7 +82,7 @@ async def regrade(run: Run, grading: Grading, traces: Iterable[Trace] | None = N
                 f"environment `{grading.env.name}` no longer has task `{trace.task}`; load the version the run was made with"
             )
         before, trace.outcome = trace.outcome, None
-        with recorded(trace):
+        with record_outcome(trace):
             trace.outcome = Scored(await grade_trace(grading, tasks[trace.task], trace, run.reader.blobs))
         yield Regraded(task=trace.task, rollout=trace.rollout, before=before, now=_require_outcome(trace.outcome))
 
@@ -95,7 +95,7 @@ def describe_outcome(outcome: Outcome) -> str:
 
 
 def _require_outcome(outcome: Outcome | None) -> Outcome:
-    assert outcome is not None, "`recorded` leaves an outcome, whatever happens"
+    assert outcome is not None, "`record_outcome` leaves an outcome, whatever happens"
     return outcome
 
 

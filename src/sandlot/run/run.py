@@ -21,7 +21,7 @@ from sandlot.core.errors import ConfigError
 from sandlot.core.trace import TraceRow, Usage
 from sandlot.core.types import Split
 from sandlot.env.environment import Environment
-from sandlot.env.image import image_moved
+from sandlot.env.image import image_changes
 from sandlot.env.load import load
 from sandlot.observe.lag import LagReport, LoopWatch
 from sandlot.run.breaker import Breaker
@@ -281,7 +281,7 @@ def _differences(begun: Manifest, config: RunConfig, facts: RunFacts) -> str:
     prints = facts.prints
     fields = [name for name in config.__struct_fields__ if getattr(begun.config, name) != getattr(public_config(config), name)]
     changed = [name for name in prints.__struct_fields__ if getattr(begun.fingerprints, name) != getattr(prints, name)]
-    moved = image_moved(begun.image, facts.image) if begun.image else ""
+    moved = image_changes(begun.image, facts.image) if begun.image else ""
     return " and ".join(
         dict.fromkeys([*fields, *(f"{name} (its fingerprint differs)" for name in changed), *([moved] if moved else [])])
     )

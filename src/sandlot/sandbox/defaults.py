@@ -13,14 +13,14 @@ _MOST_BYTES = 128 << 10
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class CommandDefaults:
     """As an image's configuration says."""
 
     env: Mapping[str, str] = field(default_factory=dict[str, str])
     user: str = "root"
     folder: str = "/"
 
-    def around(self, command: Command) -> Command:
+    def apply(self, command: Command) -> Command:
         """The command with everything it left open decided."""
         if command.user is not None and command.cwd is not None and not self.env:
             return command
@@ -32,7 +32,7 @@ class Surroundings:
         )
 
 
-def surroundings_of(env: Iterable[str] | None, user: str | None, folder: str | None) -> Surroundings:
+def command_defaults(env: Iterable[str] | None, user: str | None, folder: str | None) -> CommandDefaults:
     """What `Env`, `User` and `WorkingDir` of an image's configuration say; what no command could start with is passed over.
 
     `User` may name a group. One that is not a number is left out: the user's own, by the image's `/etc/passwd`, is taken.
@@ -42,4 +42,4 @@ def surroundings_of(env: Iterable[str] | None, user: str | None, folder: str | N
     name, _, group = (user or "root").partition(":")
     whose = f"{name}:{group}" if name.isdigit() and group.isdigit() else name
     place = posixpath.normpath(posixpath.join("/", folder or "/"))
-    return Surroundings(variables, whose if "\0" not in whose and whose else "root", place if "\0" not in place else "/")
+    return CommandDefaults(variables, whose if "\0" not in whose and whose else "root", place if "\0" not in place else "/")

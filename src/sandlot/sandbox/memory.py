@@ -30,7 +30,7 @@ class MemorySnapshot:
 
     async def read(self, path: str) -> bytes:
         """One file."""
-        return _found(self._files, path)
+        return _get(self._files, path)
 
 
 class MemoryFiles:
@@ -42,11 +42,11 @@ class MemoryFiles:
 
     async def read(self, path: str) -> bytes:
         """One file."""
-        return _found(self._files, path)
+        return _get(self._files, path)
 
     async def write(self, path: str, data: bytes) -> None:
         """Put one file."""
-        place = _absolute(path)
+        place = _normalize(path)
         if place == "/" or any(parent in self._files for parent in _parents(place)):
             raise NotADirectoryError(errno.ENOTDIR, "a file is in the way", path)
         if any(other.startswith(place + "/") for other in self._files):
@@ -59,7 +59,7 @@ class MemoryFiles:
 
     async def list(self, folder: str = "/") -> list[str]:
         """Paths below a folder, sorted."""
-        prefix = _absolute(folder).rstrip("/") + "/"
+        prefix = _normalize(folder).rstrip("/") + "/"
         return sorted(path for path in self._files if path.startswith(prefix))
 
     async def freeze(self) -> MemorySnapshot:
@@ -67,7 +67,7 @@ class MemoryFiles:
         return MemorySnapshot(dict(self._files))
 
 
-def _absolute(path: str) -> str:
+def _normalize(path: str) -> str:
     if not path.startswith("/"):
         raise ValueError(f"path {path!r} is not absolute; world paths start with `/`")
     return posixpath.normpath("/" + path.lstrip("/"))
@@ -78,8 +78,8 @@ def _parents(place: str) -> list[str]:
     return ["/" + "/".join(pieces[: count + 1]) for count in range(len(pieces))]
 
 
-def _found(files: Mapping[str, bytes], path: str) -> bytes:
-    place = _absolute(path)
+def _get(files: Mapping[str, bytes], path: str) -> bytes:
+    place = _normalize(path)
     if place not in files:
         raise FileNotFoundError(errno.ENOENT, "no such file", path)
     return files[place]

@@ -12,7 +12,7 @@ from pathlib import Path
 _PREFIX = "sandlot."
 
 
-def started(proc: Path, pid: int) -> str:
+def start_ticks(proc: Path, pid: int) -> str:
     """When a process started, in ticks: with its number, an identity that is never used again. Empty if it is gone."""
     try:
         return (proc / str(pid) / "stat").read_text().rpartition(")")[2].split()[19]
@@ -20,17 +20,17 @@ def started(proc: Path, pid: int) -> str:
         return ""
 
 
-def new_labels(proc: Path = Path("/proc")) -> dict[str, str]:
+def owner_labels(proc: Path = Path("/proc")) -> dict[str, str]:
     """Our process and a fresh `sandlot.run`, as labels to put on what it makes."""
     return {
         f"{_PREFIX}run": uuid.uuid4().hex,
         f"{_PREFIX}pid": str(os.getpid()),
-        f"{_PREFIX}started": started(proc, os.getpid()),
+        f"{_PREFIX}started": start_ticks(proc, os.getpid()),
         **_place(proc),
     }
 
 
-def is_gone(labels: Mapping[str, str], proc: Path = Path("/proc")) -> bool:
+def owner_is_dead(labels: Mapping[str, str], proc: Path = Path("/proc")) -> bool:
     """True if the process that made these labels is dead for certain; one that cannot be seen from here is not."""
     boot, namespace = f"{_PREFIX}boot", f"{_PREFIX}pid_namespace"
     pid = labels.get(f"{_PREFIX}pid", "")
@@ -39,7 +39,7 @@ def is_gone(labels: Mapping[str, str], proc: Path = Path("/proc")) -> bool:
         return False
     if labels[boot] != here[boot]:
         return True
-    return labels.get(namespace) == here[namespace] and started(proc, int(pid)) != labels.get(f"{_PREFIX}started")
+    return labels.get(namespace) == here[namespace] and start_ticks(proc, int(pid)) != labels.get(f"{_PREFIX}started")
 
 
 def _place(proc: Path) -> dict[str, str]:

@@ -22,7 +22,7 @@ def cache_folder() -> Path:
     return (Path(base) if base else Path.home() / ".cache") / "sandlot"
 
 
-def program() -> Path:
+def find_program() -> Path:
     """The program; compiles it if the wheel brought none and this version was never built here."""
     sources = Path(str(resources.files("sandlot.sandbox") / "agent"))
     name = program_name(sources)

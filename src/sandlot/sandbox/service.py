@@ -30,7 +30,8 @@ async def start_service(sandbox: Sandbox, command: str, *, ready: int | str | No
     with anyio.CancelScope(shield=True), anyio.move_on_after(5):
         await process.kill()
     raise AuthorError(
-        f"service `{command}` took no connections at {ready} within {timeout_s:g} s; {await _said(process)}", kind="timeout"
+        f"service `{command}` took no connections at {ready} within {timeout_s:g} s; {await _written(process)}",
+        kind="timeout",
     )
 
 
@@ -49,11 +50,11 @@ async def _require_running(process: Process, command: str) -> None:
     with anyio.move_on_after(_ASK_AGAIN_S) as scope:
         code = await process.wait()
     if code != 0:
-        raise AuthorError(f"service `{command}` ended with exit code {code}; {await _said(process)}", kind="server")
+        raise AuthorError(f"service `{command}` ended with exit code {code}; {await _written(process)}", kind="server")
     if not scope.cancelled_caught:
         await anyio.sleep(_ASK_AGAIN_S)
 
 
-async def _said(process: Process) -> str:
+async def _written(process: Process) -> str:
     said = b"".join([data async for _, data in process.output()]).decode(errors="replace").strip()
     return f"it wrote: {said[-2000:]}" if said else "it wrote nothing"

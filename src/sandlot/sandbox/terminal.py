@@ -20,7 +20,7 @@ _PIECE = 64 << 10
 _BEST_SHELL = "exec $(command -v bash || command -v sh) -i"
 
 
-async def interact(sandbox: Sandbox, *, stdin: int = 0, stdout: int = 1, stderr: int = 2, cwd: str | None = None) -> int:
+async def run_shell(sandbox: Sandbox, *, stdin: int = 0, stdout: int = 1, stderr: int = 2, cwd: str | None = None) -> int:
     """Run a shell on these descriptors until it ends; returns its exit code."""
     at_terminal = os.isatty(stdin)
     size = shutil.get_terminal_size()
@@ -28,7 +28,7 @@ async def interact(sandbox: Sandbox, *, stdin: int = 0, stdout: int = 1, stderr:
     command = Command(argv=argv if at_terminal else ("/bin/sh",), cwd=cwd, pty=at_terminal, env={"PS1": "sandbox:\\w# "})
     process = await sandbox.spawn(command)
     places = {"stdout": stdout, "stderr": stderr}
-    with _raw(stdin, at_terminal):
+    with _raw_mode(stdin, at_terminal):
         async with anyio.create_task_group() as group:
             group.start_soon(_feed, process, stdin)
             async for name, data in process.output():
@@ -56,7 +56,7 @@ def _write(where: int, data: bytes) -> None:
 
 
 @contextmanager
-def _raw(terminal: int, at_terminal: bool) -> Generator[None]:  # noqa: FBT001 - the one thing it depends on
+def _raw_mode(terminal: int, at_terminal: bool) -> Generator[None]:  # noqa: FBT001 - the one thing it depends on
     """Every key goes through, and afterwards the terminal is as it was."""
     if not at_terminal:
         yield

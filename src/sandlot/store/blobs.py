@@ -12,7 +12,7 @@ from pathlib import Path
 import anyio
 import anyio.to_thread
 
-from sandlot.core.disk import DISK, Disk, make_folder, put_file
+from sandlot.core.disk import DISK, Disk, make_folder, write_file
 from sandlot.core.errors import StoreError, boundary
 from sandlot.core.types import digest as digest_of
 from sandlot.store.frames import FrameLog, Scan, recover
@@ -165,7 +165,7 @@ class DiskBlobs:
         if not path.exists():
             with boundary(StoreError, f"`{path}` could not be written"):
                 make_folder(path.parent, self._disk)
-                put_file(path, data, self._disk)
+                write_file(path, data, self._disk)
         return name
 
     async def close(self) -> None:

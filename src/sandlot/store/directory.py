@@ -13,7 +13,7 @@ from pathlib import Path
 import anyio.to_thread
 import msgspec
 
-from sandlot.core.disk import DISK, DRAFT, Disk, make_folder, put_file
+from sandlot.core.disk import DISK, DRAFT, Disk, make_folder, write_file
 from sandlot.core.errors import ConfigError, StoreError, boundary
 from sandlot.core.trace import Trace, TraceRow
 from sandlot.store.aside import set_aside
@@ -106,7 +106,7 @@ def _settle(path: Path, manifest: bytes | None, disk: Disk) -> bytes:
     for draft in drafts_of(path):
         disk.remove(draft)
     if manifest is not None and not manifest_file(path).exists():
-        put_file(manifest_file(path), manifest, disk)
+        write_file(manifest_file(path), manifest, disk)
     kept = read_manifest(path)
     for folder in folders(path):
         make_folder(folder, disk)

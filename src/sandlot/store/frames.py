@@ -142,7 +142,7 @@ def _frame_bytes(body: bytes, salt: int, offset: int) -> bytes:
     return b"".join((head, _CHECK.pack(_head_check(head, salt, offset)), body))
 
 
-def file_of(records: Iterable[tuple[int, bytes]]) -> bytes:
+def encode_frames(records: Iterable[tuple[int, bytes]]) -> bytes:
     """A whole file of these (tag, payload), for putting in the place of another."""
     opening, salt = _new_opening()
     pieces, size = [opening], len(opening)

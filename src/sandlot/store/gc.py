@@ -19,7 +19,7 @@ from sandlot.store.aside import traces_set_aside
 from sandlot.store.blobs import key_of
 from sandlot.store.layout import blob_folder, drafts_of, layout_of, manifest_file, packs_of
 from sandlot.store.lock import write_lock
-from sandlot.store.packs import dead_in, repack
+from sandlot.store.packs import dead_blobs, repack
 from sandlot.store.reader import RunReader
 
 
@@ -87,7 +87,7 @@ def _collect_run(run: Path, *, dry_run: bool, also_live: Collection[str] = (), d
 
 def _collect_packs(run: Path, live: set[bytes], *, dry_run: bool, disk: Disk) -> Iterator[Removable]:
     for pack in packs_of(blob_folder(run)).values():
-        dead = dead_in(pack, live)
+        dead = dead_blobs(pack, live)
         if dead:
             if not dry_run:
                 repack(pack, live, disk)

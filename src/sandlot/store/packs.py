@@ -10,9 +10,9 @@ from pathlib import Path
 
 import msgspec
 
-from sandlot.core.disk import Disk, put_file
+from sandlot.core.disk import Disk, write_file
 from sandlot.core.errors import StoreError, boundary
-from sandlot.store.frames import Scan, file_of, read_frames
+from sandlot.store.frames import Scan, encode_frames, read_frames
 from sandlot.store.layout import pack_file, pack_index_file, packs_of
 
 BLOB_TAG = ord("b")
@@ -103,7 +103,7 @@ def write_index(pack: Path, disk: Disk) -> None:
         offsets=[place.offset for place in places.values()],
         lengths=[place.length for place in places.values()],
     )
-    put_file(pack_index_file(pack), msgspec.msgpack.encode(index), disk)
+    write_file(pack_index_file(pack), msgspec.msgpack.encode(index), disk)
 
 
 def _indexed(pack: Path, number: int, size: int) -> dict[bytes, BlobPlace] | None:
@@ -118,7 +118,7 @@ def _indexed(pack: Path, number: int, size: int) -> dict[bytes, BlobPlace] | Non
     return {key: BlobPlace(number, offset, length) for key, offset, length in places}
 
 
-def dead_in(pack: Path, live: set[bytes]) -> dict[bytes, int]:
+def dead_blobs(pack: Path, live: set[bytes]) -> dict[bytes, int]:
     """The blobs of a pack that nobody refers to, with their sizes."""
     return {key: place.length for key, place in _places_of(read_frames(pack), 0).items() if key not in live}
 
@@ -130,6 +130,6 @@ def repack(pack: Path, live: set[bytes], disk: Disk) -> None:
         disk.remove(index)  # first: an index never outlives its pack
     kept = [(record.tag, bytes(record.data)) for record in read_frames(pack).records if bytes(record.data[:KEY_BYTES]) in live]
     if kept:
-        put_file(pack, file_of(kept), disk)
+        write_file(pack, encode_frames(kept), disk)
     else:
         disk.remove(pack)

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from pathlib import Path
 
-from sandlot.core.disk import DISK, Disk, put_file, sync_folder
+from sandlot.core.disk import DISK, Disk, sync_folder, write_file
 from sandlot.core.errors import StoreError, boundary
 from sandlot.store.columns import Table, arrow, parquet, schema_of, table_of
 from sandlot.store.entry import LogEntry, decode_entry
@@ -61,7 +61,7 @@ def write_segment(entries: Sequence[LogEntry], segment: Path, disk: Disk = DISK)
             writer.write_table(table.append_column(TRACE, traces), row_group_size=len(group))
     written = sink.getvalue()
     assert pq.read_metadata(pa.BufferReader(written)).num_rows == len(entries)
-    put_file(segment, memoryview(written), disk)
+    write_file(segment, memoryview(written), disk)
 
 
 def _groups(entries: Sequence[LogEntry]) -> Iterator[Sequence[LogEntry]]:

@@ -31,7 +31,7 @@ def clean(text: str) -> str:
     return text
 
 
-def plain(call: ToolCall) -> Json:
+def checked_arguments(call: ToolCall) -> Json:
     """The call's arguments as a fresh, finite, shallow, small copy; `ToolError` names the argument that is not."""
     if call.malformed is not None:
         shown = clean(call.malformed[:_SHOWN_CHARS])
@@ -40,7 +40,7 @@ def plain(call: ToolCall) -> Json:
     if not isinstance(arguments, dict):
         raise ToolError(f"the arguments of `{call.name}` are a {type(arguments).__name__}; give a JSON object")
     budget = _Budget()
-    return {clean(str(name)): _copied(value, f"`{name}`", 1, budget) for name, value in cast("Json", arguments).items()}
+    return {clean(str(name)): _copy_value(value, f"`{name}`", 1, budget) for name, value in cast("Json", arguments).items()}
 
 
 class _Budget:
@@ -55,7 +55,7 @@ class _Budget:
             raise ToolError(f"the arguments are larger than {MAX_BYTES} bytes; send less at once")
 
 
-def _copied(value: Any, where: str, depth: int, budget: _Budget) -> Any:
+def _copy_value(value: Any, where: str, depth: int, budget: _Budget) -> Any:
     budget.spend(1)
     match value:
         case None | bool():
@@ -73,19 +73,19 @@ def _copied(value: Any, where: str, depth: int, budget: _Budget) -> Any:
                 raise ToolError(f"argument {where}: expected a finite number, got {value}")
             return value
         case dict() | list() | tuple():
-            return _copied_inside(cast("Any", value), where, depth, budget)
+            return _copy_nested(cast("Any", value), where, depth, budget)
         case _:
             raise ToolError(f"argument {where}: expected a JSON value, got {type(value).__name__}")
 
 
-def _copied_inside(value: Any, where: str, depth: int, budget: _Budget) -> Any:
+def _copy_nested(value: Any, where: str, depth: int, budget: _Budget) -> Any:
     if depth >= MAX_DEPTH:
         raise ToolError(f"argument {where}: nested deeper than {MAX_DEPTH} levels; send something flatter")
     if not isinstance(value, dict):
-        return [_copied(each, where, depth + 1, budget) for each in value]
+        return [_copy_value(each, where, depth + 1, budget) for each in value]
     fields: Json = {}
     for name, each in cast("Json", value).items():
         key = clean(str(name))
         budget.spend(len(key.encode()))
-        fields[key] = _copied(each, where, depth + 1, budget)
+        fields[key] = _copy_value(each, where, depth + 1, budget)
     return fields

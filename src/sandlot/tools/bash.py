@@ -13,10 +13,10 @@ async def bash(world: World, command: str) -> str:
 
     command: what to run, with /bin/sh
     """
-    return _shown(await world.exec(command, output_bytes=_OUTPUT_BYTES))
+    return _result_text(await world.exec(command, output_bytes=_OUTPUT_BYTES))
 
 
-def _shown(done: Completed) -> str:
+def _result_text(done: Completed) -> str:
     """Output as a person at a terminal would see it, and what they would have to ask for."""
     text = done.stdout + (("\n" if done.stdout and not done.stdout.endswith("\n") else "") + done.stderr if done.stderr else "")
     if done.dropped:

@@ -18,7 +18,7 @@ from sandlot.core.concurrency import author, isolate
 from sandlot.core.errors import AuthorError, ConfigError, ToolError, boundary
 from sandlot.core.ports.world import ToolSpec, World
 from sandlot.core.trace import ToolCall, ToolResult
-from sandlot.tools.arguments import clean, plain
+from sandlot.tools.arguments import checked_arguments, clean
 from sandlot.tools.schema import ToolSignature, place_of, signature_of
 
 _LOCKS: WeakValueDictionary[int, anyio.Lock] = WeakValueDictionary()
@@ -55,7 +55,7 @@ class FunctionTool:
     async def call(self, world: World, call: ToolCall) -> ToolResult:
         """Check the arguments, run the function off the loop, and say what came of it."""
         try:
-            keywords = self.signature.check(plain(call))
+            keywords = self.signature.check(checked_arguments(call))
             with boundary(AuthorError, f"tool `{self.spec.name}`"):
                 value = await self._run(world, keywords)
         except ToolError as error:
@@ -78,10 +78,10 @@ class FunctionTool:
 
     async def _run_on_copy(self, world: World, keywords: dict[str, Any]) -> Any:
         """Run on a copy of the world's state and put the changed copy in its place."""
-        before = isolate.packed(world.state)
+        before = isolate.pickle_value(world.state)
         copy = _StateWorld(world)
         value, state, rng = await isolate.call(_call_in_child, self.function, copy, keywords)
-        if isolate.packed(world.state) != before:
+        if isolate.pickle_value(world.state) != before:
             raise AuthorError(
                 f"tool `{self.spec.name}`: world.state was changed by another tool while this isolated one ran on a copy of it;"
                 " isolate both, or neither",

@@ -18,7 +18,7 @@ _CONNECT_S = 10.0
 
 
 @asynccontextmanager
-async def http_client(
+async def open_http_client(
     url: str, headers: Mapping[str, str], notes: ServerNotes, socket: str | None = None
 ) -> AsyncGenerator[httpx2.AsyncClient]:
     """A client for one server, reached through a unix socket if one is given.
@@ -62,7 +62,7 @@ class _WatchedTransport(httpx2.AsyncBaseTransport):
         if request.method == "POST":
             assert isinstance(response.stream, httpx2.AsyncByteStream)
             self.session = response.headers.get(_SESSION_HEADER, self.session)
-            self._notes.trouble = _trouble(request, response) or self._notes.trouble
+            self._notes.trouble = _server_failure(request, response) or self._notes.trouble
             response.stream = _CappedStream(response.stream, self._notes)
         return response
 
@@ -70,7 +70,7 @@ class _WatchedTransport(httpx2.AsyncBaseTransport):
         await self._inner.aclose()
 
 
-def _trouble(request: httpx2.Request, response: httpx2.Response) -> str:
+def _server_failure(request: httpx2.Request, response: httpx2.Response) -> str:
     """What an answer says about the server itself; nothing if it is an ordinary one, errors of a tool included."""
     status = response.status_code
     if status == 404 and _SESSION_HEADER in request.headers:

@@ -17,14 +17,14 @@ from mcp.shared.message import SessionMessage
 from sandlot.core.errors import SandboxError
 from sandlot.core.ports.sandbox import Command, Process, Stream
 from sandlot.core.ports.world import World
-from sandlot.tools.stdio import CLOSE_S, TAIL_BYTES, LineSplitter, ServerNotes, fate, line_of, message_in
+from sandlot.tools.stdio import CLOSE_S, TAIL_BYTES, LineSplitter, ServerNotes, exit_text, message_line, parse_message
 
 AT_ONCE = 64
 """Connections to one server that are open at the same time."""
 
 
 @asynccontextmanager
-async def stdio_inside(
+async def open_stdio_inside(
     world: World, command: Command, notes: ServerNotes
 ) -> AsyncGenerator[tuple[ObjectReceiveStream[SessionMessage | Exception], ObjectSendStream[SessionMessage]]]:
     """The server's two streams, for as long as its process lives."""
@@ -52,9 +52,9 @@ async def _read_output(process: Process, incoming: ObjectSendStream[SessionMessa
                         notes.stderr = (notes.stderr + data)[-TAIL_BYTES:]
                         continue
                     for line in splitter.feed(data):
-                        if (message := message_in(line, notes)) is not None:
+                        if (message := parse_message(line, notes)) is not None:
                             await incoming.send(message)
-                notes.trouble = notes.trouble or fate(await process.wait())
+                notes.trouble = notes.trouble or exit_text(await process.wait())
             except SandboxError as error:
                 notes.lost = error
 
@@ -63,7 +63,7 @@ async def _write_input(process: Process, outgoing: ObjectReceiveStream[SessionMe
     async with outgoing:
         with suppress(SandboxError):  # the reader sees the end and tells
             async for message in outgoing:
-                await process.send(line_of(message))
+                await process.send(message_line(message))
 
 
 async def _stop(process: Process) -> None:
@@ -76,7 +76,7 @@ async def _stop(process: Process) -> None:
 
 
 @asynccontextmanager
-async def door(world: World, port: int, notes: ServerNotes) -> AsyncGenerator[str]:
+async def forward_port(world: World, port: int, notes: ServerNotes) -> AsyncGenerator[str]:
     """A unix socket on the host that leads to a port inside, for clients that know nothing of sandboxes; ours alone to open."""
     slots = anyio.CapacityLimiter(AT_ONCE)
 

@@ -112,51 +112,51 @@ class McpServer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         try:
             with anyio.CancelScope(deadline=anyio.current_time() + self.start_s) as starting:
                 async with AsyncExitStack() as stack:
-                    tools = await self._started(stack, world, notes, what)
+                    tools = await self._start(stack, world, notes, what)
                     starting.deadline = math.inf
                     yield tools
         except BaseExceptionGroup as group:
             leaf = unwrapped(group)
             raise leaf from leaf.__cause__
         if starting.cancelled_caught:
-            raise AuthorError(f"{what} within {self.start_s:g} s; {notes.tell() or 'it said nothing'}", kind="timeout")
+            raise AuthorError(f"{what} within {self.start_s:g} s; {notes.summary() or 'it said nothing'}", kind="timeout")
 
-    async def _started(self, stack: AsyncExitStack, world: World, notes: "ServerNotes", what: str) -> Sequence[Tool]:
+    async def _start(self, stack: AsyncExitStack, world: World, notes: "ServerNotes", what: str) -> Sequence[Tool]:
         from mcp import Client, MCPError  # noqa: PLC0415 - see above
 
-        from sandlot.tools.remote import remote_tool  # noqa: PLC0415 - see above
+        from sandlot.tools.remote import make_remote_tool  # noqa: PLC0415 - see above
 
         with boundary(AuthorError, what):
             try:
                 client = await stack.enter_async_context(Client(await self._transport(stack, world, notes), cache=None))
-                listed = await self._listed(client)
+                listed = await self._list_tools(client)
             except (MCPError, ExceptionGroup, OSError) as error:
-                raise AuthorError(f"{what}: {unwrapped(error)}; {notes.tell()}", kind="server") from error
-        return [remote_tool(each, self.name, self.prefix, client, notes) for each in listed]
+                raise AuthorError(f"{what}: {unwrapped(error)}; {notes.summary()}", kind="server") from error
+        return [make_remote_tool(each, self.name, self.prefix, client, notes) for each in listed]
 
     async def _transport(self, stack: AsyncExitStack, world: World, notes: "ServerNotes") -> Any:
         if self.url is not None:
             return await self._over_http(stack, self.url, world, notes)
         if not self.inside:
-            from sandlot.tools.stdio import stdio  # noqa: PLC0415 - see above
+            from sandlot.tools.stdio import open_stdio  # noqa: PLC0415 - see above
 
             env = {name: os.environ[name] for name in _INHERITED if name in os.environ}
             env |= {name: self._variable(name) for name in self.pass_env} | self.env
-            return stdio(self.command, env, self.cwd, notes)
-        from sandlot.tools.inside import stdio_inside  # noqa: PLC0415 - see above
+            return open_stdio(self.command, env, self.cwd, notes)
+        from sandlot.tools.inside import open_stdio_inside  # noqa: PLC0415 - see above
 
-        return stdio_inside(world, Command(argv=self.command, env=self.env, cwd=self.cwd), notes)
+        return open_stdio_inside(world, Command(argv=self.command, env=self.env, cwd=self.cwd), notes)
 
     async def _over_http(self, stack: AsyncExitStack, url: str, world: World, notes: "ServerNotes") -> Any:
         from mcp.client.streamable_http import streamable_http_client  # noqa: PLC0415 - see above
 
-        from sandlot.tools.http import http_client  # noqa: PLC0415 - see above
-        from sandlot.tools.inside import door  # noqa: PLC0415 - see above
+        from sandlot.tools.http import open_http_client  # noqa: PLC0415 - see above
+        from sandlot.tools.inside import forward_port  # noqa: PLC0415 - see above
         from sandlot.tools.stdio import MAX_MESSAGE_BYTES  # noqa: PLC0415 - see above
 
-        socket = await stack.enter_async_context(door(world, urlsplit(url).port or 80, notes)) if self.inside else None
+        socket = await stack.enter_async_context(forward_port(world, urlsplit(url).port or 80, notes)) if self.inside else None
         headers = {header: self._variable(name) for header, name in self.headers.items()}
-        client = await stack.enter_async_context(http_client(url, headers, notes, socket))
+        client = await stack.enter_async_context(open_http_client(url, headers, notes, socket))
         return streamable_http_client(url, http_client=client, terminate_on_close=False, max_sse_event_size=MAX_MESSAGE_BYTES)
 
     def _variable(self, name: str) -> str:
@@ -167,7 +167,7 @@ class McpServer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
                 f"MCP server `{self.name}` needs the environment variable `{name}`; set it", kind="config"
             ) from None
 
-    async def _listed(self, client: "Client") -> list["ListedTool"]:
+    async def _list_tools(self, client: "Client") -> list["ListedTool"]:
         """Every tool of the server that is wanted, each name once."""
         listed: list[ListedTool] = []
         cursor: str | None = None

@@ -28,7 +28,7 @@ from mcp_types import Tool as ListedTool
 from sandlot.core.errors import AuthorError, ToolError, boundary
 from sandlot.core.ports.world import ToolSpec, World
 from sandlot.core.trace import ToolCall, ToolResult
-from sandlot.tools.arguments import clean, plain
+from sandlot.tools.arguments import checked_arguments, clean
 from sandlot.tools.stdio import TOO_LARGE, ServerNotes
 
 _MAX_DESCRIPTION_CHARS = 8_000
@@ -54,7 +54,7 @@ class RemoteTool:
     async def call(self, world: World, call: ToolCall) -> ToolResult:  # noqa: ARG002 - the server has a world of its own
         """Pass the call on; its answer as text, its errors as something to read."""
         try:
-            arguments = plain(call)
+            arguments = checked_arguments(call)
         except ToolError as error:
             return ToolResult(call=call.id, text=str(error), error=True)
         request = CallToolRequest(params=CallToolRequestParams(name=self.remote, arguments=arguments))
@@ -79,14 +79,14 @@ class RemoteTool:
                 raise type(self.notes.lost)(f"{self._failed()}: {self.notes.lost}", kind=self.notes.lost.kind) from error
             lost = self.notes.over_http and error.code == CONNECTION_CLOSED
             if self.notes.trouble or lost or error.code == PARSE_ERROR:
-                raise AuthorError(f"{self._failed()}: {error.message}; {self.notes.tell()}", kind="server") from error
+                raise AuthorError(f"{self._failed()}: {error.message}; {self.notes.summary()}", kind="server") from error
             raise ToolError(error.message) from error
 
     def _failed(self) -> str:
         return f"MCP server `{self.server}` failed in `{self.remote}`"
 
 
-def remote_tool(listed: ListedTool, server: str, prefix: str, client: Client, notes: ServerNotes) -> RemoteTool:
+def make_remote_tool(listed: ListedTool, server: str, prefix: str, client: Client, notes: ServerNotes) -> RemoteTool:
     """The tool a server listed; `AuthorError` if no agent could be shown it."""
     schema = {"type": "object"} | listed.input_schema
     size = len(msgspec.json.encode(schema))

@@ -49,7 +49,7 @@ class ToolSignature:
         """The arguments in one line: `sql (string), limit (integer, optional)`."""
         required, defs = self.parameters.get("required", []), self.parameters.get("$defs", {})
         shown = (
-            f"{name} ({_type_word(schema, defs)}{'' if name in required else ', optional'})"
+            f"{name} ({_type_text(schema, defs)}{'' if name in required else ', optional'})"
             for name, schema in self.parameters["properties"].items()
         )
         return ", ".join(shown) or "none"
@@ -65,7 +65,7 @@ def signature_of(function: Callable[..., Any]) -> ToolSignature:
     fields = [_field(parameter, hints[parameter.name]) for parameter in parameters]
     record = msgspec.defstruct("Arguments", fields, kw_only=True, forbid_unknown_fields=True)
     doc = inspect.getdoc(function) or ""
-    described = _argument_lines(doc, set(hints)) | {name: text for name, hint in hints.items() if (text := _note(hint))}
+    described = _argument_lines(doc, set(hints)) | {name: text for name, hint in hints.items() if (text := _annotated_text(hint))}
     return ToolSignature(
         description=" ".join(doc.split("\n\n")[0].split()),
         parameters=_schema(record, parameters, described),
@@ -104,7 +104,7 @@ def _hint(function: Callable[..., Any], parameter: inspect.Parameter) -> Any:
         msgspec.json.schema_components([hint])
     except (TypeError, ValueError, RecursionError) as error:
         why = str(error).splitlines()[-1]
-        raise refused(f"has type `{_shown(hint)}`, which has no JSON form: {why}; use {_SUPPORTED}") from error
+        raise refused(f"has type `{_hint_text(hint)}`, which has no JSON form: {why}; use {_SUPPORTED}") from error
     return hint
 
 
@@ -137,7 +137,7 @@ def _default(value: Any) -> Any:
         return msgspec.UNSET
 
 
-def _note(hint: Any) -> str | None:
+def _annotated_text(hint: Any) -> str | None:
     """The text in `Annotated[type, "text"]`."""
     if typing.get_origin(hint) is not Annotated:
         return None
@@ -170,14 +170,14 @@ def _readable(message: str) -> str:
     return message.replace("Object contains unknown field", "unknown argument")
 
 
-def _type_word(schema: Json, defs: Json) -> str:
+def _type_text(schema: Json, defs: Json) -> str:
     schema = defs.get(str(schema.get("$ref", "")).removeprefix(_DEFS), schema)
     if "enum" in schema:
         return "one of " + ", ".join(map(repr, schema["enum"]))
     if "anyOf" in schema:
-        return " or ".join(_type_word(each, defs) for each in schema["anyOf"])
+        return " or ".join(_type_text(each, defs) for each in schema["anyOf"])
     return str(schema.get("type", "any"))
 
 
-def _shown(hint: Any) -> str:
+def _hint_text(hint: Any) -> str:
     return hint.__qualname__ if isinstance(hint, type) else str(hint)

@@ -49,14 +49,14 @@ class ServerNotes:
     too_large: bool = False
     """An answer over HTTP was thrown away; whoever tells the agent sets it back."""
 
-    def tell(self) -> str:
+    def summary(self) -> str:
         """All of it, for the end of a message."""
         parts = [self.trouble] if self.trouble else []
         if self.noise:
             parts.append(f"{len(self.noise)} lines of its output were not JSON-RPC, the first: {self.noise[0]!r}")
         if tail := self.stderr.decode(errors="replace").strip():
             parts.append(f"it wrote: {tail}")
-        return Secrets(self.secrets, min_chars=1).hidden("; ".join(parts))
+        return Secrets(self.secrets, min_chars=1).redact("; ".join(parts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,7 @@ class LineSplitter:
 
 
 @asynccontextmanager
-async def stdio(
+async def open_stdio(
     command: Sequence[str], env: Mapping[str, str], cwd: str | None, notes: ServerNotes
 ) -> AsyncGenerator[tuple[ObjectReceiveStream[SessionMessage | Exception], ObjectSendStream[SessionMessage]]]:
     """The server's two streams, for as long as its process lives."""
@@ -139,14 +139,14 @@ async def _read_output(process: Process, incoming: ObjectSendStream[SessionMessa
         with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
             async for data in process.stdout:
                 for line in splitter.feed(data):
-                    message = message_in(line, notes)
+                    message = parse_message(line, notes)
                     if message is not None:
                         await incoming.send(message)
         if not notes.trouble:
-            notes.trouble = await _fate(process)
+            notes.trouble = await _wait_exit(process)
 
 
-def message_in(line: OutputLine, notes: ServerNotes) -> SessionMessage | None:
+def parse_message(line: OutputLine, notes: ServerNotes) -> SessionMessage | None:
     """The message in a line; for an answer that cannot be used, an error in its place; None for noise."""
     if line.whole is None:
         error = ErrorData(code=INTERNAL_ERROR, message=TOO_LARGE)
@@ -164,7 +164,7 @@ def message_in(line: OutputLine, notes: ServerNotes) -> SessionMessage | None:
     return None
 
 
-def line_of(message: SessionMessage) -> bytes:
+def message_line(message: SessionMessage) -> bytes:
     """A message as a server reads it."""
     return message.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"
 
@@ -174,7 +174,7 @@ async def _write_input(process: Process, outgoing: ObjectReceiveStream[SessionMe
     async with outgoing:
         with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError, OSError):  # the reader sees the end and tells
             async for message in outgoing:
-                await process.stdin.send(line_of(message))
+                await process.stdin.send(message_line(message))
 
 
 async def _read_errors(process: Process, notes: ServerNotes) -> None:
@@ -184,14 +184,14 @@ async def _read_errors(process: Process, notes: ServerNotes) -> None:
             notes.stderr = (notes.stderr + data)[-TAIL_BYTES:]
 
 
-async def _fate(process: Process) -> str:
+async def _wait_exit(process: Process) -> str:
     """How the process ended, now that its output is closed."""
     with anyio.move_on_after(CLOSE_S, shield=True):
-        return fate(await process.wait())
+        return exit_text(await process.wait())
     return "it closed its output"
 
 
-def fate(code: int) -> str:
+def exit_text(code: int) -> str:
     """How a process with this exit code ended."""
     return f"its process ended with exit code {code}" if code >= 0 else f"its process was killed by {_signal_name(-code)}"
 

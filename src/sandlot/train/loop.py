@@ -17,7 +17,7 @@ from sandlot.run.collect import Collection, stopped_by_signals
 from sandlot.train.algorithms.algorithms import teaches
 from sandlot.train.groups import Groups, open_groups, task_order
 from sandlot.train.recipe import Recipe
-from sandlot.train.report.progress import Learned, Measured, TrainingProgress, WentBack, learned, measured
+from sandlot.train.report.progress import Learned, Measured, TrainingProgress, WentBack, summarise_evaluation, summarise_step
 from sandlot.train.rows import Group, group_of
 from sandlot.train.training import Training, open_training
 
@@ -27,24 +27,24 @@ async def learn(recipe: Recipe, path: Path, watch: "Watcher | None" = None) -> T
     watcher = watch or Watcher()
     collection = Collection()
     async with stopped_by_signals(collection), open_training(recipe, path, collection, watcher.rollout) as run:
-        progress = TrainingProgress.resumed(path, run.standing.version)
+        progress = TrainingProgress.resume(path, run.standing.version)
         watcher.begin(run, progress)
         with collection.scope:
-            await _evaluated(run, progress, watcher)
+            await _evaluate(run, progress, watcher)
             async with open_groups(_groups_of(run)) as groups:
                 for version in range(run.standing.version + 1, recipe.steps + 1):
                     started = time.monotonic()
-                    batch, traces = await _informative(run, groups)
+                    batch, traces = await _collect_batch(run, groups)
                     examples = recipe.algorithm(batch, run.trainer.values if recipe.critic else None)
                     update = await off_loop("update", lambda examples=examples: run.trainer.update(examples))
                     seconds = time.monotonic() - started
                     # Before the weights are kept: a crash between the two learns the step again, and never loses its line.
-                    progress.add(learned(version, batch, traces, update, seconds, recipe))
+                    progress.add(summarise_step(version, batch, traces, update, seconds, recipe))
                     await run.keep(msgspec.structs.replace(run.standing, version=version, groups=groups.taken))
                     await run.publish(version)
                     groups.published()
-                    watcher.learned(progress.steps[-1], progress.watch())
-                    await _evaluated(run, progress, watcher)
+                    watcher.learned(progress.steps[-1], progress.check_alarm())
+                    await _evaluate(run, progress, watcher)
                     await _require_learning(run, progress, watcher)
     progress.stopped, progress.tripped = collection.stopped, collection.tripped
     return progress
@@ -64,7 +64,7 @@ def _groups_of(run: Training) -> Groups:
     )
 
 
-async def _informative(run: Training, groups: Groups) -> tuple[list[Group], list[Trace]]:
+async def _collect_batch(run: Training, groups: Groups) -> tuple[list[Group], list[Trace]]:
     """The groups of one step: further ones in place of those that teach nothing, as long as the recipe allows."""
     recipe = run.recipe
     batch: list[Group] = []
@@ -79,14 +79,14 @@ async def _informative(run: Training, groups: Groups) -> tuple[list[Group], list
     return batch, traces
 
 
-async def _evaluated(run: Training, progress: TrainingProgress, watcher: "Watcher") -> None:
+async def _evaluate(run: Training, progress: TrainingProgress, watcher: "Watcher") -> None:
     """Measure the published weights when it is time; remember the best, and go back to them when it has gone wrong."""
     recipe, version = run.recipe, run.standing.version
     if version % recipe.evaluation.every and version != recipe.steps:
         return
     if not any(line.version == version for line in progress.evaluations):
         watcher.measuring(version, run.heldout.num_rollouts)
-        progress.add(measured(version, await run.evaluate(version), run.path))
+        progress.add(summarise_evaluation(version, await run.evaluate(version), run.path))
         watcher.measured(progress.evaluations[-1])
     best = progress.best
     assert best is not None

@@ -18,7 +18,7 @@ import numpy as np
 from sandlot.core.concurrency.threads import off_loop
 from sandlot.core.errors import ConfigError
 from sandlot.core.ports.model import Renderer, Sampling, TokenModel
-from sandlot.core.trace import said
+from sandlot.core.trace import text_message
 from sandlot.core.types import Role
 from sandlot.model.endpoint.tokens import RemoteConfig, remote_config
 from sandlot.model.endpoint.vllm_adapters import AdaptedTokens, open_adapted
@@ -124,7 +124,7 @@ def served_config(recipe: Recipe, request_s: float) -> RemoteConfig:
 
 async def require_agreement(model: TokenModel, learner: Learner, renderer: Renderer, sampling: Sampling) -> float:
     """How far apart model and learner are on tokens the model samples; `ConfigError` if they are not the same weights."""
-    given = renderer.render([said(Role.USER, _PROBE)], ())
+    given = renderer.render([text_message(Role.USER, _PROBE)], ())
     asked = Sampling(max_tokens=_PROBED, temperature=sampling.temperature or 1.0, seed=0)
     sampled = await model.sample(given, asked, stop_ids=renderer.stop_ids)
     ids, told = np.frombuffer(sampled.ids, "<i4"), np.frombuffer(sampled.logprobs, "<f4")

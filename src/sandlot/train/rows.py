@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sandlot.core.errors import ConfigError
-from sandlot.core.tokens import NO_VERSION, indices, token_path
+from sandlot.core.tokens import NO_VERSION, path_indices, token_path
 from sandlot.core.trace import Scored, Trace
 
 Floats = NDArray[np.float32]
@@ -93,7 +93,7 @@ def _leaves(trace: Trace) -> list[int]:
     above: set[int] = set()
     for index, node in enumerate(trace.nodes):
         if node.sampled:
-            above.update(indices(trace, index)[:-1])
+            above.update(path_indices(trace, index)[:-1])
     return [index for index, node in enumerate(trace.nodes) if node.sampled and index not in above]
 
 
@@ -101,7 +101,7 @@ def _row(trace: Trace, leaf: int, taken: set[int], learners: Sequence[str]) -> R
     path = token_path(trace, leaf)
     sampled = path.versions != NO_VERSION
     turns = {index: turn for turn, index in enumerate(i for i, node in enumerate(trace.nodes) if node.is_turn)}
-    fresh = {index for index in indices(trace, leaf) if index not in taken and trace.nodes[index].message.agent in learners}
+    fresh = {index for index in path_indices(trace, leaf) if index not in taken and trace.nodes[index].message.agent in learners}
     taken |= fresh
     return Row(
         rollout=trace.key,

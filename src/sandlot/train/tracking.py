@@ -45,7 +45,7 @@ def open_tracker(spec: str, path: Path) -> Tracker:
 
 
 @contextmanager
-def tracked(recipe: Recipe, path: Path, watch: Watcher) -> Generator[Watcher]:
+def open_tracking(recipe: Recipe, path: Path, watch: Watcher) -> Generator[Watcher]:
     """A watcher that also tells the recipe's tracker, if it names one."""
     if recipe.tracker is None:
         yield watch
@@ -84,7 +84,7 @@ class Tracking(Watcher):
     def learned(self, step: Learned, alarm: Alarm | None = None) -> None:
         """Figures of a step."""
         self._watch.learned(step, alarm)
-        self._note(step.version, {**figures_of(step), "train/alarm": float(alarm is not None)})
+        self._note(step.version, {**figures_of_step(step), "train/alarm": float(alarm is not None)})
 
     def measuring(self, version: int, num_rollouts: int) -> None:
         """Not its affair."""
@@ -93,7 +93,7 @@ class Tracking(Watcher):
     def measured(self, evaluation: Measured) -> None:
         """Figures of held-out tasks."""
         self._watch.measured(evaluation)
-        self._note(evaluation.version, heldout_of(evaluation))
+        self._note(evaluation.version, figures_of_evaluation(evaluation))
 
     def went_back(self, version: int, best: int) -> None:
         """From which version it goes on."""
@@ -168,7 +168,7 @@ def settings_of(recipe: Recipe) -> dict[str, str | int | float]:
     }
 
 
-def figures_of(step: Learned) -> dict[str, float]:
+def figures_of_step(step: Learned) -> dict[str, float]:
     """A step as figures with names."""
     names = (
         "reward",
@@ -194,7 +194,7 @@ def figures_of(step: Learned) -> dict[str, float]:
     }
 
 
-def heldout_of(evaluation: Measured) -> dict[str, float]:
+def figures_of_evaluation(evaluation: Measured) -> dict[str, float]:
     """A measurement as figures with names."""
     names = {"mean": "score", "low": "score_low", "high": "score_high", "passed": "passed", "failed": "failed"}
     return {f"heldout/{name}": float(getattr(evaluation, field)) for field, name in names.items()}

@@ -22,7 +22,7 @@ from sandlot.train.parallel.ranks import is_leader, open_ranks
 from sandlot.train.recipe import Recipe
 from sandlot.train.report.html import write_report
 from sandlot.train.report.progress import TrainingProgress
-from sandlot.train.tracking import tracked
+from sandlot.train.tracking import open_tracking
 
 
 def train(recipe: Recipe, *, run: str | Path | None = None, watch: Watcher | None = None) -> TrainingProgress:
@@ -58,7 +58,7 @@ def train(recipe: Recipe, *, run: str | Path | None = None, watch: Watcher | Non
 async def train_async(recipe: Recipe, path: Path, watch: Watcher | None = None) -> TrainingProgress:
     """As `train`, in a loop that is there."""
     started_s, cpu_s = time.monotonic(), cpu_seconds()
-    with tracked(recipe, path, watch or Watcher()) as watcher:
+    with open_tracking(recipe, path, watch or Watcher()) as watcher:
         progress = await learn(recipe, path, watcher)
     sitting = Sitting(
         wall_s=time.monotonic() - started_s,
@@ -83,7 +83,7 @@ def _follow_training(recipe: Recipe, path: Path) -> TrainingProgress:
             torch.set_num_threads(recipe.threads)
         decoder = load_folder(folder_of(recipe.model), dtype=torch.float32)
         follow(build_trainer(decoder, recipe, ranks), ranks)
-    return TrainingProgress.of(path)
+    return TrainingProgress.read(path)
 
 
 def place_of(recipe: Recipe, run: str | Path | None) -> Path:

@@ -89,11 +89,11 @@ def _docker() -> DoctorFinding:
 
 
 async def _engine_probed() -> Mapping[str, str]:
-    from sandlot.sandbox.docker.api import find_socket, open_engine  # noqa: PLC0415 - as above
+    from sandlot.sandbox.docker.api import find_socket, open_docker_api  # noqa: PLC0415 - as above
     from sandlot.sandbox.docker.probe import docker_capabilities  # noqa: PLC0415 - loads aiohttp
 
-    async with open_engine(find_socket()) as engine:
-        return docker_capabilities(await engine.info(), engine.version)
+    async with open_docker_api(find_socket()) as docker:
+        return docker_capabilities(await docker.info(), docker.version)
 
 
 def _writable(folder: Path) -> DoctorFinding:

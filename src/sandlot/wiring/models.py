@@ -176,7 +176,7 @@ async def _open_openai(
 async def _open_scripted(
     rest: str, _model: ModelConfig, _agent: AgentConfig, env: Environment, _spend: Spend
 ) -> AsyncGenerator[Policies]:
-    yield scripted(rest, env.parts.solution)
+    yield scripted(rest, env.marked.solution)
 
 
 @asynccontextmanager

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from sandlot.analysis.alarm import ALPHA, alarm, evidence
+from sandlot.analysis.alarm import ALPHA, alarm, drift_evidence
 
 
 def steps(rewards, outcomes, error=0.05):
@@ -17,7 +17,9 @@ def steps(rewards, outcomes, error=0.05):
 def test_a_figure_that_does_not_drift_is_hardly_ever_called_rising_however_often_one_looks():
     rng = np.random.default_rng(3)
     runs = 400
-    false = sum(any(evidence(walk[:n], [1.0] * n) >= 1 / ALPHA for n in range(2, 41)) for walk in rng.normal(0, 1, (runs, 40)))
+    false = sum(
+        any(drift_evidence(walk[:n], [1.0] * n) >= 1 / ALPHA for n in range(2, 41)) for walk in rng.normal(0, 1, (runs, 40))
+    )
     assert false / runs <= 2 * ALPHA
 
 

@@ -162,7 +162,7 @@ def test_what_boundary_and_deadline_raise_stands_in_the_table(side, kind):
 
 
 def test_the_documentations_table_has_a_line_for_every_label():
-    lines = taxonomy.table().splitlines()
+    lines = taxonomy.labels_table().splitlines()
     assert len(lines) == 2 + len(FACTS)
     assert all(line.count("|") == 5 for line in lines)
-    assert "| `infra` | outcome |" in taxonomy.table()
+    assert "| `infra` | outcome |" in taxonomy.labels_table()

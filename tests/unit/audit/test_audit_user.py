@@ -124,5 +124,5 @@ async def solve(agent, task):
 
 JUDGED = """
 from sandlot.core.rubric import JudgeCheck, Rubric
-env.parts.rubrics["default"] = Rubric(checks=(JudgeCheck(id="nice", prompt="It is polite."),))
+env.marked.rubrics["default"] = Rubric(checks=(JudgeCheck(id="nice", prompt="It is polite."),))
 """

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from sandlot.audit.starved import ATTEMPTS, family_of, take_measured, waited, waits_of, was_starved
+from sandlot.audit.starved import ATTEMPTS, longest_wait, process_tree, take_measured, waits_of, was_starved
 from sandlot.audit.subject import NamedPlay, Take, Trial
 from sandlot.audit.subjects.environment.subject import EnvironmentSubject
 from sandlot.core.trace import Failed
@@ -73,19 +73,19 @@ async def test_a_check_that_waits_for_a_processor_is_not_hung(tmp_path):
 
 def test_waiting_is_counted_from_thread_to_thread():
     before = {(1, 1): 5.0, (1, 2): 1.0}
-    assert waited(before, {(1, 1): 5.5, (1, 2): 3.0}, 10.0) == 2.0
-    assert waited(before, {(1, 1): 5.5, (2, 7): 0.7}, 10.0) == 0.7
-    assert waited(before, {(1, 2): 9.0}, 3.0) == 3.0
-    assert waited(before, {}, 3.0) == 0.0
+    assert longest_wait(before, {(1, 1): 5.5, (1, 2): 3.0}, 10.0) == 2.0
+    assert longest_wait(before, {(1, 1): 5.5, (2, 7): 0.7}, 10.0) == 0.7
+    assert longest_wait(before, {(1, 2): 9.0}, 3.0) == 3.0
+    assert longest_wait(before, {}, 3.0) == 0.0
 
 
 def test_a_family_is_a_process_with_its_descendants():
     command = [sys.executable, "-c", "import subprocess, sys; subprocess.run(['cat'])"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True) as process:
-        while len(family_of(process.pid)) < 2:
+        while len(process_tree(process.pid)) < 2:
             assert process.poll() is None
-        assert process.pid in family_of(process.pid)
-        assert os.getpid() not in family_of(process.pid)
+        assert process.pid in process_tree(process.pid)
+        assert os.getpid() not in process_tree(process.pid)
         process.stdin.close()
 
 

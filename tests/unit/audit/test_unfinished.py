@@ -3,7 +3,7 @@
 import pytest
 
 from sandlot.audit import unfinished
-from sandlot.audit.audit import AuditSelection, examine
+from sandlot.audit.audit import AuditSelection, run_probes
 from sandlot.audit.case import Case, Probe
 from sandlot.audit.finding import MANDATORY, Confidence, Finding, Layer, Severity, Witness
 from sandlot.audit.subject import Description
@@ -143,7 +143,7 @@ async def test_an_interrupted_audit_runs_each_probe_once_and_comes_to_the_same_v
 
     async def sitting():
         case = Case(subject=subject, description=about, tasks=about.tasks)
-        return await examine(case, panel, AuditSelection(), lambda _probe, _report: None, UnfinishedAudit(tmp_path, BOUND))
+        return await run_probes(case, panel, AuditSelection(), lambda _probe, _report: None, UnfinishedAudit(tmp_path, BOUND))
 
     with pytest.raises(BaseExceptionGroup, match="unhandled errors"):
         await sitting()
@@ -168,6 +168,8 @@ async def test_a_probe_that_broke_runs_again(tmp_path):
     for expected in (State.COULD_NOT_RUN, State.RAN):
         case = Case(subject=ToySubject(lambda _e, _t: 1.0, []), description=about, tasks=about.tasks)
         memory = UnfinishedAudit(tmp_path, BOUND)
-        layers, _ = await examine(case, [probe("s", Layer.STATIC, look)], AuditSelection(), lambda _probe, _report: None, memory)
+        layers, _ = await run_probes(
+            case, [probe("s", Layer.STATIC, look)], AuditSelection(), lambda _probe, _report: None, memory
+        )
         assert layers[0].state is expected
         broken.append(False)

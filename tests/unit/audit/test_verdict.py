@@ -3,11 +3,11 @@
 import msgspec
 import pytest
 
-from sandlot.audit.audit import AuditSelection, chosen_tasks, examine
+from sandlot.audit.audit import AuditSelection, chosen_tasks, run_probes
 from sandlot.audit.case import Case, Probe
 from sandlot.audit.finding import MANDATORY, Confidence, Finding, Layer, Severity, Witness
 from sandlot.audit.subject import Description
-from sandlot.audit.verdict import AuditVerdict, LayerReport, State, separate, verdict_of
+from sandlot.audit.verdict import AuditVerdict, LayerReport, State, apply_waivers, verdict_of
 from sandlot.audit.waivers import Waiver, read_waivers
 from sandlot.core.errors import ConfigError
 from sandlot.core.task import Task
@@ -74,7 +74,7 @@ async def test_a_probe_that_breaks_leaves_its_layer_unfinished_and_the_others_ru
         raise KeyError("gone")
 
     panel = (*PANEL[:3], Probe(name="breaks", layer=Layer.DIFFERENTIAL, codes=("D05",), look=breaks))
-    layers, _ = await examine(case_of(), panel, AuditSelection(), lambda _probe, _report: None)
+    layers, _ = await run_probes(case_of(), panel, AuditSelection(), lambda _probe, _report: None)
     states = {report.layer: report.state for report in layers}
     assert states[Layer.DIFFERENTIAL] is State.COULD_NOT_RUN
     assert states[Layer.SCRIPTED] is State.RAN
@@ -84,7 +84,7 @@ async def test_a_probe_that_breaks_leaves_its_layer_unfinished_and_the_others_ru
 
 async def test_without_a_golden_solution_or_a_judge_it_is_incomplete():
     for case, word in ((case_of(golden=False), "golden"), (case_of(judge=True), "judge")):
-        layers, findings = await examine(case, PANEL, AuditSelection(), lambda _probe, _report: None)
+        layers, findings = await run_probes(case, PANEL, AuditSelection(), lambda _probe, _report: None)
         assert verdict_of(layers, findings) is AuditVerdict.INCOMPLETE
         assert word in layers[1].why
         assert layers[0].state is State.RAN
@@ -94,16 +94,16 @@ async def test_a_layer_that_no_subject_of_the_kind_can_have_is_told_and_does_not
     about = msgspec.structs.replace(case_of().description, inapplicable={Layer.GRADER: "there is no grader"})
     case = Case(subject=SOLVED, description=about, tasks=about.tasks)
     panel = tuple(probe for probe in PANEL if probe.layer is not Layer.GRADER)
-    layers, findings = await examine(case, panel, AuditSelection(), lambda _probe, _report: None)
+    layers, findings = await run_probes(case, panel, AuditSelection(), lambda _probe, _report: None)
     assert (layers[1].state, layers[1].why) == (State.DOES_NOT_APPLY, "there is no grader")
     assert verdict_of(layers, findings) is AuditVerdict.SHIP
-    layers, findings = await examine(case, panel[1:], AuditSelection(), lambda _probe, _report: None)
+    layers, findings = await run_probes(case, panel[1:], AuditSelection(), lambda _probe, _report: None)
     assert verdict_of(layers, findings) is AuditVerdict.INCOMPLETE
 
 
 async def test_a_layer_of_which_no_probe_applies_was_not_looked_at():
     idle = Probe(name="idle", layer=Layer.STATIC, codes=(), look=nothing, applies=lambda _case: "no sources were given")
-    layers, findings = await examine(case_of(), (idle, *PANEL[1:]), AuditSelection(), lambda _probe, _report: None)
+    layers, findings = await run_probes(case_of(), (idle, *PANEL[1:]), AuditSelection(), lambda _probe, _report: None)
     assert (layers[0].state, layers[0].why) == (State.COULD_NOT_RUN, "none of its probes applies: no sources were given")
     assert verdict_of(layers, findings) is AuditVerdict.INCOMPLETE
 
@@ -112,15 +112,15 @@ def test_a_waiver_covers_a_finding_by_id_or_code_until_its_day():
     found = finding()
     for named in (found.id, "D02.echo", "D02"):
         waiver = Waiver(finding=named, reason="known", owner="Ann", expires="2027-01-31")
-        standing, waived, expired = separate([found], [waiver], "2027-01-31")
+        standing, waived, expired = apply_waivers([found], [waiver], "2027-01-31")
         assert (standing, [each.finding for each in waived], expired) == ([], [found], [])
-        standing, waived, expired = separate([found], [waiver], "2027-02-01")
+        standing, waived, expired = apply_waivers([found], [waiver], "2027-02-01")
         assert (standing, waived, expired) == ([found], [], [waiver])
 
 
 def test_a_waiver_for_another_code_waives_nothing():
     waiver = Waiver(finding="D02.exit", reason="known", owner="Ann", expires="2999-01-01")
-    assert separate([finding()], [waiver], "2027-01-01")[0] == [finding()]
+    assert apply_waivers([finding()], [waiver], "2027-01-01")[0] == [finding()]
 
 
 @pytest.mark.parametrize(

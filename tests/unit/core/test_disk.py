@@ -6,16 +6,16 @@ from itertools import count
 import pytest
 
 from failing_disk import Countdown, StoppedError
-from sandlot.core.disk import DISK, make_folder, put_file
+from sandlot.core.disk import DISK, make_folder, write_file
 
 
 def test_a_file_is_put_whole_or_not_at_all_wherever_it_stops(tmp_path):
     path = tmp_path / "file"
-    put_file(path, b"old", DISK)
+    write_file(path, b"old", DISK)
     for steps in count():
         stopping = Countdown(left=steps, torn=2)
         try:
-            put_file(path, b"newer", stopping.disk)
+            write_file(path, b"newer", stopping.disk)
         except StoppedError:
             assert path.read_bytes() in {b"old", b"newer"}
         else:
@@ -32,7 +32,7 @@ def test_a_file_that_does_not_fit_leaves_no_half_behind(tmp_path):
 
     disk = type(DISK)(write=write)
     with pytest.raises(OSError, match="No space left"):
-        put_file(tmp_path / "file", b"data", disk)
+        write_file(tmp_path / "file", b"data", disk)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -40,7 +40,7 @@ def test_a_write_taken_in_bites_is_whole(tmp_path):
     import os
 
     disk = type(DISK)(write=lambda fd, data: os.write(fd, data[:3]))
-    put_file(tmp_path / "file", b"0123456789", disk)
+    write_file(tmp_path / "file", b"0123456789", disk)
     assert (tmp_path / "file").read_bytes() == b"0123456789"
 
 

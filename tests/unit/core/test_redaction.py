@@ -51,9 +51,9 @@ def spelled_out(text: str) -> list[str]:
 def test_a_secret_is_hidden_however_it_is_written(way):
     text = f"denied for {ENCODINGS[way]} (see the log)"
     for hidden in (
-        SECRETS.hidden(text),
-        SECRETS.hidden_in_error(text.encode()).decode(),
-        SECRETS.hidden_in_reply(text.encode()).decode(),
+        SECRETS.redact(text),
+        SECRETS.redact_error(text.encode()).decode(),
+        SECRETS.redact_reply(text.encode()).decode(),
     ):
         assert REDACTED in hidden
         assert "denied for" in hidden
@@ -63,23 +63,23 @@ def test_a_secret_is_hidden_however_it_is_written(way):
 
 @pytest.mark.parametrize("text", ["", "nothing here", "100 % of \\u00e4 &#65; in a \\path", "a\ud800b", "ä" * 1000])
 def test_other_text_stays_as_it_is(text):
-    assert SECRETS.hidden(text) == text
+    assert SECRETS.redact(text) == text
 
 
 @pytest.mark.parametrize("piece", ["\\", "%25", "&#0", "&#x0", "s\\", "\\x", "0"])
 def test_long_rows_of_escapes_are_read_once(piece):
     body = b"% &#" + piece.encode() * 200_000
-    assert SECRETS.hidden_in_reply(body) == body
+    assert SECRETS.redact_reply(body) == body
 
 
 def test_a_secret_after_a_row_of_backslashes_is_hidden():
-    assert SECRETS.hidden("\\" * 9 + escaped(KEY) + " % " + "\\" * 9 + KEY) == REDACTED + " % " + "\\" * 9 + REDACTED
+    assert SECRETS.redact("\\" * 9 + escaped(KEY) + " % " + "\\" * 9 + KEY) == REDACTED + " % " + "\\" * 9 + REDACTED
 
 
 def test_short_words_are_hidden_in_errors_only():
     secrets = Secrets(["hunter2", "EMPTY"])
-    assert secrets.hidden("hunter2 EMPTY") == f"{REDACTED} EMPTY"
-    assert secrets.hidden_in_reply(b"hunter2") == b"hunter2"
+    assert secrets.redact("hunter2 EMPTY") == f"{REDACTED} EMPTY"
+    assert secrets.redact_reply(b"hunter2") == b"hunter2"
 
 
 def test_it_shows_nothing_of_itself():

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sandlot.analysis.tokens.faults import structure_faults
-from sandlot.core.tokens import NO_VERSION, held, indices, leaves, packed_ids, token_path, unpacked_ids
+from sandlot.core.tokens import NO_VERSION, exact_leaves, held_tokens, packed_ids, path_indices, token_path, unpacked_ids
 from sandlot.core.trace import Event, Message, Node, Text, Tokens, Trace
 from sandlot.core.types import Role
 
@@ -41,7 +41,7 @@ def trees(draw):
 def obvious(trace, leaf):
     """The path's rows, one token at a time."""
     rows = []
-    for index in indices(trace, leaf):
+    for index in path_indices(trace, leaf):
         node = trace.nodes[index]
         if node.sampled and node.tokens:
             rows += [(token, None, 0, NO_VERSION, index) for token in unpacked_ids(node.context)]
@@ -60,7 +60,7 @@ def test_a_path_is_its_contexts_and_completions_joined(trace):
         for (token, logprob, mask, version, node), row in zip(columns, rows, strict=True):
             assert (token, mask, version, node) == (row[0], *row[2:])
             assert math.isnan(logprob) if row[1] is None else logprob == row[1]
-        kept = held(trace, leaf)
+        kept = held_tokens(trace, leaf)
         assert kept.ids == path.ids.tolist()
         sampled = [token for begin, end in kept.spans for token in kept.ids[begin:end]]
         assert sampled == path.ids[path.mask == 1].tolist()
@@ -69,10 +69,10 @@ def test_a_path_is_its_contexts_and_completions_joined(trace):
 @settings(deadline=None)
 @given(trees())
 def test_the_paths_of_all_leaves_cover_every_sampled_token(trace):
-    covered = {index for leaf in leaves(trace) for index in indices(trace, leaf)}
+    covered = {index for leaf in exact_leaves(trace) for index in path_indices(trace, leaf)}
     assert {index for index, node in enumerate(trace.nodes) if node.sampled and node.tokens} <= covered
-    ends = list(leaves(trace))
-    assert not any(one in indices(trace, other)[:-1] for one in ends for other in ends)
+    ends = list(exact_leaves(trace))
+    assert not any(one in path_indices(trace, other)[:-1] for one in ends for other in ends)
 
 
 @settings(deadline=None)
@@ -81,7 +81,7 @@ def test_a_tree_is_faultless_exactly_if_its_turns_are_exact_and_its_branches_are
     spoken = [index for index, node in enumerate(trace.nodes) if node.sampled and not node.tokens]
     codes = [fault.code for fault in structure_faults(trace)]
     assert codes.count("no_ids") == len(spoken)
-    num_forks = len(list(leaves(trace))) - 1
+    num_forks = len(list(exact_leaves(trace))) - 1
     assert ("silent_fork" in codes) == (num_forks > 0)
     for num_told in range(1, num_forks + 1):
         trace.events.append(Event(kind="drift", turn=0))
@@ -91,5 +91,5 @@ def test_a_tree_is_faultless_exactly_if_its_turns_are_exact_and_its_branches_are
 def test_an_empty_trace_has_an_empty_path():
     trace = Trace(run="r", task="t", rollout=0, seed=0)
     assert len(token_path(trace)) == 0
-    assert list(leaves(trace)) == []
+    assert list(exact_leaves(trace)) == []
     assert structure_faults(trace) == []

@@ -8,7 +8,7 @@ import sandlot
 from sandlot.cli.views.play import show_result
 from sandlot.cli.views.show import show_trace
 from sandlot.core.errors import AuthorError, HarnessError
-from sandlot.core.trace import Failed, said
+from sandlot.core.trace import Failed, text_message
 from sandlot.core.types import Role, Side
 from sandlot.env.session import open_session
 from sandlot.env.taskset import tasks_of
@@ -84,7 +84,7 @@ def quiz(image=None):
     return env
 
 
-@pytest.mark.parametrize("action", ["garbage", None, {"role": "assistant"}, said(Role.USER, "hello")])
+@pytest.mark.parametrize("action", ["garbage", None, {"role": "assistant"}, text_message(Role.USER, "hello")])
 async def test_a_step_with_what_is_no_action_says_what_one_is(action):
     async with quiz().session("one") as session:
         await session.reset()
@@ -92,7 +92,7 @@ async def test_a_step_with_what_is_no_action_says_what_one_is(action):
             HarnessError, match=r"`step` was given .*; an action is a message from the assistant: `Message\(role="
         ):
             await session.step(action)
-        assert (await session.step(said(Role.ASSISTANT, "hello"))).end == "done"  # it was no turn
+        assert (await session.step(text_message(Role.ASSISTANT, "hello"))).end == "done"  # it was no turn
 
 
 async def test_a_command_that_fails_in_setup_is_the_environments_failure():

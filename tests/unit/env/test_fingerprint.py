@@ -131,7 +131,7 @@ def test_a_module_under_a_computed_name_is_refused_after_loading(tmp_path):
     top = "import importlib\ndef late(name): return importlib.import_module('.' + name, __package__)"
     put(tmp_path, {"add.py": FUNCTION.format(top=top, late="pass"), "plug.py": ""})
     env = loaded(tmp_path / "add.py")
-    late = env.parts.grade.__self__.function.__globals__["late"]
+    late = env.marked.grade.__self__.function.__globals__["late"]
     with pytest.raises(ImportError, match=r"plug.py` is imported by a computed name .* write `from . import plug`"):
         late("plug")
     assert [name for name, _ in files_of(env)] == ["add.py"]

@@ -15,7 +15,7 @@ from sandlot.wiring.parts import Grading, RolloutParts
 
 
 async def played(env, model="golden", task=None):
-    parts = RolloutParts(grading=Grading(env=env), policies=scripted(model, env.parts.solution), harness=ToolLoop())
+    parts = RolloutParts(grading=Grading(env=env), policies=scripted(model, env.marked.solution), harness=ToolLoop())
     return await run_rollout(parts, task or tasks_of(env)[0], run="test", rollout=0, blobs=MemoryBlobs())
 
 
@@ -153,7 +153,7 @@ async def test_tools_may_be_given():
         yield Ask("?", golden="x")
         yield Score(True)
 
-    assert [tool.spec.name for tool in ask.parts.tools] == ["add"]
+    assert [tool.spec.name for tool in ask.marked.tools] == ["add"]
 
 
 def test_a_number_of_tasks_that_is_none_is_refused():
@@ -172,7 +172,7 @@ def test_distinct_tasks_ask_different_things():
         yield Ask(f"What is {rng.randrange(12)} + 1?")
         yield Score(value=True)
 
-    prompts = [next(ask.parts.grade.__self__.start(task)).prompt for task in tasks_of(ask)]
+    prompts = [next(ask.marked.grade.__self__.start(task)).prompt for task in tasks_of(ask)]
     assert len(prompts) == 8
     assert len(set(prompts)) == 8
 

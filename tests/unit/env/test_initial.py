@@ -9,7 +9,7 @@ from sandlot.core.trace import FileRecord, Trace
 from sandlot.core.types import digest
 from sandlot.env.environment import Environment
 from sandlot.env.grading import load_evidence
-from sandlot.env.initial import initial_files
+from sandlot.env.initial import record_initial_files
 from sandlot.env.session import open_session
 from sandlot.sandbox.native.backend import open_native
 from sandlot.store.blobs import MemoryBlobs
@@ -107,7 +107,7 @@ async def test_nothing_is_read_back_that_was_only_written(backend):
     async with backend.open("host") as sandbox:
         await sandbox.write("/a", b"x")
         noted = {"/a": FileRecord(size=1, blob="noted")}
-        assert await initial_files(sandbox, noted, 1000) == noted
-        assert await initial_files(sandbox, None, 1000) == {"/a": FileRecord(size=1, blob=digest(b"x"))}
+        assert await record_initial_files(sandbox, noted, 1000) == noted
+        assert await record_initial_files(sandbox, None, 1000) == {"/a": FileRecord(size=1, blob=digest(b"x"))}
         await sh(sandbox, "echo longer > /a")
-        assert (await initial_files(sandbox, noted, 1000))["/a"].blob == digest(b"longer\n")
+        assert (await record_initial_files(sandbox, noted, 1000))["/a"].blob == digest(b"longer\n")

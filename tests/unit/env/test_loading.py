@@ -8,7 +8,7 @@ import sandlot
 from sandlot.core.errors import AuthorError, ConfigError
 from sandlot.core.task import Split, Task, split_of
 from sandlot.env.fingerprint import environment_fingerprint
-from sandlot.env.load import found_environments, ready_environments
+from sandlot.env.load import find_environments, ready_environments
 from sandlot.env.module import forget_modules
 from sandlot.env.scaffold import Form, scaffold
 from sandlot.env.taskset import tasks_from, tasks_of
@@ -206,7 +206,7 @@ def test_the_fingerprint_is_of_what_the_author_wrote(folder):
 
 
 def test_environments_are_listed(folder):
-    assert [(found.name, found.form) for found in found_environments(folder.parent)] == [("notes", "folder")]
+    assert [(found.name, found.form) for found in find_environments(folder.parent)] == [("notes", "folder")]
 
 
 def test_scaffolding_overwrites_nothing(folder):
@@ -223,7 +223,7 @@ def test_two_environments_may_have_files_of_the_same_name(tmp_path):
             f"def names_only_them(evidence, task, *, most_words):\n    return True, {name!r}\n"
         )
     envs = [sandlot.load(tmp_path / name) for name in ("one", "two")]
-    assert [env.parts.functions["checks:names_only_them"](None, None, most_words=1)[1] for env in envs] == ["one", "two"]
+    assert [env.marked.functions["checks:names_only_them"](None, None, most_words=1)[1] for env in envs] == ["one", "two"]
 
 
 def names_of(env):

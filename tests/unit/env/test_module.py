@@ -82,7 +82,7 @@ def test_two_environments_have_each_their_own_module_of_one_name(tmp_path):
             tmp_path / name, top="import helper", late="from helper import word", helper=f"def word(): return '{name}'"
         )
         env = sandlot.load(path)
-        words[name] = env.parts.solution.__globals__["helper"].word()
+        words[name] = env.marked.solution.__globals__["helper"].word()
         assert [str(outcome.score) for outcome in scores(path, tmp_path / "runs" / name)] == ["1/1"]
     assert words == {"first": "first", "second": "second"}
 
@@ -98,7 +98,7 @@ async def test_an_isolated_function_has_its_own_module(tmp_path):
 
 def test_a_fresh_process_gives_each_environment_its_own_module(tmp_path):
     paths = [written(tmp_path / name, top="import helper", helper=f"def word(): return '{name}'") for name in ("first", "second")]
-    code = "import sys, sandlot\nfor path in sys.argv[1:]: print(sandlot.load(path).parts.solution.__globals__['helper'].word())"
+    code = "import sys, sandlot\nfor path in sys.argv[1:]: print(sandlot.load(path).marked.solution.__globals__['helper'].word())"
     done = subprocess.run([sys.executable, "-c", code, *map(str, paths)], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["first", "second"]
 
@@ -109,8 +109,8 @@ def test_two_files_of_one_folder_do_not_share_what_a_module_keeps(tmp_path):
         sandlot.load(written(tmp_path, name, top=f"import helper; helper.seen.append('{name}')", helper=helper))
         for name in ("one", "two")
     )
-    assert one.parts.solution.__globals__["helper"].seen == ["one"]
-    assert two.parts.solution.__globals__["helper"].seen == ["two"]
+    assert one.marked.solution.__globals__["helper"].seen == ["one"]
+    assert two.marked.solution.__globals__["helper"].seen == ["two"]
 
 
 def test_the_standard_library_and_the_file_itself_are_not_shadowed(tmp_path):

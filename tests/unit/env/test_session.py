@@ -4,7 +4,7 @@ import pytest
 from sandlot.core.errors import AuthorError, ConfigError, HarnessError, SandboxError, ToolError
 from sandlot.core.limits import Constraint, Limits, OnBreach
 from sandlot.core.task import Task
-from sandlot.core.trace import Message, ToolCall, said
+from sandlot.core.trace import Message, ToolCall, text_message
 from sandlot.core.types import End, Role
 from sandlot.env.environment import Environment
 from sandlot.env.session import MAX_CALLS, open_session
@@ -51,7 +51,7 @@ async def test_it_opens_with_the_system_prompt_and_the_task():
 
 
 async def test_a_plain_message_ends_it():
-    [step], _ = await stepped(shop(), said(Role.ASSISTANT, "done"))
+    [step], _ = await stepped(shop(), text_message(Role.ASSISTANT, "done"))
     assert step.end is End.DONE
     assert step.terminated
     assert not step.truncated
@@ -224,14 +224,14 @@ async def test_the_environment_may_answer_plain_messages():
         world.state["said"] = text
         return None if text == "bye" else f"You said {text}."
 
-    steps, _ = await stepped(env, said(Role.ASSISTANT, "hello"), said(Role.ASSISTANT, "bye"))
+    steps, _ = await stepped(env, text_message(Role.ASSISTANT, "hello"), text_message(Role.ASSISTANT, "bye"))
     assert steps[0].messages[0].text == "You said hello."
     assert steps[1].end is End.DONE
 
 
 async def test_stepping_after_the_end_breaks_the_contract():
     with pytest.raises(HarnessError, match="after the end"):
-        await stepped(shop(), said(Role.ASSISTANT, "done"), said(Role.ASSISTANT, "again"))
+        await stepped(shop(), text_message(Role.ASSISTANT, "done"), text_message(Role.ASSISTANT, "again"))
 
 
 async def test_every_rollout_of_a_task_draws_the_same_numbers():

@@ -8,14 +8,14 @@ import pytest
 from sandlot.core.errors import AuthorError, ConfigError, GradeError, NotInEvidence, SandboxError
 from sandlot.core.rubric import CheckVerdict, PythonCheck
 from sandlot.core.task import Task
-from sandlot.grade.checks import ask, ask_async, binding, settled, substituted
+from sandlot.grade.checks import binding, result_from, run_check, run_check_async, substitute_values
 
 CHECK = PythonCheck(id="total", ref="checks:total", points=-4.0)
 TASK = Task("t", key={"total": 7, "rows": [{"a": None}]}, data={"x": {"y": "z"}, "$": 1})
 
 
 def asked(function, evidence, **args):
-    return ask(PythonCheck(id="total", ref="checks:total", args=args), function, evidence, TASK)
+    return run_check(PythonCheck(id="total", ref="checks:total", args=args), function, evidence, TASK)
 
 
 class Truthy:
@@ -56,10 +56,10 @@ class FloatLike(float):
     ],
 )
 def test_booleans_and_numbers_from_0_to_1_are_values(returned, value):
-    result = settled(CHECK, returned)
+    result = result_from(CHECK, returned)
     assert (result.value, result.points, result.worth) == (value, -4.0 * value, -4.0)
     assert str(result.points) != "-0.0"
-    assert settled(CHECK, (returned, "why")).evidence == "why"
+    assert result_from(CHECK, (returned, "why")).evidence == "why"
 
 
 @pytest.mark.parametrize(
@@ -73,13 +73,13 @@ def test_booleans_and_numbers_from_0_to_1_are_values(returned, value):
 )  # fmt: skip
 def test_anything_else_is_refused_with_the_checks_name(returned):
     with pytest.raises(GradeError, match="check `total` returned") as caught:
-        settled(CHECK, returned)
+        result_from(CHECK, returned)
     assert caught.value.kind == "bad_value"
     assert len(str(caught.value)) < 400
 
 
 def test_words_for_values():
-    assert [settled(CHECK, value).verdict for value in (0, 0.5, 1)] == [
+    assert [result_from(CHECK, value).verdict for value in (0, 0.5, 1)] == [
         CheckVerdict.NOT_MET,
         CheckVerdict.PARTLY,
         CheckVerdict.MET,
@@ -87,11 +87,11 @@ def test_words_for_values():
 
 
 def test_a_long_sentence_is_cut_and_says_so():
-    assert settled(CHECK, (True, "x" * 9000)).evidence.endswith("... (9,000 characters)")
+    assert result_from(CHECK, (True, "x" * 9000)).evidence.endswith("... (9,000 characters)")
 
 
 def test_a_sentence_can_always_be_written_down():
-    settled(CHECK, (True, "a\ud800")).evidence.encode()
+    result_from(CHECK, (True, "a\ud800")).evidence.encode()
 
 
 def test_a_check_takes_what_it_wants_in_any_shape(evidence_of):
@@ -178,10 +178,10 @@ async def test_an_async_check_is_settled_the_same_way(evidence_of):
     async def broken(evidence):
         raise SystemExit(1)
 
-    assert (await ask_async(CHECK, fine, evidence_of(), TASK)).evidence == "seen"
-    assert (await ask_async(CHECK, missing, evidence_of(), TASK)).verdict is CheckVerdict.NOT_MET
+    assert (await run_check_async(CHECK, fine, evidence_of(), TASK)).evidence == "seen"
+    assert (await run_check_async(CHECK, missing, evidence_of(), TASK)).verdict is CheckVerdict.NOT_MET
     with pytest.raises(GradeError, match="SystemExit"):
-        await ask_async(CHECK, broken, evidence_of(), TASK)
+        await run_check_async(CHECK, broken, evidence_of(), TASK)
 
 
 def test_arguments_may_name_the_tasks_key_and_data():
@@ -193,7 +193,7 @@ def test_arguments_may_name_the_tasks_key_and_data():
         "f": "x $key.total",
         "g": "$key",
     }
-    assert substituted(args, TASK) == {
+    assert substitute_values(args, TASK) == {
         "a": 7,
         "b": ["z", {"c": None}],
         "d": "$5",
@@ -215,6 +215,6 @@ def test_a_numpy_that_another_thread_is_still_importing_changes_no_verdict(monke
     monkeypatch.setitem(sys.modules, "numpy", half)
     if answer == "yes":
         with pytest.raises(GradeError, match="return True, False or a number"):
-            settled(CHECK, answer)
+            result_from(CHECK, answer)
     else:
-        assert settled(CHECK, answer).value == float(answer)
+        assert result_from(CHECK, answer).value == float(answer)

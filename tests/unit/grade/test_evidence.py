@@ -13,7 +13,7 @@ from sandlot.core.ports.sandbox import Survey
 from sandlot.core.trace import Event, EvidenceRecord, FileRecord, Trace
 from sandlot.core.types import digest
 from sandlot.grade.evidence import StoredEvidence
-from sandlot.grade.gather import cuts_of, gather
+from sandlot.grade.gather import cut_events, gather
 
 TRACE = Trace(run="r", task="t", rollout=0, seed=0)
 
@@ -238,7 +238,7 @@ async def test_what_is_no_file_is_recorded_by_its_kind():
     assert [path for path in asked if evidence.exists(path)] == ["/out/a"]
     with pytest.raises(NotInEvidence, match="`/out/link/inside` is a link or behind one, and links are not followed"):
         evidence.read("/out/link/inside")
-    assert not cuts_of(record, 1)
+    assert not cut_events(record, 1)
 
 
 async def test_too_many_paths_are_cut_nearest_to_the_root_first_and_counted():
@@ -246,7 +246,7 @@ async def test_too_many_paths_are_cut_nearest_to_the_root_first_and_counted():
     record = await gather(Frozen(flood, kinds={"/deep/er": "folder"}), MemoryBlobs(), Limits(evidence_files=10))
     assert (len(record.files), record.kinds, record.left_out) == (10, {}, 92)
     assert "/out/answer" in record.files
-    assert [event.detail["paths_left_out"] for event in cuts_of(record, 1)] == [92]
+    assert [event.detail["paths_left_out"] for event in cut_events(record, 1)] == [92]
 
 
 async def test_a_flood_in_one_folder_does_not_push_out_results_in_another():
@@ -289,7 +289,7 @@ async def test_a_file_that_cannot_be_read_is_recorded_without_its_bytes():
 
     record = await gather(Locked({"/locked": b"1", "/open": b"2"}), MemoryBlobs(), Limits())
     assert [file.blob is None for file in record.files.values()] == [True, False]
-    assert cuts_of(record, 2) == [
+    assert cut_events(record, 2) == [
         Event(kind="evidence_cut", turn=2, detail={"paths_left_out": 0, "files_not_kept": 1, "lost": ""})
     ]
 

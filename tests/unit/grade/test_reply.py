@@ -3,7 +3,7 @@ import pytest
 from sandlot.core.errors import GradeError
 from sandlot.core.ports.model import Reply
 from sandlot.core.trace import Reasoning, Text, ToolCall
-from sandlot.grade.reply import opinion_of, spoken
+from sandlot.grade.reply import opinion_of, reply_text
 
 GOOD = '{"reason": "because", "verdict": "yes"}'
 
@@ -75,9 +75,9 @@ def test_a_reason_can_always_be_written_down():
 
 
 def test_reasoning_is_not_the_answer():
-    assert spoken(Reply(parts=(Reasoning('{"reason": "", "verdict": "yes"}'), Text("x")))) == "x"
+    assert reply_text(Reply(parts=(Reasoning('{"reason": "", "verdict": "yes"}'), Text("x")))) == "x"
 
 
 def test_a_judge_that_calls_a_tool_has_not_answered():
     with pytest.raises(GradeError, match="ToolCall"):
-        spoken(Reply(parts=(Text(GOOD), ToolCall(id="1", name="x"))))
+        reply_text(Reply(parts=(Text(GOOD), ToolCall(id="1", name="x"))))

@@ -4,7 +4,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sandlot.core.rubric import CheckGroup, PythonCheck, Rubric
-from sandlot.grade.checks import result_of, suppressed
+from sandlot.grade.checks import result_of, suppressed_result
 from sandlot.grade.rules import ordered, possible_points
 from sandlot.grade.score import score_of
 
@@ -32,7 +32,7 @@ def cases(draw):
 
 def results_of(rubric, values):
     return {
-        check.id: suppressed(check, "") if values[check.id] is None else result_of(check, values[check.id])
+        check.id: suppressed_result(check, "") if values[check.id] is None else result_of(check, values[check.id])
         for check in rubric.checks
     }
 

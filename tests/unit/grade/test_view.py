@@ -6,7 +6,7 @@ import pytest
 
 from sandlot.core.trace import Message, Node, Text, ToolCall, ToolResult, Trace
 from sandlot.core.types import Role
-from sandlot.grade.prompt import VIEW_CHARS, shown
+from sandlot.grade.prompt import VIEW_CHARS, prompt_view
 from sandlot.grade.view import NOTE, transcript
 
 
@@ -18,7 +18,7 @@ def trace_of(*messages):
 
 
 def as_the_judge_reads_it(trace) -> list:
-    ((_, text),) = shown({"transcript": transcript(trace)})
+    ((_, text),) = prompt_view({"transcript": transcript(trace)})
     note, *lines = text.split("\n")
     assert note == NOTE
     return [json.loads(line) for line in lines]

@@ -37,7 +37,7 @@ def quiz() -> Environment:
 
 async def events_of(env: Environment) -> list[RunEvent]:
     got: list[RunEvent] = []
-    parts = RolloutParts(grading=Grading(env), policies=scripted("golden", env.parts.solution), harness=ToolLoop())
+    parts = RolloutParts(grading=Grading(env), policies=scripted("golden", env.marked.solution), harness=ToolLoop())
     await run_rollout(replace(parts, sink=got.append), TASK, run="r", rollout=3, blobs=MemoryBlobs())
     return got
 

@@ -15,7 +15,7 @@ from sandlot.core.errors import ConfigError
 from sandlot.run.moment import open_moment
 from sandlot.run.results import Run
 from sandlot.sandbox.native.backend import open_native
-from sandlot.sandbox.terminal import interact
+from sandlot.sandbox.terminal import run_shell
 
 SOURCE = '''
 from sandlot import Environment, Task
@@ -116,7 +116,7 @@ async def test_a_terminal_is_passed_through_and_put_back_as_it_was():
     async with open_native() as backend, backend.open("host") as sandbox:
         os.write(master, b"stty -echo; test -t 0 && echo a terminal > /seen; exit 5\n")
         with anyio.fail_after(10):
-            code = await interact(sandbox, stdin=terminal, stdout=terminal, stderr=terminal)
+            code = await run_shell(sandbox, stdin=terminal, stdout=terminal, stderr=terminal)
         os.set_blocking(master, False)
         seen += os.read(master, 65536)
         assert code == 5
@@ -132,6 +132,6 @@ async def test_a_plain_file_of_commands_is_run_to_its_end(tmp_path):
     script.write_bytes(b"echo 1\necho 2 > /two\n")
     async with open_native() as backend, backend.open("host") as sandbox:
         with script.open("rb") as commands, out.open("wb") as output:
-            assert await interact(sandbox, stdin=commands.fileno(), stdout=output.fileno()) == 0
+            assert await run_shell(sandbox, stdin=commands.fileno(), stdout=output.fileno()) == 0
         assert (await sh(sandbox, "cat /two")).stdout == "2\n"
     assert out.read_text() == "1\n"

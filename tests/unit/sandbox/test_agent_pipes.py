@@ -11,8 +11,8 @@ from sandlot.core.ports.sandbox import Command
 from sandlot.sandbox.link.link import Link
 from sandlot.sandbox.link.machine import Machine
 from sandlot.sandbox.link.process import spawn
-from sandlot.sandbox.link.wire import FrameKind, FrameReader, frame
-from sandlot.sandbox.program import program
+from sandlot.sandbox.link.wire import FrameKind, FrameReader, pack_frame
+from sandlot.sandbox.program import find_program
 from sandlot.sandbox.quota import Quota
 
 
@@ -41,7 +41,7 @@ class Pipes:
 
 @pytest.fixture
 def agent():
-    with subprocess.Popen([program(), "agent"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, env={}) as process:
+    with subprocess.Popen([find_program(), "agent"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, env={}) as process:
         yield process
         process.kill()
 
@@ -55,7 +55,7 @@ async def test_commands_and_files_work_over_two_pipes(agent, tmp_path):
     link = Link(Pipes(agent))
     async with anyio.create_task_group() as group:
         with anyio.fail_after(10):
-            await link.greet_plain()
+            await link.read_hello()
             group.start_soon(link.run)
             assert await output_of(link, "sh", "-c", "echo hi; exit 3") == (b"hi\n", 3)
             data = os.urandom(1 << 20)
@@ -77,7 +77,9 @@ def test_when_its_input_ends_the_agent_ends(agent):
     assert FrameReader().feed(agent.stdout.read())[0].kind == FrameKind.HELLO
 
 
-@pytest.mark.parametrize("said", [b"\0\0\0\0", b"\xff\xff\xff\xff", frame(FrameKind.HELLO, 0), frame(FrameKind.SPAWN, 1, b"\0")])
+@pytest.mark.parametrize(
+    "said", [b"\0\0\0\0", b"\xff\xff\xff\xff", pack_frame(FrameKind.HELLO, 0), pack_frame(FrameKind.SPAWN, 1, b"\0")]
+)
 def test_what_the_host_would_never_say_ends_it(agent, said):
     agent.stdin.write(said)
     assert agent.wait(5) == 71
@@ -86,5 +88,7 @@ def test_what_the_host_would_never_say_ends_it(agent, said):
 def test_a_reader_that_is_gone_ends_it(agent):
     with socket.socket():
         agent.stdout.close()
-        agent.stdin.write(frame(FrameKind.LIST, 1, b"\2" + (1 << 26).to_bytes(8, "little") + (4).to_bytes(4, "little") + b"/usr"))
+        agent.stdin.write(
+            pack_frame(FrameKind.LIST, 1, b"\2" + (1 << 26).to_bytes(8, "little") + (4).to_bytes(4, "little") + b"/usr")
+        )
         assert agent.wait(10) == 0

@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from sandlot.sandbox.program import program
+from sandlot.sandbox.program import find_program
 from system_calls import MAKE_CALLS, NUMBERS
 
 MAKE_EACH = f"""{MAKE_CALLS}
@@ -90,7 +90,7 @@ DANGEROUS = {
 def errors(calls: list[tuple], *, filtered: bool) -> list[int]:
     command = [sys.executable, "-c", MAKE_EACH]
     if filtered:
-        command = [str(program()), "filter", *command]
+        command = [str(find_program()), "filter", *command]
     done = subprocess.run(command, input="\n".join(map(repr, calls)), capture_output=True, text=True, check=True)
     return [int(line) for line in done.stdout.splitlines()]
 

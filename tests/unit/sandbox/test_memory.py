@@ -48,7 +48,7 @@ async def test_a_file_cannot_be_a_folder_too():
 
 
 async def test_a_world_that_writes_without_end_runs_out_of_disk_not_of_our_memory(monkeypatch):
-    monkeypatch.setattr(memory, "MAX_BYTES", 10)
+    monkeypatch.setattr(memory, "_MAX_BYTES", 10)
     files = MemoryFiles()
     await files.write("/a", b"12345678")
     await files.write("/a", b"1234567890")

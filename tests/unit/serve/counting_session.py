@@ -11,7 +11,7 @@ import anyio
 from sandlot.core.errors import AuthorError
 from sandlot.core.ports.session import Session, Step
 from sandlot.core.ports.world import ToolSpec
-from sandlot.core.trace import Message, ToolResult, said
+from sandlot.core.trace import Message, ToolResult, text_message
 from sandlot.core.types import End, Role
 
 TURNS = 6
@@ -31,7 +31,7 @@ class CountingSession:
         self.hanging = anyio.Event()
 
     async def reset(self) -> Step:
-        return Step(messages=(said(Role.SYSTEM, "You count."), said(Role.USER, "Bring the counter to 3.")))
+        return Step(messages=(text_message(Role.SYSTEM, "You count."), text_message(Role.USER, "Bring the counter to 3.")))
 
     async def step(self, action: Message, *, num_tokens: int = 0) -> Step:
         self.turns += 1
@@ -41,7 +41,7 @@ class CountingSession:
         end = End.TURN_LIMIT if self.turns >= TURNS else None
         if not action.calls:
             if action.text == "?":
-                return Step(messages=(said(Role.USER, "No questions."),), end=end)
+                return Step(messages=(text_message(Role.USER, "No questions."),), end=end)
             return Step(messages=(), end=End.DONE)
         return Step(messages=(Message(role=Role.TOOL, parts=tuple(map(self.result, action.calls))),), end=end)
 

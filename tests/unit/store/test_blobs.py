@@ -35,7 +35,7 @@ async def test_the_same_bytes_take_no_more_room(tmp_path):
 
 
 async def test_a_full_pack_gets_an_index_and_the_next_one_is_begun(tmp_path, monkeypatch):
-    monkeypatch.setattr(blobs_module, "PACK_BYTES", 1000)
+    monkeypatch.setattr(blobs_module, "_PACK_BYTES", 1000)
     contents = [bytes([number]) * 300 for number in range(20)]
     names = await keep(tmp_path, *contents)
     packs = packs_of(tmp_path)

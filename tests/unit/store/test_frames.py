@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from failing_disk import Countdown
 from sandlot.core.errors import StoreError
-from sandlot.store.frames import HEAD_BYTES, FrameLog, file_of, read_frames, recover, scan
+from sandlot.store.frames import HEAD_BYTES, FrameLog, encode_frames, read_frames, recover, scan
 
 PAYLOADS = st.lists(st.lists(st.binary(max_size=40), min_size=1, max_size=4), max_size=6)
 
@@ -123,7 +123,7 @@ async def test_large_frames_are_divided(tmp_path, monkeypatch):
 def test_any_truncation_leaves_a_prefix(frames, data):
     """The twin is a plain list; every cut leaves as much of it as fits."""
     payloads = [payload for frame in frames for payload in frame]
-    whole = file_of((1, payload) for payload in payloads)
+    whole = encode_frames((1, payload) for payload in payloads)
     cut = data.draw(st.integers(0, len(whole)))
     found = scan(whole[:cut], "cut")
     kept = payloads_of(found)
@@ -136,10 +136,10 @@ def test_any_truncation_leaves_a_prefix(frames, data):
 @settings(deadline=None, max_examples=200)
 @given(payloads=st.lists(st.binary(max_size=30), min_size=2, max_size=6), data=st.data())
 def test_a_flipped_byte_is_corruption_or_a_torn_tail_but_never_a_skipped_record(payloads, data):
-    whole = bytearray(file_of((1, payload) for payload in payloads))
+    whole = bytearray(encode_frames((1, payload) for payload in payloads))
     at = data.draw(st.integers(16, len(whole) - 1))
     whole[at] ^= data.draw(st.integers(1, 255))
-    last_frame = len(file_of((1, payload) for payload in payloads[:-1]))
+    last_frame = len(encode_frames((1, payload) for payload in payloads[:-1]))
     if at < last_frame:
         with pytest.raises(StoreError, match="corrupt at byte"):
             scan(bytes(whole), "flipped")
@@ -148,7 +148,7 @@ def test_a_flipped_byte_is_corruption_or_a_torn_tail_but_never_a_skipped_record(
 
 
 def test_corruption_in_the_middle_names_file_and_offset(tmp_path):
-    whole = bytearray(file_of([(1, b"one"), (1, b"two"), (1, b"three")]))
+    whole = bytearray(encode_frames([(1, b"one"), (1, b"two"), (1, b"three")]))
     second = 16 + HEAD_BYTES + 5 + 3
     whole[second + HEAD_BYTES + 6] ^= 1
     (tmp_path / "a.log").write_bytes(whole)
@@ -158,8 +158,8 @@ def test_corruption_in_the_middle_names_file_and_offset(tmp_path):
 
 
 def test_a_log_inside_a_record_is_not_taken_for_frames():
-    inner = file_of([(1, b"inner")])
-    whole = file_of([(1, b"first"), (1, inner * 3)])
+    inner = encode_frames([(1, b"inner")])
+    whole = encode_frames([(1, b"first"), (1, inner * 3)])
     found = scan(whole[:-1], "cut")
     assert payloads_of(found) == [b"first"]
 
@@ -178,7 +178,7 @@ def test_a_foreign_file_is_refused(tmp_path):
 
 
 def test_a_newer_format_is_refused():
-    newer = bytearray(file_of([(1, b"x")]))
+    newer = bytearray(encode_frames([(1, b"x")]))
     newer[7] = 2
     with pytest.raises(StoreError, match="has format 2"):
         scan(bytes(newer), "newer")

@@ -68,8 +68,8 @@ def test_row_groups_divide_the_rows_without_a_seam(tmp_path_factory, sizes, data
     path = tmp_path_factory.mktemp("groups") / "s.parquet"
     entries = [entry(make_trace("a", number, text="x" * size)) for number, size in enumerate(sizes)]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(segments, "GROUP_ROWS", 4)
-        patch.setattr(segments, "GROUP_BYTES", 3 * len(entries[0].trace))
+        patch.setattr(segments, "_GROUP_ROWS", 4)
+        patch.setattr(segments, "_GROUP_BYTES", 3 * len(entries[0].trace))
         write_segment(entries, path)
     segment = Segment(path)
     assert segment.num_rows == len(entries)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from sandlot.core.errors import ToolError
 from sandlot.core.trace import ToolCall
-from sandlot.tools.arguments import MAX_BYTES, MAX_DEPTH, clean, plain
+from sandlot.tools.arguments import MAX_BYTES, MAX_DEPTH, checked_arguments, clean
 
 
 def deep(levels: int) -> Any:
@@ -19,18 +19,18 @@ def deep(levels: int) -> Any:
 
 def refusal(arguments: Any) -> str:
     with pytest.raises(ToolError) as caught:
-        plain(ToolCall(id="1", name="query", arguments=arguments))
+        checked_arguments(ToolCall(id="1", name="query", arguments=arguments))
     return str(caught.value)
 
 
 def test_unreadable_arguments_are_shown_back():
     with pytest.raises(ToolError, match=r"not a JSON object.*\{\"sql\": oops"):
-        plain(ToolCall(id="1", name="query", malformed='{"sql": oops'))
+        checked_arguments(ToolCall(id="1", name="query", malformed='{"sql": oops'))
 
 
 def test_a_malformed_text_of_any_size_and_bytes_gives_a_short_message():
     with pytest.raises(ToolError) as caught:
-        plain(ToolCall(id="1", name="query", malformed="\ud800" * 10_000_000))
+        checked_arguments(ToolCall(id="1", name="query", malformed="\ud800" * 10_000_000))
     assert len(str(caught.value).encode()) < 1500
 
 
@@ -48,7 +48,7 @@ def test_numbers_no_record_can_hold_are_refused():
 
 
 def test_depth_is_bounded():
-    assert plain(ToolCall(id="1", name="t", arguments={"x": deep(MAX_DEPTH - 1)})) == {"x": deep(MAX_DEPTH - 1)}
+    assert checked_arguments(ToolCall(id="1", name="t", arguments={"x": deep(MAX_DEPTH - 1)})) == {"x": deep(MAX_DEPTH - 1)}
     assert "deeper than 64" in refusal({"x": deep(MAX_DEPTH)})
     assert "deeper than 64" in refusal({"x": deep(100_000)})
 
@@ -64,7 +64,7 @@ def test_what_json_cannot_say_is_refused():
 
 def test_the_copy_shares_nothing_with_the_call():
     arguments = {"rows": [{"a": 1}]}
-    copy = plain(ToolCall(id="1", name="t", arguments=arguments))
+    copy = checked_arguments(ToolCall(id="1", name="t", arguments=arguments))
     copy["rows"][0]["a"] = 2
     assert arguments == {"rows": [{"a": 1}]}
 

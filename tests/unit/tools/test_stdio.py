@@ -40,4 +40,4 @@ def test_the_request_is_found_at_either_end_of_a_line():
 
 def test_secrets_are_blotted_out():
     notes = ServerNotes(secrets=("sk-1",), stderr=b"key sk-1", trouble="sk-1 died")
-    assert notes.tell() == "[redacted] died; it wrote: key [redacted]"
+    assert notes.summary() == "[redacted] died; it wrote: key [redacted]"

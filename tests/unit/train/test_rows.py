@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from made_traces import cancelled, failed
 from sandlot.core.errors import ConfigError
 from sandlot.core.rubric import RubricScore
-from sandlot.core.trace import Node, Scored, Tokens, Trace, said
+from sandlot.core.trace import Node, Scored, Tokens, Trace, text_message
 from sandlot.core.types import Role
 from sandlot.train.rows import group_of, rows_of
 
@@ -21,13 +21,13 @@ def node(parent, text, given, ids):
         versions=((len(ids), 3),),
     )
     context = np.array(given, "<i4").tobytes()
-    return Node(message=said(Role.ASSISTANT, text), parent=parent, sampled=True, context=context, tokens=tokens)
+    return Node(message=text_message(Role.ASSISTANT, text), parent=parent, sampled=True, context=context, tokens=tokens)
 
 
 def tree(parents, sizes) -> Trace:
     """A tree of turns; each token id says which turn sampled it."""
     trace = Trace(run="r", task="t", rollout=0, seed=0)
-    trace.append(Node(message=said(Role.USER, "go")))
+    trace.append(Node(message=text_message(Role.USER, "go")))
     for number, (parent, size) in enumerate(zip(parents, sizes, strict=True)):
         trace.append(node(parent, f"turn {number}", [900, 901] if parent == 0 else [902], [number] * size))
     trace.outcome = Scored(RubricScore(points=1, possible=1, value=1.0))
@@ -63,6 +63,6 @@ def test_a_failed_rollout_without_tokens_spoils_nothing():
 
 def test_a_trace_without_ids_is_refused():
     trace = tree([0], [1])
-    trace.append(Node(message=said(Role.ASSISTANT, "spoken"), parent=1, sampled=True))
+    trace.append(Node(message=text_message(Role.ASSISTANT, "spoken"), parent=1, sampled=True))
     with pytest.raises(ConfigError, match="cannot be trained on"):
         rows_of(trace)

@@ -12,7 +12,7 @@ from sandlot.env.module import load_module
 from sandlot.train import tracking
 from sandlot.train.loop import Watcher
 from sandlot.train.report.progress import Learned, Measured, read_lines
-from sandlot.train.tracking import Tracking, figures_of, heldout_of, open_tracker, settings_of
+from sandlot.train.tracking import Tracking, figures_of_evaluation, figures_of_step, open_tracker, settings_of
 from sandlot.train.train import train
 from tiny_models import write_tiny
 
@@ -162,8 +162,8 @@ def test_figures_without_a_value_are_left_out():
         ("note", 2, {"heldout/score": 0.5, "heldout/score_low": 0.25, "heldout/passed": 0.1, "heldout/failed": 1.0}),
         ("end",),
     ]
-    assert set(figures_of(step(1))) >= {"train/reward", "train/informative", "time/sampling", "train/tokens_per_s"}
-    assert "heldout/score_high" in heldout_of(MEASURED)
+    assert set(figures_of_step(step(1))) >= {"train/reward", "train/informative", "time/sampling", "train/tokens_per_s"}
+    assert "heldout/score_high" in figures_of_evaluation(MEASURED)
 
 
 def test_settings_hold_no_addresses_and_no_folders(folder):

@@ -58,7 +58,7 @@ def halves(rows: Sequence[TraceRow]) -> Sides:
     return Sides(ordered[:middle], ordered[middle:], alike=False, names=names)
 
 
-def between(first: Sequence[TraceRow], second: Sequence[TraceRow]) -> Sides:
+def sides_between(first: Sequence[TraceRow], second: Sequence[TraceRow]) -> Sides:
     """The tasks that both runs have; all of both, where they share none."""
     shared = {row.task for row in first} & {row.task for row in second}
     names = ("that run", "this one")

@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 
-from sandlot.analysis.health.drift import between, drift, halves
+from sandlot.analysis.health.drift import drift, halves, sides_between
 from sandlot.analysis.health.failures import failures
 from sandlot.analysis.health.features import Features, features_of
 from sandlot.analysis.health.item import Health, HealthItem, HealthMark
 from sandlot.analysis.health.latency import latency
 from sandlot.analysis.health.resolution import resolution
-from sandlot.analysis.health.sentinel import sentinel
+from sandlot.analysis.health.sentinel import run_sentinel
 from sandlot.analysis.health.surge import surge
 from sandlot.analysis.health.survivors import survivors
 from sandlot.analysis.health.timeouts import timeouts
@@ -30,7 +30,7 @@ _REGRADES = 32
 _REPLAYS = 8
 
 
-async def health_of(
+async def check_health_async(
     run: Run | str | Path,
     *,
     against: Run | str | Path | None = None,
@@ -87,14 +87,14 @@ async def health_of(
     )
 
 
-health = blocking("health", health_of)
+health = blocking("health", check_health_async)
 
 
 def _opened(run: Run | str | Path) -> Run:
     return run if isinstance(run, Run) else Run(run)
 
 
-def quick(run: Run) -> list[HealthItem]:
+def quick_health(run: Run) -> list[HealthItem]:
     """What the rows alone can tell, at once, beside the failures that every summary shows."""
     return _of_rows(run, rows_of(run))
 
@@ -120,17 +120,17 @@ def rows_of(run: Run, seed: int = 0) -> list[TraceRow]:
 
 def _drift(run: Run, rows: Sequence[TraceRow], against: Run | None, traces: int, seed: int) -> tuple[int, HealthItem]:
     """How many traces were opened for it, and what it found."""
-    sides = halves(rows) if against is None else between(rows_of(against, seed), rows)
+    sides = halves(rows) if against is None else sides_between(rows_of(against, seed), rows)
     first = _features(against or run, sides.first, traces // 2, seed)
     second = _features(run, sides.second, traces // 2, seed)
     return len(first) + len(second), drift(sides, first, second)
 
 
 def _features(run: Run, rows: Sequence[TraceRow], most: int, seed: int) -> list[Features]:
-    return [features_of(trace) for trace in _drawn(run, rows, most, seed)]
+    return [features_of(trace) for trace in _draw_traces(run, rows, most, seed)]
 
 
-def _drawn(run: Run, rows: Sequence[TraceRow], most: int, seed: int, why: str = "traces") -> list[Trace]:
+def _draw_traces(run: Run, rows: Sequence[TraceRow], most: int, seed: int, why: str = "traces") -> list[Trace]:
     """The traces of up to so many of these rows, drawn by the seed."""
     chosen = rows if len(rows) <= most else _rng(seed, why).sample(rows, most)
     return list(run.reader.traces_of((row.task, row.rollout) for row in chosen))
@@ -140,12 +140,12 @@ async def _sentinel(
     run: Run, rows: Sequence[TraceRow], regrades: int, replays: int, env: str | None, judge: str | None, seed: int
 ) -> list[HealthItem]:
     scored = [row for row in rows if row.score is not None]
-    again = _drawn(run, scored, regrades, seed, "regrades")
-    played = _drawn(run, [row for row in scored if row.end != "time_limit" and row.turns], replays, seed, "replays")
+    again = _draw_traces(run, scored, regrades, seed, "regrades")
+    played = _draw_traces(run, [row for row in scored if row.end != "time_limit" and row.turns], replays, seed, "replays")
     asked = {"regrade": regrades > 0, "replay": replays > 0}
     if not any(asked.values()):
         return [_not_asked(name) for name in asked]
-    items = await sentinel(run, again, played, env=env, judge=judge)
+    items = await run_sentinel(run, again, played, env=env, judge=judge)
     return [item if asked[item.name] else _not_asked(item.name) for item in items]
 
 

@@ -33,7 +33,7 @@ def latency(rows: Sequence[TraceRow], limits_of: LimitsOf) -> HealthItem:
     overrun = sum(row.side == "grader" and row.kind == "timeout" for _, row in graded)
     share = len(near) / len(shares) if shares else 0.0
     p50, p95, longest = quantile(seconds, 0.5), quantile(seconds, 0.95), seconds[-1]
-    said = f"a reward takes {spoken(p50)} (half), {spoken(p95)} (95 of 100), {spoken(longest)} (longest)"
+    said = f"a reward takes {duration_text(p50)} (half), {duration_text(p95)} (95 of 100), {duration_text(longest)} (longest)"
     if not shares:
         said += "; the run does not say what its deadline was"
     elif near:
@@ -55,7 +55,7 @@ def latency(rows: Sequence[TraceRow], limits_of: LimitsOf) -> HealthItem:
     )
 
 
-def spoken(seconds: float) -> str:
+def duration_text(seconds: float) -> str:
     """A time in the unit a person would choose."""
     if seconds < 0.001:
         return f"{seconds * 1e6:.0f} us"

@@ -56,7 +56,7 @@ class _Compared(msgspec.Struct, frozen=True, kw_only=True):
     different: tuple[SentinelDifference, ...]
 
 
-async def sentinel(
+async def run_sentinel(
     run: Run, regraded: Sequence[Trace], replayed_again: Sequence[Trace], *, env: str | None = None, judge: str | None = None
 ) -> tuple[HealthItem, HealthItem]:
     """Grade some traces again and play some again."""
@@ -104,7 +104,7 @@ async def _grade_again(run: Run, grading: Grading, traces: Sequence[Trace]) -> _
 async def _play_again(run: Run, environment: Environment, grading: Grading, traces: Sequence[Trace]) -> _Compared:
     """The recorded turns in fresh worlds, one after the other."""
     agent = run.manifest.config.agent
-    can = [trace for trace in traces if repeatable(trace)] if agent.harness != "command" else []
+    can = [trace for trace in traces if is_repeatable(trace)] if agent.harness != "command" else []
     if not can:
         return _Compared(compared=0, asked=len(traces), different=())
     harness = open_harness(msgspec.structs.replace(agent, hooks=()))  # an operator's hooks are not for what nobody watches
@@ -118,18 +118,18 @@ async def _play_again(run: Run, environment: Environment, grading: Grading, trac
             policies = replayed(lambda _task, _rollout, trace=trace: trace)
             users = replayed_users(lambda _task, _rollout, trace=trace: trace) if run.manifest.config.user else None
             parts = RolloutParts(grading=grading, policies=policies, harness=harness, users=users)
-            again = await _played(parts, tasks[trace.task], trace)
+            again = await _play(parts, tasks[trace.task], trace)
             compared += 1
             found = difference_of(trace, again)
             different += [found] if found else []
     return _Compared(compared=compared, asked=len(traces), different=tuple(different))
 
 
-async def _played(parts: RolloutParts, task: Task, trace: Trace) -> Trace:
+async def _play(parts: RolloutParts, task: Task, trace: Trace) -> Trace:
     return await run_rollout(parts, task, run=trace.run, rollout=trace.rollout, blobs=MemoryBlobs())
 
 
-def repeatable(trace: Trace) -> bool:
+def is_repeatable(trace: Trace) -> bool:
     """True if saying the same again should lead to the same: it came to an end of its own, and nobody intervened."""
     quiet = all(event.kind not in {"intervention", "drift"} for event in trace.events)
     return isinstance(trace.outcome, Scored) and trace.end in _REPEATABLE and trace.num_turns > 0 and quiet
@@ -153,13 +153,13 @@ def _difference(then: Trace, now: Trace) -> tuple[str, str]:
     diverged = next((event for event in now.events if event.kind == "replay_diverged"), None)
     if diverged is not None:
         detail = diverged.detail
-        was, now_is = apart(str(detail.get("recorded")), str(detail.get("now")))
+        was, now_is = around_difference(str(detail.get("recorded")), str(detail.get("now")))
         return "observations", f"before turn {diverged.turn + 1} it saw {was!r} then, {now_is!r} now"
     names = _differing_evidence(then.evidence, now.evidence)
     return ("evidence", f"{names} differ") if names else ("", "")
 
 
-def apart(one: str, other: str) -> tuple[str, str]:
+def around_difference(one: str, other: str) -> tuple[str, str]:
     """Two texts around the first place where they part."""
     at = next((place for place, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
     start = max(0, at - _AROUND_CHARS // 3)

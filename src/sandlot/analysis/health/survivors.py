@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from sandlot.analysis.health.item import HealthItem, HealthMark
-from sandlot.core.stats.differences import Difference, ranked
+from sandlot.core.stats.differences import Difference, rank_difference
 from sandlot.core.stats.tests import holm
 from sandlot.core.trace import TraceRow
 
@@ -63,15 +63,15 @@ def survivors(rows: Sequence[TraceRow]) -> HealthItem:
 
 def _compared(excluded: Sequence[TraceRow], kept: Sequence[TraceRow]) -> dict[str, Difference]:
     found = {
-        name: ranked((getattr(row, name) for row in excluded), (getattr(row, name) for row in kept))
+        name: rank_difference((getattr(row, name) for row in excluded), (getattr(row, name) for row in kept))
         for name in ("turns", "calls", "completion_tokens")
     }
     means = _means(kept)
     if len({round(mean, 9) for mean in means.values()}) > 1:
         theirs = [means[row.task] for row in excluded if row.task in means]
         rest = [means[row.task] for row in kept]
-        found["hardness"] = ranked((-mean for mean in theirs), (-mean for mean in rest))
-        found["easiness"] = ranked(theirs, rest)
+        found["hardness"] = rank_difference((-mean for mean in theirs), (-mean for mean in rest))
+        found["easiness"] = rank_difference(theirs, rest)
     return found
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from sandlot.analysis.health.item import HealthItem, HealthMark
-from sandlot.analysis.health.latency import LimitsOf, spoken
+from sandlot.analysis.health.latency import LimitsOf, duration_text
 from sandlot.core.stats.differences import fisher
 from sandlot.core.stats.intervals import quantile
 from sandlot.core.stats.tests import holm
@@ -79,7 +79,8 @@ def timeouts(rows: Sequence[TraceRow], limits_of: LimitsOf) -> HealthItem:
         return HealthItem(name="timeouts", mark=HealthMark.OK, said=close, figures=figures)
     wall, p = min(found, key=lambda pair: (not pair[0].declared, pair[1]))
     said = (
-        f"{_zeros(wall.near)} of {len(wall.near)} rollouts that ended at {wall.name} ({spoken(wall.seconds)}) have reward 0, "
+        f"{_zeros(wall.near)} of {len(wall.near)} rollouts that ended at {wall.name} ({duration_text(wall.seconds)}) "
+        "have reward 0, "
         f"against {_zeros(wall.others)} of {len(wall.others):,} others (p = {p:.1g}): a time-out may have become a reward"
     )
     look = tuple(f"{row.task}/{row.rollout}" for row in wall.near[:_SHOWN])

@@ -17,14 +17,14 @@ from sandlot.analysis.tokens.numbers import (
     Logprobs,
     MeasuredPath,
     Tolerance,
-    measured,
+    measure,
     number_faults,
     positions,
 )
 from sandlot.analysis.tokens.spelling import Decode, spelling_faults
 from sandlot.core.errors import ConfigError, boundary
 from sandlot.core.ports.model import Renderer
-from sandlot.core.tokens import leaves
+from sandlot.core.tokens import exact_leaves
 from sandlot.core.trace import Trace
 from sandlot.run.results import Run
 
@@ -97,11 +97,11 @@ def audit_tokens(
             faults += spelling_faults(trace, renderer, decode, stop_texts)
         tally.add(trace, faults)
         if logprobs is not None and not _lengths_broken(faults):
-            tally.paths += measured(trace, logprobs)
+            tally.paths += measure(trace, logprobs)
     return tally.audit(gate if logprobs is not None else None)
 
 
-def audit_run(run: Run, model: str | None = None, *, gate: str | None = None) -> TokenAudit:
+def check_tokens(run: Run, model: str | None = None, *, gate: str | None = None) -> TokenAudit:
     """Look at every trace of a run; with a model that lies on this machine, such as `hf:FOLDER`, by all means there are.
 
     `gate` is `fp32` for a run sampled by the same code in fp32, `bf16` for one sampled by other kernels or in bf16; None for the
@@ -164,7 +164,7 @@ class _Tally:
         self.num_traces += 1
         self.num_turns += trace.num_turns
         self.num_tokens += sum(len(node.tokens) for node in trace.turns() if node.tokens)
-        self.num_rows += sum(1 for _ in leaves(trace))
+        self.num_rows += sum(1 for _ in exact_leaves(trace))
         self.drifts.update(str(event.detail.get("kind")) for event in trace.events if event.kind == "drift")
         if any(fault.code is FaultCode.NO_IDS for fault in faults):
             self.without_ids.append(f"{trace.task}/{trace.rollout}")

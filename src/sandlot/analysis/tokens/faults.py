@@ -11,7 +11,7 @@ from enum import StrEnum
 
 import msgspec
 
-from sandlot.core.tokens import exact, leaves, unpacked_ids
+from sandlot.core.tokens import exact_leaves, has_exact_tokens, unpacked_ids
 from sandlot.core.trace import Node, Tokens, Trace
 
 _POSITIVE = 1e-5
@@ -127,7 +127,7 @@ def _tree_faults(trace: Trace) -> Iterator[TokenFault]:
         if twin != index:
             yield TokenFault(code=FaultCode.DOUBLED, node=index, detail=f"the same tokens as node {twin}, below the same node")
         yield from _path_faults(trace, index, node)
-    branches = list(leaves(trace))
+    branches = list(exact_leaves(trace))
     num_told = sum(event.kind in {"drift", "intervention"} for event in trace.events)
     if len(branches) > 1 + num_told:
         yield TokenFault(
@@ -138,7 +138,7 @@ def _tree_faults(trace: Trace) -> Iterator[TokenFault]:
 
 
 def _path_faults(trace: Trace, index: int, node: Node) -> Iterator[TokenFault]:
-    path = [(above.context, above.tokens) for above in trace.path(index) if exact(above)]
+    path = [(above.context, above.tokens) for above in trace.path(index) if has_exact_tokens(above)]
     above = [piece for context, tokens in path[:-1] if tokens for piece in (context, tokens.ids)]
     num_above = sum(map(len, above)) // 4
     num_given = num_above + len(node.context) // 4

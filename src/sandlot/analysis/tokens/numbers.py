@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sandlot.analysis.tokens.faults import FaultCode, TokenFault
-from sandlot.core.tokens import leaves, token_path
+from sandlot.core.tokens import exact_leaves, token_path
 from sandlot.core.trace import Trace
 
 Logprobs = Callable[[Sequence[int]], Sequence[float] | NDArray[np.float32]]
@@ -85,11 +85,11 @@ class MeasuredPath:
     turns: list[MeasuredTurn]
 
 
-def measured(trace: Trace, logprobs: Logprobs) -> list[MeasuredPath]:
+def measure(trace: Trace, logprobs: Logprobs) -> list[MeasuredPath]:
     """Compute every sampled token of a trace again, each once."""
     paths: list[MeasuredPath] = []
     seen: set[int] = set()
-    for leaf in leaves(trace):
+    for leaf in exact_leaves(trace):
         path = token_path(trace, leaf)
         again = np.asarray(logprobs(path.ids.tolist()), dtype=np.float64)
         sampled = ~np.isnan(path.logprobs)

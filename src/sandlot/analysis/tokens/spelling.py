@@ -10,7 +10,7 @@ import msgspec
 from sandlot.analysis.tokens.faults import FaultCode, TokenFault
 from sandlot.core.branching import common_prefix
 from sandlot.core.ports.model import Renderer
-from sandlot.core.tokens import held, indices, unpacked_ids
+from sandlot.core.tokens import held_tokens, path_indices, unpacked_ids
 from sandlot.core.trace import Message, Node, Part, Reasoning, Text, Tokens, ToolCall, Trace
 
 Decode = Callable[[Sequence[int]], str]
@@ -48,10 +48,10 @@ def _turn_faults(
 def _context_faults(trace: Trace, node: Node, renderer: Renderer, decode: Decode) -> Iterator[tuple[FaultCode, str]]:
     if node.parent is None:
         return
-    above = held(trace, node.parent)
+    above = held_tokens(trace, node.parent)
     if not above.ids:
         return
-    messages = [trace.nodes[at].message for at in indices(trace, node.parent)][above.num_messages :]
+    messages = [trace.nodes[at].message for at in path_indices(trace, node.parent)][above.num_messages :]
     expected, given = renderer.bridge(above.ids, messages), unpacked_ids(node.context)
     if expected is None or expected == given:
         return

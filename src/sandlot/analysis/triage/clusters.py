@@ -9,7 +9,7 @@ import msgspec
 from sandlot.analysis.taxonomy import label_named
 from sandlot.analysis.triage.concentration import Concentration, concentration
 from sandlot.analysis.triage.contrast import ALPHA, Contrast, Doing, contrast, doing_of
-from sandlot.analysis.triage.scanner import Hit, meaning, scan
+from sandlot.analysis.triage.scanner import Hit, pattern_meaning, scan
 from sandlot.analysis.triage.signature import FailureSignature, signature_of
 from sandlot.core.stats.intervals import quantile
 from sandlot.core.stats.tests import benjamini_hochberg
@@ -75,7 +75,7 @@ class OpenedTrace:
         return f"{self.doing.task}/{self.doing.rollout}"
 
 
-def seen_of(trace: Trace, tags: Iterable[str] = ()) -> OpenedTrace:
+def summarise_trace(trace: Trace, tags: Iterable[str] = ()) -> OpenedTrace:
     """Look at a trace once, and let it go; `tags` are its task's."""
     outcome = trace.outcome
     return OpenedTrace(
@@ -143,7 +143,7 @@ def _scanned(passing: Sequence[OpenedTrace], others: Sequence[OpenedTrace]) -> I
         first = _examples(members)[0]
         yield Odd(
             why=name,
-            said=meaning(name),
+            said=pattern_meaning(name),
             size=len(members),
             share=len(members) / len(passing),
             elsewhere=also / len(others) if others else 0.0,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from sandlot.core.stats.differences import fisher, ranked
+from sandlot.core.stats.differences import fisher, rank_difference
 from sandlot.core.stats.intervals import quantile
 from sandlot.core.stats.tests import holm
 from sandlot.core.text import one_line
@@ -113,7 +113,7 @@ def _by_deeds(ours: Sequence[Doing], theirs: Sequence[Doing], tasks: int) -> Con
 
 
 def _by_length(ours: Sequence[Doing], theirs: Sequence[Doing], tasks: int) -> Contrast | None:
-    found = ranked([each.turns for each in ours], [each.turns for each in theirs])
+    found = rank_difference([each.turns for each in ours], [each.turns for each in theirs])
     if found.p_value >= ALPHA or max(found.size, 1 - found.size) < _SEPARATE:
         return None
     mine, others = (quantile(sorted(each.turns for each in group), 0.5) for group in (ours, theirs))

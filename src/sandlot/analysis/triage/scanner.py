@@ -130,7 +130,7 @@ def scan(trace: Trace) -> tuple[Hit, ...]:
     return tuple(hits.values())
 
 
-def meaning(name: str) -> str:
+def pattern_meaning(name: str) -> str:
     """What a pattern's name stands for."""
     return next(pattern.what for pattern in PATTERNS if pattern.name == name)
 

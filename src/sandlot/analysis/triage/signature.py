@@ -54,7 +54,7 @@ def signature_of(trace: Trace) -> FailureSignature | None:
         kind, cause = f"{outcome.side}/{one_line(outcome.kind, _CAUSE_CHARS)}", normalised(outcome.message, task=trace.task)
     else:
         assert isinstance(outcome, Scored)
-        kind, cause = str(trace.end), lost(outcome.score)
+        kind, cause = str(trace.end), lost_points(outcome.score)
     return FailureSignature(label=label, kind=kind, cause=cause, last_tool=_last_tool(trace))
 
 
@@ -68,7 +68,7 @@ def normalised(message: str, *, task: str = "") -> str:
     return text.strip()[:_CAUSE_CHARS]
 
 
-def lost(score: RubricScore) -> str:
+def lost_points(score: RubricScore) -> str:
     """The checks that lost the most points, by name, or the gate that took them all."""
     if score.gate is not None:
         return f"gate `{one_line(score.gate, _CAUSE_CHARS)}` not met"

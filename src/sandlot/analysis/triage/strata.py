@@ -53,17 +53,17 @@ def strata(
     best = max((row.score or 0.0 for row in scored), default=0.0)
     highest = [row for row in scored if row.score == best]
     lowest = [row for row in scored if (row.score or 0.0) <= 0]
-    near = [(share, row) for row in scored if (share := nearness(row, limits_of(row.task))) >= _NEAR]
+    near = [(share, row) for row in scored if (share := share_of_limit(row, limits_of(row.task))) >= _NEAR]
     wanted = {
-        "the environment failed": _drawn(rng, [row for row in left if _blames(row)], ENVIRONMENT_CAP),
-        "the model's endpoint failed": _drawn(rng, [row for row in left if row.side == Side.MODEL], CAP // 4),
-        "the scanner saw something": _drawn(rng, [row for row in scored if (row.task, row.rollout) in hinted], CAP),
+        "the environment failed": _draw(rng, [row for row in left if _blames(row)], ENVIRONMENT_CAP),
+        "the model's endpoint failed": _draw(rng, [row for row in left if row.side == Side.MODEL], CAP // 4),
+        "the scanner saw something": _draw(rng, [row for row in scored if (row.task, row.rollout) in hinted], CAP),
         "a pass and a failure of one task": [by_key[key] for key in dict.fromkeys(pairs) if key in by_key][:CAP],
         "highest reward, shortest": sorted(highest, key=lambda row: (row.turns, row.completion_tokens, row.seconds))[:CAP],
         "highest reward, fewest calls": sorted(highest, key=lambda row: (row.calls, row.turns, row.completion_tokens))[:CAP],
         "no reward, longest": sorted(lowest, key=lambda row: (-row.turns, -row.completion_tokens))[:CAP],
         "nearest to a limit": [row for _, row in sorted(near, key=lambda pair: -pair[0])[:CAP]],
-        "at random": _drawn(rng, left, CAP),
+        "at random": _draw(rng, left, CAP),
     }
     chosen: dict[Key, Chosen] = {}
     for why, stratum in wanted.items():
@@ -73,7 +73,7 @@ def strata(
     return tuple(chosen.values())
 
 
-def nearness(row: TraceRow, limits: Limits | None) -> float:
+def share_of_limit(row: TraceRow, limits: Limits | None) -> float:
     """How much of its tightest budget a rollout used, from 0 to 1 and a little over."""
     if limits is None:
         return 0.0
@@ -86,5 +86,5 @@ def _blames(row: TraceRow) -> bool:
     return row.side is not None and row.side != Side.MODEL and label_of_row(row) in _BLAMING
 
 
-def _drawn(rng: Random, rows: Sequence[TraceRow], most: int) -> list[TraceRow]:
+def _draw(rng: Random, rows: Sequence[TraceRow], most: int) -> list[TraceRow]:
     return list(rows) if len(rows) <= most else rng.sample(rows, most)

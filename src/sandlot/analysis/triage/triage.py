@@ -12,7 +12,7 @@ from random import Random
 import msgspec
 
 from sandlot.analysis.taxonomy import VERSION, label_of_row
-from sandlot.analysis.triage.clusters import Cluster, Odd, OpenedTrace, clusters, oddities, seen_of
+from sandlot.analysis.triage.clusters import Cluster, Odd, OpenedTrace, clusters, oddities, summarise_trace
 from sandlot.analysis.triage.labels import Review, read_labels, review_of
 from sandlot.analysis.triage.strata import Chosen, strata
 from sandlot.core.trace import TraceRow
@@ -70,7 +70,7 @@ def triage(run: Run | str | Path, *, traces: int = _TRACES, seed: int = 0) -> Tr
     chosen = _chosen(rows, traces, seed)
     tags = {row.task: row.tags for row in chosen}
     opened = run.reader.traces_of((row.task, row.rollout) for row in chosen)
-    seen = [seen_of(trace, tags[trace.task]) for trace in opened]
+    seen = [summarise_trace(trace, tags[trace.task]) for trace in opened]
     kept = read_labels(run.path)
     found = clusters(seen)
     return Triage(

@@ -12,9 +12,9 @@ from sandlot.audit.reports.sarif import as_sarif
 from sandlot.audit.verdict import Audit
 from sandlot.core.errors import ConfigError
 
-Face = Callable[[Audit], str]
+ReportFormat = Callable[[Audit], str]
 
-FACES: dict[str, Face] = {
+FORMATS: dict[str, ReportFormat] = {
     ".sarif": as_sarif,
     ".sarif.json": as_sarif,
     ".xml": as_junit,
@@ -24,17 +24,17 @@ FACES: dict[str, Face] = {
 }
 
 
-def face_for(path: Path) -> Face:
+def format_for(path: Path) -> ReportFormat:
     """How an audit is written to a file of this name."""
-    found = next((face for ending, face in FACES.items() if path.name.lower().endswith(ending)), None)
+    found = next((face for ending, face in FORMATS.items() if path.name.lower().endswith(ending)), None)
     if found is None:
-        raise ConfigError(f"report `{path}`: the ending says how it is written; there are: {', '.join(FACES)} (.xml is JUnit)")
+        raise ConfigError(f"report `{path}`: the ending says how it is written; there are: {', '.join(FORMATS)} (.xml is JUnit)")
     return found
 
 
-def require_face(path: Path) -> None:
+def require_writable(path: Path) -> None:
     """Make its folder, and refuse what could not be written when all is done."""
-    face_for(path)
+    format_for(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -43,10 +43,10 @@ def require_face(path: Path) -> None:
         raise ConfigError(f"report `{path}` cannot be written: {'it is a folder' if path.is_dir() else 'permission denied'}")
 
 
-def write_face(audit: Audit, path: Path) -> None:
+def write_report(audit: Audit, path: Path) -> None:
     """Write it, in the way the ending says."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(face_for(path)(audit), encoding="utf-8", errors="replace")
+        path.write_text(format_for(path)(audit), encoding="utf-8", errors="replace")
     except OSError as error:
         raise ConfigError(f"report `{path}` cannot be written: {error}") from error

@@ -4,9 +4,9 @@ from html import escape
 
 from sandlot.audit.finding import Confidence, Finding, Severity
 from sandlot.audit.reports.markdown import LONGEST
-from sandlot.audit.reports.wording import WHAT_LAYERS_DO, defect_name, fix_of, layer_line, meaning, reproduce
+from sandlot.audit.reports.wording import WHAT_LAYERS_DO, defect_name, fix_of, layer_line, reproduce_command, verdict_sentence
 from sandlot.audit.verdict import Audit, AuditVerdict, LayerReport, State
-from sandlot.observe.page import page
+from sandlot.observe.page import html_page
 
 _COLOURS = {AuditVerdict.SHIP: "--green", AuditVerdict.FIX: "--red", AuditVerdict.INCOMPLETE: "--amber"}
 _SEVERITIES = {Severity.BLOCKER: "--red", Severity.HIGH: "--red", Severity.LOW: "--amber", Severity.INFO: "--dim"}
@@ -24,7 +24,7 @@ def as_page(audit: Audit) -> str:
         *_section("Leads", "Unconfirmed: worth a look, but no trial has shown them yet.", leads, audit),
         _waived(audit),
     ]
-    return page(f"Audit of {audit.name}: {audit.verdict.value}", "".join(body))
+    return html_page(f"Audit of {audit.name}: {audit.verdict.value}", "".join(body))
 
 
 def _headline(audit: Audit, confirmed: list[Finding], leads: list[Finding]) -> str:
@@ -43,7 +43,7 @@ def _headline(audit: Audit, confirmed: list[Finding], leads: list[Finding]) -> s
         f"by Sandlot {escape(audit.sandlot)}</p>"
         f'<section class="change"><div class="score"><b style="color:var({_COLOURS[audit.verdict]})">{audit.verdict.value}'
         "</b></div>"
-        f'<div class="verdict">{escape(meaning(audit))}.</div></section><section class="tiles">{shown}</section>'
+        f'<div class="verdict">{escape(verdict_sentence(audit))}.</div></section><section class="tiles">{shown}</section>'
     )
 
 
@@ -85,7 +85,7 @@ def _finding(finding: Finding, audit: Audit) -> str:
         f'<figure style="margin-top:12px"><h3><span style="color:var({_SEVERITIES[finding.severity]})">'
         f"{escape(finding.code)}</span> {escape(finding.title)}</h3>"
         f"<p>{escape(defect_name(finding))}, {finding.severity}{escape(': ' + ', '.join(place) if place else '')}</p>{shown}"
-        f"<p>Fix: {escape(fix_of(finding))}</p><p>Reproduce: <code>{escape(reproduce(audit, finding))}</code></p>"
+        f"<p>Fix: {escape(fix_of(finding))}</p><p>Reproduce: <code>{escape(reproduce_command(audit, finding))}</code></p>"
         f"<p><small>{escape(finding.id)}</small></p></figure>"
     )
 

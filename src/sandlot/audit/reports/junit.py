@@ -7,9 +7,10 @@ is skipped, with the reason. Leads and small flaws pass, and are said in the cas
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from sandlot.audit.finding import MANDATORY, Finding
-from sandlot.audit.reports.wording import fix_of, place_of, plain, reproduce
+from sandlot.audit.reports.wording import fix_of, reproduce_command, where_seen
 from sandlot.audit.verdict import Audit, LayerReport, State
 from sandlot.audit.waivers import Waiver
+from sandlot.core.text import one_line
 
 _LONGEST = 1200
 """Characters of one part of a witness."""
@@ -17,7 +18,7 @@ _LONGEST = 1200
 
 def as_junit(audit: Audit) -> str:
     """The whole report."""
-    suites = Element("testsuites", name=plain(f"sandlot audit {audit.name}"), time=f"{audit.seconds:.3f}")
+    suites = Element("testsuites", name=one_line(f"sandlot audit {audit.name}"), time=f"{audit.seconds:.3f}")
     for report in audit.layers:
         if report.layer in MANDATORY or report.state is not State.NOT_ASKED:
             suites.append(_suite(audit, report))
@@ -29,17 +30,17 @@ def as_junit(audit: Audit) -> str:
 
 def _suite(audit: Audit, report: LayerReport) -> Element:
     suite = Element("testsuite", name=f"{report.layer}", time=f"{sum(probe.seconds for probe in report.probes):.3f}")
-    inside = plain(f"{audit.name}.{report.layer}")
+    inside = one_line(f"{audit.name}.{report.layer}")
     broken = any(probe.state is State.COULD_NOT_RUN for probe in report.probes)
     if not report.probes or (report.state is State.COULD_NOT_RUN and not broken):
         case = SubElement(suite, "testcase", name="the layer", classname=inside, time="0")
         kind = "error" if report.state is State.COULD_NOT_RUN else "skipped"
-        SubElement(case, kind, message=plain(report.why or report.state.value))
+        SubElement(case, kind, message=one_line(report.why or report.state.value))
     for probe in report.probes:
         if not probe.findings:
             case = SubElement(suite, "testcase", name=probe.name, classname=inside, time=f"{probe.seconds:.3f}")
             if probe.state is not State.RAN:
-                SubElement(case, "error" if probe.state is State.COULD_NOT_RUN else "skipped", message=plain(probe.why))
+                SubElement(case, "error" if probe.state is State.COULD_NOT_RUN else "skipped", message=one_line(probe.why))
     for finding in audit.findings:
         if finding.layer is report.layer:
             suite.append(_case(audit, finding, inside, None))
@@ -53,22 +54,22 @@ def _suite(audit: Audit, report: LayerReport) -> Element:
 
 
 def _case(audit: Audit, finding: Finding, inside: str, waiver: Waiver | None) -> Element:
-    case = Element("testcase", name=plain(f"{finding.probe}: {finding.id}"), classname=inside, time="0")
+    case = Element("testcase", name=one_line(f"{finding.probe}: {finding.id}"), classname=inside, time="0")
     if waiver is not None:
         said = f"waived: {waiver.reason} ({waiver.owner}, until {waiver.expires})"
-        SubElement(case, "skipped", message=plain(said))
+        SubElement(case, "skipped", message=one_line(said))
     elif finding.grave:
-        SubElement(case, "failure", message=plain(finding.title), type=finding.code).text = _text(audit, finding)
+        SubElement(case, "failure", message=one_line(finding.title), type=finding.code).text = _text(audit, finding)
         return case
     SubElement(case, "system-out").text = _text(audit, finding)
     return case
 
 
 def _text(audit: Audit, finding: Finding) -> str:
-    place = place_of(finding)
+    place = where_seen(finding)
     lines = [f"{finding.code} ({finding.severity}, {finding.standing}): {finding.title}" + (f" ({place})" if place else "")]
     if finding.witness is not None:
         lines += [f"{name}: {value}"[:_LONGEST] for name, value in finding.witness.inputs.items()]
         lines += [f"expected: {finding.witness.expected}"[:_LONGEST], f"observed: {finding.witness.observed}"[:_LONGEST]]
-    lines += [f"fix: {fix_of(finding)}", f"reproduce: {reproduce(audit, finding)}"]
-    return "\n".join(plain(line) for line in lines)
+    lines += [f"fix: {fix_of(finding)}", f"reproduce: {reproduce_command(audit, finding)}"]
+    return "\n".join(one_line(line) for line in lines)

@@ -1,8 +1,17 @@
 """An audit as Markdown: what a pull request shows."""
 
 from sandlot.audit.finding import Finding, Witness
-from sandlot.audit.reports.wording import WHAT_LAYERS_DO, defect_name, fix_of, layer_line, meaning, place_of, plain, reproduce
+from sandlot.audit.reports.wording import (
+    WHAT_LAYERS_DO,
+    defect_name,
+    fix_of,
+    layer_line,
+    reproduce_command,
+    verdict_sentence,
+    where_seen,
+)
 from sandlot.audit.verdict import Audit
+from sandlot.core.text import one_line
 
 LONGEST = 1200
 """Characters of one part of a witness."""
@@ -14,7 +23,7 @@ def as_markdown(audit: Audit) -> str:
     lines = [
         f"# Audit of {audit.name}: {audit.verdict.value}",
         "",
-        f"{meaning(audit)[:1].upper()}{meaning(audit)[1:]}.",
+        f"{verdict_sentence(audit)[:1].upper()}{verdict_sentence(audit)[1:]}.",
         "",
         f"`{audit.subject}`, fingerprint `{audit.fingerprint}`; {played}, Sandlot {audit.sandlot}.",
         "",
@@ -34,26 +43,26 @@ def as_markdown(audit: Audit) -> str:
         lines += ["", "## Waived", ""]
         for each in audit.waived:
             said = f"{each.waiver.reason} ({each.waiver.owner}, until {each.waiver.expires})"
-            lines.append(f"- `{each.finding.id}` {plain(each.finding.title)}: {plain(said)}")
+            lines.append(f"- `{each.finding.id}` {one_line(each.finding.title)}: {one_line(said)}")
     for waiver in audit.expired:
-        lines += ["", f"Waiver of `{waiver.finding}` expired on {waiver.expires}: it waives nothing ({plain(waiver.owner)})."]
+        lines += ["", f"Waiver of `{waiver.finding}` expired on {waiver.expires}: it waives nothing ({one_line(waiver.owner)})."]
     return "\n".join(lines) + "\n"
 
 
 def _finding(audit: Audit, finding: Finding) -> list[str]:
-    place = place_of(finding)
+    place = where_seen(finding)
     lines = [
         f"### {finding.code} {defect_name(finding)} ({finding.severity})",
         "",
-        f"{plain(finding.title)}" + (f" ({plain(place)})" if place else ""),
+        f"{one_line(finding.title)}" + (f" ({one_line(place)})" if place else ""),
         "",
     ]
     if finding.witness is not None:
         lines += [*_witness(finding.witness), ""]
     return [
         *lines,
-        f"- fix: {plain(fix_of(finding))}",
-        f"- reproduce: `{reproduce(audit, finding)}`",
+        f"- fix: {one_line(fix_of(finding))}",
+        f"- reproduce: `{reproduce_command(audit, finding)}`",
         f"- id: `{finding.id}`",
     ]
 
@@ -66,8 +75,8 @@ def _witness(witness: Witness) -> list[str]:
 
 def _indented(text: str) -> str:
     """One line of a code block: what a subject says cannot end the block."""
-    return "    " + plain(text)
+    return "    " + one_line(text)
 
 
 def _cell(text: str) -> str:
-    return plain(text).replace("|", "\\|")
+    return one_line(text).replace("|", "\\|")

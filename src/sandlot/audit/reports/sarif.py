@@ -16,9 +16,10 @@ import msgspec
 
 from sandlot.audit.defects import DEFECTS
 from sandlot.audit.finding import MANDATORY, Confidence, Finding, Severity
-from sandlot.audit.reports.wording import fix_of, place_of, plain, reproduce
+from sandlot.audit.reports.wording import fix_of, reproduce_command, where_seen
 from sandlot.audit.verdict import Audit, AuditVerdict, State
 from sandlot.audit.waivers import Waiver
+from sandlot.core.text import one_line
 from sandlot.core.types import Json
 
 _SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
@@ -36,7 +37,7 @@ def as_sarif(audit: Audit) -> str:
     codes = sorted({finding.code for finding, _ in found})
     run = {
         "tool": {"driver": {"name": "sandlot audit", "version": audit.sandlot, "rules": [_rule(code) for code in codes]}},
-        "automationDetails": {"id": f"sandlot-audit/{plain(audit.name)}/"},
+        "automationDetails": {"id": f"sandlot-audit/{one_line(audit.name)}/"},
         "invocations": [_invocation(audit)],
         "columnKind": "unicodeCodePoints",
         "results": [_result(audit, finding, waiver, codes) for finding, waiver in found],
@@ -83,19 +84,19 @@ def _result(audit: Audit, finding: Finding, waiver: Waiver | None, codes: Sequen
         },
     }
     if waiver is not None:
-        why = plain(f"{waiver.reason} ({waiver.owner}, until {waiver.expires})")
+        why = one_line(f"{waiver.reason} ({waiver.owner}, until {waiver.expires})")
         result["suppressions"] = [{"kind": "external", "status": "accepted", "justification": why}]
     return result
 
 
 def _message(audit: Audit, finding: Finding) -> str:
-    place = place_of(finding)
-    lines = [plain(finding.title) + (f" ({plain(place)})" if place else "")]
+    place = where_seen(finding)
+    lines = [one_line(finding.title) + (f" ({one_line(place)})" if place else "")]
     if finding.witness is not None:
-        lines += [f"{plain(f'{name}: {value}')[:_LONGEST]}" for name, value in finding.witness.inputs.items()]
-        lines.append(f"expected: {plain(finding.witness.expected)[:_LONGEST]}")
-        lines.append(f"observed: {plain(finding.witness.observed)[:_LONGEST]}")
-    lines += [f"fix: {plain(fix_of(finding))}", f"reproduce: {plain(reproduce(audit, finding))}"]
+        lines += [f"{one_line(f'{name}: {value}')[:_LONGEST]}" for name, value in finding.witness.inputs.items()]
+        lines.append(f"expected: {one_line(finding.witness.expected)[:_LONGEST]}")
+        lines.append(f"observed: {one_line(finding.witness.observed)[:_LONGEST]}")
+    lines += [f"fix: {one_line(fix_of(finding))}", f"reproduce: {one_line(reproduce_command(audit, finding))}"]
     return "\n".join(lines)
 
 
@@ -105,13 +106,13 @@ def _message(audit: Audit, finding: Finding) -> str:
 def _location(audit: Audit, finding: Finding) -> Json:
     """Services ask for a file: the line it was seen in, else the file or folder of what was audited."""
     folder, whole = _place(audit)
-    found = re.fullmatch(r"(?P<path>[^:]+):(?P<line>[1-9]\d{0,8})", plain(finding.where or ""))
+    found = re.fullmatch(r"(?P<path>[^:]+):(?P<line>[1-9]\d{0,8})", one_line(finding.where or ""))
     path = str(folder / found["path"]) if found else whole
     physical: Json = {"artifactLocation": {"uri": _uri(path)}}
     if path.endswith(".py"):
         physical["region"] = {"startLine": int(found["line"]) if found else 1}
     named = {"task": finding.task, "check": finding.check, "object": None if found else finding.where}
-    logical: list[Any] = [{"name": plain(name), "kind": kind} for kind, name in named.items() if name]
+    logical: list[Any] = [{"name": one_line(name), "kind": kind} for kind, name in named.items() if name]
     return {"physicalLocation": physical, **({"logicalLocations": logical} if logical else {})}
 
 
@@ -119,8 +120,8 @@ def _place(audit: Audit) -> tuple[PurePosixPath, str]:
     """The folder that a finding's places begin in, and what stands for the whole."""
     if audit.kind != "environment":
         module = audit.name.partition(":")[0]
-        return PurePosixPath(), plain(module).replace(".", "/") + ".py" if ":" in audit.name else plain(module)
-    named = PurePosixPath(plain(shlex.split(audit.subject)[0]))
+        return PurePosixPath(), one_line(module).replace(".", "/") + ".py" if ":" in audit.name else one_line(module)
+    named = PurePosixPath(one_line(shlex.split(audit.subject)[0]))
     return (named.parent if named.suffix == ".py" else named), str(named)
 
 
@@ -137,7 +138,7 @@ def _invocation(audit: Audit) -> Json:
         "executionSuccessful": audit.verdict is not AuditVerdict.INCOMPLETE and not broken,
         "exitCode": audit.verdict.exit_code,
         "exitCodeDescription": audit.verdict.value,
-        "commandLine": plain(f"sandlot audit {audit.subject}"),
+        "commandLine": one_line(f"sandlot audit {audit.subject}"),
         "startTimeUtc": _time(audit.started),
         "endTimeUtc": _time(audit.started + audit.seconds),
         "toolExecutionNotifications": [*_layers(audit), *_expired(audit)],
@@ -153,7 +154,7 @@ def _layers(audit: Audit) -> list[Json]:
     return [
         {
             "level": levels[report.state],
-            "message": {"text": plain(f"{report.layer}: {report.state}" + (f": {report.why}" if report.why else ""))},
+            "message": {"text": one_line(f"{report.layer}: {report.state}" + (f": {report.why}" if report.why else ""))},
         }
         for report in audit.layers
         if report.state in levels and (report.layer in MANDATORY or report.state is State.COULD_NOT_RUN)
@@ -164,7 +165,7 @@ def _expired(audit: Audit) -> list[Json]:
     return [
         {
             "level": "warning",
-            "message": {"text": plain(f"the waiver of {waiver.finding} expired on {waiver.expires}: it waives nothing")},
+            "message": {"text": one_line(f"the waiver of {waiver.finding} expired on {waiver.expires}: it waives nothing")},
         }
         for waiver in audit.expired
     ]

@@ -5,7 +5,6 @@ import shlex
 from sandlot.audit.defects import DEFECTS
 from sandlot.audit.finding import Finding, Layer
 from sandlot.audit.verdict import Audit, AuditVerdict, LayerReport, State
-from sandlot.core.text import one_line
 
 WHAT_LAYERS_DO = {
     Layer.STATIC: "reads code, tasks, data and schemas",
@@ -29,7 +28,7 @@ def fix_of(finding: Finding) -> str:
     return finding.fix or (defect.fix if defect else "")
 
 
-def place_of(finding: Finding) -> str:
+def where_seen(finding: Finding) -> str:
     """Where it was seen, and how often: a few words, empty if there are none."""
     place = [f"task `{finding.task}`"] if finding.task else []
     place += [f"check `{finding.check}`"] if finding.check else []
@@ -38,12 +37,7 @@ def place_of(finding: Finding) -> str:
     return ", ".join(place)
 
 
-def plain(text: str) -> str:
-    """One line without anything that a terminal, a page or a parser might obey."""
-    return one_line(text)
-
-
-def reproduce(audit: Audit, finding: Finding) -> str:
+def reproduce_command(audit: Audit, finding: Finding) -> str:
     """The command that shows it again."""
     task = ["--task", finding.task] if finding.task is not None else []
     return shlex.join(
@@ -51,14 +45,14 @@ def reproduce(audit: Audit, finding: Finding) -> str:
     )
 
 
-def meaning(audit: Audit) -> str:
+def verdict_sentence(audit: Audit) -> str:
     """The verdict in a sentence."""
     grave = sum(finding.grave for finding in audit.findings)
     if audit.verdict is AuditVerdict.FIX:
         return f"{grave} confirmed {'flaw' if grave == 1 else 'flaws'} that a model would learn from"
     if audit.verdict is AuditVerdict.INCOMPLETE:
         reasons: dict[str, list[str]] = {}
-        for report in _missed(audit):
+        for report in _layers_not_run(audit):
             reasons.setdefault(_missing(report), []).append(report.layer)
         return "not everything could be checked: " + "; ".join(f"{', '.join(names)}: {why}" for why, names in reasons.items())
     missing = [report.layer for report in audit.layers if report.state is State.DOES_NOT_APPLY]
@@ -76,7 +70,7 @@ def layer_line(report: LayerReport) -> str:
     return report.why or report.state.value
 
 
-def _missed(audit: Audit) -> list[LayerReport]:
+def _layers_not_run(audit: Audit) -> list[LayerReport]:
     return [
         report
         for report in audit.layers

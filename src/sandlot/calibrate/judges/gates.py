@@ -63,25 +63,34 @@ class Validation(Generic[_Quality]):
     @property
     def standing(self) -> GateState:
         """All gates together: one failure fails, one unknown is unknown."""
-        for standing in (GateState.FAIL, GateState.UNCALIBRATED):
-            if any(gate.standing is standing for gate in self.gates):
-                return standing
-        return GateState.PASS
+        return overall_state(self.gates)
 
 
-def gated(quality: Quality, gates: Gates) -> tuple[JudgeGate, ...]:
+def judge_gates(quality: Quality, gates: Gates) -> tuple[JudgeGate, ...]:
     """Every gate that was asked for."""
     return (
         at_most("readable replies", quality.unreadable.value, gates.unreadable, "replies that are no verdict"),
         at_most("repeats itself", quality.flips.value, gates.flips, "verdicts that differ when it is asked again"),
-        *_probe("order of choices", quality.order, gates, ("first", "last")),
-        *(_probe("order of data", quality.parts, gates, ("better", "worse")) if quality.parts else ()),
-        *_probe("padding", quality.padding, gates, ("better", "worse")),
-        *(_probe("several at once", quality.batched, gates, ("better", "worse"), gates.batched) if quality.batched else ()),
-        *(_probe("order of criteria", quality.shuffled, gates, ("better", "worse")) if quality.shuffled else ()),
+        *_perturbation_gate("order of choices", quality.order, gates, ("first", "last")),
+        *(_perturbation_gate("order of data", quality.parts, gates, ("better", "worse")) if quality.parts else ()),
+        *_perturbation_gate("padding", quality.padding, gates, ("better", "worse")),
+        *(
+            _perturbation_gate("several at once", quality.batched, gates, ("better", "worse"), gates.batched)
+            if quality.batched
+            else ()
+        ),
+        *(_perturbation_gate("order of criteria", quality.shuffled, gates, ("better", "worse")) if quality.shuffled else ()),
         at_least("canaries", quality.canaries.value, gates.canaries),
         *people_gates(quality.agreements, gates),
     )
+
+
+def overall_state(gates: tuple[JudgeGate, ...]) -> GateState:
+    """All together: one failure fails, one unknown is unknown."""
+    for standing in (GateState.FAIL, GateState.UNCALIBRATED):
+        if any(gate.standing is standing for gate in gates):
+            return standing
+    return GateState.PASS
 
 
 def at_most(name: str, value: float | None, limit: float, why: str = "") -> JudgeGate:
@@ -96,7 +105,7 @@ def at_least(name: str, value: float | None, limit: float, why: str = "") -> Jud
     return JudgeGate(name=name, standing=standing, value=value, limit=f"at least {limit:g}", why=why)
 
 
-def _probe(
+def _perturbation_gate(
     name: str, probe: Perturbation, gates: Gates, directions: tuple[str, str], most: float | None = None
 ) -> Iterator[JudgeGate]:
     gate = at_most(name, probe.share.value, gates.flips if most is None else most)

@@ -80,10 +80,10 @@ def checks_of(what: str | Path) -> dict[str, JudgeCheck]:
     """The judge checks of a rubric file or of an environment, by id; those of a second rubric as `rubric/id` where ids meet."""
     path = Path(what)
     if path.suffix == ".json" and path.is_file():
-        return _judged(load_rubric(path))
+        return _judge_checks(load_rubric(path))
     found: dict[str, JudgeCheck] = {}
     for name, rubric in _rubrics(load(what)).items():
-        for check, judged in _judged(rubric).items():
+        for check, judged in _judge_checks(rubric).items():
             found[check if check not in found or found[check] == judged else f"{name}/{check}"] = judged
     return found
 
@@ -98,7 +98,7 @@ async def run_items(path: Path, most: int) -> AsyncGenerator[JudgedItem]:
         if trace.task not in tasks or trace.evidence is None:
             continue
         evidence: Any = await load_evidence(env, tasks[trace.task], trace, run.reader.blobs)
-        for name, check in _judged(rubric_for(env, tasks[trace.task], run.manifest.config.rubric)).items():
+        for name, check in _judge_checks(rubric_for(env, tasks[trace.task], run.manifest.config.rubric)).items():
             try:
                 view = dict(view_of(check, evidence))
             except (NotInEvidence, GradeError):
@@ -111,9 +111,9 @@ async def run_items(path: Path, most: int) -> AsyncGenerator[JudgedItem]:
 
 
 def _rubrics(env: Environment) -> dict[str, Rubric]:
-    marked = {"default": Rubric(checks=tuple(env.parts.checks))} if env.parts.checks else {}
-    return {**marked, **env.parts.rubrics}
+    marked = {"default": Rubric(checks=tuple(env.marked.checks))} if env.marked.checks else {}
+    return {**marked, **env.marked.rubrics}
 
 
-def _judged(rubric: Rubric) -> dict[str, JudgeCheck]:
+def _judge_checks(rubric: Rubric) -> dict[str, JudgeCheck]:
     return {check.id: check for check in rubric.checks if isinstance(check, JudgeCheck)}

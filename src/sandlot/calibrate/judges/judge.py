@@ -18,10 +18,10 @@ import msgspec
 
 from sandlot.calibrate.judges.items import JudgedItem
 from sandlot.calibrate.judges.labels import Agreement, JudgedLabel, agreements, corrected_mean
-from sandlot.core.concurrency.limited import together
+from sandlot.core.concurrency.limited import gather_limited
 from sandlot.core.errors import ConfigError, GradeError
 from sandlot.core.ports.grading import Judge
-from sandlot.core.stats.agreement import Moved, fleiss_kappa, flip_rate, moved
+from sandlot.core.stats.agreement import RankChange, fleiss_kappa, flip_rate, rank_change
 from sandlot.core.stats.intervals import Interval, wilson
 from sandlot.core.types import derive_seed
 from sandlot.grade.batched import Criterion
@@ -125,7 +125,7 @@ class _Batch:
     """Where its own criterion stands."""
     view: Mapping[str, str]
 
-    def turned(self) -> "_Batch":
+    def reversed(self) -> "_Batch":
         """The other way round."""
         return _Batch(self.criteria[::-1], len(self.criteria) - 1 - self.place, self.view)
 
@@ -139,15 +139,15 @@ class _Asker:
     replies: list[bool]
     """Of every reply, whether it was a verdict."""
 
-    async def each(self, questions: Sequence[tuple[int, JudgedItem]]) -> list[str | None]:
+    async def ask_each(self, questions: Sequence[tuple[int, JudgedItem]]) -> list[str | None]:
         """The verdict of the panel's member of that number on each item; None where the reply could not be read."""
-        return await self._together([partial(self._one, member, item) for member, item in questions])
+        return await self._ask_together([partial(self._ask_one, member, item) for member, item in questions])
 
-    async def batches(self, several: "AskSeveral | None", batches: Sequence["_Batch"]) -> list[str | None]:
+    async def ask_batches(self, several: "AskSeveral | None", batches: Sequence["_Batch"]) -> list[str | None]:
         """The verdict on each batch's own item, given among others; None where the reply could not be read."""
-        return await self._together([partial(self._several, several, batch) for batch in batches]) if several else []
+        return await self._ask_together([partial(self._ask_batch, several, batch) for batch in batches]) if several else []
 
-    async def _several(self, several: "AskSeveral", batch: "_Batch") -> str | None:
+    async def _ask_batch(self, several: "AskSeveral", batch: "_Batch") -> str | None:
         try:
             verdicts = await several(batch.criteria, batch.view)
         except GradeError as error:
@@ -158,7 +158,7 @@ class _Asker:
         self.replies.append(True)
         return verdicts[batch.place]
 
-    async def _one(self, member: int, item: JudgedItem) -> str | None:
+    async def _ask_one(self, member: int, item: JudgedItem) -> str | None:
         try:
             said = await self.panel[member % len(self.panel)].ask(item.question, item.choices, item.view, 1)
         except GradeError as error:
@@ -169,11 +169,11 @@ class _Asker:
         self.replies.append(True)
         return said.verdicts[0]
 
-    async def _together(self, asked: Sequence[Callable[[], Awaitable[Answer]]]) -> list[Answer]:
-        return await together(asked, self.at_once) if asked else []
+    async def _ask_together(self, asked: Sequence[Callable[[], Awaitable[Answer]]]) -> list[Answer]:
+        return await gather_limited(asked, self.at_once) if asked else []
 
 
-async def measure(
+async def measure_judge(
     panel: Sequence[Judge], items: Sequence[JudgedItem], probing: Probing | None = None, ask_several: AskSeveral | None = None
 ) -> Quality:
     """Ask a judge everything; `panel` is the judge as often as there are ways to be asked the same again.
@@ -183,20 +183,20 @@ async def measure(
     probing = probing or Probing()
     if not items:
         raise ConfigError("there is nothing to ask a judge about: give items with `--labels`, examples in the rubric, or a run")
-    probed = _chosen(items, probing)
+    probed = _choose_items(items, probing)
     asker = _Asker(panel, probing.at_once, [])
-    repeats = await asker.each([(number, item) for item in probed for number in range(probing.repeats)])
+    repeats = await asker.ask_each([(number, item) for item in probed for number in range(probing.repeats)])
     by_item = [repeats[start : start + probing.repeats] for start in range(0, len(repeats), probing.repeats)]
     first = [verdicts[0] for verdicts in by_item]
     several = [(item, verdict) for item, verdict in zip(probed, first, strict=True) if len(item.view) > 1]
-    order = await asker.each([(0, _reordered(item)) for item in probed])
-    padded = await asker.each([(0, _padded(item)) for item in probed])
-    turned = await asker.each([(0, _turned(item)) for item, _ in several])
+    order = await asker.ask_each([(0, _with_choices_reversed(item)) for item in probed])
+    padded = await asker.ask_each([(0, _padded(item)) for item in probed])
+    turned = await asker.ask_each([(0, _with_data_reversed(item)) for item, _ in several])
     batches = [_batch(place, probed, probing) for place in range(len(probed))] if ask_several and probing.batch > 1 else []
-    batched = await asker.batches(ask_several, batches)
-    shuffled = await asker.batches(ask_several, [batch.turned() for batch in batches])
-    right = await _canaries(asker, probed)
-    everyone = await _labelled(asker, items, dict(zip(map(id, probed), first, strict=True)))
+    batched = await asker.ask_batches(ask_several, batches)
+    shuffled = await asker.ask_batches(ask_several, [batch.reversed() for batch in batches])
+    right = await _ask_canaries(asker, probed)
+    everyone = await _ask_labelled(asker, items, dict(zip(map(id, probed), first, strict=True)))
     readable = [[verdict for verdict in verdicts if verdict is not None] for verdicts in by_item]
     return Quality(
         judge=panel[0].name,
@@ -206,11 +206,11 @@ async def measure(
         unreadable=wilson(asker.replies.count(False), len(asker.replies)),
         flips=flip_rate(readable),
         fleiss=fleiss_kappa(readable),
-        order=_probe(probed, first, order),
-        parts=_probe([item for item, _ in several], [verdict for _, verdict in several], turned) if several else None,
-        padding=_probe(probed, first, padded),
-        batched=_probe(probed, first, batched) if batches else None,
-        shuffled=_probe(probed, batched, shuffled) if batches else None,
+        order=_perturbation(probed, first, order),
+        parts=_perturbation([item for item, _ in several], [verdict for _, verdict in several], turned) if several else None,
+        padding=_perturbation(probed, first, padded),
+        batched=_perturbation(probed, first, batched) if batches else None,
+        shuffled=_perturbation(probed, batched, shuffled) if batches else None,
         canaries=wilson(right.count(True), len(right)),
         agreements=agreements(everyone),
         corrected=corrected_mean(everyone),
@@ -218,7 +218,7 @@ async def measure(
     )
 
 
-def _chosen(items: Sequence[JudgedItem], probing: Probing) -> list[JudgedItem]:
+def _choose_items(items: Sequence[JudgedItem], probing: Probing) -> list[JudgedItem]:
     """The items that are probed: a seeded draw, in their order."""
     if len(items) <= probing.most:
         return list(items)
@@ -226,21 +226,21 @@ def _chosen(items: Sequence[JudgedItem], probing: Probing) -> list[JudgedItem]:
     return [items[number] for number in sorted(drawn)]
 
 
-async def _canaries(asker: _Asker, items: Sequence[JudgedItem]) -> list[bool]:
+async def _ask_canaries(asker: _Asker, items: Sequence[JudgedItem]) -> list[bool]:
     """One that is true and one that is not about every item's view."""
     both = [*CANARIES, *MORE_CANARIES]
     pairs = cycle(zip(both[::2], both[1::2], strict=True))
     asked = [(item, canary) for item, pair in zip(items, pairs, strict=False) for canary in pair]
-    said = await asker.each(
+    said = await asker.ask_each(
         [(0, msgspec.structs.replace(item, question=text, choices=("no", "yes"), check="canary")) for item, (text, _) in asked]
     )
     return [verdict == expected for verdict, (_, (_, expected)) in zip(said, asked, strict=True)]
 
 
-async def _labelled(asker: _Asker, items: Sequence[JudgedItem], known: dict[int, str | None]) -> list[JudgedLabel]:
+async def _ask_labelled(asker: _Asker, items: Sequence[JudgedItem], known: dict[int, str | None]) -> list[JudgedLabel]:
     """Every item with the judge's verdict: what was probed is known, the rest is asked once."""
     missing = [item for item in items if id(item) not in known]
-    verdicts = known | dict(zip(map(id, missing), await asker.each([(0, item) for item in missing]), strict=True))
+    verdicts = known | dict(zip(map(id, missing), await asker.ask_each([(0, item) for item in missing]), strict=True))
     return [JudgedLabel(item, verdicts[id(item)]) for item in items]
 
 
@@ -258,11 +258,11 @@ def _batch(place: int, items: Sequence[JudgedItem], probing: Probing) -> _Batch:
     return _Batch((*others[:at], own, *others[at:]), at, item.view)
 
 
-def _reordered(item: JudgedItem) -> JudgedItem:
+def _with_choices_reversed(item: JudgedItem) -> JudgedItem:
     return msgspec.structs.replace(item, choices=item.choices[::-1])
 
 
-def _turned(item: JudgedItem) -> JudgedItem:
+def _with_data_reversed(item: JudgedItem) -> JudgedItem:
     return msgspec.structs.replace(item, view=dict(reversed(item.view.items())))
 
 
@@ -272,14 +272,14 @@ def _padded(item: JudgedItem) -> JudgedItem:
     return msgspec.structs.replace(item, view={**dict(others), name: f"{text}\n\n{PADDING}\n\n{PADDING}"})
 
 
-def _probe(items: Sequence[JudgedItem], before: Sequence[str | None], after: Sequence[str | None]) -> Perturbation:
+def _perturbation(items: Sequence[JudgedItem], before: Sequence[str | None], after: Sequence[str | None]) -> Perturbation:
     """What changed, in ranks from worst to best as the item has them; verdicts that could not be read say nothing."""
     ranks = [
         (item.choices.index(first), item.choices.index(second))
         for item, first, second in zip(items, before, after, strict=True)
         if first is not None and second is not None
     ]
-    found: Moved = moved(ranks)
+    found: RankChange = rank_change(ranks)
     return Perturbation(asked=found.asked, better=found.up, worse=found.down, share=found.share, p_value=found.p_value)
 
 

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from sandlot.calibrate.judges.gates import Gates, Validation, gated
+from sandlot.calibrate.judges.gates import Gates, Validation, judge_gates
 from sandlot.calibrate.judges.items import JudgedItem, checks_of, example_items, labelled_items, run_items
-from sandlot.calibrate.judges.judge import Probing, Quality, measure
+from sandlot.calibrate.judges.judge import Probing, Quality, measure_judge
 from sandlot.core.errors import ConfigError
 from sandlot.core.rubric import JudgeCheck
 from sandlot.wiring.config import ModelConfig, judge_config
@@ -34,8 +34,8 @@ async def validate_judge(
     items = await _items_of(Path(what), labels)
     begin(len(items), sum(bool(item.labels) for item in items))
     async with open_panel(config, asking.repeats) as panel:
-        quality = await measure(panel, items, asking, panel[0].ask_several)
-    return Validation(quality, gated(quality, gates or Gates()))
+        quality = await measure_judge(panel, items, asking, panel[0].ask_several)
+    return Validation(quality, judge_gates(quality, gates or Gates()))
 
 
 async def _items_of(what: Path, labels: Path | None) -> list[JudgedItem]:

@@ -8,7 +8,7 @@ most to gain go first, and a task whose label hangs on a hair is not given every
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from sandlot.calibrate.tasks.rule import Belief, Rule, least_more, masses
+from sandlot.calibrate.tasks.rule import Belief, Rule, fewest_more, masses
 
 _SHARE_OF_BUDGET = 0.25
 """Of what is left, the share that is given out before beliefs are looked at again."""
@@ -29,16 +29,16 @@ class Count:
         return self.scored + self.failed
 
 
-def wanted(rule: Rule, prior: Belief, count: Count) -> int:
+def num_wanted(rule: Rule, prior: Belief, count: Count) -> int:
     """How many more rollouts a task should have next; 0 if it is placed, at the cap, or has never given a score."""
     if count.taken < rule.start:
         return rule.start - count.taken
     if count.scored == 0:
         return 0
-    return max(0, min(least_more(rule, prior, count.passed, count.scored), rule.cap - count.taken))
+    return max(0, min(fewest_more(rule, prior, count.passed, count.scored), rule.cap - count.taken))
 
 
-def gain(rule: Rule, prior: Belief, count: Count, more: int) -> float:
+def expected_gain(rule: Rule, prior: Belief, count: Count, more: int) -> float:
     """What `more` rollouts are expected to add to the belief in the likeliest region, for each of them."""
     belief = prior.after(count.passed, count.scored)
     now = masses(rule, belief)
@@ -53,22 +53,22 @@ def next_rollouts(
     rule: Rule, priors: Mapping[str, Belief], counts: Mapping[str, Count], *, left: int | None, at_once: int
 ) -> dict[str, int]:
     """The next rollouts by task; none when all are placed or the budget is used up. `left` is None without a budget."""
-    wants = {task: wanted(rule, priors[task], count) for task, count in counts.items()}
+    wants = {task: num_wanted(rule, priors[task], count) for task, count in counts.items()}
     wants = {task: more for task, more in wants.items() if more > 0}
     if left is None or sum(wants.values()) == 0:
         return wants
     wave = min(left, max(at_once, int(left * _SHARE_OF_BUDGET)))
-    return _filled(wave, wants, _best_first(rule, priors, counts, wants))
+    return _fill_wave(wave, wants, _best_first(rule, priors, counts, wants))
 
 
 def _best_first(rule: Rule, priors: Mapping[str, Belief], counts: Mapping[str, Count], wants: Mapping[str, int]) -> Iterable[str]:
     opening = [task for task in wants if counts[task].taken < rule.start]
     others = [task for task in wants if counts[task].taken >= rule.start]
-    gains = {task: gain(rule, priors[task], counts[task], wants[task]) for task in others}
+    gains = {task: expected_gain(rule, priors[task], counts[task], wants[task]) for task in others}
     return [*opening, *sorted(others, key=lambda task: -gains[task])]
 
 
-def _filled(wave: int, wants: Mapping[str, int], order: Iterable[str]) -> dict[str, int]:
+def _fill_wave(wave: int, wants: Mapping[str, int], order: Iterable[str]) -> dict[str, int]:
     given: dict[str, int] = {}
     for task in order:
         if wave <= 0:

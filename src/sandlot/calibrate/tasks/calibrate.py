@@ -9,12 +9,12 @@ from pathlib import Path
 import anyio
 import msgspec
 
-from sandlot.calibrate.tasks.calibration import CURRICULUM_FILE, FILE, Calibration, Errors, Known, errors_of, summed_up
+from sandlot.calibrate.tasks.calibration import CURRICULUM_FILE, FILE, Calibration, Errors, Known, errors_of, summarise
 from sandlot.calibrate.tasks.rates import rates_over
 from sandlot.calibrate.tasks.rule import UNKNOWN, Rule
 from sandlot.calibrate.tasks.state import CalibrationState, Family, by_tags
 from sandlot.core.concurrency.blocking import blocking
-from sandlot.core.disk import DISK, put_file
+from sandlot.core.disk import DISK, write_file
 from sandlot.core.errors import ConfigError
 from sandlot.core.trace import TraceRow
 from sandlot.core.types import Split
@@ -91,7 +91,7 @@ async def calibrate_config(
     )
     steering = _Steering(standing, watch or Watch())
     run = await run_config(config.opening, env=environment, place=path, watch=steering, more=steering.more)
-    return await anyio.to_thread.run_sync(_written, config, standing, run)
+    return await anyio.to_thread.run_sync(_write_calibration, config, standing, run)
 
 
 async def calibrate_async(  # noqa: PLR0913 - the everyday fields of a calibration, all by keyword
@@ -245,10 +245,10 @@ class _Steering(Watcher):
         return self._standing.plan(more) if more else None
 
 
-def _written(config: CalibrationConfig, standing: CalibrationState, run: Run) -> Calibration:
+def _write_calibration(config: CalibrationConfig, standing: CalibrationState, run: Run) -> Calibration:
     """Sum up, and put both files beside the rollouts, whole or not at all."""
     last = run.sittings[-1]
-    calibration = summed_up(
+    calibration = summarise(
         standing,
         list(run.rows),
         run.manifest,
@@ -258,5 +258,5 @@ def _written(config: CalibrationConfig, standing: CalibrationState, run: Run) ->
         group=config.group,
     )
     for name, record in ((FILE, calibration), (CURRICULUM_FILE, calibration.curriculum)):
-        put_file(run.path / name, msgspec.json.format(msgspec.json.encode(record), indent=2) + b"\n", DISK)
+        write_file(run.path / name, msgspec.json.format(msgspec.json.encode(record), indent=2) + b"\n", DISK)
     return calibration

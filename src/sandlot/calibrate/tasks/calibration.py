@@ -138,7 +138,7 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-def summed_up(
+def summarise(
     standing: CalibrationState,
     rows: Sequence[TraceRow],
     manifest: Manifest,

@@ -7,7 +7,7 @@ from statistics import fmean, pstdev
 import msgspec
 
 from sandlot.calibrate.tasks.allocate import Count
-from sandlot.calibrate.tasks.rule import Belief, Masses, Region, Rule, masses, placed
+from sandlot.calibrate.tasks.rule import Belief, Masses, Region, Rule, masses, region_placed
 from sandlot.calibrate.tasks.state import CalibrationState, Taken
 from sandlot.core.stats.intervals import beta_quantile
 
@@ -136,7 +136,7 @@ def _placement(seen: _Seen, rule: Rule, prior: Belief, group: int) -> Placement:
 def _label(rule: Rule, prior: Belief, count: Count, *, flat: bool) -> TaskLabel:
     if count.scored == 0:
         return TaskLabel.UNSCORABLE if count.failed else TaskLabel.BORDERLINE
-    region = placed(rule, prior, count.passed, count.scored)
+    region = region_placed(rule, prior, count.passed, count.scored)
     if region is None:
         return TaskLabel.BORDERLINE
     return TaskLabel.FLAT if flat and region is Region.INSIDE else _PLACED[region]

@@ -42,7 +42,7 @@ TRUTH = Caution(imagined=0.1, strongest=400.0)
 """For describing: hardly any."""
 
 
-def fitted(tasks: tuple[tuple[Seen, int], ...], caution: Caution = PRIOR) -> Belief:
+def fit_family(tasks: tuple[tuple[Seen, int], ...], caution: Caution = PRIOR) -> Belief:
     """The family that these tasks come from, each (passed, scored) with how many came out so."""
     seen = [(counts, number) for counts, number in tasks if counts[1] > 0]
     if sum(number for _, number in seen) < FEWEST:
@@ -75,12 +75,12 @@ def _strength(family: Belief, seen: list[tuple[Seen, int]], caution: Caution) ->
     return family.mean * (1 - family.mean) / spread - 1
 
 
-_fitted = lru_cache(maxsize=4096)(fitted)
+_fit_cached = lru_cache(maxsize=4096)(fit_family)
 
 
 def family_of_all(counts: Mapping[str, Seen], caution: Caution = TRUTH) -> Belief:
     """The family as all its tasks show it: for tables and error rates, not for placing one of them."""
-    return _fitted(_alike(Counter(counts.values())), caution)
+    return _fit_cached(_count_alike(Counter(counts.values())), caution)
 
 
 def priors(counts: Mapping[str, Seen], families: Mapping[str, str]) -> dict[str, Belief]:
@@ -91,9 +91,9 @@ def priors(counts: Mapping[str, Seen], families: Mapping[str, str]) -> dict[str,
     found: dict[str, Belief] = {}
     for tasks in members.values():
         together = Counter(counts[task] for task in tasks)
-        found |= {task: _fitted(_alike(together - Counter([counts[task]]))) for task in tasks}
+        found |= {task: _fit_cached(_count_alike(together - Counter([counts[task]]))) for task in tasks}
     return found
 
 
-def _alike(counts: Counter[Seen]) -> tuple[tuple[Seen, int], ...]:
+def _count_alike(counts: Counter[Seen]) -> tuple[tuple[Seen, int], ...]:
     return tuple(sorted(counts.items()))

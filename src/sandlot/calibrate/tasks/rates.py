@@ -10,7 +10,7 @@ from itertools import count
 
 import msgspec
 
-from sandlot.calibrate.tasks.rule import Belief, Region, Rule, masses, placed
+from sandlot.calibrate.tasks.rule import Belief, Region, Rule, masses, region_placed
 
 GRID = (0.0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.55, 0.6, 0.7, 0.8, 0.9, 1.0)
 """Pass rates that the command prints its error rates for."""
@@ -103,7 +103,7 @@ def _endings(rule: Rule, prior: Belief, passes: Callable[[int, int], float]) -> 
     """Every way in which counting a task can end: where it was placed, after what, and the chance of it."""
     for scored, chances in _walk(passes):
         for passed in list(chances):
-            region = placed(rule, prior, passed, scored)
+            region = region_placed(rule, prior, passed, scored)
             if region is not None or scored == rule.cap:
                 yield region, (passed, scored), chances.pop(passed)
         if not chances:

@@ -143,7 +143,7 @@ def masses(rule: Rule, belief: Belief) -> Masses:
     return Masses(below, max(0.0, not_above - below), 1 - not_above)
 
 
-def placed(rule: Rule, prior: Belief, passed: int, scored: int) -> Region | None:
+def region_placed(rule: Rule, prior: Belief, passed: int, scored: int) -> Region | None:
     """The region a task is placed in after `passed` of `scored`; None while no region holds enough, or too little was seen."""
     if scored < rule.start:
         return None
@@ -152,14 +152,14 @@ def placed(rule: Rule, prior: Belief, passed: int, scored: int) -> Region | None
 
 
 @lru_cache(maxsize=1 << 16)
-def least_more(rule: Rule, prior: Belief, passed: int, scored: int) -> int:
+def fewest_more(rule: Rule, prior: Belief, passed: int, scored: int) -> int:
     """The fewest further rollouts after which a task could be placed, or would reach the cap; 0 if it is or has.
 
     So many may run side by side, and still nothing is taken that a look after every single rollout would have saved.
     """
-    if scored >= rule.cap or placed(rule, prior, passed, scored) is not None:
+    if scored >= rule.cap or region_placed(rule, prior, passed, scored) is not None:
         return 0
     for more in range(1, rule.cap - scored):
-        if any(placed(rule, prior, passed + luck, scored + more) is not None for luck in range(more + 1)):
+        if any(region_placed(rule, prior, passed + luck, scored + more) is not None for luck in range(more + 1)):
             return more
     return rule.cap - scored

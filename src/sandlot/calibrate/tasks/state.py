@@ -7,7 +7,7 @@ by the same command, and why another band may be asked of the same rollouts.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from sandlot.calibrate.tasks.allocate import Count, next_rollouts, wanted
+from sandlot.calibrate.tasks.allocate import Count, next_rollouts, num_wanted
 from sandlot.calibrate.tasks.prior import priors
 from sandlot.calibrate.tasks.rule import Belief, Rule
 from sandlot.core.task import Task
@@ -85,7 +85,7 @@ class CalibrationState:
     def settled(self) -> int:
         """Tasks that need no more rollouts, budget or not."""
         counts, priors = self.counts, self.priors()
-        return sum(wanted(self.rule, priors[task], count) == 0 for task, count in counts.items())
+        return sum(num_wanted(self.rule, priors[task], count) == 0 for task, count in counts.items())
 
     def next_rollouts(self) -> dict[str, int]:
         """What to take next, by task; empty when every task is placed or given up, or the budget is used."""

@@ -16,7 +16,7 @@ import msgspec
 from sandlot.calibrate.judges.items import JudgedItem
 from sandlot.calibrate.judges.labels import Agreement, JudgedLabel, agreements
 from sandlot.calibrate.users.conversations import DONE, GOES_ON, ConversationKind, ScriptedConversation
-from sandlot.core.concurrency.limited import together
+from sandlot.core.concurrency.limited import gather_limited
 from sandlot.core.errors import ConfigError, ModelError, boundary
 from sandlot.core.persona import NO_REPLY, Persona
 from sandlot.core.ports.session import Users
@@ -126,7 +126,9 @@ async def measure_user(
     deciding = (ConversationKind.SOLVED, ConversationKind.UNSOLVED, ConversationKind.LEADING, ConversationKind.LABELLED)
     asked = [(each, number) for each in conversations for number in range(repeats if each.kind in deciding else 1)]
     with boundary(ModelError, f"measuring `{users.name}`"):  # a task group wraps what its endpoint raises
-        held = await together([partial(_hold, users, by_task[each.task], each, number) for each, number in asked], at_once)
+        held = await gather_limited(
+            [partial(_hold_conversation, users, by_task[each.task], each, number) for each, number in asked], at_once
+        )
     again: dict[int, list[str]] = {}
     for each in held:
         if each.conversation.kind in deciding and each.end is not None:
@@ -149,7 +151,7 @@ async def measure_user(
         unasked=figures.share("unasked", quiet, lambda each: _leaks(each, by_task[each.conversation.task])),
         verbatim=figures.share("verbatim", replied, lambda each: _recites(each, by_task[each.conversation.task].persona)),
         facts=figures.share(
-            "facts", questions, lambda each: not _tells(each, by_task[each.conversation.task].persona), good=True
+            "facts", questions, lambda each: not _states_fact(each, by_task[each.conversation.task].persona), good=True
         ),
         role=figures.share("role", replied, _speaks_as_agent),
         labelled=len(labelled),
@@ -158,7 +160,7 @@ async def measure_user(
     )
 
 
-async def _hold(users: Users, subject: SimulatedTask, conversation: ScriptedConversation, number: int) -> _Held:
+async def _hold_conversation(users: Users, subject: SimulatedTask, conversation: ScriptedConversation, number: int) -> _Held:
     """One conversation with a fresh user."""
     seed = derive_seed("simulator", conversation.task, *conversation.said, number)
     reply, end = "", GOES_ON
@@ -193,8 +195,8 @@ def _ended(held: _Held) -> bool:
 
 def _leaks(held: _Held, subject: SimulatedTask) -> bool:
     """True if it tells a fact that neither the task's own opening nor the agent has told."""
-    public = f" {_plain(' '.join([subject.task.prompt, *held.conversation.said]))} "
-    hidden = [words for words in subject.persona.facts.values() if f" {_plain(words)} " not in public]
+    public = f" {_normalised(' '.join([subject.task.prompt, *held.conversation.said]))} "
+    hidden = [words for words in subject.persona.facts.values() if f" {_normalised(words)} " not in public]
     return any(_in_a_row(words, held.reply or "", _RUN) for words in hidden)
 
 
@@ -202,14 +204,14 @@ def _recites(held: _Held, persona: Persona) -> bool:
     told = persona.instructions("")
     for words in persona.facts.values():  # a fact that was asked for is no recital
         told = told.replace(words, "|")
-    heard = f" {_plain(' '.join(held.conversation.said))} "
-    reply = f" {_plain(held.reply or '')} "
-    runs = (run for piece in told.split("|") for run in _runs(_plain(piece).split(), _VERBATIM))
+    heard = f" {_normalised(' '.join(held.conversation.said))} "
+    reply = f" {_normalised(held.reply or '')} "
+    runs = (run for piece in told.split("|") for run in _runs(_normalised(piece).split(), _VERBATIM))
     return any(f" {run} " in reply and f" {run} " not in heard for run in runs)
 
 
-def _tells(held: _Held, persona: Persona) -> bool:
-    words, reply = _plain(persona.facts[held.conversation.fact]).split(), _plain(held.reply or "").split()
+def _states_fact(held: _Held, persona: Persona) -> bool:
+    words, reply = _normalised(persona.facts[held.conversation.fact]).split(), _normalised(held.reply or "").split()
     numbers = [word for word in words if any(letter.isdigit() for letter in word)]
     said = set(reply)
     if len(words) <= _RUN or not set(numbers) <= said:
@@ -219,12 +221,14 @@ def _tells(held: _Held, persona: Persona) -> bool:
 
 def _speaks_as_agent(held: _Held) -> bool:
     reply = (held.reply or "").casefold()
-    return _AS_THE_AGENT.search(reply) is not None or (bool(reply) and _plain(reply) == _plain(held.conversation.said[-1]))
+    return _AS_THE_AGENT.search(reply) is not None or (
+        bool(reply) and _normalised(reply) == _normalised(held.conversation.said[-1])
+    )
 
 
 def _in_a_row(words: str, text: str, least: int) -> bool:
     """True if a text holds some words whole, or so many of them in a row."""
-    pieces, heard = _plain(words).split(), f" {_plain(text)} "
+    pieces, heard = _normalised(words).split(), f" {_normalised(text)} "
     return any(f" {run} " in heard for run in _runs(pieces, min(least, len(pieces))))
 
 
@@ -232,6 +236,6 @@ def _runs(words: Sequence[str], length: int) -> list[str]:
     return [" ".join(words[at : at + length]) for at in range(len(words) - length + 1)] if length else []
 
 
-def _plain(text: str) -> str:
+def _normalised(text: str) -> str:
     """Words and numbers only, one blank between them."""
     return " ".join(re.findall(r"\w+", text.casefold()))

@@ -1,6 +1,7 @@
 """`sandlot serve`: an environment for MCP clients, or a model for OpenAI clients."""
 
 import functools
+from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -81,7 +82,7 @@ def _serve(
     anyio.run(functools.partial(serve_environment, env, task, judge=judge, rubric=rubric, ready=tell, **where))
 
 
-def _require_unset(options: dict[str, object], served: str) -> None:
+def _require_unset(options: Mapping[str, object], served: str) -> None:
     """Refuse options that are for the other thing that can be served."""
     for option, value in options.items():
         if value is not None:

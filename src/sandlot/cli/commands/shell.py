@@ -30,10 +30,10 @@ def _shell(
 
 async def _step_in(trace: str, runs: "Runs", turn: int | None, env: str | None) -> int:
     from sandlot.run.moment import open_moment  # noqa: PLC0415 - help does not need it
-    from sandlot.sandbox.terminal import interact  # noqa: PLC0415 - as above
+    from sandlot.sandbox.terminal import run_shell  # noqa: PLC0415 - as above
 
     async with open_moment(*trace_place(trace, runs), turn, env) as moment:
         typer.echo(f"{trace} after turn {moment.turn} of {moment.num_turns}; processes of then are not carried over.", err=True)
         if moment.num_different:
             typer.echo(f"{moment.num_different} tool results differ from the recorded ones.", err=True)
-        return await interact(moment.sandbox)
+        return await run_shell(moment.sandbox)

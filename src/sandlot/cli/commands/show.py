@@ -26,10 +26,10 @@ def _list_all(
     The score of a training is its last held-out score.
     """
     from sandlot.cli.views.list import print_list  # noqa: PLC0415 - help does not need it
-    from sandlot.env.load import found_environments  # noqa: PLC0415 - as above
+    from sandlot.env.load import find_environments  # noqa: PLC0415 - as above
     from sandlot.run.catalog import list_runs  # noqa: PLC0415 - as above
 
-    found = list(found_environments(folder))
+    found = list(find_environments(folder))
     entries = list_runs(runs)
     if json:
         print_json({"environments": found, "runs": entries})

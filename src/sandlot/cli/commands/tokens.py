@@ -32,11 +32,11 @@ def _tokens(
     Always checks lengths, masks, versions and branches. With `--model`, the prompts are rendered again and the
     log-probabilities computed again, to find token boundaries and numbers that are wrong. Exit code 1 if anything is wrong.
     """
-    from sandlot.analysis.tokens.audit import audit_run  # noqa: PLC0415 - as above
+    from sandlot.analysis.tokens.audit import check_tokens  # noqa: PLC0415 - as above
     from sandlot.cli.views.tokens import as_json, print_audit  # noqa: PLC0415 - help does not need it
     from sandlot.run.results import Run  # noqa: PLC0415 - as above
 
-    audit = audit_run(Run(run_path(run, runs)), model, gate=gate)
+    audit = check_tokens(Run(run_path(run, runs)), model, gate=gate)
     if json:
         print_json(as_json(audit))
     else:

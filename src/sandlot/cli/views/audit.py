@@ -16,10 +16,10 @@ from sandlot.audit.case import Probe
 from sandlot.audit.finding import MANDATORY, Confidence, Finding, Layer, Severity
 from sandlot.audit.probes.played.rollouts import take_rollouts
 from sandlot.audit.reports.folder import FOLDER, as_json, write_audit
-from sandlot.audit.reports.formats import require_face, write_face
+from sandlot.audit.reports.formats import require_writable, write_report
 from sandlot.audit.reports.html import as_page
 from sandlot.audit.reports.markdown import as_markdown
-from sandlot.audit.reports.wording import WHAT_LAYERS_DO, defect_name, fix_of, layer_line, meaning, reproduce
+from sandlot.audit.reports.wording import WHAT_LAYERS_DO, defect_name, fix_of, layer_line, reproduce_command, verdict_sentence
 from sandlot.audit.subjects.named import NamedSubject, SubjectOptions, named
 from sandlot.audit.verdict import Audit, AuditVerdict, ProbeReport, State
 from sandlot.cli.options import print_json
@@ -69,7 +69,7 @@ def audited(asked: AuditRequest, *, quiet: bool) -> tuple[Audit, Path | None]:
     if asked.waivers is not None and not asked.waivers.is_file():
         raise ConfigError(f"no file `{asked.waivers}` with waivers")
     for file in asked.reports:
-        require_face(file)  # told before anything runs
+        require_writable(file)  # told before anything runs
     what = named(asked.words, judge=asked.judge, user=asked.user, sandbox=asked.sandbox, patience_s=asked.patience_s)
     whole = not (asked.tasks or asked.layers or asked.probes)
     given = Given(
@@ -96,7 +96,7 @@ def audited(asked: AuditRequest, *, quiet: bool) -> tuple[Audit, Path | None]:
         raise
     folder = write_audit(result, asked.runs, report=as_markdown(result), page=as_page(result)) if whole else None
     for file in asked.reports:  # whatever becomes of them, the audit is kept
-        write_face(result, file)
+        write_report(result, file)
     return result, folder
 
 
@@ -171,7 +171,7 @@ def show(audit: Audit, folder: Path | None, *, json: bool) -> None:
         return
     console = Console(highlight=False, soft_wrap=True)
     style = _STYLES[audit.verdict]
-    console.print(f"\n[bold]{escape(audit.name)}[/]: [{style}]{audit.verdict.value}[/]  {escape(meaning(audit))}")
+    console.print(f"\n[bold]{escape(audit.name)}[/]: [{style}]{audit.verdict.value}[/]  {escape(verdict_sentence(audit))}")
     facts = f"{audit.tasks} of {audit.of_tasks} tasks, {audit.trials:,} trials, {audit.seconds:.0f} s"
     console.print(f"[dim]{facts}, fingerprint {audit.fingerprint.removeprefix('sha256:')[:12]}, seed {audit.seed}[/]\n")
     for report in audit.layers:
@@ -214,7 +214,7 @@ def _print_finding(console: Console, audit: Audit, finding: Finding) -> None:
     ):
         console.print(f"  [dim]{escape(str(name)):>10}[/]  {escape(_short(str(value)))}")
     console.print(f"  [dim]       fix[/]  {escape(fix_of(finding))}")
-    console.print(f"  [dim] reproduce[/]  {escape(reproduce(audit, finding))}")
+    console.print(f"  [dim] reproduce[/]  {escape(reproduce_command(audit, finding))}")
 
 
 def _short(text: str) -> str:

@@ -6,7 +6,7 @@ import msgspec
 
 from sandlot.core.concurrency.clock import SYSTEM_CLOCK
 from sandlot.sandbox.images.spec import find_image
-from sandlot.sandbox.images.store import Kept, gc, kept
+from sandlot.sandbox.images.store import StoredImage, list_images, remove_unused_images
 
 
 class Line(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,12 +32,12 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
 
 def shown() -> list[Line]:
     """Everything there is, the one used last first."""
-    return [_line(item) for item in kept()]
+    return [_line(item) for item in list_images()]
 
 
 def removed(unused_for_s: float) -> list[Line]:
     """Remove images that no process uses and that were not used in that time."""
-    return [_line(item) for item in gc(unused_for_s=unused_for_s)]
+    return [_line(item) for item in remove_unused_images(unused_for_s=unused_for_s)]
 
 
 def made(spec: str) -> list[Line]:
@@ -45,10 +45,10 @@ def made(spec: str) -> list[Line]:
     logging.getLogger("sandlot.sandbox.images").setLevel(logging.INFO)
     image = find_image(spec)
     folders = {lease.folder.name for lease in image.leases}
-    return [_line(item) for item in kept() if item.key in folders and item.about.kind != "bare"]
+    return [_line(item) for item in list_images() if item.key in folders and item.about.kind != "bare"]
 
 
-def _line(item: Kept) -> Line:
+def _line(item: StoredImage) -> Line:
     about = item.about
     return Line(
         name=about.name,

@@ -15,7 +15,7 @@ from sandlot.core.trace import Message, Node, Part, Text, ToolCall, Trace
 from sandlot.core.types import Role
 from sandlot.env.load import load
 from sandlot.env.taskset import task_named, tasks_of
-from sandlot.env.transcript import rendered_message
+from sandlot.env.transcript import message_lines
 from sandlot.env.user import require_user
 from sandlot.harness.tool_loop import ToolLoop
 from sandlot.rollout import run_rollout
@@ -57,7 +57,7 @@ class _Person:
         """Show what is new, then wait for a line."""
         for node in trace.nodes[self._num_shown :]:
             if not node.is_turn:
-                print("\n".join(rendered_message(node.message)))
+                print("\n".join(message_lines(node.message)))
         self._num_shown = len(trace.nodes)
         while True:
             line = await anyio.to_thread.run_sync(_line, abandon_on_cancel=True)

@@ -13,7 +13,7 @@ import msgspec
 from rich.console import Console
 from rich.progress import BarColumn, TaskID, TextColumn, TimeRemainingColumn
 
-from sandlot.analysis.health.health import quick
+from sandlot.analysis.health.health import quick_health
 from sandlot.cli.options import authors_on_stderr, print_json
 from sandlot.cli.views.bars import Bars
 from sandlot.cli.views.health import health_line
@@ -52,7 +52,7 @@ class RunResult:
     def show(self) -> None:
         """The summary for a person."""
         print_summary(self.run, self.summary)
-        line = health_line(self.run.path, quick(self.run))
+        line = health_line(self.run.path, quick_health(self.run))
         if line is not None:
             Console(highlight=False, soft_wrap=True).print(line)
 

@@ -25,7 +25,7 @@ from sandlot.env.environment import Environment
 from sandlot.env.fingerprint import environment_fingerprint, files_of
 from sandlot.env.load import load
 from sandlot.env.taskset import tasks_of
-from sandlot.env.transcript import rendered_message
+from sandlot.env.transcript import message_lines
 from sandlot.grade.rules import possible_points
 from sandlot.run.manifest import list_served_tools
 from sandlot.run.results import Run
@@ -55,7 +55,7 @@ def show_environment(what: str, *, json: bool, every: bool = False) -> None:
     with authors_on_stderr():
         env = load(what)
         facts = environment_facts(env)
-        if env.parts.sources:
+        if env.marked.sources:
             facts |= _served_facts(env)
     if json:
         print_json(facts)
@@ -113,7 +113,7 @@ def _environment_lines(env: Environment, facts: dict[str, Any]) -> Iterator[tupl
         yield "sandbox", f"image {escape(env.image)}, network {escape(env.network)}"
     for tool in facts["tools"]:
         yield "tool", _tool_line(tool)
-    for source in env.parts.sources:
+    for source in env.marked.sources:
         yield "mcp", _source(source)
     for tool in facts.get("mcp_tools", ()):
         yield "mcp tool", _tool_line(tool)
@@ -143,9 +143,9 @@ def _source(source: ToolSource) -> str:
 def environment_facts(env: Environment) -> dict[str, Any]:
     """Everything there is to know without running it; keys are never shown."""
     tasks = tasks_of(env)
-    rubrics = dict(env.parts.rubrics)
-    if env.parts.checks:
-        rubrics["default"] = Rubric(checks=tuple(env.parts.checks))
+    rubrics = dict(env.marked.rubrics)
+    if env.marked.checks:
+        rubrics["default"] = Rubric(checks=tuple(env.marked.checks))
     return {
         "name": env.name,
         "description": env.description,
@@ -159,7 +159,7 @@ def environment_facts(env: Environment) -> dict[str, Any]:
         "limits": env.limits,
         "constraints": list(env.constraints),
         "tools": [tool.spec for tool in env.tools],
-        "mcp_servers": [repr(source) for source in env.parts.sources],
+        "mcp_servers": [repr(source) for source in env.marked.sources],
         "splits": dict(Counter(split_of(task).value for task in tasks)),
         "tasks": [
             {"id": task.id, "split": split_of(task), "prompt": task.prompt, "tags": task.tags, "rubric": task.rubric}
@@ -167,17 +167,17 @@ def environment_facts(env: Environment) -> dict[str, Any]:
         ],
         "rubrics": {name: list(rubric.checks) for name, rubric in rubrics.items()},
         "points": {name: possible_points(rubric) for name, rubric in rubrics.items()},
-        "solution": env.parts.solution is not None,
+        "solution": env.marked.solution is not None,
         "user": _user(env),
     }
 
 
 def _user(env: Environment) -> str | None:
     """Who answers the agent's plain messages; an environment of one function asks for itself."""
-    if env.parts.persona is not None:
-        without = "without it, the scripted replies" if env.parts.user is not None else "it must be named"
+    if env.marked.persona is not None:
+        without = "without it, the scripted replies" if env.marked.user is not None else "it must be named"
         return f"played by a model, `--user MODEL`; {without}"
-    return "scripted replies" if env.parts.user is not None and env.parts.grade is None else None
+    return "scripted replies" if env.marked.user is not None and env.marked.grade is None else None
 
 
 def show_trace(path: Path, task: str, rollout: int, *, json: bool, most: int | None = None) -> None:
@@ -189,7 +189,7 @@ def show_trace(path: Path, task: str, rollout: int, *, json: bool, most: int | N
     console = Console(highlight=False, soft_wrap=True)
     for number, node in enumerate(trace.nodes):
         mark = "[green]*[/]" if node.is_turn else "[cyan]~[/]" if node.sampled else " "
-        for line in rendered_message(node.message):
+        for line in message_lines(node.message):
             cut = f" ... and {len(line) - most:,} more characters" if most is not None and len(line) > most else ""
             console.print(f"{mark} {number:>3}  {escape(line[:most].rstrip().replace(_NEWLINE, _UNDER))}{cut}")
     for event in trace.events:

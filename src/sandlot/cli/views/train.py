@@ -164,7 +164,7 @@ def _of_learning(step: Learned) -> str:
 
 def show_training(path: Path) -> None:
     """A training run as it stands: what it came to, or how far it has got; the curve; and its last step."""
-    progress = Learning.of(path)
+    progress = Learning.read(path)
     ended = path / FILE
     outcome = msgspec.json.decode(ended.read_bytes(), type=Outcome) if ended.is_file() else None
     steps = progress.steps[-1].version if progress.steps else 0

@@ -100,7 +100,7 @@ def _budget(seconds: float) -> Generator[anyio.CancelScope]:
 
 
 @contextmanager
-def excused() -> Generator[None]:
+def pause_limits() -> Generator[None]:
     """Time spent inside counts against no limit around it: queueing, retries. Callers bound it with a deadline of their own."""
     budgets = _budgets.get()
     for budget in budgets:
@@ -113,7 +113,7 @@ def excused() -> Generator[None]:
 
 
 @contextmanager
-def held() -> Generator[None]:
+def delay_limits() -> Generator[None]:
     """Time spent inside counts, but no limit around it interrupts it; one that has passed meanwhile ends what follows.
 
     For a request to a model: whether its time was the agent's is known only when it has been answered or has failed. Callers
@@ -129,7 +129,7 @@ def held() -> Generator[None]:
             budget.let_go()
 
 
-def excuse(seconds: float) -> None:
+def extend_limits(seconds: float) -> None:
     """Give back time that turned out not to be the agent's: an attempt at the endpoint that failed."""
     for budget in _budgets.get():
         budget.extend(seconds)

@@ -29,7 +29,7 @@ import anyio
 from anyio.lowlevel import RunVar
 
 from sandlot.core.concurrency.author import frames_of, is_async, name_of
-from sandlot.core.concurrency.clock import excused
+from sandlot.core.concurrency.clock import pause_limits
 
 _MEMORY_BYTES = 2 * 2**30
 """Address space a child may take on top of what it inherits."""
@@ -70,7 +70,7 @@ async def call(function: Callable[..., Any], /, *args: Any, memory_bytes: int | 
     if is_async(function):
         raise TypeError(f"`{name_of(function)}` is async; an isolated function is a plain `def`")
     limiter = _limiter()
-    with excused():  # waiting for a place among the children is nobody's fault
+    with pause_limits():  # waiting for a place among the children is nobody's fault
         await limiter.acquire()
     try:
         child = _fork(functools.partial(function, *args, **kwargs), memory_bytes)
@@ -91,7 +91,7 @@ async def call(function: Callable[..., Any], /, *args: Any, memory_bytes: int | 
     raise value
 
 
-def packed(value: Any) -> bytes:
+def pickle_value(value: Any) -> bytes:
     """The value as it would travel; `Untransferable` if it cannot."""
     try:
         return pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL)
@@ -261,11 +261,11 @@ def _limit_memory(memory_bytes: int) -> None:
 
 def _answer(work: Callable[[], Any]) -> bytes:
     try:
-        return packed((True, work()))
+        return pickle_value((True, work()))
     except Exception as error:  # noqa: BLE001 - it is raised again on the other side
         return _packed_error(error)
     except BaseException as error:  # noqa: BLE001 - an exit is not for the parent to follow
-        return packed((False, ChildDied(f"raised {type(error).__name__}({error})")))
+        return pickle_value((False, ChildDied(f"raised {type(error).__name__}({error})")))
 
 
 def _packed_error(error: Exception) -> bytes:
@@ -273,9 +273,9 @@ def _packed_error(error: Exception) -> bytes:
     frames = frames_of(error)  # a traceback does not travel
     with suppress(Exception):
         setattr(error, "author_frames", frames)  # noqa: B010 - any error, whatever its class
-        data = packed((False, error))
+        data = pickle_value((False, error))
         if type(pickle.loads(data)[1]) is type(error):  # noqa: S301 - our own bytes: some errors only break when rebuilt
             return data
     instead = RuntimeError(f"{type(error).__name__}: {error}")
     setattr(instead, "author_frames", frames)  # noqa: B010 - as above
-    return packed((False, instead))
+    return pickle_value((False, instead))

@@ -10,7 +10,7 @@ from sandlot.core.errors import GradeError
 Answer = TypeVar("Answer")
 
 
-async def together(questions: Sequence[Callable[[], Awaitable[Answer]]], at_once: int) -> list[Answer]:
+async def gather_limited(questions: Sequence[Callable[[], Awaitable[Answer]]], at_once: int) -> list[Answer]:
     """All answers, in order. A `GradeError` stops the rest; of several, the earliest question's is raised."""
     if len(questions) == 1:
         return [await questions[0]()]

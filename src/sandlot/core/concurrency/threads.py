@@ -16,7 +16,7 @@ from typing import Any
 import anyio
 from anyio.lowlevel import RunVar
 
-from sandlot.core.concurrency.clock import deadline, excused
+from sandlot.core.concurrency.clock import deadline, pause_limits
 from sandlot.core.errors import HarnessError
 
 ABANDONED: Counter[str] = Counter()
@@ -42,7 +42,7 @@ async def off_loop(name: str | Callable[[], str], work: Callable[[], Any]) -> An
     threads.put(job)
     try:
         if job.stage == "waiting" and threads.is_full:
-            with excused(), deadline(_PATIENCE_S, HarnessError, f"waiting for one of {MAX_THREADS} worker threads"):
+            with pause_limits(), deadline(_PATIENCE_S, HarnessError, f"waiting for one of {MAX_THREADS} worker threads"):
                 await job.begun.wait()
         await job.answered.wait()
     except anyio.get_cancelled_exc_class():

@@ -85,7 +85,7 @@ class Workplace(Session, Protocol):
         """The sandbox; `ConfigError` if the environment has none."""
         ...
 
-    def turn_taken(self, num_tokens: int) -> End | None:
+    def count_turn(self, num_tokens: int) -> End | None:
         """Count a turn that was taken beside `step`; the limit that is reached with it, if one is."""
         ...
 

@@ -3,8 +3,8 @@
 Verdicts about one item resemble each other, so items are what is drawn again in a bootstrap, never single verdicts. A figure that
 does not exist, such as the agreement beyond chance of people who all said the same, is None and not 0 or 1.
 
-`flip_rate` and `fleiss_kappa` for one who is asked again and again, `cohen_kappa` for two, `Confusion` for one against another
-who is taken to be right, `moved` for verdicts before and after a change that should not matter, `prediction_powered` for means.
+`flip_rate` and `fleiss_kappa` measure one rater asked several times, `cohen_kappa` two raters, `Confusion` a rater against the
+truth, `rank_change` verdicts before and after a change that should not matter, `prediction_powered` means.
 """
 
 import math
@@ -100,7 +100,7 @@ class Confusion:
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
+class RankChange:
     """What a change that should not matter did to verdicts."""
 
     asked: int
@@ -113,11 +113,11 @@ class Moved:
     """The chance of so uneven a split between better and worse, if the change did not matter."""
 
 
-def moved(ranks: Sequence[tuple[int, int]]) -> Moved:
+def rank_change(ranks: Sequence[tuple[int, int]]) -> RankChange:
     """From the ranks of verdicts before and after."""
     up = sum(after > before for before, after in ranks)
     down = sum(after < before for before, after in ranks)
-    return Moved(len(ranks), up, down, wilson(up + down, len(ranks)), mcnemar(up, down))
+    return RankChange(len(ranks), up, down, wilson(up + down, len(ranks)), mcnemar(up, down))
 
 
 def prediction_powered(

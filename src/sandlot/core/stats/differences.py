@@ -58,7 +58,7 @@ def distribution_gap(first: Iterable[float], second: Iterable[float]) -> Differe
     return Difference(found.effect, found.p, len(ours), len(theirs))
 
 
-def ranked(first: Iterable[float], second: Iterable[float]) -> Difference:
+def rank_difference(first: Iterable[float], second: Iterable[float]) -> Difference:
     """The chance that a value of the first group lies above one of the second (the AUC; ties count half), by Mann and Whitney.
 
     The p-value is two-sided, from the normal limit with ties allowed for.

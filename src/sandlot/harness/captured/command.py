@@ -54,10 +54,10 @@ class CommandAgent:
         sandbox = session.machine()
         opening = await session.reset()
         prompt = "\n\n".join(message.text for message in opening.messages if message.role in {Role.SYSTEM, Role.USER})
-        conversation = CapturedConversation(trace, policy, session.turn_taken)
+        conversation = CapturedConversation(trace, policy, session.count_turn)
         started, before = SYSTEM_CLOCK.monotonic(), trace.phases.get("model", 0.0)
         try:
-            async with _answering(sandbox, conversation):
+            async with _serve_endpoints(sandbox, conversation):
                 said = await self._run(sandbox, prompt, conversation)
         except SandboxOutOfMemory:
             trace.events.append(Event(kind="limit", turn=trace.num_turns, detail={"limit": End.MEMORY_LIMIT.value}))
@@ -65,22 +65,22 @@ class CommandAgent:
         finally:
             spent = SYSTEM_CLOCK.monotonic() - started - (trace.phases.get("model", 0.0) - before)
             trace.phases["tools"] = trace.phases.get("tools", 0.0) + max(0.0, spent)
-            _sum_up(trace, conversation)
-        return _end(trace, conversation, said)
+            _record_summary(trace, conversation)
+        return _record_end(trace, conversation, said)
 
-    async def _run(self, sandbox: Sandbox, prompt: str, conversation: CapturedConversation) -> "_Said":
+    async def _run(self, sandbox: Sandbox, prompt: str, conversation: CapturedConversation) -> "_AgentOutput":
         """The agent from its start to its end; killed when the conversation is over before it is."""
         process = await sandbox.spawn(
             Command(
                 argv=("/bin/sh", "-c", self.command.replace("{prompt}", '"$SANDLOT_PROMPT"')),
-                env=_variables(prompt),
+                env=_agent_variables(prompt),
                 cwd=self._cwd,
                 user=self._user,
                 stdin=b"",
                 output_bytes=_OUTPUT_BYTES,
             )
         )
-        said = _Said()
+        said = _AgentOutput()
         try:
             async with anyio.create_task_group() as group:
                 group.start_soon(_stop_when_over, conversation, process)
@@ -96,7 +96,7 @@ class CommandAgent:
         return said
 
 
-class _Said:
+class _AgentOutput:
     """What a process said, at its end, and how it ended."""
 
     def __init__(self) -> None:
@@ -112,7 +112,7 @@ class _Said:
         return self._pieces[name].decode("utf-8", "replace")
 
 
-def _variables(prompt: str) -> dict[str, str]:
+def _agent_variables(prompt: str) -> dict[str, str]:
     """Where the endpoints are, in the words of the usual libraries."""
     if len(prompt.encode()) > _MAX_PROMPT_BYTES:
         raise HarnessError(f"the task's prompt is over {_MAX_PROMPT_BYTES} bytes, which no command takes; put it into a file")
@@ -135,7 +135,7 @@ async def _stop_when_over(conversation: CapturedConversation, process: Process) 
 
 
 @asynccontextmanager
-async def _answering(sandbox: Sandbox, conversation: CapturedConversation) -> AsyncGenerator[None]:
+async def _serve_endpoints(sandbox: Sandbox, conversation: CapturedConversation) -> AsyncGenerator[None]:
     """The endpoints, reachable from inside for as long as the context lives."""
     with tempfile.TemporaryDirectory(prefix="sandlot-") as folder:
         path = Path(folder) / "agent.sock"
@@ -184,14 +184,14 @@ async def _relay(inside: Stream, server: anyio.abc.SocketStream, slots: anyio.Se
             await inside.aclose()
 
 
-def _sum_up(trace: Trace, conversation: CapturedConversation) -> None:
+def _record_summary(trace: Trace, conversation: CapturedConversation) -> None:
     detail: Json = {"requests": {kind.value: number for kind, number in conversation.history.drifts.items()}}
     if conversation.num_abandoned:
         detail["abandoned"] = conversation.num_abandoned
     trace.events.append(Event(kind="captured", turn=trace.num_turns, detail=detail))
 
 
-def _end(trace: Trace, conversation: CapturedConversation, said: _Said) -> End:
+def _record_end(trace: Trace, conversation: CapturedConversation, said: _AgentOutput) -> End:
     """Why it stopped. What broke on our side is raised; an agent that never asked the model has played nothing."""
     if conversation.error is not None:
         raise conversation.error

@@ -27,7 +27,7 @@ Shape = tuple[Any, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _KnownPrefix:
     """The beginning of a conversation that is in the trace already."""
 
     leaf: int | None = None
@@ -51,14 +51,14 @@ class History:
 
     def leaf_of(self, messages: Sequence[Message], tools: Sequence[ToolSpec]) -> int:
         """The node a turn is to be taken below: found as far as possible, appended from there."""
-        told = digest(msgspec.json.encode(list(tools)))
-        found = self._found(messages, told)
+        tools_digest = digest(msgspec.json.encode(list(tools)))
+        found = self._find_known(messages, tools_digest)
         leaf, realigned = found.leaf, found.realigned
-        forked = self._forked(leaf)
+        forked = self._has_fork(leaf)
         for message in messages[found.num :]:
             parent, leaf = leaf, self.trace.append(Node(message=message, parent=leaf))
             if parent is None:
-                self._tools[leaf] = told
+                self._tools[leaf] = tools_digest
         if leaf is None:
             raise ValueError("a history has at least one message")
         kind = DriftKind.FORK if forked else DriftKind.REALIGN if realigned else DriftKind.CLEAN
@@ -71,87 +71,87 @@ class History:
     def forget_from(self, num_nodes: int) -> None:
         """Take back what was appended for a turn that was not taken: every node from this one on."""
         del self.trace.nodes[num_nodes:]
-        self._tools = {root: told for root, told in self._tools.items() if root < num_nodes}
+        self._tools = {root: tools_digest for root, tools_digest in self._tools.items() if root < num_nodes}
         if self._num_seen > num_nodes:
             self._children.clear()
             self._num_seen = 0
 
-    def _found(self, messages: Sequence[Message], told: str) -> "_Found":
+    def _find_known(self, messages: Sequence[Message], tools_digest: str) -> "_KnownPrefix":
         """The longest path that the messages begin with.
 
         Of several that fit, the newest: a client goes on with the last answer it got.
         """
-        best = _Found()
-        roots = [index for index, tools in self._tools.items() if tools == told]
+        best = _KnownPrefix()
+        roots = [index for index, tools in self._tools.items() if tools == tools_digest]
         paths = [best]
         for num, message in enumerate(messages, start=1):
-            longer: list[_Found] = []
+            longer: list[_KnownPrefix] = []
             for path in paths:
-                for index in roots if path.leaf is None else self._below(path.leaf):
-                    same = _alike(self.trace.nodes[index], message)
+                for index in roots if path.leaf is None else self._children_of(path.leaf):
+                    same = _compare(self.trace.nodes[index], message)
                     if same is not None:
-                        longer.append(_Found(index, num, path.realigned + (same is DriftKind.REALIGN)))
+                        longer.append(_KnownPrefix(index, num, path.realigned + (same is DriftKind.REALIGN)))
             if not longer:
                 break
             paths = longer
             best = max(longer, key=lambda found: (-found.realigned, found.leaf))
         return best
 
-    def _below(self, parent: int) -> list[int]:
+    def _children_of(self, parent: int) -> list[int]:
         nodes = self.trace.nodes
         for index in range(self._num_seen, len(nodes)):
             self._children.setdefault(nodes[index].parent, []).append(index)
         self._num_seen = len(nodes)
         return self._children.get(parent, [])
 
-    def _forked(self, leaf: int | None) -> bool:
+    def _has_fork(self, leaf: int | None) -> bool:
         """True if a turn was sampled below here, or in a conversation that began here: it is not in what came back."""
         if leaf is None:
             return bool(self._tools)
-        below = list(self._below(leaf))
+        below = list(self._children_of(leaf))
         while below:
             index = below.pop()
             if self.trace.nodes[index].sampled:
                 return True
-            below += self._below(index)
+            below += self._children_of(index)
         return False
 
 
-def _alike(node: Node, message: Message) -> DriftKind | None:
+def _compare(node: Node, message: Message) -> DriftKind | None:
     """Clean if a message is the node's own, realign if it differs in white space only; None if it is another one."""
     mine, theirs = shape_of(node.message), shape_of(message)
     if mine == theirs:
         return DriftKind.CLEAN
-    loose = node.sampled and message.role is Role.ASSISTANT and _loose(mine) == _loose(theirs)
+    loose = node.sampled and message.role is Role.ASSISTANT and _without_spaces(mine) == _without_spaces(theirs)
     return DriftKind.REALIGN if loose else None
 
 
 def shape_of(message: Message) -> Shape:
     """What is compared: who spoke, the text, the calls by name and arguments, the results by their text."""
     text = "".join(part.text for part in message.parts if isinstance(part, Text))
-    rest = [_part(part) for part in message.parts if not isinstance(part, Text | Reasoning)]
+    rest = [_part_shape(part) for part in message.parts if not isinstance(part, Text | Reasoning)]
     return (message.role.value, text, *rest)
 
 
-def _part(part: object) -> Shape:
+def _part_shape(part: object) -> Shape:
     match part:
         case ToolCall():
-            return ("call", part.name, part.malformed if part.malformed is not None else _plain(part.arguments))
+            return ("call", part.name, part.malformed if part.malformed is not None else _arguments_key(part.arguments))
         case ToolResult():
             return ("result", part.text)
         case _:
             return (type(part).__name__, repr(part))
 
 
-def _plain(arguments: object) -> bytes:
+def _arguments_key(arguments: object) -> bytes:
     """Arguments whose order does not matter."""
     return msgspec.json.encode(arguments, order="sorted")
 
 
-def _loose(shape: Shape) -> Shape:
+def _without_spaces(shape: Shape) -> Shape:
     role, text, *rest = shape
-    return (role, " ".join(text.split()), *(tuple(_squeezed(each) for each in part) for part in rest))
+    return (role, " ".join(text.split()), *(tuple(_squeeze(each) for each in part) for part in rest))
 
 
-def _squeezed(value: object) -> object:
+def _squeeze(value: object) -> object:
     return " ".join(value.split()) if isinstance(value, str) else value

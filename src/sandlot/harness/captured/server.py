@@ -68,7 +68,7 @@ class CapturedConversation:
             if self.over.is_set():
                 raise HarnessError("the rollout is over; this request came too late", kind="over")
             self._note_wishes(asked)
-            node = await self._taken(asked)
+            node = await self._take_turn(asked)
             self._trace.append(node)
             self._num_overflows = 0
             self._limit = self._count_turn(_num_tokens(node))
@@ -77,14 +77,14 @@ class CapturedConversation:
             self.end = None  # an agent that recovered from a full context has ended nothing
             return Answered(node.message, node.stop or "stop", node.usage or Usage())
 
-    async def _taken(self, asked: TurnRequest) -> Node:
+    async def _take_turn(self, asked: TurnRequest) -> Node:
         """The turn; one that is not taken leaves its events and no nodes, however often it is asked for."""
         trace = self._trace
         num_nodes, num_events = len(trace.nodes), len(trace.events)
         try:
             with boundary(HarnessError, "finding a request in the trace"):
                 leaf = self.history.leaf_of(asked.messages, asked.tools)
-            new_bytes = self._room_for(trace.nodes[num_nodes:])
+            new_bytes = self._check_size(trace.nodes[num_nodes:])
             with timed(trace.phases, "model"), boundary(ModelError, "the policy"):
                 node = await self._policy.turn(trace, leaf, asked.tools)
             if not node.sampled or node.message.role is not Role.ASSISTANT:
@@ -103,7 +103,7 @@ class CapturedConversation:
         self._kept_bytes += new_bytes
         return node
 
-    def _room_for(self, nodes: Sequence[Node]) -> int:
+    def _check_size(self, nodes: Sequence[Node]) -> int:
         """What a request adds to the trace; much of it may be no token of any prompt, so no context bounds it."""
         size = sum(len(msgspec.msgpack.encode(node.message)) for node in nodes)
         if self._kept_bytes + size > MAX_KEPT_BYTES:
@@ -144,13 +144,13 @@ def capture_app(conversation: CapturedConversation) -> Starlette:
             raise HTTPException(400, "`n`: one turn at a time")
         if asked.stream:
             return EventStream(lambda: _chat_stream(conversation, asked, usage=wanted.with_usage))
-        return await _answered(request, conversation, asked, lambda answered: chat_body(answered, MODEL))
+        return await _answer(request, conversation, asked, lambda answered: chat_body(answered, MODEL))
 
     async def messages(request: Request) -> Response:
         asked = read_messages(await body_of(request))
         if asked.stream:
             return EventStream(lambda: _messages_stream(conversation, asked))
-        return await _answered(request, conversation, asked, lambda answered: messages_body(answered, MODEL))
+        return await _answer(request, conversation, asked, lambda answered: messages_body(answered, MODEL))
 
     async def models(_request: Request) -> Response:
         return json_response({"object": "list", "data": [{"id": MODEL, "object": "model", "owned_by": "sandlot"}]})
@@ -166,11 +166,11 @@ def capture_app(conversation: CapturedConversation) -> Starlette:
             Route("/v1/models", models),
             Route("/", alive),
         ],
-        exception_handlers={HTTPException: _refusal, SandlotError: _failure},
+        exception_handlers={HTTPException: _on_http_error, SandlotError: _on_sandlot_error},
     )
 
 
-async def _answered(
+async def _answer(
     request: Request, conversation: CapturedConversation, asked: TurnRequest, written: Callable[[Answered], Any]
 ) -> Response:
     answered = await while_connected(request.receive, lambda: conversation.turn(asked))
@@ -178,24 +178,24 @@ async def _answered(
 
 
 async def _chat_stream(conversation: CapturedConversation, asked: TurnRequest, *, usage: bool) -> AsyncIterator[bytes]:
-    answered, error = await _tried(conversation.turn, asked)
+    answered, error = await _try_turn(conversation.turn, asked)
     if answered is None:
-        yield event(_error(error))
+        yield event(_error_body(error))
         return
     for piece in chat_events(answered, MODEL, usage=usage):
         yield piece
 
 
 async def _messages_stream(conversation: CapturedConversation, asked: TurnRequest) -> AsyncIterator[bytes]:
-    answered, error = await _tried(conversation.turn, asked)
+    answered, error = await _try_turn(conversation.turn, asked)
     if answered is None:
-        yield event({"type": "error"} | _error(error), "error")
+        yield event({"type": "error"} | _error_body(error), "error")
         return
     for piece in messages_events(answered, MODEL):
         yield piece
 
 
-async def _tried(
+async def _try_turn(
     turn: Callable[[TurnRequest], Awaitable[Answered]], asked: TurnRequest
 ) -> tuple[Answered | None, SandlotError | None]:
     """In a stream that has begun, a failure is an event."""
@@ -215,7 +215,7 @@ def _brief(value: object) -> object:
     return value if len(text) <= _WISH_CHARS and storable(value) else text[:_WISH_CHARS]
 
 
-def _error(error: Exception | None) -> dict[str, Any]:
+def _error_body(error: Exception | None) -> dict[str, Any]:
     """What an agent is told. What broke is the run's business: its words may name what lies outside the sandbox."""
     if _is_overflow(error):
         body = {"type": "invalid_request_error", "code": "context_length_exceeded", "message": str(error)}
@@ -224,16 +224,16 @@ def _error(error: Exception | None) -> dict[str, Any]:
     return {"error": body}
 
 
-async def _refusal(_request: Request, error: Exception) -> Response:
+async def _on_http_error(_request: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 500
     detail = error.detail if isinstance(error, HTTPException) else str(error)
     body = {"type": "error", "error": {"type": "invalid_request_error", "message": detail, "code": None}}
     return json_response(body, status)
 
 
-async def _failure(_request: Request, error: Exception) -> Response:
+async def _on_sandlot_error(_request: Request, error: Exception) -> Response:
     """400 for a full context, which an agent may recover from; else 403, which no client library tries again."""
-    return json_response({"type": "error"} | _error(error), 400 if _is_overflow(error) else 403)
+    return json_response({"type": "error"} | _error_body(error), 400 if _is_overflow(error) else 403)
 
 
 def _num_tokens(node: Node) -> int:

@@ -19,7 +19,7 @@ import aiohttp
 import anyio
 import msgspec
 
-from sandlot.core.concurrency.clock import excuse, excused, held
+from sandlot.core.concurrency.clock import delay_limits, extend_limits, pause_limits
 from sandlot.core.errors import ModelError, boundary
 from sandlot.core.redaction import Secrets
 from sandlot.model.endpoint.retry import Patience, retry_after, retrying
@@ -100,7 +100,7 @@ class Endpoint:
 
     def __init__(self, config: EndpointConfig, session: aiohttp.ClientSession, secrets: Secrets, patience: Patience) -> None:
         self.config = config
-        self.name = secrets.hidden(config.name)
+        self.name = secrets.redact(config.name)
         self._session = session
         self._secrets = secrets
         self._patience = patience
@@ -138,7 +138,7 @@ class Endpoint:
         """
         await self._slot()
         begun = anyio.current_time()
-        with held():
+        with delay_limits():
             try:
                 with anyio.move_on_after(self.config.request_s), boundary(ModelError, self.name):
                     return await self._exchange(method, path, body, read)
@@ -147,14 +147,14 @@ class Endpoint:
                 error = self._clean(raised)
             finally:
                 self._slots.release()
-            excuse(anyio.current_time() - begun)  # only now is it known that this was not the agent's time
+            extend_limits(anyio.current_time() - begun)  # only now is it known that this was not the agent's time
         return error
 
     async def _slot(self) -> None:
         try:
             self._slots.acquire_nowait()
         except anyio.WouldBlock:
-            with excused():
+            with pause_limits():
                 await self._slots.acquire()
 
     async def _exchange(self, method: str, path: str, body: bytes | None, read: Callable[[bytes], Got]) -> Got:
@@ -167,8 +167,8 @@ class Endpoint:
             raise self._broken(error) from None
         if not 200 <= response.status < 300:
             wait_s = retry_after(response.headers, self._patience.clock.wall())
-            raise failure_of(response.status, self._secrets.hidden_in_error(reply), self.name, retry_after_s=wait_s)
-        return read(self._secrets.hidden_in_reply(reply))
+            raise failure_of(response.status, self._secrets.redact_error(reply), self.name, retry_after_s=wait_s)
+        return read(self._secrets.redact_reply(reply))
 
     def _broken(self, error: Exception) -> ModelError:
         """What went wrong below HTTP, as a kind."""
@@ -199,9 +199,9 @@ class Endpoint:
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def _failed(self, kind: str, why: str, *, retryable: bool = True) -> ModelError:
-        return ModelError(f"{self.name}: {shown(self._secrets.hidden(why))}", kind=kind, retryable=retryable)
+        return ModelError(f"{self.name}: {shown(self._secrets.redact(why))}", kind=kind, retryable=retryable)
 
     def _clean(self, error: ModelError) -> ModelError:
         """The error with every secret hidden, cut loose from whatever caused it."""
-        text = self._secrets.hidden(str(error))
+        text = self._secrets.redact(str(error))
         return ModelError(text, kind=error.kind, retryable=error.retryable, retry_after_s=error.retry_after_s)

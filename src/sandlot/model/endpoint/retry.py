@@ -17,7 +17,7 @@ from typing import TypeVar
 import anyio
 import msgspec
 
-from sandlot.core.concurrency.clock import SYSTEM_CLOCK, Clock, excused
+from sandlot.core.concurrency.clock import SYSTEM_CLOCK, Clock, pause_limits
 from sandlot.core.errors import ModelError
 
 _log = logging.getLogger(__name__)
@@ -94,7 +94,7 @@ async def retrying(patience: Patience, attempt: Callable[[], Awaitable[Got | Mod
         if not got.retryable or failed + wait_s > give_up:
             raise _final(got, number)
         _tell(Retry(attempt=number, kind=got.kind, message=str(got), wait_s=round(wait_s, 3)))
-        with excused():
+        with pause_limits():
             await patience.sleep(wait_s)
 
 

@@ -13,7 +13,7 @@ import torch
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 from torch import Tensor
 
-from sandlot.core.disk import swapped_in
+from sandlot.core.disk import replace_folder
 from sandlot.model.nn.folder import MODEL_FILES
 from sandlot.model.nn.gguf import Gguf, GgufTensor, opened_gguf
 from sandlot.model.nn.layout import check_shapes
@@ -46,7 +46,7 @@ _OTHER_NAMES = {
 
 def convert_gguf(file: Path | str, folder: Path | str) -> None:
     """Write the folder, all or nothing; `ValueError` says what in the file is not supported."""
-    with opened_gguf(file) as gguf, swapped_in(Path(folder), MODEL_FILES) as new:
+    with opened_gguf(file) as gguf, replace_folder(Path(folder), MODEL_FILES) as new:
         try:
             _write(gguf, new)
         except (ValueError, KeyError, TypeError) as error:

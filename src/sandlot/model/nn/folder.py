@@ -13,7 +13,7 @@ from typing import Any, cast
 import torch
 from torch.overrides import TorchFunctionMode
 
-from sandlot.core.disk import swapped_in
+from sandlot.core.disk import replace_folder
 from sandlot.model.nn.decoder import Decoder
 from sandlot.model.nn.layout import check_shapes, copy_weights, weights_of
 from sandlot.model.nn.shape import ORIGIN, Shape, config_of, read_json, read_shape
@@ -91,7 +91,7 @@ def save_folder(
     fingerprint `sandlot_setting` of `config.json`.
     """
     dtype = dtype or decoder.embedding.weight.dtype
-    with swapped_in(Path(path), MODEL_FILES) as new:
+    with replace_folder(Path(path), MODEL_FILES) as new:
         config = {**config_of(decoder.shape), "dtype": str(dtype).removeprefix("torch.")}
         if like is not None:
             config |= _special_ids(like)

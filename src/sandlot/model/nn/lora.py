@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from sandlot.core.disk import swapped_in
+from sandlot.core.disk import replace_folder
 from sandlot.model.nn.adapter import AdaptedLinear, adapted_linears
 from sandlot.model.nn.decoder import Decoder
 from sandlot.model.nn.layout import projections
@@ -118,7 +118,7 @@ def save_adapter(
         "target_modules": sorted({projection.name.rpartition(".")[2] for projection in projections(decoder.shape)}),
         **_OFF,
     }
-    with swapped_in(Path(path), (CONFIG, WEIGHTS, ORIGIN)) as new:
+    with replace_folder(Path(path), (CONFIG, WEIGHTS, ORIGIN)) as new:
         (new / CONFIG).write_text(json.dumps(config, indent=2) + "\n")
         write_tensors(new / WEIGHTS, adapter_weights(decoder), dtype)
         if origin is not None:

@@ -12,14 +12,14 @@ from dataclasses import dataclass, field
 import anyio
 import msgspec
 
-from sandlot.core.branching import DriftKind, abandoned, branched, classify, drift_event
+from sandlot.core.branching import DriftKind, branch_off, classify, drift_event, drift_from_newest
 from sandlot.core.concurrency.clock import SYSTEM_CLOCK, Clock
 from sandlot.core.errors import ModelError
 from sandlot.core.ports.model import Renderer, Sampled, Sampling, TokenModel
 from sandlot.core.ports.session import Policies, Policy
 from sandlot.core.ports.world import ToolSpec
 from sandlot.core.task import Task
-from sandlot.core.tokens import held, packed_ids, unpacked_ids
+from sandlot.core.tokens import held_tokens, packed_ids, unpacked_ids
 from sandlot.core.trace import Event, Node, Tokens, Trace, Usage
 from sandlot.core.types import derive_seed
 from sandlot.model.endpoint.retry import Retry, retries_told
@@ -87,11 +87,11 @@ class Prompts:
         renderer, turn = self.renderer, trace.num_turns
         before, told = self._told, tuple(tools)
         self._told = told
-        lost = abandoned(trace, leaf)
+        lost = drift_from_newest(trace, leaf)
         if lost is not None:
             trace.events.append(drift_event(lost, turn, "the newest turn is not part of the conversation that goes on"))
         messages = [node.message for node in trace.path(leaf)]
-        kept = held(trace, leaf)
+        kept = held_tokens(trace, leaf)
         if not kept.ids:
             return Prompt([], renderer.render(messages, tools), leaf)
         same = before is None or before == told
@@ -103,7 +103,7 @@ class Prompts:
         if drift.kind is DriftKind.CLEAN:
             return Prompt(kept.ids, incoming[len(kept.ids) :], leaf)
         trace.events.append(drift_event(drift, turn, "no bridge over these messages" if same else "other tools than before"))
-        branch = branched(trace, leaf, incoming)
+        branch = branch_off(trace, leaf, incoming)
         return Prompt(branch.ids, incoming[len(branch.ids) :], branch.leaf)
 
 

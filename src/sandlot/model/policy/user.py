@@ -19,7 +19,7 @@ from sandlot.core.errors import ModelError, boundary
 from sandlot.core.persona import AGENT, Persona, read_reply, without_mark
 from sandlot.core.ports.session import Policies, Policy, User, Users, UserTurn
 from sandlot.core.task import Task
-from sandlot.core.trace import Event, Message, Node, Text, Trace, said
+from sandlot.core.trace import Event, Message, Node, Text, Trace, text_message
 from sandlot.core.types import End, Role, derive_seed
 from sandlot.model.wire.text_calls import as_text
 
@@ -73,7 +73,11 @@ class _PlayedUser:
         self._instructions = persona.instructions(self._mark)
         self._view = Trace(run="user", task=task.id, rollout=0, seed=seed)
         self._leaf: int | None = None
-        opening = (said(Role.SYSTEM, self._instructions), said(Role.USER, CONNECTED), said(Role.ASSISTANT, self._prompt))
+        opening = (
+            text_message(Role.SYSTEM, self._instructions),
+            text_message(Role.USER, CONNECTED),
+            text_message(Role.ASSISTANT, self._prompt),
+        )
         for message in opening:
             self._leaf = self._view.append(Node(message=message, parent=self._leaf))
 
@@ -86,7 +90,7 @@ class _PlayedUser:
         """The model's next words as the user."""
         events: list[Event] = []
         heard = _cut(without_mark(text, self._mark), "user_heard_cut", events) or SILENCE
-        self._leaf = self._view.append(Node(message=said(Role.USER, heard), parent=self._leaf))
+        self._leaf = self._view.append(Node(message=text_message(Role.USER, heard), parent=self._leaf))
         known = len(self._view.events)
         try:
             with boundary(ModelError, "its policy"):
@@ -129,7 +133,7 @@ def _spoken_by(node: Node, events: list[Event]) -> Message:
     if spoken.text.strip():
         return spoken
     events.append(Event(kind="user_said_nothing", turn=0, detail={"stop": node.stop}))
-    return said(Role.ASSISTANT, SILENT)
+    return text_message(Role.ASSISTANT, SILENT)
 
 
 def _cut(text: str, kind: str, events: list[Event]) -> str:

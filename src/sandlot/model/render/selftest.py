@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from sandlot.core.errors import ConfigError
 from sandlot.core.ports.world import ToolSpec
-from sandlot.core.trace import Message, Reasoning, Text, ToolCall, ToolResult, said
+from sandlot.core.trace import Message, Reasoning, Text, ToolCall, ToolResult, text_message
 from sandlot.core.types import Role
 from sandlot.model.render.renderer import TokenRenderer
 from sandlot.model.render.template import ChatTemplate
@@ -159,8 +159,8 @@ _TOOL = ToolSpec(
 
 def probes() -> tuple[RenderProbe, ...]:
     """Every step from role to role that a rollout takes."""
-    system, user = said(Role.SYSTEM, "Be brief."), said(Role.USER, "What is a sandlot?")
-    answer, more = said(Role.ASSISTANT, "A field."), said(Role.USER, "Where?")
+    system, user = text_message(Role.SYSTEM, "Be brief."), text_message(Role.USER, "What is a sandlot?")
+    answer, more = text_message(Role.ASSISTANT, "A field."), text_message(Role.USER, "Where?")
     one = Message(role=Role.ASSISTANT, parts=(Text("I look."), ToolCall("c_0", "look_up", {"word": "sandlot"})))
     bare = Message(role=Role.ASSISTANT, parts=(ToolCall("c_0", "look_up", {"word": 'a "b"\nc', "times": 2}),))
     two = Message(

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from sandlot.core.errors import ConfigError
 from sandlot.core.types import digest
-from sandlot.observe.trackers.package import required
+from sandlot.observe.trackers.package import import_package
 from sandlot.observe.trackers.tracker import Settings, Tracker
 
 _EXPERIMENT = "sandlot"
@@ -27,7 +27,7 @@ def open_mlflow(rest: str, run: Path) -> Tracker:
             "tracker `mlflow:...`: the address holds a password, which would be written down with the recipe; leave it out "
             "and set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD"
         )
-    package = required("mlflow.tracking", "mlflow")
+    package = import_package("mlflow.tracking", "mlflow")
     run.mkdir(parents=True, exist_ok=True)
     return _Mlflow(package.MlflowClient(tracking_uri=rest or f"sqlite:///{run.resolve() / 'mlflow.db'}"), run)
 
@@ -54,7 +54,7 @@ class _Mlflow:
 
     def note(self, version: int, figures: Mapping[str, float]) -> None:
         """A metric each."""
-        entity = required("mlflow.entities", "mlflow")
+        entity = import_package("mlflow.entities", "mlflow")
         now = int(time.time() * 1000)
         self._client.log_batch(self._run, metrics=[entity.Metric(name, value, now, version) for name, value in figures.items()])
 

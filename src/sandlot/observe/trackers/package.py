@@ -6,7 +6,7 @@ from typing import Any
 from sandlot.core.errors import ConfigError
 
 
-def required(module: str, extra: str) -> Any:
+def import_package(module: str, extra: str) -> Any:
     """The module, or a `ConfigError` that says how to get it."""
     try:
         return import_module(module)

@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from sandlot.observe.trackers.package import required
+from sandlot.observe.trackers.package import import_package
 from sandlot.observe.trackers.tracker import Settings, Tracker
 
 
 def open_tensorboard(rest: str, run: Path) -> Tracker:
     """`tensorboard` or `tensorboard:DIR`."""
-    required("tensorboard", "tensorboard")
+    import_package("tensorboard", "tensorboard")
     return _TensorBoard(Path(rest) if rest else run / "tensorboard")
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from sandlot.core.errors import ConfigError
 from sandlot.core.types import digest
-from sandlot.observe.trackers.package import required
+from sandlot.observe.trackers.package import import_package
 from sandlot.observe.trackers.tracker import Settings, Tracker
 
 
@@ -17,7 +17,7 @@ def open_wandb(rest: str, run: Path) -> Tracker:
     """`wandb` or `wandb:PROJECT`."""
     if rest and not rest.replace("-", "").replace("_", "").isalnum():
         raise ConfigError(f"tracker `wandb:{rest}`: write `wandb:PROJECT`, a name of letters, digits, `-` and `_`")
-    return _Wandb(required("wandb", "wandb"), rest or "sandlot", run)
+    return _Wandb(import_package("wandb", "wandb"), rest or "sandlot", run)
 
 
 class _Wandb:

@@ -20,7 +20,7 @@ import msgspec
 
 from sandlot.core.concurrency.clock import deadline
 from sandlot.core.errors import ConfigError, SandboxError
-from sandlot.sandbox.docker.attached import Attached
+from sandlot.sandbox.docker.attached import AttachedStream
 
 _DEFAULT_SOCKET = "/var/run/docker.sock"
 _CALL_S = 60.0
@@ -34,11 +34,11 @@ _CONNECTIONS = 128
 _T = TypeVar("_T")
 
 
-class _Said(msgspec.Struct, frozen=True, rename="pascal"):
+class _Reply(msgspec.Struct, frozen=True, rename="pascal"):
     """Something the engine says about itself; fields it leaves out are empty."""
 
 
-class Version(_Said, frozen=True):
+class DockerVersion(_Reply, frozen=True):
     """Which engine answers."""
 
     api_version: str
@@ -47,7 +47,7 @@ class Version(_Said, frozen=True):
     arch: str = ""
 
 
-class Info(_Said, frozen=True):
+class DockerInfo(_Reply, frozen=True):
     """What the engine can do on its machine."""
 
     driver: str = ""
@@ -60,7 +60,7 @@ class Info(_Said, frozen=True):
     default_runtime: str = "runc"
 
 
-class ImageConfig(_Said, frozen=True):
+class ImageConfig(_Reply, frozen=True):
     """What an image asks for when it is run."""
 
     env: list[str] | None = None
@@ -69,7 +69,7 @@ class ImageConfig(_Said, frozen=True):
     volumes: dict[str, Any] | None = None
 
 
-class EngineImage(_Said, frozen=True):
+class DockerImage(_Reply, frozen=True):
     """An image as the engine keeps it."""
 
     id: str
@@ -80,30 +80,34 @@ class EngineImage(_Said, frozen=True):
     labels: dict[str, str] | None = None
 
 
-class Made(_Said, frozen=True):
-    """What the engine calls something it made."""
+class _Created(_Reply, frozen=True):
+    id: str
+
+
+class DockerContainer(_Reply, frozen=True):
+    """A container of the engine, running or not."""
 
     id: str
     labels: dict[str, str] | None = None
 
 
-class _GraphDriver(_Said, frozen=True):
+class _GraphDriver(_Reply, frozen=True):
     data: dict[str, str] | None = None
 
 
-class _Inspected(_Said, frozen=True):
+class _Inspected(_Reply, frozen=True):
     graph_driver: _GraphDriver | None = None
 
 
-class _Changed(_Said, frozen=True):
+class _ChangedPath(_Reply, frozen=True):
     path: str
 
 
-class _Actor(_Said, frozen=True):
+class _Actor(_Reply, frozen=True):
     attributes: dict[str, str] = {}
 
 
-class _Happened(msgspec.Struct, frozen=True):
+class _DockerEvent(msgspec.Struct, frozen=True):
     action: str = msgspec.field(default="", name="Action")
     actor: _Actor = msgspec.field(default_factory=_Actor, name="Actor")
 
@@ -113,84 +117,84 @@ class _Refusal(msgspec.Struct, frozen=True):
 
 
 class DockerApi:
-    """A running engine. Get one from `open_engine`."""
+    """A running engine. Get one from `open_docker_api`."""
 
-    def __init__(self, session: aiohttp.ClientSession, path: str, version: Version) -> None:
+    def __init__(self, session: aiohttp.ClientSession, path: str, version: DockerVersion) -> None:
         self._session = session
         self.path = path
         self.version = version
 
-    async def info(self) -> Info:
+    async def info(self) -> DockerInfo:
         """What it can do on its machine."""
-        return await self._get("/info", Info)
+        return await self._get("/info", DockerInfo)
 
-    async def image(self, name: str) -> EngineImage | None:
+    async def image(self, name: str) -> DockerImage | None:
         """An image it has, by name or id."""
         data = await self._call("GET", f"/images/{quote(name)}/json", fine=(404,))
-        return None if data is None else _decoded(data, EngineImage)
+        return None if data is None else _decode(data, DockerImage)
 
-    async def images(self, label: str | None = None) -> list[EngineImage]:
+    async def images(self, label: str | None = None) -> list[DockerImage]:
         """The images it has; with a label, only those that carry it."""
-        return await self._get("/images/json", list[EngineImage], {"filters": _filters(label)})
+        return await self._get("/images/json", list[DockerImage], {"filters": _filters(label)})
 
     async def create(self, config: Mapping[str, Any]) -> str:
         """Make what a process will run in, and return its id."""
         data = await self._call("POST", "/containers/create", body=config)
-        return _decoded(data or b"", Made).id
+        return _decode(data or b"", _Created).id
 
-    async def start(self, number: str) -> None:
+    async def start(self, container: str) -> None:
         """Start its process."""
-        await self._call("POST", f"/containers/{number}/start")
+        await self._call("POST", f"/containers/{container}/start")
 
-    async def made(self, label: str) -> list[Made]:
+    async def containers(self, label: str) -> list[DockerContainer]:
         """Everything made with a label, running or not."""
-        return await self._get("/containers/json", list[Made], {"all": "1", "filters": _filters(label)})
+        return await self._get("/containers/json", list[DockerContainer], {"all": "1", "filters": _filters(label)})
 
-    async def until_removed(self, number: str) -> None:
+    async def wait_removed(self, container: str) -> None:
         """Return when the engine has removed it, which it does by itself once the process has ended."""
-        await self._call("POST", f"/containers/{number}/wait", {"condition": "removed"}, fine=(404,))
+        await self._call("POST", f"/containers/{container}/wait", {"condition": "removed"}, fine=(404,))
 
-    async def ended_for_memory(self, number: str) -> bool:
+    async def was_out_of_memory(self, container: str) -> bool:
         """True if the kernel killed its first process when its memory ran out. Asked of what has ended, maybe a moment ago."""
         with anyio.move_on_after(_DYING_S):
-            await self.until_removed(number)
+            await self.wait_removed(container)
         asked = {
             "since": "0",
             "until": str(int(time.time()) + 1),  # up to two seconds until the engine answers
-            "filters": msgspec.json.encode({"container": [number], "event": ["oom", "die"]}).decode(),
+            "filters": msgspec.json.encode({"container": [container], "event": ["oom", "die"]}).decode(),
         }
         lines = (await self._call("GET", "/events", asked) or b"").splitlines()
-        happened = [_decoded(line, _Happened) for line in lines if line.strip()]
+        happened = [_decode(line, _DockerEvent) for line in lines if line.strip()]
         killed = any(each.action == "die" and each.actor.attributes.get("exitCode") == "137" for each in happened)
         return killed and any(each.action == "oom" for each in happened)
 
-    async def remove(self, number: str) -> None:
+    async def remove(self, container: str) -> None:
         """End it if it runs, and remove it with its files."""
-        await self._call("DELETE", f"/containers/{number}", {"force": "1", "v": "1"}, fine=(404, 409))
+        await self._call("DELETE", f"/containers/{container}", {"force": "1", "v": "1"}, fine=(404, 409))
 
-    async def changed_paths(self, number: str) -> list[str]:
+    async def changed_paths(self, container: str) -> list[str]:
         """Every path that was added, changed or deleted on top of its image, as the engine shows it: what is no text is lost."""
-        data = await self._call("GET", f"/containers/{number}/changes") or b""
-        return [change.path for change in _decoded(b"[]" if data.strip() == b"null" else data, list[_Changed])]
+        data = await self._call("GET", f"/containers/{container}/changes") or b""
+        return [change.path for change in _decode(b"[]" if data.strip() == b"null" else data, list[_ChangedPath])]
 
-    async def upper(self, number: str) -> str | None:
+    async def upper_folder(self, container: str) -> str | None:
         """The folder on the engine's machine that holds all it wrote, where the engine keeps such a thing and says so."""
-        driver = (await self._get(f"/containers/{number}/json", _Inspected)).graph_driver
+        driver = (await self._get(f"/containers/{container}/json", _Inspected)).graph_driver
         return ((driver and driver.data) or {}).get("UpperDir")
 
-    async def commit(self, number: str) -> str:
+    async def commit(self, container: str) -> str:
         """Its files as a new image, with its labels; returns the image's id."""
-        data = await self._call("POST", "/commit", {"container": number, "pause": "0"}, body={})
-        return _decoded(data or b"", Made).id
+        data = await self._call("POST", "/commit", {"container": container, "pause": "0"}, body={})
+        return _decode(data or b"", _Created).id
 
-    async def remove_image(self, number: str) -> bool:
+    async def remove_image(self, image: str) -> bool:
         """Remove an image and nothing below it, which others may stand on; False while something still stands on it."""
-        answer = await self._call("DELETE", f"/images/{quote(number)}", {"force": "1", "noprune": "1"}, fine=(404, 409))
-        return answer is not None or await self.image(number) is None
+        answer = await self._call("DELETE", f"/images/{quote(image)}", {"force": "1", "noprune": "1"}, fine=(404, 409))
+        return answer is not None or await self.image(image) is None
 
-    async def attach(self, number: str) -> Attached:
+    async def attach(self, container: str) -> AttachedStream:
         """Input and output of its process; before it is started, so that nothing is missed."""
-        path = self._url(f"/containers/{number}/attach", {"stream": "1", "stdin": "1", "stdout": "1"})
+        path = self._url(f"/containers/{container}/attach", {"stream": "1", "stdin": "1", "stdout": "1"})
         head = f"POST {path} HTTP/1.1\r\nHost: engine\r\nConnection: Upgrade\r\nUpgrade: tcp\r\nContent-Length: 0\r\n\r\n"
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         sock.setblocking(False)  # noqa: FBT003 - the socket module's own signature
@@ -198,17 +202,17 @@ class DockerApi:
             with self._bounded("attach"):
                 await _connect(sock, self.path)
                 sock.send(head.encode())  # far smaller than a fresh socket's buffer
-                answer, rest = await _head(sock)
+                answer, rest = await _read_head(sock)
         except BaseException:
             sock.close()
             raise
         if answer.split(b" ", 2)[1:2] not in ([b"101"], [b"200"]):
             sock.close()
             raise SandboxError(f"the engine does not attach: {(answer + rest)[:500].decode(errors='replace')}", kind="start")
-        return Attached(sock, rest)
+        return AttachedStream(sock, rest)
 
     async def _get(self, path: str, kind: type[_T], query: Mapping[str, str] | None = None) -> _T:
-        return _decoded(await self._call("GET", path, query) or b"", kind)
+        return _decode(await self._call("GET", path, query) or b"", kind)
 
     async def _call(
         self,
@@ -225,11 +229,11 @@ class DockerApi:
         url = "http://engine" + self._url(path, query or {})
         with self._bounded(f"{method} {path}"):
             async with self._session.request(method, url, data=data, headers=headers) as response:
-                answer = await _limited(response)
+                answer = await _read_body(response)
         if response.status in fine:
             return None
         if response.status >= 400:
-            said = _refusal(answer)
+            said = _error_message(answer)
             raise SandboxError(f"the engine refused {method} {path} ({response.status}): {said}", kind="engine")
         return answer
 
@@ -241,14 +245,14 @@ class DockerApi:
         return deadline(_CALL_S, SandboxError, f"the engine at {self.path}: {what}")
 
 
-def _decoded(data: bytes, kind: type[_T]) -> _T:
+def _decode(data: bytes, kind: type[_T]) -> _T:
     try:
         return msgspec.json.decode(data, type=kind)
     except msgspec.DecodeError as error:
         raise SandboxError(f"the engine's answer is not as its API says: {error}", kind="engine") from error
 
 
-def _refusal(answer: bytes) -> str:
+def _error_message(answer: bytes) -> str:
     with suppress(msgspec.DecodeError):
         return msgspec.json.decode(answer, type=_Refusal).message[:1000]
     return answer[:500].decode(errors="replace")
@@ -258,7 +262,7 @@ def _filters(label: str | None) -> str:
     return msgspec.json.encode({} if label is None else {"label": [label]}).decode()
 
 
-async def _limited(response: aiohttp.ClientResponse) -> bytes:
+async def _read_body(response: aiohttp.ClientResponse) -> bytes:
     """The whole body, if it is not more than anyone could have meant: what a sandbox wrote decides how long some answers are."""
     pieces: list[bytes] = []
     size = 0
@@ -280,7 +284,7 @@ async def _connect(sock: socket.socket, path: str) -> None:
             return
 
 
-async def _head(sock: socket.socket) -> tuple[bytes, bytes]:
+async def _read_head(sock: socket.socket) -> tuple[bytes, bytes]:
     """The head of the engine's answer, and what came after it."""
     data = b""
     while b"\r\n\r\n" not in data:
@@ -305,7 +309,7 @@ def find_socket(given: str = "") -> str:
 
 
 @asynccontextmanager
-async def open_engine(path: str) -> AsyncGenerator[DockerApi]:
+async def open_docker_api(path: str) -> AsyncGenerator[DockerApi]:
     """The engine behind a socket; `ConfigError` with the remedy if none answers there."""
     _check_socket(path)
     connector = aiohttp.UnixConnector(path=path, limit=_CONNECTIONS)
@@ -314,7 +318,7 @@ async def open_engine(path: str) -> AsyncGenerator[DockerApi]:
         try:
             with anyio.fail_after(10):
                 async with session.get("http://engine/version") as response:
-                    version = _decoded(await _limited(response), Version)
+                    version = _decode(await _read_body(response), DockerVersion)
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             raise ConfigError(
                 f"no Docker engine answers at {path} ({error or 'nothing came'}); is it a Docker engine's socket?"

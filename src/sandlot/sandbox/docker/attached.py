@@ -6,13 +6,13 @@ off again. Those eight bytes are the engine's own, what lies between them is the
 
 import socket
 
-from sandlot.sandbox.link.wire import garbled
+from sandlot.sandbox.link.wire import protocol_error
 
 _HEADER_BYTES = 8
 _STDOUT = 1
 
 
-class Attached:
+class AttachedStream:
     """A non-blocking connection (`link.Connection`) over a hijacked engine socket."""
 
     def __init__(self, sock: socket.socket, received: bytes = b"") -> None:
@@ -56,7 +56,7 @@ class Attached:
                 if len(self._waiting) - at < _HEADER_BYTES:
                     break
                 if self._waiting[at] > 2 or any(self._waiting[at + 1 : at + 4]):
-                    raise garbled("a stream the engine did not cut into pieces")
+                    raise protocol_error("a stream the engine did not cut into pieces")
                 self._wanted = self._waiting[at] == _STDOUT
                 self._left = int.from_bytes(self._waiting[at + 4 : at + _HEADER_BYTES], "big")
                 at += _HEADER_BYTES

@@ -19,17 +19,17 @@ from anyio.abc import TaskGroup
 from sandlot.core.errors import ConfigError, SandboxError, unwrapped
 from sandlot.core.limits import Limits
 from sandlot.core.ports.sandbox import Command
-from sandlot.sandbox.docker.api import DockerApi, find_socket, open_engine
-from sandlot.sandbox.docker.image import find_base
-from sandlot.sandbox.docker.machine import Base, DockerMachine, start_docker_machine
+from sandlot.sandbox.docker.api import DockerApi, find_socket, open_docker_api
+from sandlot.sandbox.docker.image import find_docker_image
+from sandlot.sandbox.docker.machine import DockerBase, DockerMachine, start_docker_machine
 from sandlot.sandbox.docker.probe import docker_capabilities
-from sandlot.sandbox.docker.snapshot import DockerFrozen, DockerSnapshot, written
+from sandlot.sandbox.docker.snapshot import DockerFrozen, DockerSnapshot, changed_sizes
 from sandlot.sandbox.link.machine import Machine
-from sandlot.sandbox.link.process import NativeProcess
-from sandlot.sandbox.link.stream import NativeStream
+from sandlot.sandbox.link.process import SandboxProcess
+from sandlot.sandbox.link.stream import SandboxStream
 from sandlot.sandbox.link.wire import ListingEntry
-from sandlot.sandbox.owner import is_gone, new_labels
-from sandlot.sandbox.program import program
+from sandlot.sandbox.owner import owner_is_dead, owner_labels
+from sandlot.sandbox.program import find_program
 from sandlot.sandbox.quota import Quota
 
 _log = logging.getLogger(__name__)
@@ -43,7 +43,9 @@ _RUN = "sandlot.run"
 class DockerSandbox:
     """A machine for one rollout (port `Sandbox`)."""
 
-    def __init__(self, backend: "DockerBackend", base: Base, machine: DockerMachine, below: DockerFrozen | None = None) -> None:
+    def __init__(
+        self, backend: "DockerBackend", base: DockerBase, machine: DockerMachine, below: DockerFrozen | None = None
+    ) -> None:
         self._backend = backend
         self._base = base
         self._opened = base
@@ -52,7 +54,7 @@ class DockerSandbox:
         self._own: list[DockerFrozen] = []
         self._changing = anyio.Lock(fast_acquire=True)
 
-    async def spawn(self, command: Command) -> NativeProcess:
+    async def spawn(self, command: Command) -> SandboxProcess:
         """Start a command."""
         return await (await self._live()).machine.spawn(command)
 
@@ -66,25 +68,25 @@ class DockerSandbox:
 
     async def list(self, folder: str = "/") -> Sequence[str]:
         """Absolute paths of all files below a folder, sorted; the image's included, `/proc`, `/dev` and `/sys` not."""
-        return await self._reader().files_below(folder)
+        return await self._reader().list_files(folder)
 
     async def stat(self, path: str) -> ListingEntry:
         """One path as it is, links not followed."""
         return await self._reader().stat(path)
 
-    async def connect(self, where: int | str) -> NativeStream:
+    async def connect(self, where: int | str) -> SandboxStream:
         """Reach a port (number) or unix socket (path) inside, without opening the network."""
         return await (await self._live()).machine.connect(where)
 
     @asynccontextmanager
-    async def listen(self, port: int) -> AsyncGenerator[AsyncIterator[NativeStream]]:
+    async def listen(self, port: int) -> AsyncGenerator[AsyncIterator[SandboxStream]]:
         """Stand behind a port of the loopback inside; every connection a program makes to it comes out here."""
         async with (await self._live()).machine.listen(port) as connections:
             yield connections
 
     async def changed(self) -> Mapping[str, int]:
         """Every file that is not the image's, by absolute path: size in bytes, as it is now. Nothing is stopped for it."""
-        return await written(await self._live(), self._backend.pristine)
+        return await changed_sizes(await self._live(), self._backend.pristine)
 
     async def kill_all(self) -> int:
         """End every process; the files stay. Returns how many there were."""
@@ -95,7 +97,7 @@ class DockerSandbox:
         async with self._changing:
             if self._machine is not None:
                 await self._machine.machine.kill_all(freeze=True)
-                self._own.append(DockerFrozen(self._backend.engine, self._machine, self._top()))
+                self._own.append(DockerFrozen(self._backend.docker, self._machine, self._top()))
                 self._machine = None
             frozen = self._own[-1]
         return DockerSnapshot(frozen, self._backend.fork, self._backend.pristine)
@@ -146,14 +148,14 @@ class DockerSandbox:
 class DockerBackend:
     """Makes sandboxes (port `Backend`). Get one from `open_docker`."""
 
-    def __init__(self, engine: DockerApi, tasks: TaskGroup, quota: Quota, pool: int, agent: Path) -> None:
-        self.engine = engine
+    def __init__(self, docker: DockerApi, tasks: TaskGroup, quota: Quota, pool: int, agent: Path) -> None:
+        self.docker = docker
         self._tasks = tasks
         self._quota = quota
         self._pool = pool
         self._agent = agent
-        self._labels = new_labels()
-        self._bases: dict[str, Base] = {}
+        self._labels = owner_labels()
+        self._bases: dict[str, DockerBase] = {}
         self._pristine: dict[str, DockerMachine] = {}
         self._ready: dict[str, deque[DockerMachine]] = {}
         self._filling: Counter[str] = Counter()
@@ -181,18 +183,18 @@ class DockerBackend:
         async with _closing(DockerSandbox(self, base, machine, frozen.hold())) as sandbox:
             yield sandbox
 
-    async def start(self, base: Base) -> DockerMachine:
+    async def start(self, base: DockerBase) -> DockerMachine:
         """A machine on an image, when its turn comes."""
         async with self._starting:
             return await start_docker_machine(
-                self.engine, self._tasks, base, self._quota, program=self._agent, labels=self._labels
+                self.docker, self._tasks, base, self._quota, program=self._agent, labels=self._labels
             )
 
-    async def pristine(self, base: Base) -> Machine:
+    async def pristine(self, base: DockerBase) -> Machine:
         """A machine on the untouched image, to compare with; one for each image, made when first asked for."""
         async with self._finding:
             known = self._pristine.get(base.pristine)
-            if known is None or known.machine.link.gone:
+            if known is None or known.machine.link.is_gone:
                 named = next(each for each in self._bases.values() if each.image == base.pristine)
                 known = self._pristine[base.pristine] = await self.start(named)
             return known.machine
@@ -203,7 +205,7 @@ class DockerBackend:
 
     async def probe(self) -> Mapping[str, str]:
         """What this backend isolates on this machine, capability by capability; `no: why` where it does not."""
-        return docker_capabilities(await self.engine.info(), self.engine.version)
+        return docker_capabilities(await self.docker.info(), self.docker.version)
 
     async def digest(self, image: str) -> str:
         """What an image was made from, for the environment's fingerprint."""
@@ -211,8 +213,8 @@ class DockerBackend:
 
     async def count(self) -> int:
         """Machines the engine has of ours, the pool's included; those kept to compare with are not counted."""
-        made = await self.engine.made(f"{_RUN}={self._labels[_RUN]}")
-        return len({each.id for each in made} - {machine.number for machine in self._pristine.values()})
+        made = await self.docker.containers(f"{_RUN}={self._labels[_RUN]}")
+        return len({each.id for each in made} - {machine.container for machine in self._pristine.values()})
 
     async def settle(self, expected: int) -> None:
         """Wait until no more than this many machines live: what does not go away is a leak. Bound it by a deadline."""
@@ -223,22 +225,22 @@ class DockerBackend:
         """Machines waiting in the pool."""
         return sum(len(ready) for ready in self._ready.values())
 
-    async def _base(self, name: str) -> Base:
+    async def _base(self, name: str) -> DockerBase:
         async with self._finding:
             if name not in self._bases:
-                self._bases[name] = await find_base(self.engine, name)
+                self._bases[name] = await find_docker_image(self.docker, name)
             return self._bases[name]
 
     async def _take(self, image: str) -> DockerMachine | None:
         ready = self._ready.get(image)
         while ready:
             machine = ready.popleft()
-            if not machine.machine.link.gone:
+            if not machine.machine.link.is_gone:
                 return machine
             await machine.close()
         return None
 
-    async def _fill(self, image: str, base: Base) -> None:
+    async def _fill(self, image: str, base: DockerBase) -> None:
         ready = self._ready.setdefault(image, deque())
         while len(ready) + self._filling[image] < self._pool:
             self._filling[image] += 1
@@ -252,12 +254,12 @@ class DockerBackend:
 
     async def reap(self) -> int:
         """Remove what Sandlot processes left behind that are dead now. Returns how much there was."""
-        machines = [made.id for made in await self.engine.made(_RUN) if is_gone(made.labels or {})]
-        images = [image.id for image in await self.engine.images(_RUN) if is_gone(image.labels or {})]
-        for number in machines:
-            await self.engine.remove(number)
-        for number in images:
-            await self.engine.remove_image(number)
+        machines = [made.id for made in await self.docker.containers(_RUN) if owner_is_dead(made.labels or {})]
+        images = [image.id for image in await self.docker.images(_RUN) if owner_is_dead(image.labels or {})]
+        for container in machines:
+            await self.docker.remove(container)
+        for container in images:
+            await self.docker.remove_image(container)
         return len(machines) + len(images)
 
     async def close(self) -> None:
@@ -286,10 +288,10 @@ async def open_docker(socket: str = "", *, quota: Quota | None = None, pool: int
     `socket`: the engine's, if it is not `$DOCKER_HOST` or the usual one.
     """
     path = find_socket(socket)
-    agent = await anyio.to_thread.run_sync(program)
+    agent = await anyio.to_thread.run_sync(find_program)
     try:
-        async with open_engine(path) as engine, anyio.create_task_group() as tasks:
-            backend = DockerBackend(engine, tasks, quota or Quota(), pool, agent)
+        async with open_docker_api(path) as docker, anyio.create_task_group() as tasks:
+            backend = DockerBackend(docker, tasks, quota or Quota(), pool, agent)
             try:
                 await backend.reap()
                 yield backend

@@ -21,7 +21,7 @@ from anyio.abc import TaskGroup
 
 from sandlot.core.concurrency.clock import deadline
 from sandlot.core.errors import SandboxError, SandboxOutOfMemory
-from sandlot.sandbox.defaults import Surroundings
+from sandlot.sandbox.defaults import CommandDefaults
 from sandlot.sandbox.docker.api import DockerApi
 from sandlot.sandbox.link.link import Link
 from sandlot.sandbox.link.machine import Machine
@@ -49,7 +49,7 @@ _MOST_PATH_BYTES = 64 << 20
 """Changed paths that are read from the engine's folder: so many, and so many characters of them. An agent decides how many."""
 
 
-class Touched(NamedTuple):
+class TouchedPaths(NamedTuple):
     """Paths that may differ from the pristine image, as far as they are listed."""
 
     paths: frozenset[str]
@@ -57,78 +57,78 @@ class Touched(NamedTuple):
     """Paths and folders that were seen and are not in `paths`."""
 
 
-_NOTHING = Touched(frozenset())
+_NOTHING = TouchedPaths(frozenset())
 
 
 @dataclass(frozen=True, slots=True)
-class Base:
+class DockerBase:
     """What a machine starts from."""
 
     image: str
     """The engine's id."""
     pristine: str
     """The id of the image the user named: what changes are told against."""
-    surroundings: Surroundings
+    defaults: CommandDefaults
     """What the image wants every command to start with."""
     mounted: Mapping[str, bytes]
     """What the files the engine mounts hold."""
-    changed: Touched = _NOTHING
+    changed: TouchedPaths = _NOTHING
     """Paths in which `image` already differs from `pristine`, as the engine shows them."""
 
 
 class DockerMachine:
     """A live agent; `machine` is what it offers."""
 
-    def __init__(self, engine: DockerApi, number: str, machine: Machine, base: Base) -> None:
-        self._engine = engine
-        self.number = number
+    def __init__(self, docker: DockerApi, container: str, machine: Machine, base: DockerBase) -> None:
+        self._docker = docker
+        self.container = container
         self.machine = machine
         self.base = base
 
-    async def changed_paths(self) -> Touched:
+    async def changed_paths(self) -> TouchedPaths:
         """Every path that may differ from the pristine image, except for the mounted files; names as `shown` shows them.
 
         Found in the folder the engine keeps for it, if we may look there: the engine itself compares every file of the image,
         which took it a hundred times as long for a small one.
         """
-        upper = await self._engine.upper(self.number)
+        upper = await self._docker.upper_folder(self.container)
         try:
             if upper is not None:
-                return self.besides(await anyio.to_thread.run_sync(paths_below, upper))
+                return self.add_base_changes(await anyio.to_thread.run_sync(list_paths, upper))
         except OSError:
             pass  # another user's, or another machine's
-        return self.besides(Touched(frozenset(await self._engine.changed_paths(self.number))))
+        return self.add_base_changes(TouchedPaths(frozenset(await self._docker.changed_paths(self.container))))
 
-    def besides(self, touched: Touched) -> Touched:
+    def add_base_changes(self, touched: TouchedPaths) -> TouchedPaths:
         """What its base had changed, and this."""
-        return Touched(self.base.changed.paths | touched.paths, self.base.changed.left_out + touched.left_out)
+        return TouchedPaths(self.base.changed.paths | touched.paths, self.base.changed.left_out + touched.left_out)
 
-    async def mounted(self) -> dict[str, bytes]:
+    async def read_mounted(self) -> dict[str, bytes]:
         """What the files the engine mounts hold now."""
         return {path: await self.machine.read(path) for path in MOUNTED}
 
-    async def commit(self) -> Base:
+    async def commit(self) -> DockerBase:
         """Its files as something others can start from. It must be frozen."""
-        return Base(
-            image=await self._engine.commit(self.number),
+        return DockerBase(
+            image=await self._docker.commit(self.container),
             pristine=self.base.pristine,
-            surroundings=self.base.surroundings,
-            mounted=await self.mounted(),
+            defaults=self.base.defaults,
+            mounted=await self.read_mounted(),
             changed=await self.changed_paths(),
         )
 
     async def close(self) -> None:
         """End it; returns when the engine has removed it."""
         await self.machine.close()
-        await _discard(self._engine, self.number)
+        await _wait_removed(self._docker, self.container)
 
 
-def shown(name: str) -> str:
+def json_name(name: str) -> str:
     """A name as the engine's JSON shows it: every byte that is not text became the same mark."""
     return "".join("\ufffd" if "\udc80" <= letter <= "\udcff" else letter for letter in name)
 
 
-def paths_below(folder: str, most: int = _MOST_PATHS, most_bytes: int = _MOST_PATH_BYTES) -> Touched:
+def list_paths(folder: str, most: int = _MOST_PATHS, most_bytes: int = _MOST_PATH_BYTES) -> TouchedPaths:
     """The paths below a folder of the host, as seen from it, nearest first. No file is opened, no link is followed."""
     found: list[str] = []
     waiting = deque([folder])
@@ -141,63 +141,63 @@ def paths_below(folder: str, most: int = _MOST_PATHS, most_bytes: int = _MOST_PA
                     if most_bytes < 0 or len(found) == most:
                         left_out += 1
                         continue
-                    found.append(shown(entry.path[len(folder) :]))
+                    found.append(json_name(entry.path[len(folder) :]))
                     if entry.is_dir(follow_symlinks=False):
                         waiting.append(entry.path)
         except OSError as error:
             if error.errno != errno.ENAMETOOLONG:  # deeper than anyone can name: the folder itself is in the list
                 raise
-    return Touched(frozenset(found), left_out + len(waiting) if left_out else 0)
+    return TouchedPaths(frozenset(found), left_out + len(waiting) if left_out else 0)
 
 
-async def _discard(engine: DockerApi, number: str) -> None:
+async def _wait_removed(docker: DockerApi, container: str) -> None:
     """Wait for a machine whose agent was told to end; if it does not, end it."""
     with anyio.move_on_after(5):
-        await engine.until_removed(number)
+        await docker.wait_removed(container)
         return
-    await engine.remove(number)
+    await docker.remove(container)
 
 
 async def start_docker_machine(
-    engine: DockerApi, tasks: TaskGroup, base: Base, quota: Quota, *, program: Path, labels: Mapping[str, str]
+    docker: DockerApi, tasks: TaskGroup, base: DockerBase, quota: Quota, *, program: Path, labels: Mapping[str, str]
 ) -> DockerMachine:
     """A fresh machine, ready for commands; its reader runs in `tasks` until it is closed."""
-    number = ""
+    container = ""
     with deadline(_START_S, SandboxError, "starting a sandbox"):
         with anyio.CancelScope(shield=True):  # cancelled in between, it would be there and nobody would know its name
-            number = await engine.create(_config(base, quota, program, labels))
+            container = await docker.create(_container_config(base, quota, program, labels))
         link: Link | None = None
         try:
-            link = Link(await engine.attach(number), partial(_cause_of_death, engine, number))
-            await engine.start(number)
-            await link.greet_plain()
+            link = Link(await docker.attach(container), partial(_cause_of_death, docker, container))
+            await docker.start(container)
+            await link.read_hello()
             tasks.start_soon(link.run)
-            made = DockerMachine(engine, number, Machine(link, -1, quota, base.surroundings), base)
-            await _put_mounted(made.machine, base.mounted)
+            made = DockerMachine(docker, container, Machine(link, -1, quota, base.defaults), base)
+            await _write_mounted(made.machine, base.mounted)
         except BaseException:
             with anyio.move_on_after(10, shield=True):
                 if link is not None:
                     link.close()
-                await engine.remove(number)
+                await docker.remove(container)
             raise
     return made
 
 
-async def _cause_of_death(engine: DockerApi, number: str) -> SandboxError:
+async def _cause_of_death(docker: DockerApi, container: str) -> SandboxError:
     """The error for a machine whose connection broke."""
     with suppress(SandboxError):  # an engine that does not answer says nothing about the cause
-        if await engine.ended_for_memory(number):
+        if await docker.was_out_of_memory(container):
             return SandboxOutOfMemory(OUT_OF_MEMORY)
     return SandboxError("the sandbox died", kind="died")
 
 
-async def _put_mounted(machine: Machine, mounted: Mapping[str, bytes]) -> None:
+async def _write_mounted(machine: Machine, mounted: Mapping[str, bytes]) -> None:
     async with anyio.create_task_group() as group:
         for path, data in mounted.items():
             group.start_soon(machine.write, path, data)
 
 
-def _config(base: Base, quota: Quota, program: Path, labels: Mapping[str, str]) -> dict[str, Any]:
+def _container_config(base: DockerBase, quota: Quota, program: Path, labels: Mapping[str, str]) -> dict[str, Any]:
     """What the engine is asked for. Whatever the image would run, check or log is replaced or switched off."""
     limit = {"Soft": quota.open_files, "Hard": quota.open_files}
     return {

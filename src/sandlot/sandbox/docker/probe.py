@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping
 
-from sandlot.sandbox.docker.api import Info, Version
+from sandlot.sandbox.docker.api import DockerInfo, DockerVersion
 from sandlot.sandbox.docker.machine import CAPABILITIES
 
 
-def docker_capabilities(info: Info, version: Version) -> Mapping[str, str]:
+def docker_capabilities(info: DockerInfo, version: DockerVersion) -> Mapping[str, str]:
     """Capability -> `yes: how`, or `no: why` where it does not hold."""
     options = {option.partition(",")[0].removeprefix("name=") for option in info.security_options or ()}
     remapped = bool(options & {"userns", "rootless"})

@@ -17,12 +17,12 @@ from typing import TypeVar
 import msgspec
 
 from sandlot.core.errors import ConfigError, boundary
-from sandlot.sandbox.defaults import Surroundings, surroundings_of
+from sandlot.sandbox.defaults import CommandDefaults, command_defaults
+from sandlot.sandbox.images.archive_files import ArchiveFiles, blob_name, digest_of, open_archive, open_decompressed
+from sandlot.sandbox.images.byte_range import ByteRange, bad_archive
 from sandlot.sandbox.images.image import Image, require_mount_points
-from sandlot.sandbox.images.pieces import Pieces, blob_name, digest_of, open_archive, plain
-from sandlot.sandbox.images.skeleton import bare_skeleton
-from sandlot.sandbox.images.store import About, Lease, keep, key_for
-from sandlot.sandbox.images.stretch import Stretch, refused
+from sandlot.sandbox.images.skeleton import make_bare_skeleton
+from sandlot.sandbox.images.store import ImageAbout, Lease, keep, key_for
 from sandlot.sandbox.images.unpack import ImageCaps, Unpacking
 
 KIND = "archive"
@@ -62,29 +62,29 @@ class _RootFs(msgspec.Struct, frozen=True):
     diff_ids: list[str]
 
 
-class _Run(msgspec.Struct, frozen=True, rename="pascal"):
+class _RunConfig(msgspec.Struct, frozen=True, rename="pascal"):
     env: list[str] | None = None
     user: str | None = None
     working_dir: str | None = None
 
 
-class _Config(msgspec.Struct, frozen=True):
+class _ImageConfig(msgspec.Struct, frozen=True):
     rootfs: _RootFs
     architecture: str = ""
-    config: _Run | None = None
+    config: _RunConfig | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ImageLayer:
     """One layer as it lies in the archive."""
 
-    packed: Stretch
+    packed: ByteRange
     packed_digest: str | None
     """What the manifest says of the packed bytes, where it says something."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Contents:
+class _ArchiveContents:
     """What an archive says it holds: nothing of it is unpacked yet."""
 
     digest: str
@@ -92,36 +92,36 @@ class _Contents:
     """Bottom first."""
     diff_ids: tuple[str, ...]
     """What the configuration says of each layer's unpacked bytes."""
-    surroundings: Surroundings
+    defaults: CommandDefaults
 
 
 def archive_image(path: Path, tag: str = "", caps: ImageCaps | None = None) -> Image:
     """Unpack an archive into the store, or find it there."""
     caps = caps or ImageCaps()
-    with _blamed(path), open_archive(path, caps) as files:
+    with _named_errors(path), open_archive(path, caps) as files:
         contents = _read_contents(files, tag)
 
-        def fill(lease: Lease) -> About:
+        def fill(lease: Lease) -> ImageAbout:
             with boundary(ConfigError, "unpacking it"):  # a full disk and a name no file can have are told apart by their words
                 left_out = _unpack(contents, lease.root, caps)
             require_mount_points(lease.root)
             notes = (f"{left_out} devices and pipes left out",) if left_out else ()
-            return About(kind=KIND, name=f"archive:{path.name}", digest=contents.digest, notes=notes)
+            return ImageAbout(kind=KIND, name=f"archive:{path.name}", digest=contents.digest, notes=notes)
 
         lease = keep(key_for(KIND, contents.digest.removeprefix("sha256:")), fill)
-    bare = bare_skeleton()
+    bare = make_bare_skeleton()
     trees = (("/", (lease.root, bare.root)),)
-    return Image(name=f"archive:{path}", trees=trees, portable=True, surroundings=contents.surroundings, leases=(lease, bare))
+    return Image(name=f"archive:{path}", trees=trees, portable=True, defaults=contents.defaults, leases=(lease, bare))
 
 
 def archive_digest(path: Path, tag: str = "") -> str:
     """The digest without unpacking anything."""
-    with _blamed(path), open_archive(path, ImageCaps()) as files:
+    with _named_errors(path), open_archive(path, ImageCaps()) as files:
         return _read_contents(files, tag).digest
 
 
 @contextmanager
-def _blamed(path: Path) -> Generator[None]:
+def _named_errors(path: Path) -> Generator[None]:
     """Everything that is wrong with an archive is told with its path."""
     try:
         with boundary(ConfigError, "reading it"):
@@ -133,54 +133,54 @@ def _blamed(path: Path) -> Generator[None]:
 # -- what it says --------------------------------------------------------------------------------------------------------------
 
 
-def _read_contents(files: Pieces, tag: str = "") -> _Contents:
+def _read_contents(files: ArchiveFiles, tag: str = "") -> _ArchiveContents:
     """The one image of an archive, or the one with that tag."""
     if files.find("manifest.json") is not None:
-        config, layers = _from_docker(files, tag)
+        config, layers = _read_docker(files, tag)
     elif files.find("index.json") is not None:
-        config, layers = _from_oci(files, tag)
+        config, layers = _read_oci(files, tag)
     else:
-        raise refused("neither `manifest.json` (as `docker save` writes) nor `index.json` (an OCI layout) is in it")
-    about = msgspec.json.decode(config, type=_Config)
+        raise bad_archive("neither `manifest.json` (as `docker save` writes) nor `index.json` (an OCI layout) is in it")
+    about = msgspec.json.decode(config, type=_ImageConfig)
     diff_ids = about.rootfs.diff_ids
     here = _machine()
     if about.architecture not in {"", here}:
         raise ConfigError(f"the image is for {about.architecture}, this machine is {here}; save the {here} variant")
     if len(diff_ids) != len(layers) or not all(re.fullmatch(r"sha256:[0-9a-f]{64}", each) for each in diff_ids):
-        raise refused(f"its configuration names {len(diff_ids)} layers by sha256, the archive holds {len(layers)}")
-    run = about.config or _Run()
-    surroundings = surroundings_of(run.env, run.user, run.working_dir)
-    return _Contents(digest_of(config), tuple(layers), tuple(diff_ids), surroundings)
+        raise bad_archive(f"its configuration names {len(diff_ids)} layers by sha256, the archive holds {len(layers)}")
+    run = about.config or _RunConfig()
+    defaults = command_defaults(run.env, run.user, run.working_dir)
+    return _ArchiveContents(digest_of(config), tuple(layers), tuple(diff_ids), defaults)
 
 
-def _from_docker(files: Pieces, tag: str) -> tuple[bytes, list[ImageLayer]]:
-    saved = msgspec.json.decode(files.json("manifest.json"), type=list[_DockerManifest])
+def _read_docker(files: ArchiveFiles, tag: str) -> tuple[bytes, list[ImageLayer]]:
+    saved = msgspec.json.decode(files.read_json("manifest.json"), type=list[_DockerManifest])
     tags = {name: one for one in saved for name in (one.repo_tags or ())}
-    one = _the_one(saved, tags, tag)
-    config = files.json(posixpath.normpath(one.config))
+    one = _choose_image(saved, tags, tag)
+    config = files.read_json(posixpath.normpath(one.config))
     named = _HEX.search(one.config)
     if named is not None and f"sha256:{named[0]}" != digest_of(config):
-        raise refused(f"the configuration is not what its name says: {one.config}")
+        raise bad_archive(f"the configuration is not what its name says: {one.config}")
     return config, [ImageLayer(files.get(posixpath.normpath(layer)), None) for layer in one.layers]
 
 
-def _from_oci(files: Pieces, tag: str) -> tuple[bytes, list[ImageLayer]]:
-    index = msgspec.json.decode(files.json("index.json"), type=_Index)
+def _read_oci(files: ArchiveFiles, tag: str) -> tuple[bytes, list[ImageLayer]]:
+    index = msgspec.json.decode(files.read_json("index.json"), type=_Index)
     one = None
     while one is None or "index" in one.media_type or "manifest.list" in one.media_type:  # for each platform one of its own
-        index = index if one is None else msgspec.json.decode(files.blob(one.digest), type=_Index)
+        index = index if one is None else msgspec.json.decode(files.read_blob(one.digest), type=_Index)
         choices = [each for each in index.manifests if _runs_here(each)]
         named = {each.annotations.get("org.opencontainers.image.ref.name", ""): each for each in choices}
-        one = _the_one(choices, named, tag if any(named) else "")
-    manifest = msgspec.json.decode(files.blob(one.digest), type=_OciManifest)
+        one = _choose_image(choices, named, tag if any(named) else "")
+    manifest = msgspec.json.decode(files.read_blob(one.digest), type=_OciManifest)
     layers = [ImageLayer(files.get(blob_name(layer.digest)), layer.digest) for layer in manifest.layers]
-    return files.blob(manifest.config.digest), layers
+    return files.read_blob(manifest.config.digest), layers
 
 
 _T = TypeVar("_T")
 
 
-def _the_one(choices: list[_T], named: Mapping[str, _T], tag: str) -> _T:
+def _choose_image(choices: list[_T], named: Mapping[str, _T], tag: str) -> _T:
     there = ", ".join(f"`{name}`" for name in named if name) or "none with a name"
     if tag:
         if tag not in named:
@@ -204,14 +204,14 @@ def _machine() -> str:
 # -- unpacking it --------------------------------------------------------------------------------------------------------------
 
 
-def _unpack(contents: _Contents, root: Path, caps: ImageCaps) -> int:
+def _unpack(contents: _ArchiveContents, root: Path, caps: ImageCaps) -> int:
     unpacking = Unpacking(root, caps, keep_owners=os.geteuid() == 0)
     for layer, diff_id in zip(contents.layers, contents.diff_ids, strict=True):
         if layer.packed_digest is not None and layer.packed.digest() != layer.packed_digest:
-            raise refused(f"a layer is damaged: its bytes are not those of {layer.packed_digest}")
-        with plain(layer.packed, caps) as tar:
+            raise bad_archive(f"a layer is damaged: its bytes are not those of {layer.packed_digest}")
+        with open_decompressed(layer.packed, caps) as tar:
             if tar.digest() != diff_id:
-                raise refused(f"a layer is damaged: its unpacked bytes are not those of {diff_id}")
+                raise bad_archive(f"a layer is damaged: its unpacked bytes are not those of {diff_id}")
             unpacking.add(tar)
     unpacking.finish()
     return unpacking.num_left_out

@@ -19,8 +19,8 @@ from pathlib import Path
 
 from sandlot.core.errors import ConfigError, SandboxError
 from sandlot.sandbox.images.image import Image
-from sandlot.sandbox.images.skeleton import bare_skeleton
-from sandlot.sandbox.images.store import About, Lease, hold, keep, key_for
+from sandlot.sandbox.images.skeleton import make_bare_skeleton
+from sandlot.sandbox.images.store import ImageAbout, Lease, hold, keep, key_for
 
 _log = logging.getLogger(__name__)
 
@@ -82,24 +82,24 @@ def read_recipe(rest: str) -> DebianRecipe:
 
 def debian_image(recipe: DebianRecipe) -> Image:
     """Install the packages, or find them installed."""
-    lease = _installed(recipe)
-    bare = bare_skeleton()
+    lease = _install(recipe)
+    bare = make_bare_skeleton()
     return Image(name=recipe.name, trees=(("/", (lease.root, bare.root)),), portable=False, leases=(lease, bare))
 
 
 def debian_digest(recipe: DebianRecipe, *, build: bool) -> str:
     """Of the names and versions installed; `unbuilt` in their place if nothing shall be built and nothing was."""
-    there = _installed(recipe) if build else hold(recipe.key)
+    there = _install(recipe) if build else hold(recipe.key)
     return there.about().digest if there is not None else f"{recipe.name}:unbuilt"
 
 
-def _installed(recipe: DebianRecipe) -> Lease:
-    def fill(lease: Lease) -> About:
+def _install(recipe: DebianRecipe) -> Lease:
+    def fill(lease: Lease) -> ImageAbout:
         _debootstrap(recipe, lease)
         _clean(lease.root)
         versions = installed_versions(lease.root)
         digest = f"debian:sha256:{hashlib.sha256(versions.encode()).hexdigest()}"
-        return About(kind=_KIND, name=recipe.name, digest=digest, notes=("not portable: versions are those of the day",))
+        return ImageAbout(kind=_KIND, name=recipe.name, digest=digest, notes=("not portable: versions are those of the day",))
 
     return keep(recipe.key, fill)
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from sandlot.sandbox.images.folder import file_digests
-from sandlot.sandbox.images.store import hold, kept
+from sandlot.sandbox.images.store import hold, list_images
 from sandlot.sandbox.program import cache_folder
 
 _STATUS = Path("/var/lib/dpkg/status")
@@ -30,9 +30,9 @@ def packages_digest(status: Path = _STATUS) -> str:
         return "unknown"
     said = status.read_bytes()
     digest = hashlib.sha256(said).hexdigest()
-    place = _lists() / digest
+    place = _lists_folder() / digest
     if not place.exists():
-        _keep(place, "".join(f"{name} {version}\n" for name, version in _installed(said).items()))
+        _save_list(place, "".join(f"{name} {version}\n" for name, version in _package_versions(said).items()))
     return digest
 
 
@@ -45,17 +45,17 @@ def image_difference(before: str, after: str) -> str:
         return f"the image is another one ({before[:19] or 'none'}, now {after[:19] or 'none'})"
     parts: list[str] = []
     if old["packages"] != new["packages"]:
-        changes = _changes(_list(old["packages"]), _list(new["packages"]))
+        changes = _describe_changes(_read_list(old["packages"]), _read_list(new["packages"]))
         parts.append(f"the machine's packages: {changes or 'another list'}")
     if old["etc"] != new["etc"]:
-        changes = _changes(_etc_files(f"host:{old['etc']}"), _etc_files(f"host:{new['etc']}"))
+        changes = _describe_changes(_etc_files(f"host:{old['etc']}"), _etc_files(f"host:{new['etc']}"))
         parts.append(f"what is copied of `/etc`: {changes or 'other files'}")
     if old["folders"] != new["folders"]:
         parts.append(f"its folders: {old['folders'] or 'none'}, now {new['folders'] or 'none'}")
     return "the image `host` moved: " + "; ".join(parts)
 
 
-def _changes(before: Mapping[str, str] | None, after: Mapping[str, str] | None) -> str:
+def _describe_changes(before: Mapping[str, str] | None, after: Mapping[str, str] | None) -> str:
     """Names that are new, gone or other; empty if one side is not known."""
     if before is None or after is None:
         return ""
@@ -64,14 +64,14 @@ def _changes(before: Mapping[str, str] | None, after: Mapping[str, str] | None) 
         "new": list(after.keys() - before.keys()),
         "gone": list(before.keys() - after.keys()),
     }
-    return ", ".join(f"{len(names)} {kind} ({_shown(names)})" for kind, names in kinds.items() if names)
+    return ", ".join(f"{len(names)} {kind} ({_names_text(names)})" for kind, names in kinds.items() if names)
 
 
-def _shown(names: list[str]) -> str:
+def _names_text(names: list[str]) -> str:
     return ", ".join(f"`{name}`" for name in sorted(names)[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")
 
 
-def _installed(status: bytes) -> dict[str, str]:
+def _package_versions(status: bytes) -> dict[str, str]:
     found: dict[str, str] = {}
     for entry in status.decode(errors="replace").split("\n\n"):
         name, version = _PACKAGE.search(entry), _VERSION.search(entry)
@@ -80,18 +80,18 @@ def _installed(status: bytes) -> dict[str, str]:
     return found
 
 
-def _lists() -> Path:
+def _lists_folder() -> Path:
     return cache_folder() / "packages"
 
 
-def _list(digest: str) -> dict[str, str] | None:
-    place = _lists() / digest
+def _read_list(digest: str) -> dict[str, str] | None:
+    place = _lists_folder() / digest
     if not re.fullmatch("[0-9a-f]{64}", digest) or not place.exists():
         return None
     return dict(line.split(" ", 1) for line in place.read_text().splitlines() if " " in line)
 
 
-def _keep(place: Path, text: str) -> None:
+def _save_list(place: Path, text: str) -> None:
     place.parent.mkdir(parents=True, exist_ok=True)
     draft = place.with_name(f".{place.name}-{os.getpid()}")
     draft.write_text(text)
@@ -103,7 +103,7 @@ def _keep(place: Path, text: str) -> None:
 
 def _etc_files(digest: str) -> dict[str, str] | None:
     """The copied files of a host image that is still in the store."""
-    for image in kept():
+    for image in list_images():
         lease = hold(image.key) if image.about.kind == "host" and image.about.digest == digest else None
         if lease is not None:
             return file_digests(lease.root / "etc")

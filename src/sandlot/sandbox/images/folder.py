@@ -8,14 +8,14 @@ from pathlib import Path
 
 from sandlot.core.errors import ConfigError
 from sandlot.sandbox.images.image import Image
-from sandlot.sandbox.images.skeleton import bare_skeleton
+from sandlot.sandbox.images.skeleton import make_bare_skeleton
 
 
 def folder_image(folder: Path) -> Image:
     """Stacked over a bare skeleton, so that `/tmp` and the like are always there."""
     if not folder.is_dir():
         raise ConfigError(f"image `folder:{folder}`: no folder at {folder}")
-    bare = bare_skeleton()
+    bare = make_bare_skeleton()
     return Image(name=f"folder:{folder}", trees=(("/", (folder, bare.root)),), portable=True, leases=(bare,))
 
 

@@ -15,9 +15,9 @@ from sandlot.core.errors import ConfigError
 from sandlot.sandbox.images.difference import packages_digest
 from sandlot.sandbox.images.folder import folder_digest, walk
 from sandlot.sandbox.images.image import Image
-from sandlot.sandbox.images.settings import settings_hidden
-from sandlot.sandbox.images.skeleton import FORMAT, fill_bare, plain_umask
-from sandlot.sandbox.images.store import About, Lease, keep, key_for
+from sandlot.sandbox.images.settings import hide_settings
+from sandlot.sandbox.images.skeleton import FORMAT, default_umask, fill_bare
+from sandlot.sandbox.images.store import ImageAbout, Lease, keep, key_for
 
 ETC_KEPT = (
     *("alternatives", "bash.bashrc", "ca-certificates.conf", "debian_version", "fonts", "inputrc", "java*", "ld.so.cache"),
@@ -44,12 +44,12 @@ _NOTE = "not portable: another machine has another `/usr`"
 
 def host_image(folders: tuple[Path, ...] = ()) -> Image:
     """The skeleton, the machine's own folders in it, and the ones asked for besides."""
-    skeleton = _skeleton()
-    real = [top for top in _tops() if not top.is_symlink()]  # a machine without merged /usr has real folders here
+    skeleton = _make_skeleton()
+    real = [top for top in _top_folders() if not top.is_symlink()]  # a machine without merged /usr has real folders here
     more = _outermost(folders)
-    places = _places(more) if more else None
+    places = _make_mount_points(more) if more else None
     root = (places.root, skeleton.root) if places else (skeleton.root,)
-    hidden = settings_hidden()
+    hidden = hide_settings()
     usr = (hidden.root, Path("/usr")) if hidden else (Path("/usr"),)
     trees = (("/", root), ("/usr", usr), *((str(top), (top,)) for top in (*real, *more)))
     if len(trees) > _MAX_TREES:
@@ -63,12 +63,12 @@ def host_digest(folders: tuple[Path, ...] = ()) -> str:
 
     Folders asked for besides stand there by name: they are for code that is being looked at, which has a fingerprint of its own.
     """
-    return ":".join((_skeleton().about().digest, packages_digest(), *map(str, _outermost(folders))))
+    return ":".join((_make_skeleton().about().digest, packages_digest(), *map(str, _outermost(folders))))
 
 
 def _outermost(folders: tuple[Path, ...]) -> list[Path]:
     """Each once, without those that are inside another one or in `/usr` anyway."""
-    usual = {Path("/usr"), *_tops()}
+    usual = {Path("/usr"), *_top_folders()}
     more = {folder for folder in folders if usual.isdisjoint((folder, *folder.parents))}
     for folder in more:
         if not folder.is_dir():
@@ -80,27 +80,27 @@ def _outermost(folders: tuple[Path, ...]) -> list[Path]:
     return sorted(folder for folder in more if more.isdisjoint(folder.parents))
 
 
-def _places(folders: list[Path]) -> Lease:
+def _make_mount_points(folders: list[Path]) -> Lease:
     """Empty folders for others to be mounted on."""
     stamp = hashlib.sha256("\0".join(map(str, folders)).encode("utf-8", "surrogateescape"))
 
-    def fill(lease: Lease) -> About:
-        with plain_umask():
+    def fill(lease: Lease) -> ImageAbout:
+        with default_umask():
             for folder in folders:
                 (lease.root / folder.relative_to("/")).mkdir(parents=True, exist_ok=True)
             for top in {folder.parts[1] for folder in folders}:
                 if top in _MODES:
                     (lease.root / top).chmod(_MODES[top])
-        return About(kind="places", name=":".join(("host", *map(str, folders))), digest=f"places:{stamp.hexdigest()}")
+        return ImageAbout(kind="places", name=":".join(("host", *map(str, folders))), digest=f"places:{stamp.hexdigest()}")
 
     return keep(key_for("places", stamp.hexdigest()), fill)
 
 
-def _tops() -> list[Path]:
+def _top_folders() -> list[Path]:
     return [Path(top) for top in ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32") if Path(top).exists()]
 
 
-def _skeleton() -> Lease:
+def _make_skeleton() -> Lease:
     sources = sorted({path for pattern in ETC_KEPT for path in Path("/etc").glob(pattern)})
     stamp = hashlib.sha256(FORMAT.encode())
     for source in sources:
@@ -108,11 +108,11 @@ def _skeleton() -> Lease:
             about = path.lstat()
             stamp.update(f"{path}\0{about.st_mode}\0{about.st_size}\0{about.st_mtime_ns}\n".encode("utf-8", "surrogateescape"))
 
-    def fill(lease: Lease) -> About:
+    def fill(lease: Lease) -> ImageAbout:
         root = lease.root
         fill_bare(root)
-        with plain_umask():
-            for top in _tops():
+        with default_umask():
+            for top in _top_folders():
                 if top.is_symlink():
                     (root / top.name).symlink_to(top.readlink())
                 else:
@@ -120,7 +120,7 @@ def _skeleton() -> Lease:
             for source in sources:
                 _copy(source, root / "etc" / source.relative_to("/etc"))
             _fill_etc(root / "etc")
-        return About(kind="host", name="host", digest=f"host:{folder_digest(root)}", notes=(_NOTE,))
+        return ImageAbout(kind="host", name="host", digest=f"host:{folder_digest(root)}", notes=(_NOTE,))
 
     return keep(key_for("host", stamp.hexdigest()), fill)
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from sandlot.core.errors import ConfigError
-from sandlot.sandbox.defaults import Surroundings
+from sandlot.sandbox.defaults import CommandDefaults
 from sandlot.sandbox.images.store import Lease
 
 _MOUNT_POINTS = ("dev", "proc", "sys")
@@ -20,13 +20,13 @@ class Image:
     trees: tuple[tuple[str, tuple[Path, ...]], ...]
     portable: bool
     """False if another machine would not have the same bytes."""
-    surroundings: Surroundings = field(default_factory=Surroundings)
+    defaults: CommandDefaults = field(default_factory=CommandDefaults)
     """What it wants its commands to start with."""
     leases: tuple[Lease, ...] = field(default=(), repr=False)
     """Keep this object for as long as the folders are used: the store removes nothing that is held."""
 
 
-def unwritable(image: str, folder: Path) -> ConfigError:
+def unwritable_error(image: str, folder: Path) -> ConfigError:
     """The refusal of an image whose files would belong to nobody inside."""
     kind = _file_system(folder)
     return ConfigError(

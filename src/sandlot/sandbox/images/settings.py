@@ -9,8 +9,8 @@ import shutil
 import stat
 from pathlib import Path
 
-from sandlot.sandbox.images.skeleton import plain_umask
-from sandlot.sandbox.images.store import About, Lease, keep, key_for
+from sandlot.sandbox.images.skeleton import default_umask
+from sandlot.sandbox.images.store import ImageAbout, Lease, keep, key_for
 
 PATTERNS = (
     # npm, pnpm and yarn; `/usr/share` is where Debian has npm
@@ -31,26 +31,26 @@ PATTERNS = (
 """Relative to `/usr`. Files or folders."""
 
 
-def found_settings(usr: Path = Path("/usr")) -> list[Path]:
+def find_settings(usr: Path = Path("/usr")) -> list[Path]:
     """What this machine has of them, relative to `/usr`, by the names that are no links."""
     top = usr.resolve()
     places = {path.parent.resolve() / path.name for pattern in PATTERNS for path in usr.glob(pattern)}
     return sorted(place.relative_to(top) for place in places if place.is_relative_to(top))
 
 
-def settings_hidden(usr: Path = Path("/usr")) -> Lease | None:
+def hide_settings(usr: Path = Path("/usr")) -> Lease | None:
     """A layer for `/usr` without them; None if there are none."""
-    found = found_settings(usr)
+    found = find_settings(usr)
     if not found:
         return None
     stamp = hashlib.sha256("\0".join(map(str, found)).encode("utf-8", "surrogateescape")).hexdigest()
 
-    def fill(lease: Lease) -> About:
-        with plain_umask():
+    def fill(lease: Lease) -> ImageAbout:
+        with default_umask():
             for path in found:
                 _make_folders(usr, lease.root, path.parent)
                 os.mknod(lease.root / path, stat.S_IFCHR, os.makedev(0, 0))  # how an overlay marks what is deleted
-        return About(kind="hidden", name="host", digest=f"hidden:{stamp}")
+        return ImageAbout(kind="hidden", name="host", digest=f"hidden:{stamp}")
 
     return keep(key_for("hidden", stamp), fill)
 

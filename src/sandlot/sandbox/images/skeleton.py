@@ -5,7 +5,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-from sandlot.sandbox.images.store import About, Lease, keep, key_for
+from sandlot.sandbox.images.store import ImageAbout, Lease, keep, key_for
 
 FORMAT = "2"
 """Part of every skeleton's name: change it when what a skeleton holds changes."""
@@ -16,19 +16,19 @@ _FOLDERS = (
 )
 
 
-def bare_skeleton() -> Lease:
+def make_bare_skeleton() -> Lease:
     """Nothing but the folders."""
 
-    def fill(lease: Lease) -> About:
+    def fill(lease: Lease) -> ImageAbout:
         fill_bare(lease.root)
-        return About(kind="bare", name="bare", digest=f"bare:{FORMAT}")
+        return ImageAbout(kind="bare", name="bare", digest=f"bare:{FORMAT}")
 
     return keep(key_for("bare", FORMAT), fill)
 
 
 def fill_bare(root: Path) -> None:
     """Put the folders into a fresh root."""
-    with plain_umask():
+    with default_umask():
         for folder in _FOLDERS:
             (root / folder).mkdir()
     (root / "tmp").chmod(0o1777)
@@ -37,7 +37,7 @@ def fill_bare(root: Path) -> None:
 
 
 @contextmanager
-def plain_umask() -> Generator[None]:
+def default_umask() -> Generator[None]:
     """Modes as they are asked for, whatever the user's habit."""
     old = os.umask(0o022)
     try:

@@ -25,14 +25,14 @@ USR = Path("/usr")
 _KINDS = ("host", "folder:PATH", "archive:PATH", "debian:SUITE?PACKAGE,PACKAGE", "host:FOLDER:FOLDER")
 
 
-def is_known(spec: str) -> bool:
+def is_image_spec(spec: str) -> bool:
     """False for a name that only some backend may understand."""
     return spec.startswith(("/", ".")) or spec == "host" or spec.partition(":")[0] in {"host", "folder", "archive", "debian"}
 
 
-def located(spec: str, folder: Path | None = None) -> str:
+def resolve_spec(spec: str, folder: Path | None = None) -> str:
     """The same image with its path, if it has one, made absolute; relative ones begin at `folder`, else where we are."""
-    if not is_known(spec):
+    if not is_image_spec(spec):
         return spec
     kind, rest = _split(spec)
     base = (folder or Path.cwd()).absolute()
@@ -48,11 +48,11 @@ def located(spec: str, folder: Path | None = None) -> str:
 
 def find_image(spec: str, folder: Path | None = None) -> Image:
     """The image somebody named; makes what it needs in the store."""
-    kind, rest = _split(located(spec, folder))
+    kind, rest = _split(resolve_spec(spec, folder))
     if kind == "folder":
         return folder_image(Path(rest).resolve())
     if kind == "archive":
-        return archive_image(*_tagged(rest))
+        return archive_image(*_split_tag(rest))
     if kind == "debian":
         return debian_image(read_recipe(rest))
     return host_image(_folders(rest))
@@ -60,11 +60,11 @@ def find_image(spec: str, folder: Path | None = None) -> Image:
 
 def image_digest(spec: str, folder: Path | None = None, *, build: bool = True) -> str:
     """What an image is made of, for the environment's fingerprint. Only a package list has to be built for it, if at all."""
-    kind, rest = _split(located(spec, folder))
+    kind, rest = _split(resolve_spec(spec, folder))
     if kind == "folder":
         return folder_digest(Path(rest).resolve())
     if kind == "archive":
-        return archive_digest(*_tagged(rest))
+        return archive_digest(*_split_tag(rest))
     if kind == "debian":
         return debian_digest(read_recipe(rest), build=build)
     return host_digest(_folders(rest))
@@ -72,15 +72,15 @@ def image_digest(spec: str, folder: Path | None = None, *, build: bool = True) -
 
 def image_path(spec: str, folder: Path | None = None) -> Path | None:
     """Where the image's bytes lie, if they are the author's own files."""
-    kind, rest = _split(located(spec, folder))
+    kind, rest = _split(resolve_spec(spec, folder))
     if kind == "archive":
-        return _tagged(rest)[0]
+        return _split_tag(rest)[0]
     return Path(rest) if kind == "folder" else None
 
 
-def shown_folders(spec: str, folder: Path | None = None) -> tuple[Path, ...]:
+def visible_folders(spec: str, folder: Path | None = None) -> tuple[Path, ...]:
     """The host's own folders that can be read inside a sandbox of this image."""
-    kind, rest = _split(located(spec, folder))
+    kind, rest = _split(resolve_spec(spec, folder))
     if kind == "host":
         return (USR, *(each.resolve() for each in _folders(rest)))
     return (Path(rest).resolve(),) if kind == "folder" else ()
@@ -92,7 +92,7 @@ def _split(spec: str) -> tuple[str, str]:
     if spec.startswith(("/", ".")):
         return "path", spec
     kind, _, rest = spec.partition(":")
-    if not is_known(spec) or not rest:
+    if not is_image_spec(spec) or not rest:
         there = ", ".join(f"`{each}`" for each in _KINDS)
         raise ConfigError(f"no image named {spec!r}; there are: {there}")
     return kind, rest
@@ -102,7 +102,7 @@ def _folders(rest: str) -> tuple[Path, ...]:
     return tuple(Path(folder) for folder in rest.split(":") if folder)
 
 
-def _tagged(rest: str) -> tuple[Path, str]:
+def _split_tag(rest: str) -> tuple[Path, str]:
     """A path, and what follows its last `#` unless a file is called so."""
     path, mark, tag = rest.rpartition("#")
     return (Path(path), tag) if mark and not Path(rest).exists() else (Path(rest), "")

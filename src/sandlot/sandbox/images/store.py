@@ -34,7 +34,7 @@ _YOUNG_S = 3600
 """A draft without a lock file is left alone this long: its maker may be between two steps."""
 
 
-class About(msgspec.Struct, frozen=True, kw_only=True):
+class ImageAbout(msgspec.Struct, frozen=True, kw_only=True):
     """`about.json` of a kept image."""
 
     format: int = 1
@@ -52,11 +52,11 @@ class About(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class StoredImage:
     """One image of the store, as listed."""
 
     key: str
-    about: About
+    about: ImageAbout
     used: float
     """When it was last asked for, seconds since the epoch."""
 
@@ -79,9 +79,9 @@ class Lease:
         """The descriptor that holds it; a child process that inherits it holds the image too."""
         return self._lock
 
-    def about(self) -> About:
+    def about(self) -> ImageAbout:
         """What it is."""
-        return _about(self.folder)
+        return _read_about(self.folder)
 
 
 def images_folder() -> Path:
@@ -115,22 +115,22 @@ def hold(key: str) -> Lease | None:
     return lease
 
 
-def keep(key: str, fill: Callable[[Lease], About]) -> Lease:
+def keep(key: str, fill: Callable[[Lease], ImageAbout]) -> Lease:
     """The image of that name; `fill` puts it into a fresh root if there is none. Other processes wait for the same one."""
     try:
         there = hold(key)
         if there is not None:
             return there
         images_folder().mkdir(parents=True, exist_ok=True)
-        with _only_maker(key):
-            return hold(key) or _made(key, fill)
+        with _build_lock(key):
+            return hold(key) or _build(key, fill)
     except OSError as error:
         raise SandboxError(
             f"cannot keep image `{key}` in {images_folder()}: {error}; set XDG_CACHE_HOME", kind="config"
         ) from error
 
 
-def _made(key: str, fill: Callable[[Lease], About]) -> Lease:
+def _build(key: str, fill: Callable[[Lease], ImageAbout]) -> Lease:
     draft = Path(tempfile.mkdtemp(prefix=_DRAFT, dir=images_folder()))
     try:
         fd = os.open(draft / "lock", os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
@@ -138,7 +138,7 @@ def _made(key: str, fill: Callable[[Lease], About]) -> Lease:
         fcntl.flock(fd, fcntl.LOCK_SH)
         lease.root.mkdir()
         lease.root.chmod(0o755)
-        about = msgspec.structs.replace(fill(lease), made=SYSTEM_CLOCK.wall(), **_measured(lease.root))
+        about = msgspec.structs.replace(fill(lease), made=SYSTEM_CLOCK.wall(), **_measure(lease.root))
         (draft / "about.json").write_bytes(msgspec.json.encode(about))
         draft.rename(images_folder() / key)
     except BaseException:
@@ -150,7 +150,7 @@ def _made(key: str, fill: Callable[[Lease], About]) -> Lease:
 
 
 @contextmanager
-def _only_maker(key: str) -> Generator[None]:
+def _build_lock(key: str) -> Generator[None]:
     fd = os.open(images_folder() / f"{_MAKING}{key}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
         try:
@@ -163,24 +163,26 @@ def _only_maker(key: str) -> Generator[None]:
         os.close(fd)  # the file stays: removing it would let two makers hold two files
 
 
-def kept() -> list[Kept]:
+def list_images() -> list[StoredImage]:
     """Every image of the store, the one used last first."""
-    found: list[Kept] = []
+    found: list[StoredImage] = []
     for path in images_folder().glob("*/about.json"):
         folder = path.parent
         if folder.name.startswith("."):
             continue
         try:
-            found.append(Kept(key=folder.name, about=_about(folder), used=(folder / "lock").stat().st_mtime))
+            found.append(StoredImage(key=folder.name, about=_read_about(folder), used=(folder / "lock").stat().st_mtime))
         except FileNotFoundError:  # removed since we looked
             continue
     return sorted(found, key=lambda item: item.used, reverse=True)
 
 
-def gc(keep: Collection[str] = (), *, unused_for_s: float = 0.0, clock: Clock = SYSTEM_CLOCK) -> list[Kept]:
+def remove_unused_images(
+    keep: Collection[str] = (), *, unused_for_s: float = 0.0, clock: Clock = SYSTEM_CLOCK
+) -> list[StoredImage]:
     """Remove images that nobody holds, and what crashes left; returns what went. `keep`: digests or keys that stay."""
-    gone: list[Kept] = []
-    for item in kept():
+    gone: list[StoredImage] = []
+    for item in list_images():
         stays = item.key in keep or item.about.digest in keep or clock.wall() - item.used < unused_for_s
         if not stays and _remove(images_folder() / item.key):
             gone.append(item)
@@ -217,11 +219,11 @@ def _remove_tree(folder: Path) -> None:
     shutil.rmtree(os.fsencode(folder))
 
 
-def _about(folder: Path) -> About:
-    return msgspec.json.decode((folder / "about.json").read_bytes(), type=About)
+def _read_about(folder: Path) -> ImageAbout:
+    return msgspec.json.decode((folder / "about.json").read_bytes(), type=ImageAbout)
 
 
-def _measured(root: Path) -> dict[str, int]:
+def _measure(root: Path) -> dict[str, int]:
     """Bytes on disk, each file once whatever links it has, and the number of paths."""
     seen: set[tuple[int, int]] = set()
     size = number = 0

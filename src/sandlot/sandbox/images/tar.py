@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from sandlot.sandbox.images.stretch import Stretch, refused
+from sandlot.sandbox.images.byte_range import ByteRange, bad_archive
 
 _BLOCK = 512
 MAX_HEADERS_BYTES = 1 << 20
@@ -67,7 +67,7 @@ _KINDS = {
 _END = bytes(_BLOCK)
 
 
-class _Extras:
+class _MoreHeaders:
     """What extension headers said about the entry that follows them."""
 
     def __init__(self, common: dict[bytes, bytes]) -> None:
@@ -78,16 +78,16 @@ class _Extras:
     def take(self, size: int) -> int:
         """Account for header bytes."""
         if not 0 <= size <= self.bytes_left:
-            raise refused(f"headers of one entry take {size} bytes; at most {MAX_HEADERS_BYTES} are read")
+            raise bad_archive(f"headers of one entry take {size} bytes; at most {MAX_HEADERS_BYTES} are read")
         self.bytes_left -= size
         return size
 
 
-def entries(archive: Stretch) -> Iterator[TarEntry]:
+def read_entries(archive: ByteRange) -> Iterator[TarEntry]:
     """Everything in an archive, in its order; `ConfigError` where it cannot be understood."""
     at = 0
     common: dict[bytes, bytes] = {}
-    extras = _Extras(common)
+    extras = _MoreHeaders(common)
     while at < archive.size:
         header = archive.read(at, _BLOCK)
         if header == _END:
@@ -101,29 +101,29 @@ def entries(archive: Stretch) -> Iterator[TarEntry]:
             if kind in b"LK":
                 extras.values[b"path" if kind == b"L" else b"linkpath"] = body.split(b"\0")[0]
             elif kind == b"g":
-                common.update(_records(body))
+                common.update(_pax_records(body))
                 extras.values = common | extras.values
             elif kind == b"x":
-                records = _records(body)
+                records = _pax_records(body)
                 extras.values.update(records)
                 extras.sparse += [_count(value) for key, value in records if key in _SPARSE_PAIRS]
             continue
-        entry, at = _entry(archive, header, at, extras)
+        entry, at = _read_entry(archive, header, at, extras)
         yield entry
-        extras = _Extras(common)
+        extras = _MoreHeaders(common)
     if extras.values != common:
-        raise refused("the archive ends after a header that speaks of an entry to come")
+        raise bad_archive("the archive ends after a header that speaks of an entry to come")
 
 
 _SPARSE_PAIRS = (b"GNU.sparse.offset", b"GNU.sparse.numbytes")
 
 
-def _entry(archive: Stretch, header: bytes, at: int, extras: _Extras) -> tuple[TarEntry, int]:
+def _read_entry(archive: ByteRange, header: bytes, at: int, extras: _MoreHeaders) -> tuple[TarEntry, int]:
     """The entry a header speaks of, and where the next header is."""
     letter, values = header[156:157], extras.values
     kind = _KINDS.get(letter)
     if kind is None:
-        raise refused(f"an entry of an unknown type {letter!r} at byte {at - _BLOCK}")
+        raise bad_archive(f"an entry of an unknown type {letter!r} at byte {at - _BLOCK}")
     name = values.get(b"GNU.sparse.name") or values.get(b"path") or _name(header)
     if kind is TarKind.FILE and name.endswith(b"/"):
         kind = TarKind.FOLDER
@@ -132,24 +132,24 @@ def _entry(archive: Stretch, header: bytes, at: int, extras: _Extras) -> tuple[T
     end = at + _padded(stored)
     size, segments = stored, (TarSegment(0, at, stored),) if stored else ()
     if kind is TarKind.FILE and (letter == b"S" or any(key.startswith(b"GNU.sparse.") for key in values)):
-        size, pairs, at, end = _sparse(archive, header, at, end, extras)
+        size, pairs, at, end = _read_sparse(archive, header, at, end, extras)
         segments = _segments(pairs, size, at, end)
     archive.read(at + sum(segment.length for segment in segments), 0)
     entry = TarEntry(
-        name=_checked(name),
+        name=_check_name(name),
         kind=kind,
         mode=_number(header[100:108]) & 0o7777,
         uid=_count(values[b"uid"]) if b"uid" in values else _number(header[108:116]),
         gid=_count(values[b"gid"]) if b"gid" in values else _number(header[116:124]),
         mtime_ns=_time_ns(values[b"mtime"]) if b"mtime" in values else _number(header[136:148], least=-(2**63)) * 10**9,
         size=size,
-        link=_checked(values.get(b"linkpath") or header[157:257].split(b"\0")[0]),
+        link=_check_name(values.get(b"linkpath") or header[157:257].split(b"\0")[0]),
         segments=segments,
     )
     return entry, end
 
 
-def _sparse(archive: Stretch, header: bytes, at: int, end: int, extras: _Extras) -> tuple[int, list[int], int, int]:
+def _read_sparse(archive: ByteRange, header: bytes, at: int, end: int, extras: _MoreHeaders) -> tuple[int, list[int], int, int]:
     """Real size, offset-length pairs, where the data begins, where the next header is."""
     values = extras.values
     if header[156:157] == b"S":
@@ -162,19 +162,19 @@ def _sparse(archive: Stretch, header: bytes, at: int, end: int, extras: _Extras)
         return _number(header[483:495]), pairs, at, end
     size = _count(values.get(b"GNU.sparse.realsize") or values.get(b"GNU.sparse.size") or b"")
     if values.get(b"GNU.sparse.major") == b"1":
-        pairs, used = _map_in_data(archive, at, end, extras)
+        pairs, used = _read_sparse_map(archive, at, end, extras)
         return size, pairs, at + used, end
     if b"GNU.sparse.map" in values:
         return size, [_count(number) for number in values[b"GNU.sparse.map"].split(b",") if number], at, end
     return size, extras.sparse, at, end
 
 
-def _map_in_data(archive: Stretch, at: int, end: int, extras: _Extras) -> tuple[list[int], int]:
+def _read_sparse_map(archive: ByteRange, at: int, end: int, extras: _MoreHeaders) -> tuple[list[int], int]:
     """The map of sparse format 1.0: numbers on lines, the first says how many pairs follow, padded to whole blocks."""
     text, used = b"", 0
     while True:
         if at + used >= end:
-            raise refused("a sparse file's map does not end")
+            raise bad_archive("a sparse file's map does not end")
         text += archive.read(at + used, extras.take(_BLOCK))
         used += _BLOCK
         lines = text.split(b"\n")[:-1]
@@ -184,20 +184,20 @@ def _map_in_data(archive: Stretch, at: int, end: int, extras: _Extras) -> tuple[
 
 def _segments(pairs: list[int], size: int, at: int, end: int) -> tuple[TarSegment, ...]:
     if len(pairs) % 2:
-        raise refused("a sparse file's map has an offset without a length")
+        raise bad_archive("a sparse file's map has an offset without a length")
     found: list[TarSegment] = []
     past = 0
     for offset, length in zip(pairs[::2], pairs[1::2], strict=True):
         if length == 0:
             continue
         if offset < past or offset + length > size or at + length > end:
-            raise refused(f"a sparse file of {size} bytes has {length} bytes at {offset}")
+            raise bad_archive(f"a sparse file of {size} bytes has {length} bytes at {offset}")
         found.append(TarSegment(offset, at, length))
         past, at = offset + length, at + length
     return tuple(found)
 
 
-def _records(body: bytes) -> list[tuple[bytes, bytes]]:
+def _pax_records(body: bytes) -> list[tuple[bytes, bytes]]:
     """The records of a pax header, each `LENGTH KEY=VALUE` and a line end."""
     found: list[tuple[bytes, bytes]] = []
     at = 0
@@ -207,7 +207,7 @@ def _records(body: bytes) -> list[tuple[bytes, bytes]]:
         record = body[space + 1 : at + length]
         key, equals, value = record[:-1].partition(b"=")
         if length <= space - at or at + length > len(body) or not record.endswith(b"\n") or not equals:
-            raise refused("a pax header that cannot be read")
+            raise bad_archive("a pax header that cannot be read")
         found.append((key, value))
         at += length
     return found
@@ -219,7 +219,7 @@ def _require_checksum(header: bytes, at: int) -> None:
     is_number = re.fullmatch(rb"[0-7]+", wanted) is not None
     # Old programs added signed bytes.
     if not is_number or (int(wanted, 8) != sum(rest) and int(wanted, 8) != sum(rest) - 256 * sum(byte > 127 for byte in rest)):
-        raise refused(f"no tar header at byte {at}: its checksum is wrong")
+        raise bad_archive(f"no tar header at byte {at}: its checksum is wrong")
 
 
 def _number(field: bytes, least: int = 0) -> int:
@@ -229,23 +229,23 @@ def _number(field: bytes, least: int = 0) -> int:
     else:
         text = field.split(b"\0")[0].strip()
         if text and not re.fullmatch(rb"[0-7]+", text):
-            raise refused(f"{field!r} where a tar header has a number")
+            raise bad_archive(f"{field!r} where a tar header has a number")
         value = int(text, 8) if text else 0
     if not least <= value < 2**63:
-        raise refused(f"{value} where a tar header has a count")
+        raise bad_archive(f"{value} where a tar header has a count")
     return value
 
 
 def _count(text: bytes) -> int:
     if not re.fullmatch(rb"[0-9]{1,19}", text):
-        raise refused(f"{text[:40]!r} where a pax header has a count")
+        raise bad_archive(f"{text[:40]!r} where a pax header has a count")
     return int(text)
 
 
 def _time_ns(text: bytes) -> int:
     match = re.fullmatch(rb"(-?[0-9]{1,18})(?:\.([0-9]{1,30}))?", text)
     if match is None:
-        raise refused(f"{text[:40]!r} where a pax header has a time")
+        raise bad_archive(f"{text[:40]!r} where a pax header has a time")
     return int(match[1]) * 10**9 + int((match[2] or b"")[:9].ljust(9, b"0"))
 
 
@@ -255,9 +255,9 @@ def _name(header: bytes) -> bytes:
     return prefix + b"/" + name if prefix else name
 
 
-def _checked(name: bytes) -> bytes:
+def _check_name(name: bytes) -> bytes:
     if b"\0" in name or len(name) > _MAX_NAME:
-        raise refused(f"a name no file can have: {name[:80]!r}")
+        raise bad_archive(f"a name no file can have: {name[:80]!r}")
     return name
 
 

@@ -19,8 +19,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sandlot.sandbox.images.stretch import Stretch, refused
-from sandlot.sandbox.images.tar import TarEntry, TarKind, entries
+from sandlot.sandbox.images.byte_range import ByteRange, bad_archive
+from sandlot.sandbox.images.tar import TarEntry, TarKind, read_entries
 
 _WHITEOUT = b".wh."
 _OPAQUE = b".wh..wh..opq"
@@ -58,19 +58,19 @@ class Unpacking:
         self.num_left_out = 0
         """Devices and pipes."""
 
-    def add(self, layer: Stretch) -> None:
+    def add(self, layer: ByteRange) -> None:
         """Lay one more layer over what is there. Its whiteouts speak of what is below it, wherever in it they stand."""
-        for entry in entries(layer):
+        for entry in read_entries(layer):
             self._count(entry)
             *_, name = parts = _parts(entry.name) or [b""]
             if name.startswith(_WHITEOUT):
-                self._white_out(parts)
-        for entry in entries(layer):
+                self._apply_whiteout(parts)
+        for entry in read_entries(layer):
             parts = _parts(entry.name)
             if not parts:
                 self._set_root(entry)
             elif not parts[-1].startswith(_WHITEOUT):
-                self._put(parts, entry, layer)
+                self._add_entry(parts, entry, layer)
 
     def finish(self) -> None:
         """Give folders their modes and times, the innermost first.
@@ -86,17 +86,17 @@ class Unpacking:
     def _count(self, entry: TarEntry) -> None:
         self._num_paths += 1
         self._size_bytes += entry.size
-        self._require_small()
+        self._check_caps()
 
-    def _require_small(self) -> None:
+    def _check_caps(self) -> None:
         if self._num_paths > self._caps.num_paths:
-            raise refused(f"more than {self._caps.num_paths} paths in one image")
+            raise bad_archive(f"more than {self._caps.num_paths} paths in one image")
         if self._size_bytes > self._caps.size_bytes:
-            raise refused(f"more than {self._caps.size_bytes} bytes in one image")
+            raise bad_archive(f"more than {self._caps.size_bytes} bytes in one image")
 
     # -- removing ----------------------------------------------------------------------------------------------------
 
-    def _white_out(self, parts: list[bytes]) -> None:
+    def _apply_whiteout(self, parts: list[bytes]) -> None:
         *above, name = parts
         folder = self._resolve(above, make=False)
         if folder is None:
@@ -107,17 +107,17 @@ class Unpacking:
         elif not name.startswith(_AUFS):
             hidden = name.removeprefix(_WHITEOUT)
             if hidden in {b"", b".", b".."}:
-                raise refused(f"a whiteout of nothing: {b'/'.join(parts)!r}")
+                raise bad_archive(f"a whiteout of nothing: {b'/'.join(parts)!r}")
             _remove(folder + b"/" + hidden)
 
     # -- making ------------------------------------------------------------------------------------------------------
 
     def _set_root(self, entry: TarEntry) -> None:
         if entry.kind is not TarKind.FOLDER:
-            raise refused(f"the root of the image is a {entry.kind}")
-        self._folders[self._root] = entry.mode | stat.S_IRWXU, _sane_time(entry)
+            raise bad_archive(f"the root of the image is a {entry.kind}")
+        self._folders[self._root] = entry.mode | stat.S_IRWXU, _clamped_time_ns(entry)
 
-    def _put(self, parts: list[bytes], entry: TarEntry, layer: Stretch) -> None:
+    def _add_entry(self, parts: list[bytes], entry: TarEntry, layer: ByteRange) -> None:
         folder = self._resolve(parts[:-1], make=True)
         assert folder is not None
         path = folder + b"/" + parts[-1]
@@ -130,23 +130,23 @@ class Unpacking:
             if not _is_folder(path):
                 _remove(path)
                 os.mkdir(path, 0o700)
-            self._own(path, entry)
-            self._folders[path] = entry.mode, _sane_time(entry)
+            self._set_owner(path, entry)
+            self._folders[path] = entry.mode, _clamped_time_ns(entry)
         else:
             _remove(path)
             self._write(path, entry, layer)
 
-    def _write(self, path: bytes, entry: TarEntry, layer: Stretch) -> None:
+    def _write(self, path: bytes, entry: TarEntry, layer: ByteRange) -> None:
         if entry.kind is TarKind.LINK:
             if not entry.link:
-                raise refused(f"a link that leads nowhere: {entry.name!r}")
+                raise bad_archive(f"a link that leads nowhere: {entry.name!r}")
             os.symlink(entry.link, path)
-            self._own(path, entry)
+            self._set_owner(path, entry)
         else:
             _write_file(path, entry, layer)
-            self._own(path, entry)
+            self._set_owner(path, entry)
             os.chmod(path, entry.mode & 0o777)  # after the owner: a change of owner may take bits away
-        os.utime(path, ns=(_sane_time(entry), _sane_time(entry)), follow_symlinks=False)
+        os.utime(path, ns=(_clamped_time_ns(entry), _clamped_time_ns(entry)), follow_symlinks=False)
 
     def _link(self, path: bytes, entry: TarEntry) -> None:
         """A second name for a file of this image. Also for one of a lower layer, which is the same folder by now."""
@@ -156,11 +156,11 @@ class Unpacking:
         if target == path:
             return
         if not target or not os.path.lexists(target) or _is_folder(target):
-            raise refused(f"{entry.name!r} is a hard link to {entry.link!r}, and the image has no such file")
+            raise bad_archive(f"{entry.name!r} is a hard link to {entry.link!r}, and the image has no such file")
         _remove(path)
         os.link(target, path, follow_symlinks=False)
 
-    def _own(self, path: bytes, entry: TarEntry) -> None:
+    def _set_owner(self, path: bytes, entry: TarEntry) -> None:
         if self._keep_owners:
             uid, gid = (number if number <= _MAX_ID else _NOBODY for number in (entry.uid, entry.gid))
             os.chown(path, uid, gid, follow_symlinks=False)
@@ -193,16 +193,16 @@ class Unpacking:
             elif stat.S_ISDIR(mode):
                 done.append(part)
             elif make:
-                raise refused(f"{b'/'.join(parts)!r} goes through something that is not a folder")
+                raise bad_archive(f"{b'/'.join(parts)!r} goes through something that is not a folder")
             else:
                 return None
             if num_links > _MAX_LINKS or len(done) > _MAX_DEPTH:
-                raise refused(f"{b'/'.join(parts)[:200]!r} goes through more than {_MAX_LINKS} links or {_MAX_DEPTH} folders")
+                raise bad_archive(f"{b'/'.join(parts)[:200]!r} goes through more than {_MAX_LINKS} links or {_MAX_DEPTH} folders")
         return b"/".join((self._root, *done))
 
     def _make_folder(self, path: bytes) -> None:
         self._num_paths += 1
-        self._require_small()
+        self._check_caps()
         os.mkdir(path, 0o700)
         self._folders[path] = 0o755, 0
 
@@ -211,18 +211,18 @@ def _parts(name: bytes) -> list[bytes]:
     """A name's steps from the root; a leading `/` means the image's root."""
     parts = [part for part in name.split(b"/") if part not in {b"", b"."}]
     if b".." in parts:
-        raise refused(f"{name!r} leads out of the image")
+        raise bad_archive(f"{name!r} leads out of the image")
     if any(part.startswith(_WHITEOUT) for part in parts[:-1]):
-        raise refused(f"{name!r} is below a whiteout")
+        raise bad_archive(f"{name!r} is below a whiteout")
     return parts
 
 
-def _write_file(path: bytes, entry: TarEntry, layer: Stretch) -> None:
+def _write_file(path: bytes, entry: TarEntry, layer: ByteRange) -> None:
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     with open(fd, "wb", buffering=0) as file:  # noqa: PTH123 - opened by descriptor
         for segment in entry.segments:
             file.seek(segment.offset)
-            file.writelines(layer.within(segment.at, segment.length).chunks())
+            file.writelines(layer.part(segment.at, segment.length).chunks())
         file.truncate(entry.size)
 
 
@@ -240,5 +240,5 @@ def _is_folder(path: bytes) -> bool:
         return False
 
 
-def _sane_time(entry: TarEntry) -> int:
+def _clamped_time_ns(entry: TarEntry) -> int:
     return min(max(entry.mtime_ns, 0), 2**33 * 10**9)

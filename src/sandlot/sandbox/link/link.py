@@ -14,12 +14,12 @@ from typing import Protocol
 import anyio
 
 from sandlot.core.errors import SandboxError
-from sandlot.sandbox.link.wire import Frame, FrameKind, FrameReader, frame, garbled, take_failure, take_number
+from sandlot.sandbox.link.wire import Frame, FrameKind, FrameReader, pack_frame, protocol_error, take_failure, take_number
 
 _RECEIVE = 256 << 10
 
 
-def repeated(error: SandboxError) -> SandboxError:
+def copy_error(error: SandboxError) -> SandboxError:
     """The same error once more: each place that raises it gets an object, and with it a traceback, of its own."""
     return type(error)(str(error), kind=error.kind)
 
@@ -74,7 +74,7 @@ class Link:
         self._ended = False
         self.broken: SandboxError | None = None
 
-    async def greet(self, sock: socket.socket) -> int:
+    async def read_hello_fd(self, sock: socket.socket) -> int:
         """Wait for the agent's first words on its socket, and the descriptor of its upper layer that comes with them."""
         fds: list[int] = []
 
@@ -84,20 +84,20 @@ class Link:
             return data
 
         try:
-            await self._hear(receive)
+            await self._read_hello(receive)
             if len(fds) != 1:
-                raise garbled("no greeting")
+                raise protocol_error("no greeting")
         except SandboxError:
             for fd in fds:
                 os.close(fd)
             raise
         return fds[0]
 
-    async def greet_plain(self) -> None:
+    async def read_hello(self) -> None:
         """Wait for the first words of an agent that has no descriptor to send with them."""
-        await self._hear(lambda: self._connection.recv(4096))
+        await self._read_hello(lambda: self._connection.recv(4096))
 
-    async def _hear(self, receive: Callable[[], bytes]) -> None:
+    async def _read_hello(self, receive: Callable[[], bytes]) -> None:
         """The greeting; `SandboxError` if the agent could not start."""
         frames: list[Frame] = []
         while not frames:
@@ -114,7 +114,7 @@ class Link:
         if frames[0].kind == FrameKind.FAILED:
             raise SandboxError(f"the sandbox could not start: {take_failure(frames[0].payload)[1]}", kind="start")
         if frames[0].kind != FrameKind.HELLO or frames[0].payload != b"\1\0\0\0":
-            raise garbled("no greeting")
+            raise protocol_error("no greeting")
 
     async def run(self) -> None:
         """Hand out what arrives until the link is closed or breaks; never raises.
@@ -140,7 +140,7 @@ class Link:
                 except BlockingIOError:
                     continue
                 if not data:
-                    await self._died("the connection ended")
+                    await self._fail_dead("the connection ended")
                 for item in self._reader.feed(data):
                     listener = self._listeners.get(item.channel)
                     if listener is not None:
@@ -148,9 +148,9 @@ class Link:
         except SandboxError as error:
             self.fail(error)
         except OSError as error:
-            await self._died(str(error))
+            await self._fail_dead(str(error))
 
-    async def _died(self, how: str) -> None:
+    async def _fail_dead(self, how: str) -> None:
         """Break the link with the reason for its end, as far as anything knows it."""
         error = SandboxError(f"the sandbox died ({how})", kind="died")
         self._ended = True
@@ -185,7 +185,7 @@ class Link:
             self.drop_channel(number)
 
     @property
-    def gone(self) -> bool:
+    def is_gone(self) -> bool:
         """True if the other side is no more, whether or not the news has been read yet."""
         if self.broken is not None or self._ended:
             return True
@@ -196,7 +196,7 @@ class Link:
     def open_channel(self, listener: ChannelListener) -> int:
         """A fresh channel number for a listener."""
         if self.broken is not None:
-            raise repeated(self.broken)
+            raise copy_error(self.broken)
         number = self._next_channel
         self._next_channel = number % 0xFFFF_FFFF + 1
         self._listeners[number] = listener
@@ -208,11 +208,11 @@ class Link:
 
     async def send(self, kind: FrameKind, channel: int, payload: bytes = b"") -> None:
         """Send one frame whole."""
-        data = memoryview(frame(kind, channel, payload))
+        data = memoryview(pack_frame(kind, channel, payload))
         async with self._sending:
             while data:
                 if self.broken is not None:
-                    raise repeated(self.broken)
+                    raise copy_error(self.broken)
                 try:
                     data = data[self._connection.send(data) :]
                 except BlockingIOError:
@@ -220,7 +220,7 @@ class Link:
                     with anyio.CancelScope(shield=True):
                         await anyio.wait_writable(self._connection)
                 except OSError as error:
-                    await self._died(str(error))
+                    await self._fail_dead(str(error))
 
     async def ask(self, kind: FrameKind, payload: bytes, *, most: int = 64 << 20) -> tuple[list[bytes], int]:
         """One request and its whole answer: the DATA payloads and the number in DONE. `OSError` if the agent refused."""
@@ -248,7 +248,7 @@ class _Answer:
             case FrameKind.DATA:
                 self._left -= len(frame.payload)
                 if self._left < 0:
-                    raise garbled("more than was asked for")
+                    raise protocol_error("more than was asked for")
                 self.pieces.append(frame.payload)
                 return
             case FrameKind.DONE:
@@ -257,9 +257,9 @@ class _Answer:
                 number, message = take_failure(frame.payload)
                 self.error = OSError(number, message)  # becomes FileNotFoundError and its kin by number
             case _:
-                raise garbled(f"an answer of kind {frame.kind}")
+                raise protocol_error(f"an answer of kind {frame.kind}")
         self.ready.set()
 
     def on_broken(self, error: SandboxError) -> None:
-        self.error = repeated(error)
+        self.error = copy_error(error)
         self.ready.set()

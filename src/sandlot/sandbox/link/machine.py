@@ -16,11 +16,11 @@ import anyio.to_thread
 
 from sandlot.core.errors import SandboxError
 from sandlot.core.ports.sandbox import Command
-from sandlot.sandbox.defaults import Surroundings
+from sandlot.sandbox.defaults import CommandDefaults
 from sandlot.sandbox.link.link import Link
-from sandlot.sandbox.link.process import NativeProcess, spawn
-from sandlot.sandbox.link.stream import NativeStream, connect, listen
-from sandlot.sandbox.link.wire import FrameKind, Listing, ListingEntry, take_entries, text
+from sandlot.sandbox.link.process import SandboxProcess, spawn
+from sandlot.sandbox.link.stream import SandboxStream, connect, listen
+from sandlot.sandbox.link.wire import FrameKind, Listing, ListingEntry, pack_text, take_entries
 from sandlot.sandbox.native.zygote import OverlayLayer, Zygote
 from sandlot.sandbox.quota import Quota
 
@@ -41,67 +41,65 @@ class Entries(NamedTuple):
 class Machine:
     """A live process 1. `upper` keeps what it wrote; whoever takes it must close it or give it to the zygote."""
 
-    def __init__(
-        self, link: Link, upper: int, quota: Quota, surroundings: Surroundings | None = None, *, number: int = 0
-    ) -> None:
+    def __init__(self, link: Link, upper: int, quota: Quota, defaults: CommandDefaults | None = None, *, number: int = 0) -> None:
         self.link = link
         self._number = number
         self._upper = upper
         self._quota = quota
-        self.surroundings = surroundings or Surroundings()
+        self.defaults = defaults or CommandDefaults()
 
-    async def spawn(self, command: Command) -> NativeProcess:
+    async def spawn(self, command: Command) -> SandboxProcess:
         """Start a command; what it leaves open is as the image says."""
-        return await spawn(self.link, self.surroundings.around(command))
+        return await spawn(self.link, self.defaults.apply(command))
 
-    async def connect(self, where: int | str) -> NativeStream:
+    async def connect(self, where: int | str) -> SandboxStream:
         """Reach a port or unix socket inside."""
         return await connect(self.link, where)
 
-    def listen(self, port: int) -> AbstractAsyncContextManager[AsyncIterator[NativeStream]]:
+    def listen(self, port: int) -> AbstractAsyncContextManager[AsyncIterator[SandboxStream]]:
         """Stand behind a port inside."""
         return listen(self.link, port)
 
-    async def files_below(self, folder: str) -> list[str]:
+    async def list_files(self, folder: str) -> list[str]:
         """Absolute paths of all files below a folder, sorted; the image's included, `/proc`, `/dev` and `/sys` not."""
         try:
-            entries = await self.entries(Listing.BELOW, folder)
+            entries = await self.list_entries(Listing.BELOW, folder)
         except (FileNotFoundError, NotADirectoryError):
             return []  # there is nothing below it
         return sorted(entry.path for entry in entries if entry.kind == "f" and not entry.path.startswith(_NOT_LISTED))
 
     async def stat(self, path: str) -> ListingEntry:
         """One path as it is, links not followed."""
-        return (await self.entries(Listing.ITSELF, path))[0]
+        return (await self.list_entries(Listing.ITSELF, path))[0]
 
     async def read(self, path: str) -> bytes:
         """One regular file, whole. `OSError` by number: not there, a folder, larger than the quota allows."""
         most = self._quota.file_bytes
-        pieces, _ = await self.link.ask(FrameKind.READ, most.to_bytes(8, "little") + text(_absolute(path)), most=most)
+        pieces, _ = await self.link.ask(FrameKind.READ, most.to_bytes(8, "little") + pack_text(_check_path(path)), most=most)
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     async def write(self, path: str, data: bytes, mode: int = 0o644) -> None:
         """One file with the folders above it, in pieces."""
         for at in range(0, max(len(data), 1), _CHUNK):
-            head = struct.pack("<BI", at > 0, mode) + text(_absolute(path))
-            await self.link.ask(FrameKind.WRITE, head + text(data[at : at + _CHUNK]))
+            head = struct.pack("<BI", at > 0, mode) + pack_text(_check_path(path))
+            await self.link.ask(FrameKind.WRITE, head + pack_text(data[at : at + _CHUNK]))
 
-    async def entries(self, how: Listing, path: str = "/") -> list[ListingEntry]:
+    async def list_entries(self, how: Listing, path: str = "/") -> list[ListingEntry]:
         """A whole listing; `OSError` with `EFBIG` if it is longer than the quota allows."""
-        found, left_out = await self.first_entries(how, path)
+        found, left_out = await self.list_first_entries(how, path)
         if left_out:
             most = self._quota.listing_bytes
             raise OSError(errno.EFBIG, f"the listing takes more than {most:,} bytes: {left_out:,} paths are left out", path)
         return found
 
-    async def first_entries(self, how: Listing, path: str = "/", *, most: int | None = None) -> Entries:
+    async def list_first_entries(self, how: Listing, path: str = "/", *, most: int | None = None) -> Entries:
         """A listing up to so many bytes (None: the quota's), and how many paths are not in it."""
         most = self._quota.listing_bytes if most is None else most
-        request = bytes((how,)) + most.to_bytes(8, "little") + text(_absolute(path))
+        request = bytes((how,)) + most.to_bytes(8, "little") + pack_text(_check_path(path))
         pieces, left_out = await self.link.ask(FrameKind.LIST, request, most=most)
         if sum(map(len, pieces)) <= _PARSED_ON_LOOP:
-            return Entries(_parsed(pieces), left_out)
-        return Entries(await anyio.to_thread.run_sync(_parsed, pieces), left_out)
+            return Entries(_parse_entries(pieces), left_out)
+        return Entries(await anyio.to_thread.run_sync(_parse_entries, pieces), left_out)
 
     async def kill_all(self, *, freeze: bool) -> int:
         """End every process but process 1, and if asked let none start again. Returns how many there were."""
@@ -111,16 +109,16 @@ class Machine:
         """What it wrote as a layer for others to stand on. Once, and only when it is frozen or has ended."""
         if self._upper < 0:
             raise SandboxError("the sandbox is closed; its files are gone", kind="closed")
-        layer = await zygote.upper(self._number, self._upper)
-        await self._let_upper_go()
+        layer = await zygote.add_upper(self._number, self._upper)
+        await self._close_upper()
         return layer
 
     async def close(self) -> None:
         """End it; what it wrote is gone unless it became a layer."""
         self.link.close()
-        await self._let_upper_go()
+        await self._close_upper()
 
-    async def _let_upper_go(self) -> None:
+    async def _close_upper(self) -> None:
         """Beside the loop: whoever closes it last waits while the kernel frees all that was written."""
         upper, self._upper = self._upper, -1
         if upper >= 0:
@@ -128,11 +126,11 @@ class Machine:
                 await anyio.to_thread.run_sync(os.close, upper)
 
 
-def _parsed(pieces: Sequence[bytes]) -> list[ListingEntry]:
+def _parse_entries(pieces: Sequence[bytes]) -> list[ListingEntry]:
     return [entry for piece in pieces for entry in take_entries(piece)]
 
 
-def _absolute(path: str) -> str:
+def _check_path(path: str) -> str:
     """The path, if it is one the sandbox can be asked for."""
     if not path.startswith("/") or "\0" in path:
         raise ValueError(f"path {path!r} in a sandbox is not absolute, or has a NUL in it; paths start with `/`")

@@ -8,18 +8,18 @@ import anyio
 
 from sandlot.core.errors import SandboxError
 from sandlot.core.ports.sandbox import Command
-from sandlot.sandbox.link.link import Link, repeated
+from sandlot.sandbox.link.link import Link, copy_error
 from sandlot.sandbox.link.wire import (
     FRAME_MAX,
     WINDOW,
     Frame,
     FrameKind,
-    garbled,
+    pack_text,
+    pack_texts,
+    protocol_error,
     take_exit,
     take_failure,
     take_number,
-    text,
-    words,
 )
 
 _PIECE = 64 << 10
@@ -53,7 +53,7 @@ class Channel:
         self._changed: anyio.Event | None = None
         self._untaken = 0
         self._ungranted = 0
-        self._feed = b""
+        self._queued = b""
         self.code: int | None = None
         self.dropped = 0
         self._ended = False
@@ -66,7 +66,7 @@ class Channel:
         match frame.kind:
             case FrameKind.OUTPUT:
                 if not frame.payload or frame.payload[0] >= len(_NAMES):
-                    raise garbled("output of no stream")
+                    raise protocol_error("output of no stream")
                 self._keep(frame.payload[0], frame.payload[1:])
             case FrameKind.TAKEN:
                 self._untaken -= take_number(frame.payload)
@@ -81,23 +81,23 @@ class Channel:
                 number, message = take_failure(frame.payload)
                 self._fail(OSError(number, message))
             case _:
-                raise garbled(f"a frame of kind {frame.kind} on a stream")
+                raise protocol_error(f"a frame of kind {frame.kind} on a stream")
         self._wake()
 
     def _keep(self, which: int, data: bytes) -> None:
         if self._ended:
-            raise garbled("output after its end")
+            raise protocol_error("output after its end")
         if not data:
             self._ended = True
             return
         self._pieces.append((which, data))
         self._ungranted += len(data)
         if self._ungranted > WINDOW + _FINAL:
-            raise garbled("output beyond its window")
+            raise protocol_error("output beyond its window")
 
     def on_broken(self, error: SandboxError) -> None:
         """Everybody who waits hears it."""
-        self._fail(repeated(error))
+        self._fail(copy_error(error))
         self._wake()
 
     def _fail(self, error: Exception) -> None:
@@ -113,7 +113,7 @@ class Channel:
             self._changed.set()
             self._changed = None
 
-    def _news(self) -> anyio.Event:
+    def _next_change(self) -> anyio.Event:
         """Set at the next frame. Made when somebody wants to wait: most frames meet nobody, and an event is not free."""
         if self._changed is None:
             self._changed = anyio.Event()
@@ -123,25 +123,25 @@ class Channel:
         """Send a frame about this channel."""
         await self._link.send(kind, self.number, payload)
 
-    async def accepted(self) -> bool:
+    async def wait_accepted(self) -> bool:
         """Wait until the agent has agreed to a connection; False if there will be none."""
         while not self._accepted and not self._closed:
-            await self._news().wait()
+            await self._next_change().wait()
         if self._error is not None:
             raise self._error
         return self._accepted
 
-    async def drained(self) -> None:
+    async def wait_drained(self) -> None:
         """Wait until the agent has passed on all input, or nobody is there to take it."""
-        while self._untaken > 0 and not self.over():
-            await self._news().wait()
+        while self._untaken > 0 and not self.is_over():
+            await self._next_change().wait()
 
     def abandon(self) -> None:
         """Listen no longer: whoever waits hears the end."""
         self._close()
         self._wake()
 
-    async def piece(self) -> tuple[int, bytes] | None:
+    async def next_piece(self) -> tuple[int, bytes] | None:
         """The next piece of output; None at the end."""
         while not self._pieces:
             if self._error is not None:
@@ -155,17 +155,17 @@ class Channel:
             await self.request(FrameKind.GRANT, granted.to_bytes(8, "little"))
         return which, data
 
-    async def exit_code(self) -> int:
+    async def wait_exit(self) -> int:
         """Wait for the end of the command."""
         while self.code is None:
             if self._error is not None:
                 raise self._error
             if self._closed:
-                raise garbled("an end without an exit code")
+                raise protocol_error("an end without an exit code")
             await self._wait()
         return self.code
 
-    async def give(self, data: bytes) -> None:
+    async def send_input(self, data: bytes) -> None:
         """Send input; waits while the other side does not read. Empty bytes close it."""
         view = memoryview(data)
         if not view:
@@ -176,43 +176,43 @@ class Channel:
             if self._closed:
                 return  # nobody is there to read; a pipe would say the same by a signal the writer ignores
             if self._untaken >= WINDOW:
-                await self._news().wait()
+                await self._next_change().wait()
                 continue
             part, view = view[:_PIECE], view[_PIECE:]
             self._untaken += len(part)
             await self.request(FrameKind.INPUT, bytes(part))
 
-    def promise(self, sent: int, feed: bytes) -> None:
+    def queue_input(self, sent: int, feed: bytes) -> None:
         """Input given whole at the start: `sent` went with the first frame, the rest goes while somebody waits for output."""
         self._untaken += sent
-        self._feed = feed
+        self._queued = feed
 
     async def _wait(self) -> None:
         """Wait for news, feeding promised input as it is taken. All at once would block a command that answers as it reads."""
-        while self._feed and self._untaken < WINDOW and not self.over():
-            part = self._feed[:_PIECE]
-            self._feed = self._feed[_PIECE:]
+        while self._queued and self._untaken < WINDOW and not self.is_over():
+            part = self._queued[:_PIECE]
+            self._queued = self._queued[_PIECE:]
             self._untaken += len(part)
-            changed = self._news()
+            changed = self._next_change()
             await self.request(FrameKind.INPUT, part)
-            if not self._feed:
+            if not self._queued:
                 await self.request(FrameKind.INPUT)
             if changed.is_set():
                 return
-        await self._news().wait()
+        await self._next_change().wait()
 
-    def refuse(self, message: str) -> None:
+    def fail_start(self, message: str) -> None:
         """Answer without asking the agent: a message on stderr and the shell's code for what cannot be started."""
         self._pieces.append((1, message.encode("utf-8", "replace")))
         self.code = 126
         self._close()
 
-    def over(self) -> bool:
+    def is_over(self) -> bool:
         """True when nothing more can come."""
         return self._closed or self._link.broken is not None
 
 
-class NativeProcess:
+class SandboxProcess:
     """A command in a native sandbox (port `Process`)."""
 
     def __init__(self, channel: Channel) -> None:
@@ -225,50 +225,50 @@ class NativeProcess:
 
     async def output(self) -> AsyncIterator[tuple[str, bytes]]:
         """Pieces of (`stdout` or `stderr`, bytes) until it has ended; what it left in the background is not waited for."""
-        while (piece := await self._channel.piece()) is not None:
+        while (piece := await self._channel.next_piece()) is not None:
             yield _NAMES[piece[0]], piece[1]
 
     async def send(self, data: bytes) -> None:
         """Write to its standard input; empty bytes close it."""
-        await self._channel.give(data)
+        await self._channel.send_input(data)
 
     async def wait(self) -> int:
         """Its exit code; negative for the signal that ended it."""
-        return await self._channel.exit_code()
+        return await self._channel.wait_exit()
 
     async def kill(self) -> None:
         """End it and everything it started; returns when it has ended."""
-        if self._channel.code is None and not self._channel.over():
+        if self._channel.code is None and not self._channel.is_over():
             await self._channel.request(FrameKind.KILL)
-            await self._channel.exit_code()
+            await self._channel.wait_exit()
 
 
-async def spawn(link: Link, command: Command) -> NativeProcess:
+async def spawn(link: Link, command: Command) -> SandboxProcess:
     """Start a command over a link. One that cannot even be said is answered like one that cannot be started."""
     stdin = command.stdin or b""
     first, rest = stdin[:_PIECE], stdin[_PIECE:]
     stays_open = command.stdin is None or bool(rest)
     channel = Channel(link)
     try:
-        payload = _packed(command, first, stays_open=stays_open)
+        payload = _pack_spawn(command, first, stays_open=stays_open)
     except ValueError as error:
-        channel.refuse(f"sandlot: cannot start this command: {error}\n")
-        return NativeProcess(channel)
-    channel.promise(len(first), rest)
+        channel.fail_start(f"sandlot: cannot start this command: {error}\n")
+        return SandboxProcess(channel)
+    channel.queue_input(len(first), rest)
     await channel.request(FrameKind.SPAWN, payload)
-    return NativeProcess(channel)
+    return SandboxProcess(channel)
 
 
 @functools.lru_cache(maxsize=32)
-def _environment(own: tuple[tuple[str, str], ...]) -> bytes:
+def _pack_environment(own: tuple[tuple[str, str], ...]) -> bytes:
     """The variables of a command as they are sent; most commands of a sandbox have the same."""
     environment = [f"{name}={value}" for name, value in (_ENVIRONMENT | dict(own)).items()]
     if "\0" in "".join(environment):
         raise ValueError("it has a NUL in it")
-    return words(environment)
+    return pack_texts(environment)
 
 
-def _packed(command: Command, first: bytes, *, stays_open: bool) -> bytes:
+def _pack_spawn(command: Command, first: bytes, *, stays_open: bool) -> bytes:
     """The SPAWN of a command; `ValueError` for what no kernel would take."""
     folder, user = command.cwd or "/", command.user or "root"
     if not command.argv:
@@ -280,11 +280,11 @@ def _packed(command: Command, first: bytes, *, stays_open: bool) -> bytes:
         (
             ((1 if command.pty else 0) | (2 if stays_open else 0)).to_bytes(1, "little"),
             limit.to_bytes(8, "little"),
-            text(user),
-            text(folder),
-            words(command.argv),
-            _environment(tuple(command.env.items())),
-            text(first),
+            pack_text(user),
+            pack_text(folder),
+            pack_texts(command.argv),
+            _pack_environment(tuple(command.env.items())),
+            pack_text(first),
         )
     )
     if len(payload) > FRAME_MAX - 5:

@@ -7,7 +7,7 @@ import anyio
 
 from sandlot.sandbox.link.link import Link
 from sandlot.sandbox.link.process import Channel
-from sandlot.sandbox.link.wire import FrameKind, text
+from sandlot.sandbox.link.wire import FrameKind, pack_text
 
 _AT_ONCE = 256
 """Connections of one listener that are open at the same time; the next ones wait inside, in the kernel's queue."""
@@ -18,7 +18,7 @@ _LINGER_S = 5.0
 _MAX_PORT = 65535
 
 
-class NativeStream:
+class SandboxStream:
     """A connection with a program in a sandbox (port `Stream`)."""
 
     def __init__(self, channel: Channel, on_close: Callable[[], None] | None = None) -> None:
@@ -29,12 +29,12 @@ class NativeStream:
     async def send(self, data: bytes) -> None:
         """Write all of it."""
         if data:
-            await self._channel.give(data)
+            await self._channel.send_input(data)
 
     async def receive(self, max_bytes: int = 65536) -> bytes:
         """What is there; empty at the end."""
         if not self._rest:
-            piece = await self._channel.piece()
+            piece = await self._channel.next_piece()
             self._rest = piece[1] if piece is not None else b""
         data, self._rest = self._rest[:max_bytes], self._rest[max_bytes:]
         return data
@@ -43,7 +43,7 @@ class NativeStream:
         """Close both ways, when what was sent has been taken; a peer that does not read delays it by some seconds at most."""
         try:
             with anyio.move_on_after(_LINGER_S):
-                await self._channel.drained()
+                await self._channel.wait_drained()
         finally:
             await _close(self._channel)
             if self._on_close is not None:
@@ -51,19 +51,19 @@ class NativeStream:
                 self._on_close = None
 
 
-async def connect(link: Link, where: int | str) -> NativeStream:
+async def connect(link: Link, where: int | str) -> SandboxStream:
     """Reach a port or unix socket inside; `ConnectionRefusedError` and its kin if nobody listens."""
     channel = Channel(link)
     port, path = (where, "") if isinstance(where, int) else (0, where)
-    await _agreed(channel, FrameKind.CONNECT, port.to_bytes(4, "little") + text(path))
-    return NativeStream(channel)
+    await _request_agreement(channel, FrameKind.CONNECT, port.to_bytes(4, "little") + pack_text(path))
+    return SandboxStream(channel)
 
 
-async def _agreed(channel: Channel, kind: FrameKind, payload: bytes) -> None:
+async def _request_agreement(channel: Channel, kind: FrameKind, payload: bytes) -> None:
     """Ask, and wait for the agent's yes; if nobody waits any more, neither does the agent."""
     try:
         await channel.request(kind, payload)
-        await channel.accepted()
+        await channel.wait_accepted()
     except BaseException:
         await _close(channel)
         raise
@@ -80,34 +80,34 @@ class _Connections:
         self._held: set[Channel] = set()
         self._taking = anyio.Lock(fast_acquire=True)
 
-    def __aiter__(self) -> AsyncIterator[NativeStream]:
+    def __aiter__(self) -> AsyncIterator[SandboxStream]:
         """Itself."""
         return self
 
-    async def __anext__(self) -> NativeStream:
+    async def __anext__(self) -> SandboxStream:
         """The next connection. Close each when you are done with it: only so many are open at once.
 
         Ends when the sandbox is frozen or the context is left. Cancelled, it loses no connection.
         """
         async with self._taking:
-            await self._room()
+            await self._wait_for_room()
             if self._coming is None:
                 self._coming = Channel(self._link)
                 await self._coming.request(FrameKind.ACCEPT, self._listener.number.to_bytes(4, "little"))
             channel = self._coming
-            if not await channel.accepted():
+            if not await channel.wait_accepted():
                 raise StopAsyncIteration
             self._coming = None
             self._held.add(channel)
             self._open.acquire_on_behalf_of_nowait(channel)
-        return NativeStream(channel, lambda: self._let_go(channel))
+        return SandboxStream(channel, lambda: self._release(channel))
 
-    async def _room(self) -> None:
+    async def _wait_for_room(self) -> None:
         """Wait until one more may be open."""
         async with self._open:
             pass
 
-    def _let_go(self, channel: Channel) -> None:
+    def _release(self, channel: Channel) -> None:
         self._held.discard(channel)
         self._open.release_on_behalf_of(channel)
 
@@ -120,19 +120,19 @@ class _Connections:
 
 async def _close(channel: Channel) -> None:
     """Both ways, at once: what was not taken yet is lost."""
-    if not channel.over():
+    if not channel.is_over():
         with anyio.CancelScope(shield=True):
             await channel.request(FrameKind.CLOSE)
         channel.abandon()
 
 
 @asynccontextmanager
-async def listen(link: Link, port: int) -> AsyncGenerator[AsyncIterator[NativeStream]]:
+async def listen(link: Link, port: int) -> AsyncGenerator[AsyncIterator[SandboxStream]]:
     """Stand behind a port of the sandbox's loopback until the context ends; `OSError` (address in use) if it is taken inside."""
     if not 0 < port <= _MAX_PORT:
         raise ValueError(f"port {port} to listen on inside a sandbox; ports are 1 to {_MAX_PORT}")
     listener = Channel(link)
-    await _agreed(listener, FrameKind.LISTEN, port.to_bytes(4, "little"))
+    await _request_agreement(listener, FrameKind.LISTEN, port.to_bytes(4, "little"))
     connections = _Connections(link, listener)
     try:
         yield connections

@@ -97,27 +97,27 @@ class ListingEntry:
     image_size: int
 
 
-def garbled(what: str) -> SandboxError:
+def protocol_error(what: str) -> SandboxError:
     """The error for anything a well-behaved agent would not send."""
     return SandboxError(f"the sandbox sent {what}; its connection is closed", kind="protocol")
 
 
-def frame(kind: FrameKind, channel: int, payload: bytes = b"") -> bytes:
+def pack_frame(kind: FrameKind, channel: int, payload: bytes = b"") -> bytes:
     """The bytes of one frame."""
     if len(payload) + 5 > FRAME_MAX:
         raise ValueError(f"a frame of {len(payload)} bytes is longer than {FRAME_MAX}; send it in pieces")
     return _HEADER.pack(len(payload) + 5, kind, channel) + payload
 
 
-def text(value: str | bytes) -> bytes:
+def pack_text(value: str | bytes) -> bytes:
     """Text or bytes inside a payload."""
     data = value.encode("utf-8", "surrogateescape") if isinstance(value, str) else value
     return _LENGTH.pack(len(data)) + data
 
 
-def words(values: Sequence[str]) -> bytes:
+def pack_texts(values: Sequence[str]) -> bytes:
     """A list of texts inside a payload."""
-    return _LENGTH.pack(len(values)) + b"".join([text(value) for value in values])
+    return _LENGTH.pack(len(values)) + b"".join([pack_text(value) for value in values])
 
 
 class FrameReader:
@@ -134,7 +134,7 @@ class FrameReader:
         while size - at >= 4:
             (length,) = _LENGTH.unpack_from(self._waiting, at)
             if not 5 <= length <= FRAME_MAX:
-                raise garbled(f"a frame of impossible length {length}")
+                raise protocol_error(f"a frame of impossible length {length}")
             if size - at < 4 + length:
                 break
             _, kind, channel = _HEADER.unpack_from(self._waiting, at)
@@ -147,14 +147,14 @@ class FrameReader:
 def take_number(payload: bytes) -> int:
     """The number in a DONE, TAKEN or CLOSED."""
     if len(payload) != 8:
-        raise garbled(f"a number of {len(payload)} bytes")
+        raise protocol_error(f"a number of {len(payload)} bytes")
     return int.from_bytes(payload, "little")
 
 
 def take_exit(payload: bytes) -> tuple[int, int]:
     """Exit code and dropped bytes in an EXITED."""
     if len(payload) != 12:
-        raise garbled(f"an exit of {len(payload)} bytes")
+        raise protocol_error(f"an exit of {len(payload)} bytes")
     code, dropped = struct.unpack("<iQ", payload)
     return code, dropped
 
@@ -162,7 +162,7 @@ def take_exit(payload: bytes) -> tuple[int, int]:
 def take_failure(payload: bytes) -> tuple[int, str]:
     """Error number and message in a FAILED."""
     if len(payload) < 8 or len(payload) != 8 + int.from_bytes(payload[4:8], "little"):
-        raise garbled("a failure that cannot be read")
+        raise protocol_error("a failure that cannot be read")
     return int.from_bytes(payload[:4], "little"), payload[8:].decode("utf-8", "replace")
 
 
@@ -172,12 +172,12 @@ def take_entries(payload: bytes) -> list[ListingEntry]:
     at = 0
     while at < len(payload):
         if len(payload) - at < _ENTRY.size + 4:
-            raise garbled("a listing that ends in the middle")
+            raise protocol_error("a listing that ends in the middle")
         kind, image_kind, mode, uid, gid, size, mtime_ns, image_size = _ENTRY.unpack_from(payload, at)
         (length,) = _LENGTH.unpack_from(payload, at + _ENTRY.size)
         at += _ENTRY.size + 4
         if length > len(payload) - at:
-            raise garbled("a listing with a name longer than itself")
+            raise protocol_error("a listing with a name longer than itself")
         path = payload[at : at + length].decode("utf-8", "surrogateescape")
         at += length
         entries.append(ListingEntry(path, chr(kind), chr(image_kind), mode, uid, gid, size, mtime_ns, image_size))

@@ -20,19 +20,19 @@ from anyio.abc import TaskGroup
 from sandlot.core.errors import ConfigError, SandboxError, SandboxOutOfMemory, unwrapped
 from sandlot.core.limits import Limits
 from sandlot.core.ports.sandbox import Command
-from sandlot.sandbox.defaults import Surroundings
-from sandlot.sandbox.images.image import Image, unwritable
+from sandlot.sandbox.defaults import CommandDefaults
+from sandlot.sandbox.images.image import Image, unwritable_error
 from sandlot.sandbox.images.spec import find_image, image_digest
 from sandlot.sandbox.link.machine import Entries, Machine
-from sandlot.sandbox.link.process import NativeProcess
-from sandlot.sandbox.link.stream import NativeStream
+from sandlot.sandbox.link.process import SandboxProcess
+from sandlot.sandbox.link.stream import SandboxStream
 from sandlot.sandbox.link.wire import Listing, ListingEntry
 from sandlot.sandbox.native.cgroup import CONTROLLERS, Cgroups, find_cgroups
 from sandlot.sandbox.native.machine import start_machine
-from sandlot.sandbox.native.probe import capabilities
-from sandlot.sandbox.native.snapshot import Frozen, NativeSnapshot, survey_of
+from sandlot.sandbox.native.probe import native_capabilities
+from sandlot.sandbox.native.snapshot import NativeFrozen, NativeSnapshot, survey_of
 from sandlot.sandbox.native.zygote import OverlayLayer, OverlayTree, Zygote, open_zygote
-from sandlot.sandbox.program import program
+from sandlot.sandbox.program import find_program
 from sandlot.sandbox.quota import Quota
 
 _log = logging.getLogger(__name__)
@@ -45,18 +45,18 @@ class NativeSandbox:
     """A machine for one rollout (port `Sandbox`)."""
 
     def __init__(
-        self, backend: "NativeBackend", trees: tuple[OverlayTree, ...], machine: Machine, below: Frozen | None = None
+        self, backend: "NativeBackend", trees: tuple[OverlayTree, ...], machine: Machine, below: NativeFrozen | None = None
     ) -> None:
         self._backend = backend
         self._trees = trees
         self._opened = trees
-        self._surroundings = machine.surroundings
+        self._defaults = machine.defaults
         self._machine: Machine | None = machine
-        self._frozen: list[Frozen] = [below] if below is not None else []
-        self._own: list[Frozen] = []
+        self._frozen: list[NativeFrozen] = [below] if below is not None else []
+        self._own: list[NativeFrozen] = []
         self._changing = anyio.Lock(fast_acquire=True)
 
-    async def spawn(self, command: Command) -> NativeProcess:
+    async def spawn(self, command: Command) -> SandboxProcess:
         """Start a command."""
         return await (await self._live()).spawn(command)
 
@@ -70,25 +70,25 @@ class NativeSandbox:
 
     async def list(self, folder: str = "/") -> Sequence[str]:
         """Absolute paths of all files below a folder, sorted; the image's included, `/proc`, `/dev` and `/sys` not."""
-        return await self._reader().files_below(folder)
+        return await self._reader().list_files(folder)
 
     async def stat(self, path: str) -> ListingEntry:
         """One path as it is, links not followed."""
         return await self._reader().stat(path)
 
-    async def connect(self, where: int | str) -> NativeStream:
+    async def connect(self, where: int | str) -> SandboxStream:
         """Reach a port (number) or unix socket (path) inside, without opening the network."""
         return await (await self._live()).connect(where)
 
     @asynccontextmanager
-    async def listen(self, port: int) -> AsyncGenerator[AsyncIterator[NativeStream]]:
+    async def listen(self, port: int) -> AsyncGenerator[AsyncIterator[SandboxStream]]:
         """Stand behind a port of the loopback inside; every connection a program makes to it comes out here."""
         async with (await self._live()).listen(port) as connections:
             yield connections
 
     async def changed(self) -> Mapping[str, int]:
         """Every file that is not the image's, by absolute path: size in bytes, as it is now. Nothing is stopped for it."""
-        found = await self._reader().entries(Listing.CHANGED)
+        found = await self._reader().list_entries(Listing.CHANGED)
         return (await survey_of(Entries(found, 0))).sizes
 
     async def kill_all(self) -> int:
@@ -100,7 +100,7 @@ class NativeSandbox:
         async with self._changing:
             if self._machine is None:
                 return NativeSnapshot(self._frozen[-1], self._backend.fork)
-            frozen = Frozen(self._machine, self._trees, self._backend.zygote, self._backend.start)
+            frozen = NativeFrozen(self._machine, self._trees, self._backend.zygote, self._backend.start)
             try:
                 await self._machine.kill_all(freeze=True)
             except SandboxOutOfMemory:  # every process has ended, and the files are still there
@@ -115,7 +115,7 @@ class NativeSandbox:
         async with self._changing:
             await self._drop_own()
             self._trees = self._opened
-            self._machine = await self._backend.start(self._trees, self._surroundings)
+            self._machine = await self._backend.start(self._trees, self._defaults)
 
     async def close(self) -> None:
         """Gone without a trace."""
@@ -143,7 +143,7 @@ class NativeSandbox:
             async with self._changing:
                 if self._machine is None:
                     self._trees = await self._frozen[-1].trees()
-                    self._machine = await self._backend.start(self._trees, self._surroundings)
+                    self._machine = await self._backend.start(self._trees, self._defaults)
         return self._machine
 
 
@@ -168,24 +168,24 @@ class NativeBackend:
         if network != "none":
             raise ConfigError(f"network {network!r} for a native sandbox; there is: `none`")
         found, trees = await self._image(image)
-        machine = await self._take(image) or await self.start(trees, found.surroundings)
+        machine = await self._take(image) or await self.start(trees, found.defaults)
         if self._pool:
             self._tasks.start_soon(self._fill, image)
         async with _closing(NativeSandbox(self, trees, machine)) as sandbox:
             yield sandbox
 
     @asynccontextmanager
-    async def fork(self, frozen: Frozen) -> AsyncGenerator[NativeSandbox]:
+    async def fork(self, frozen: NativeFrozen) -> AsyncGenerator[NativeSandbox]:
         """A sandbox on a frozen one's files."""
         trees = await frozen.trees()
-        machine = await self.start(trees, frozen.machine.surroundings)
+        machine = await self.start(trees, frozen.machine.defaults)
         async with _closing(NativeSandbox(self, trees, machine, frozen.hold())) as sandbox:
             yield sandbox
 
-    async def start(self, trees: tuple[OverlayTree, ...], surroundings: Surroundings) -> Machine:
+    async def start(self, trees: tuple[OverlayTree, ...], defaults: CommandDefaults) -> Machine:
         """A machine on these layers, when its turn comes."""
         async with self._starting:
-            return await start_machine(self.zygote, self._tasks, trees, self._quota, surroundings)
+            return await start_machine(self.zygote, self._tasks, trees, self._quota, defaults)
 
     async def warm(self, image: str) -> None:
         """Fill the pool for an image now."""
@@ -194,7 +194,7 @@ class NativeBackend:
     async def probe(self) -> Mapping[str, str]:
         """What this backend isolates on this machine, capability by capability; `no: why` where it does not."""
         await self._image("host")  # whether its files can be the sandbox's own is known once it was tried
-        return capabilities(self.zygote)
+        return native_capabilities(self.zygote)
 
     async def digest(self, image: str) -> str:
         """What an image was made from, for the environment's fingerprint."""
@@ -227,17 +227,17 @@ class NativeBackend:
             return self._images[name]
 
     async def _layer(self, image: Image, folder: Path) -> OverlayLayer:
-        layer = await self.zygote.folder(folder)
+        layer = await self.zygote.add_folder(folder)
         # `host` can be used as it is, and `probe` says what does not work; the files of any other image are there to be changed.
         if image.portable and not layer.owners_mapped:
-            raise unwritable(image.name, folder)
+            raise unwritable_error(image.name, folder)
         return layer
 
     async def _take(self, image: str) -> Machine | None:
         ready = self._ready.get(image)
         while ready:
             machine = ready.popleft()
-            if not machine.link.gone:
+            if not machine.link.is_gone:
                 return machine
             await machine.close()
         return None
@@ -248,7 +248,7 @@ class NativeBackend:
         while len(ready) + self._filling[image] < self._pool:
             self._filling[image] += 1
             try:
-                ready.append(await self.start(trees, found.surroundings))
+                ready.append(await self.start(trees, found.defaults))
             except SandboxError as error:  # nobody asked for this one; whoever asks next starts their own and hears why
                 _log.warning("the pool could not be filled", extra={"image": image, "error": str(error)})
                 return
@@ -284,7 +284,7 @@ async def open_native(*, quota: Quota | None = None, pool: int = 0, user: int | 
 
     `user`: make sandboxes with the power of that user id instead of root's, as an ordinary user would have them.
     """
-    path = await anyio.to_thread.run_sync(program)
+    path = await anyio.to_thread.run_sync(find_program)
     _raise_open_files()
     cgroups = find_cgroups() if user is None else Cgroups(missing=dict.fromkeys(CONTROLLERS, "an ordinary user has none"))
     try:

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from sandlot.sandbox.owner import started
+from sandlot.sandbox.owner import start_ticks
 from sandlot.sandbox.quota import Quota
 
 CONTROLLERS = ("memory", "cpu", "pids")
@@ -81,9 +81,9 @@ def socket_bytes(quota: Quota) -> int:
 
 def find_cgroups(proc: Path = Path("/proc")) -> Cgroups:
     """Make a folder for this process's sandboxes in every tree that allows it, and clear what dead processes left there."""
-    name = f"sandlot-{os.getpid()}-{started(proc, os.getpid())}-{next(_NUMBERS)}"
-    own = {key: path for _, keys, path in _lines(proc / "self" / "cgroup", ":", 3) for key in keys.split(",")}
-    mounts = _mounts(proc)
+    name = f"sandlot-{os.getpid()}-{start_ticks(proc, os.getpid())}-{next(_NUMBERS)}"
+    own = {key: path for _, keys, path in _read_rows(proc / "self" / "cgroup", ":", 3) for key in keys.split(",")}
+    mounts = _read_mounts(proc)
     found = Cgroups(version=1)
     missing: dict[str, str] = {}
     for controller in CONTROLLERS:
@@ -114,7 +114,7 @@ def _find_version_2(mounts: list[tuple[Path, str, str]], own: str, name: str) ->
             enable = " ".join(f"+{controller}" for controller in wanted)
             # Refused (EBUSY) where processes live in the folder itself; the next candidate is the root, which may hold both.
             (parent / "cgroup.subtree_control").write_text(enable)
-            sweep(parent)
+            remove_leftovers(parent)
             (parent / name).mkdir(exist_ok=True)
             (parent / name / "cgroup.subtree_control").write_text(enable)
             if wanted:
@@ -123,11 +123,11 @@ def _find_version_2(mounts: list[tuple[Path, str, str]], own: str, name: str) ->
     return None
 
 
-def sweep(parent: Path) -> None:
+def remove_leftovers(parent: Path) -> None:
     """Remove folders whose process is gone: what a killed Sandlot could not remove itself."""
     for folder in parent.glob("sandlot-*"):
         match = _NAME.match(folder.name)
-        if match and started(Path("/proc"), int(match[1])) != match[2]:
+        if match and start_ticks(Path("/proc"), int(match[1])) != match[2]:
             _remove(folder)
 
 
@@ -135,7 +135,7 @@ def _make(mount: Path, own: str, name: str) -> tuple[Path | None, str]:
     why = ""
     for parent in dict.fromkeys((mount / own.lstrip("/"), mount)):
         try:
-            sweep(parent)
+            remove_leftovers(parent)
             (parent / name).mkdir(exist_ok=True)
         except OSError as error:
             why = f"{parent}: {error.strerror}"
@@ -152,7 +152,7 @@ def _remove(folder: Path) -> None:
         folder.rmdir()
 
 
-def _mounts(proc: Path) -> list[tuple[Path, str, str]]:
+def _read_mounts(proc: Path) -> list[tuple[Path, str, str]]:
     """(where, file system, its options) of every mount."""
     found: list[tuple[Path, str, str]] = []
     for line in (proc / "self" / "mountinfo").read_text().splitlines():
@@ -163,6 +163,6 @@ def _mounts(proc: Path) -> list[tuple[Path, str, str]]:
     return found
 
 
-def _lines(path: Path, separator: str, parts: int) -> list[list[str]]:
+def _read_rows(path: Path, separator: str, parts: int) -> list[list[str]]:
     rows = [line.split(separator, parts - 1) for line in path.read_text().splitlines()]
     return [row for row in rows if len(row) == parts]

@@ -13,10 +13,10 @@ def _users(zygote: Zygote) -> str:
         return f"yes: {zygote.num_ids} ids of its own"
     if zygote.num_ids > 1:
         return f"yes: {zygote.num_ids} ids; root inside is the user outside, the others are lent ones (/etc/subuid)"
-    return f"no: one id; root inside is the user outside, other users cannot be used ({zygote.lent})"
+    return f"no: one id; root inside is the user outside, other users cannot be used ({zygote.why_one_id})"
 
 
-def capabilities(zygote: Zygote) -> Mapping[str, str]:
+def native_capabilities(zygote: Zygote) -> Mapping[str, str]:
     """Capability -> `yes: how`, or `no: why` where it does not hold."""
     cgroups = zygote.cgroups
     root = zygote.privileged

@@ -10,7 +10,7 @@ import msgspec
 
 from sandlot.core.errors import SandboxOutOfMemory
 from sandlot.core.ports.sandbox import Survey
-from sandlot.sandbox.defaults import Surroundings
+from sandlot.sandbox.defaults import CommandDefaults
 from sandlot.sandbox.link.machine import Entries, Machine
 from sandlot.sandbox.link.wire import Listing, ListingEntry
 from sandlot.sandbox.native.zygote import OverlayLayer, OverlayTree, Zygote
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from sandlot.sandbox.native.backend import NativeSandbox
 
 Answer = TypeVar("Answer")
-_StartMachine = Callable[[tuple[OverlayTree, ...], Surroundings], Awaitable[Machine]]
+_StartMachine = Callable[[tuple[OverlayTree, ...], CommandDefaults], Awaitable[Machine]]
 
 _KINDS = {"f": "file", "d": "folder", "l": "link", "o": "other", "t": "too deep", "-": "nothing"}
 _SORTED_ON_LOOP = 2000
@@ -39,7 +39,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     mtime_ns: int
 
 
-def told(entry: ListingEntry) -> Change:
+def change_of(entry: ListingEntry) -> Change:
     """A line of a CHANGED listing as a person reads it."""
     return Change(
         before=_KINDS.get(entry.image_kind, "other"),
@@ -68,7 +68,7 @@ def _survey(entries: Entries) -> Survey:
     )
 
 
-class Frozen:
+class NativeFrozen:
     """A machine with its processes dead, and the layer made of what it wrote. Held by everyone who stands on it."""
 
     def __init__(self, machine: Machine, below: tuple[OverlayTree, ...], zygote: Zygote, start: _StartMachine) -> None:
@@ -94,7 +94,7 @@ class Frozen:
         """
         async with self._replacing:
             if isinstance(self.machine.link.broken, SandboxOutOfMemory):
-                fresh = await self._start(await self.trees(), self.machine.surroundings)
+                fresh = await self._start(await self.trees(), self.machine.defaults)
                 await self.machine.close()
                 self.machine = fresh
                 await fresh.kill_all(freeze=True)
@@ -107,7 +107,7 @@ class Frozen:
             await self.replace_reader()
             return await question(self.machine)
 
-    def hold(self) -> "Frozen":
+    def hold(self) -> "NativeFrozen":
         """One more stands on it."""
         self._holders += 1
         return self
@@ -116,19 +116,21 @@ class Frozen:
         """One less; the last one lets the layer go."""
         self._holders -= 1
         if self._holders == 0 and self._layer is not None:
-            await self._zygote.drop(self._layer)
+            await self._zygote.drop_layer(self._layer)
 
 
 class NativeSnapshot:
     """Files frozen at one moment (port `Snapshot`); readable while its sandbox is open."""
 
-    def __init__(self, frozen: Frozen, fork: "Callable[[Frozen], AbstractAsyncContextManager[NativeSandbox]]") -> None:
+    def __init__(
+        self, frozen: NativeFrozen, fork: "Callable[[NativeFrozen], AbstractAsyncContextManager[NativeSandbox]]"
+    ) -> None:
         self._frozen = frozen
         self._fork = fork
 
     async def survey(self) -> Survey:
         """Everything that is not the image's, with its kind. The image's own files can be read, and are not listed."""
-        return await survey_of(await self._frozen.ask(lambda machine: machine.first_entries(Listing.CHANGED)))
+        return await survey_of(await self._frozen.ask(lambda machine: machine.list_first_entries(Listing.CHANGED)))
 
     async def list(self) -> Mapping[str, int]:
         """Every file that is not the image's, by absolute path: size in bytes. The image's own files can be read, not listed."""
@@ -140,7 +142,7 @@ class NativeSnapshot:
 
     async def diff(self) -> Mapping[str, Change]:
         """Everything that differs from the image, folders and deletions included."""
-        return {entry.path: told(entry) for entry in await self._changed()}
+        return {entry.path: change_of(entry) for entry in await self._changed()}
 
     def fork(self) -> "AbstractAsyncContextManager[NativeSandbox]":
         """A sandbox that goes on from these files. Its processes start afresh; forks do not see each other."""
@@ -148,5 +150,5 @@ class NativeSnapshot:
 
     async def _changed(self) -> "list[ListingEntry]":
         """Sorted, each path once: a path in several layers is reported by each of them with the same, merged answer."""
-        entries = await self._frozen.ask(lambda machine: machine.entries(Listing.CHANGED))
+        entries = await self._frozen.ask(lambda machine: machine.list_entries(Listing.CHANGED))
         return sorted({entry.path: entry for entry in entries if entry.kind in _KINDS}.values(), key=lambda entry: entry.path)

@@ -19,7 +19,7 @@ _NUMBER = re.compile(r"[0-9]{1,10}")
 
 
 @dataclass(frozen=True, slots=True)
-class Loan:
+class IdLoan:
     """A range of ids and the program that may map them; no program if there are none."""
 
     program: str = ""
@@ -29,21 +29,21 @@ class Loan:
     """Why there are none, for `doctor`."""
 
 
-def find_loan(user: int, file: Path, program: str) -> Loan:
+def find_loan(user: int, file: Path, program: str) -> IdLoan:
     """What a user may map: the largest range of theirs in a file like `/etc/subuid`."""
     found = shutil.which(program) or shutil.which(program, path="/usr/bin:/bin")
     if found is None:
-        return Loan(missing=f"no `{program}`: `apt-get install uidmap`")
+        return IdLoan(missing=f"no `{program}`: `apt-get install uidmap`")
     try:
         lines = file.read_text(errors="replace").splitlines()
     except OSError as error:
-        return Loan(missing=f"{file} cannot be read: {error.strerror}")
-    first, count = largest_range(lines, {str(user), _name(user)})
+        return IdLoan(missing=f"{file} cannot be read: {error.strerror}")
+    first, count = largest_range(lines, {str(user), _user_name(user)})
     if not count:
-        return Loan(
-            missing=f"no ids for {_name(user)} in {file}: `usermod --add-subuids 100000-165535 --add-subgids 100000-165535`"
+        return IdLoan(
+            missing=f"no ids for {_user_name(user)} in {file}: `usermod --add-subuids 100000-165535 --add-subgids 100000-165535`"
         )
-    return Loan(program=found, first=first, count=min(count, MOST))
+    return IdLoan(program=found, first=first, count=min(count, MOST))
 
 
 def largest_range(lines: Sequence[str], names: set[str]) -> tuple[int, int]:
@@ -58,7 +58,7 @@ def largest_range(lines: Sequence[str], names: set[str]) -> tuple[int, int]:
     return max(ranges, key=lambda each: each[1])
 
 
-def _name(user: int) -> str:
+def _user_name(user: int) -> str:
     try:
         return pwd.getpwuid(user).pw_name
     except KeyError:

@@ -17,7 +17,7 @@ import anyio
 import anyio.to_thread
 
 from sandlot.core.errors import SandboxError, SandboxOutOfMemory
-from sandlot.sandbox.link.wire import Fate, FrameKind, FrameReader, frame, take_failure, take_number, text
+from sandlot.sandbox.link.wire import Fate, FrameKind, FrameReader, pack_frame, pack_text, take_failure, take_number
 from sandlot.sandbox.native.cgroup import Cgroups
 from sandlot.sandbox.native.subids import find_loan
 from sandlot.sandbox.quota import Quota
@@ -53,7 +53,7 @@ class OverlayTree:
 
 
 @dataclass(frozen=True, slots=True)
-class Started:
+class StartedSandbox:
     """A sandbox that was asked for."""
 
     number: int
@@ -76,39 +76,39 @@ class Zygote:
         self.privileged = False
         self.num_ids = 1
         """Users and groups a sandbox has."""
-        self.lent = ""
+        self.why_one_id = ""
         """For an ordinary user: why there is only one."""
         self.owners_mapped = True
         """False if the image's files cannot be made to belong to the sandbox's root on this file system."""
 
     async def configure(self, user: int) -> None:
         """Let it enter its own place, with the ids its user was lent."""
-        folders = b"".join(text(str(folder)) for folder in self.cgroups.folders)
+        folders = b"".join(pack_text(str(folder)) for folder in self.cgroups.folders)
         users, groups = (
             find_loan(user, Path(f"/etc/{file}"), program) for file, program in (("subuid", "newuidmap"), ("subgid", "newgidmap"))
         )
-        loans = b"".join(text(loan.program) + struct.pack("<II", loan.first, loan.count) for loan in (users, groups))
+        loans = b"".join(pack_text(loan.program) + struct.pack("<II", loan.first, loan.count) for loan in (users, groups))
         payload = struct.pack("<II", _FIRST_ID, len(self.cgroups.folders)) + folders + loans
         value = await self._ask(FrameKind.CONFIGURE, payload)
         self.privileged = bool(value & 1)
         self.num_ids = value >> 1
-        self.lent = users.missing or groups.missing or f"`{users.program}` refused"
+        self.why_one_id = users.missing or groups.missing or f"`{users.program}` refused"
 
-    async def folder(self, path: Path) -> OverlayLayer:
+    async def add_folder(self, path: Path) -> OverlayLayer:
         """A folder of the host as a read-only layer; the same folder is held once."""
         if path not in self._folders:
-            value = await self._ask(FrameKind.ADD_FOLDER, text(str(path)))
+            value = await self._ask(FrameKind.ADD_FOLDER, pack_text(str(path)))
             mapped = bool(value >> 32) or not self.privileged
             self.owners_mapped &= mapped
             self._folders[path] = OverlayLayer(number=value & 0xFFFF_FFFF, is_image=True, owners_mapped=mapped)
         return self._folders[path]
 
-    async def upper(self, sandbox: int, fd: int) -> OverlayLayer:
+    async def add_upper(self, sandbox: int, fd: int) -> OverlayLayer:
         """What a frozen sandbox wrote, as a layer. The descriptor is used up."""
         value = await self._ask(FrameKind.ADD_UPPER, sandbox.to_bytes(8, "little"), fd)
         return OverlayLayer(number=value & 0xFFFF_FFFF, is_image=False)
 
-    async def drop(self, layer: OverlayLayer) -> None:
+    async def drop_layer(self, layer: OverlayLayer) -> None:
         """Let a layer go; sandboxes that stand on it keep it until they end."""
         await self._ask(FrameKind.DROP_LAYER, struct.pack("<I", layer.number))
 
@@ -131,7 +131,7 @@ class Zygote:
             return SandboxOutOfMemory(OUT_OF_MEMORY)
         return SandboxError("the sandbox died", kind="died")
 
-    async def start(self, trees: Sequence[OverlayTree], quota: Quota) -> Started:
+    async def start(self, trees: Sequence[OverlayTree], quota: Quota) -> StartedSandbox:
         """Ask for a sandbox; returns at once."""
         number = next(self._numbers)
         lines = self.cgroups.lines(quota)
@@ -139,30 +139,30 @@ class Zygote:
         payload = b"".join(
             (
                 number.to_bytes(8, "little"),
-                text(HOSTNAME),
+                pack_text(HOSTNAME),
                 struct.pack("<QQQII", quota.disk_bytes, quota.inodes, data_bytes, quota.open_files, quota.pids),
                 struct.pack("<I", len(trees)),
-                *(_packed(tree) for tree in trees),
+                *(_pack_tree(tree) for tree in trees),
                 struct.pack("<I", len(lines)),
-                *(struct.pack("<I", index) + text(file) + text(value) for index, file, value in lines),
+                *(struct.pack("<I", index) + pack_text(file) + pack_text(value) for index, file, value in lines),
             )
         )
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         ours.setblocking(False)  # noqa: FBT003 - the socket module's own signature
         try:
             async with self._asking:
-                await self._send(frame(FrameKind.START, 0, payload), theirs.fileno())
+                await self._send(pack_frame(FrameKind.START, 0, payload), theirs.fileno())
         except BaseException:
             ours.close()
             raise
         finally:
             theirs.close()
-        return Started(number, ours)
+        return StartedSandbox(number, ours)
 
     async def _ask(self, kind: FrameKind, payload: bytes, fd: int | None = None) -> int:
         async with self._asking:
             with anyio.CancelScope(shield=True):  # an answer not waited for would be taken for the next one's
-                await self._send(frame(kind, 0, payload), fd)
+                await self._send(pack_frame(kind, 0, payload), fd)
                 await anyio.wait_readable(self._control)
             data = self._control.recv(65536)
         frames = FrameReader().feed(data)
@@ -193,9 +193,9 @@ class Zygote:
                 await anyio.sleep(0.01)
 
 
-def _packed(tree: OverlayTree) -> bytes:
+def _pack_tree(tree: OverlayTree) -> bytes:
     layers = b"".join(struct.pack("<IB", layer.number, layer.is_image) for layer in tree.layers)
-    return text(tree.mountpoint) + struct.pack("<I", len(tree.layers)) + layers
+    return pack_text(tree.mountpoint) + struct.pack("<I", len(tree.layers)) + layers
 
 
 @asynccontextmanager

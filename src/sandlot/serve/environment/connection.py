@@ -17,7 +17,7 @@ from mcp.server.lowlevel import Server
 
 from sandlot.core.errors import HarnessError, SandlotError, boundary
 from sandlot.core.ports.session import Session, Step
-from sandlot.core.trace import Message, ToolCall, said
+from sandlot.core.trace import Message, ToolCall, text_message
 from sandlot.core.types import Role
 
 _PROMPT = "task"
@@ -103,7 +103,7 @@ class Connection:
         answer = arguments.get("answer")
         if not isinstance(answer, str):
             return _result(f"`{self._finish}` takes `answer`, a text", error=True)
-        step = await self._session.step(said(Role.ASSISTANT, answer))
+        step = await self._session.step(text_message(Role.ASSISTANT, answer))
         texts = [message.text for message in step.messages if message.text]
         if step.end is None:
             return _result(*texts, "The task goes on.")

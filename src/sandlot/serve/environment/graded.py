@@ -16,8 +16,8 @@ from sandlot.core.ports.world import ToolSpec
 from sandlot.core.task import Task
 from sandlot.core.trace import Message, Node, Outcome, Scored, Trace
 from sandlot.env.session import WorldSession, open_session, world_seed
-from sandlot.grade.gather import cuts_of
-from sandlot.rollout import grade_trace, recorded
+from sandlot.grade.gather import cut_events
+from sandlot.rollout import grade_trace, record_outcome
 from sandlot.store.blobs import MemoryBlobs
 from sandlot.wiring.parts import Grading
 
@@ -78,9 +78,9 @@ class GradedTask:
         if not isinstance(session, _RecordedSession):
             raise ConfigError("only sessions that this task opened can be graded by it")
         trace = session.trace
-        with recorded(trace):
+        with record_outcome(trace):
             trace.evidence = await session.inner.gather(trace.answer)
-            trace.events += cuts_of(trace.evidence, trace.num_turns)
+            trace.events += cut_events(trace.evidence, trace.num_turns)
             trace.outcome = Scored(await grade_trace(self._grading, self._task, trace, session.blobs))
         return _told(trace.outcome)
 

@@ -9,9 +9,9 @@ from pathlib import Path
 from sandlot.core.stats.intervals import Interval
 from sandlot.core.trace import Scored, TraceRow
 from sandlot.env.load import load
-from sandlot.env.transcript import rendered_message
+from sandlot.env.transcript import message_lines
 from sandlot.observe.chart import Curve, line_chart, share_bar
-from sandlot.observe.page import page
+from sandlot.observe.page import html_page
 from sandlot.run.results import Run
 from sandlot.train.recipe import Recipe
 from sandlot.train.report.progress import Learned, TrainingProgress
@@ -40,7 +40,7 @@ def write_report(progress: TrainingProgress, recipe: Recipe) -> Outcome:
         _examples(runs),
         _settings(progress.path),
     ]
-    text = page(f"{recipe.name}: {outcome.environment} with {recipe.model}", "".join(sections))
+    text = html_page(f"{recipe.name}: {outcome.environment} with {recipe.model}", "".join(sections))
     draft = (progress.path / FILE).with_suffix(".draft")
     draft.write_text(text, encoding="utf-8")
     draft.replace(progress.path / FILE)
@@ -52,7 +52,7 @@ def write_report(progress: TrainingProgress, recipe: Recipe) -> Outcome:
 
 def headline(outcome: Outcome) -> str:
     """What came out, in one look."""
-    parts = [f"<h1>{escape(what_happened(outcome))}</h1>", f'<p class="dim">{_told(outcome)}</p>']
+    parts = [f"<h1>{escape(what_happened(outcome))}</h1>", f'<p class="dim">{_subtitle(outcome)}</p>']
     before, after = outcome.heldout_before, outcome.heldout_after
     if before is not None and after is not None:
         parts.append(
@@ -95,7 +95,7 @@ def _colour(paired: Paired | None) -> str:
     return "up" if paired.difference.mean > 0 else "down"
 
 
-def _told(outcome: Outcome) -> str:
+def _subtitle(outcome: Outcome) -> str:
     where = (
         "the environment needs no sandbox"
         if outcome.sandbox == "none"
@@ -244,7 +244,7 @@ def _skills(runs: Sequence[Run]) -> str:
     before, after = runs[0].summary().tags, runs[-1].summary().tags
     rows = "".join(
         f"<tr><td>{escape(tag)}</td><td>{before[tag].tasks}</td><td>{_range(before[tag].score)}</td><td>{_range(after[tag].score)}</td>"
-        f"{_moved(before[tag].score, after[tag].score)}</tr>"
+        f"{_change_cell(before[tag].score, after[tag].score)}</tr>"
         for tag in before
         if tag in after
     )
@@ -259,7 +259,7 @@ def _range(interval: Interval) -> str:
     return f"{value} <small>{interval.low:.2f} to {interval.high:.2f}</small>"
 
 
-def _moved(before: Interval, after: Interval) -> str:
+def _change_cell(before: Interval, after: Interval) -> str:
     if before.value is None or after.value is None:
         return "<td>-</td>"
     moved = after.value - before.value
@@ -276,7 +276,7 @@ def _examples(runs: Sequence[Run]) -> str:
     """The same rollout of the same task, before and after: where it changed most, and one that stayed bad."""
     if len(runs) < 2:
         return ""
-    chosen = _chosen(list(runs[0].rows), list(runs[-1].rows))
+    chosen = _choose_examples(list(runs[0].rows), list(runs[-1].rows))
     cards = "".join(
         f'<div class="pair"><h3>{escape(task)}, rollout {number}</h3>'
         f"<div>{_trace(runs[0], task, number, 'before')}</div>"
@@ -287,7 +287,7 @@ def _examples(runs: Sequence[Run]) -> str:
     return f"<h2>The same rollout, before and after</h2>{told}{cards}" if cards else ""
 
 
-def _chosen(before: Sequence[TraceRow], after: Sequence[TraceRow]) -> list[tuple[str, int]]:
+def _choose_examples(before: Sequence[TraceRow], after: Sequence[TraceRow]) -> list[tuple[str, int]]:
     now = {(row.task, row.rollout): row.score for row in after if row.score is not None}
     moved = [
         (now[row.task, row.rollout] - row.score, row.task, row.rollout)
@@ -309,7 +309,7 @@ def _trace(run: Run, task: str, number: int, word: str) -> str:
     lines = [
         line if len(line) <= _LONGEST else line[:_LONGEST] + " ..."
         for node in trace.path()
-        for line in rendered_message(node.message)
+        for line in message_lines(node.message)
     ]
     good = trace.reward is not None and trace.reward >= 1
     head = f'<h4>{word} <b class="{"up" if good else "down"}">{escape(score)}</b></h4>'

@@ -126,7 +126,7 @@ class TrainingProgress:
         """Steps of earlier sittings."""
 
     @classmethod
-    def resumed(cls, path: Path, version: int) -> "TrainingProgress":
+    def resume(cls, path: Path, version: int) -> "TrainingProgress":
         """What was written up to a version; what a crash cut off after it will be learned again."""
         file = path / FILE
         kept = [line for line in read_lines(path) if line.version <= version]
@@ -138,7 +138,7 @@ class TrainingProgress:
         return cls(path, kept)
 
     @classmethod
-    def of(cls, path: Path) -> "TrainingProgress":
+    def read(cls, path: Path) -> "TrainingProgress":
         """Of a run that is only looked at."""
         return cls(path, read_lines(path))
 
@@ -158,7 +158,7 @@ class TrainingProgress:
             out.flush()
             os.fsync(out.fileno())
 
-    def watch(self) -> Alarm | None:
+    def check_alarm(self) -> Alarm | None:
         """Raise the alarm if its rule says so; once in a run is enough."""
         found = None if self.alarms else alarm(self.steps)
         if found is not None:
@@ -205,7 +205,7 @@ def read_lines(path: Path) -> list[Line]:
     return lines
 
 
-def learned(
+def summarise_step(
     version: int,
     groups: Sequence[Group],
     traces: Sequence[Trace],
@@ -267,7 +267,7 @@ def _mean(tasks: Sequence[str], values: Sequence[float]) -> tuple[float, float]:
     return (spread.mean, spread.error or 0.0) if spread else (0.0, 0.0)
 
 
-def measured(version: int, run: Run, below: Path) -> Measured:
+def summarise_evaluation(version: int, run: Run, below: Path) -> Measured:
     """The figures of one measurement."""
     summary = run.summary()
     score, passed = _known(summary.score), _known(summary.pass_rate)

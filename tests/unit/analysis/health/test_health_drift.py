@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rows import scored
-from sandlot.analysis.health.drift import FEWEST, between, drift, halves
+from sandlot.analysis.health.drift import FEWEST, drift, halves, sides_between
 from sandlot.analysis.health.features import NO_TOOL, UNREADABLE, Features, features_of
 from sandlot.analysis.health.item import HealthMark
 from sandlot.analysis.health.surge import PROGRESS, stretches, surge
@@ -44,10 +44,10 @@ def test_halves_hold_the_same_tasks_equally_often_and_earlier_before_later(began
 
 
 def test_two_runs_are_compared_over_the_tasks_both_have():
-    sides = between([scored(task=name) for name in "abc"], [scored(task=name) for name in "bcd"])
+    sides = sides_between([scored(task=name) for name in "abc"], [scored(task=name) for name in "bcd"])
     assert [row.task for row in sides.first] == [row.task for row in sides.second] == ["b", "c"]
     assert sides.alike
-    assert not between([scored(task="a")], [scored(task="b")]).alike
+    assert not sides_between([scored(task="a")], [scored(task="b")]).alike
 
 
 # -- drift -------------------------------------------------------------------------------------------------------------

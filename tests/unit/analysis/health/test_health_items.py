@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from rows import cancelled, failed, row, scored
 from sandlot.analysis.health.failures import ENVIRONMENT_LIMIT, failures, rollouts_needed
 from sandlot.analysis.health.item import Health, HealthItem, HealthMark
-from sandlot.analysis.health.latency import latency, spoken
+from sandlot.analysis.health.latency import duration_text, latency
 from sandlot.analysis.health.resolution import resolution
 from sandlot.analysis.health.survivors import survivors
 from sandlot.analysis.health.timeouts import timeouts
@@ -115,7 +115,7 @@ def test_one_overrun_is_enough_and_no_known_deadline_is_said():
 
 @pytest.mark.parametrize(("seconds", "word"), [(2e-5, "20 us"), (0.0163, "16 ms"), (12.34, "12.3 s")])
 def test_times_are_spoken_in_a_fitting_unit(seconds, word):
-    assert spoken(seconds) == word
+    assert duration_text(seconds) == word
 
 
 # -- time-outs ---------------------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from sandlot.core.ports.model import Sampling
 from sandlot.core.ports.world import ToolSpec
 from sandlot.core.task import Task
 from sandlot.core.tokens import packed_ids, unpacked_ids
-from sandlot.core.trace import Message, Node, Reasoning, Text, ToolCall, ToolResult, Trace, said
+from sandlot.core.trace import Message, Node, Reasoning, Text, ToolCall, ToolResult, Trace, text_message
 from sandlot.core.types import Role
 from sandlot.model.engine.logprobs import token_logprobs
 from sandlot.model.policy.rendered import rendered
@@ -52,17 +52,17 @@ async def made_trace(renderer, rollout=0):
     turns = [
         renderer.turn(THOUGHT),
         [call, *spelled, call_end, end],
-        renderer.turn(said(Role.ASSISTANT, f"It is a field {rollout}"))[:-1],
-        renderer.turn(said(Role.ASSISTANT, "of sand.")),
+        renderer.turn(text_message(Role.ASSISTANT, f"It is a field {rollout}"))[:-1],
+        renderer.turn(text_message(Role.ASSISTANT, "of sand.")),
     ]
     answers = [
         Message(role=Role.TOOL, parts=(ToolResult("turn0_0", "An empty <|im_end|> lot."),)),
         Message(role=Role.TOOL, parts=(ToolResult("turn1_0", "A plot."),)),
-        said(Role.USER, "Go on."),
+        text_message(Role.USER, "Go on."),
     ]
     trace = Trace(run="r", task="t", rollout=rollout, seed=1)
-    trace.append(Node(message=said(Role.SYSTEM, "Be brief.")))
-    leaf = trace.append(Node(message=said(Role.USER, f"What is a sandlot? {rollout}"), parent=0))
+    trace.append(Node(message=text_message(Role.SYSTEM, "Be brief.")))
+    leaf = trace.append(Node(message=text_message(Role.USER, f"What is a sandlot? {rollout}"), parent=0))
     async with rendered(ForcedModel(turns, DECODER), renderer, Sampling()).policy(Task("t", prompt="?"), 1) as policy:
         for answer in [*answers, None]:
             leaf = trace.append(await policy.turn(trace, leaf, (LOOK,)))
@@ -199,7 +199,7 @@ def special_tokens_lost(trace, renderer):
 
 
 def history_compacted(trace, renderer):
-    changed(trace, THIRD, parent=trace.append(Node(message=said(Role.USER, "In short: look for lots."))))
+    changed(trace, THIRD, parent=trace.append(Node(message=text_message(Role.USER, "In short: look for lots."))))
 
 
 def history_compacted_and_recounted(trace, renderer):

@@ -9,7 +9,7 @@ import torch
 
 import sandlot
 from model_folders import FAMILIES
-from sandlot.analysis.tokens.audit import audit_run
+from sandlot.analysis.tokens.audit import check_tokens
 from sandlot.core.errors import ConfigError
 from sandlot.core.ports.model import Sampling
 from sandlot.model.nn.folder import load_folder, save_folder
@@ -63,10 +63,10 @@ def env(tmp_path, monkeypatch):
 )
 def test_a_run_is_exact_at_the_settings_it_was_sampled_with(folder, env, tmp_path, sampling):
     run = sandlot.run(env, ModelConfig(spec=f"tiny:{folder}", sampling=sampling), runs=tmp_path / "runs")
-    found = audit_run(run, f"hf:{folder}")
+    found = check_tokens(run, f"hf:{folder}")
     assert found.verdict == "sound", found.faults
     assert found.tokens == found.positions["all"].tokens > 0
-    assert audit_run(run).verdict == "sound"
+    assert check_tokens(run).verdict == "sound"
     assert all(trace.trainable for trace in run)
 
 
@@ -74,25 +74,25 @@ def test_the_gate_is_that_of_the_type_the_model_is_stored_in(folder, env, tmp_pa
     rounded = tmp_path / "rounded"
     save_folder(load_folder(folder), rounded, dtype=torch.bfloat16, like=folder)
     run = sandlot.run(env, ModelConfig(spec=f"tiny:{rounded}", sampling=Sampling(max_tokens=6)), runs=tmp_path / "runs")
-    assert audit_run(run, f"hf:{rounded}").gate == "bf16"
-    assert audit_run(run, f"hf:{folder}").gate == "fp32"
-    assert audit_run(run, f"hf:{rounded}", gate="fp32").verdict != "sound"
+    assert check_tokens(run, f"hf:{rounded}").gate == "bf16"
+    assert check_tokens(run, f"hf:{folder}").gate == "fp32"
+    assert check_tokens(run, f"hf:{rounded}", gate="fp32").verdict != "sound"
 
 
 def test_another_model_than_the_runs_is_found_out(folder, env, tmp_path):
     run = sandlot.run(env, ModelConfig(spec=f"tiny:{folder}", sampling=Sampling(max_tokens=6)), runs=tmp_path / "runs")
     other = tmp_path / "other"
     save_folder(tiny_decoder(seed=3), other, like=folder)
-    assert audit_run(run, f"hf:{other}").verdict == "numerics"
+    assert check_tokens(run, f"hf:{other}").verdict == "numerics"
     smaller = tmp_path / "smaller"
     save_folder(tiny_decoder(vocabulary=64), smaller, like=folder)
     with pytest.raises(ConfigError, match=r"token \d+ is none of"):
-        audit_run(run, f"hf:{smaller}")
+        check_tokens(run, f"hf:{smaller}")
 
 
 def test_a_run_without_ids_says_so(env, tmp_path):
     run = sandlot.run(env, "scripted:golden", runs=tmp_path / "runs")
-    found = audit_run(run)
+    found = check_tokens(run)
     assert found.verdict == "no ids"
     assert len(found.without_ids) == 3
 
@@ -100,4 +100,4 @@ def test_a_run_without_ids_says_so(env, tmp_path):
 def test_an_unknown_gate_is_told_which_there_are(env, tmp_path):
     run = sandlot.run(env, "scripted:golden", runs=tmp_path / "runs")
     with pytest.raises(ConfigError, match="there are: fp32, bf16"):
-        audit_run(run, gate="fp8")
+        check_tokens(run, gate="fp8")

@@ -6,11 +6,11 @@ from hypothesis import strategies as st
 
 from made_traces import make_trace
 from rows import cancelled, failed, scored
-from sandlot.analysis.triage.clusters import clusters, oddities, seen_of
+from sandlot.analysis.triage.clusters import clusters, oddities, summarise_trace
 from sandlot.analysis.triage.contrast import Doing, contrast, doing_of
-from sandlot.analysis.triage.scanner import PATTERNS, meaning, scan
-from sandlot.analysis.triage.signature import NONE, lost, normalised, signature_of
-from sandlot.analysis.triage.strata import CAP, ENVIRONMENT_CAP, nearness, strata
+from sandlot.analysis.triage.scanner import PATTERNS, pattern_meaning, scan
+from sandlot.analysis.triage.signature import NONE, lost_points, normalised, signature_of
+from sandlot.analysis.triage.strata import CAP, ENVIRONMENT_CAP, share_of_limit, strata
 from sandlot.core.limits import Limits
 from sandlot.core.rubric import CheckResult, CheckVerdict, RubricScore
 from sandlot.core.trace import Cancelled, Failed, Message, Node, Scored, Text, ToolCall, ToolResult, Trace, Usage
@@ -91,12 +91,13 @@ def test_full_marks_and_an_operators_stop_have_no_signature():
 def test_lost_points_are_known_by_the_checks_that_lost_most():
     checks = [check(f"c{n:03}", 0.0, worth=1 + (n == 50) * 9) for n in range(100)]
     score = RubricScore(points=0, possible=110, value=0.0, checks=(*checks, check("later", 0.0, 99, CheckVerdict.SUPPRESSED)))
-    assert lost(score) == "`c050`, `c000`, `c001` not met and more"
-    assert lost(RubricScore(points=5, possible=9, value=0.0, gate="safe")) == "gate `safe` not met"
-    assert lost(RubricScore(points=0.5, possible=1, value=0.5, checks=(check("a", 1.0),))) == "points lost to penalties"
+    assert lost_points(score) == "`c050`, `c000`, `c001` not met and more"
+    assert lost_points(RubricScore(points=5, possible=9, value=0.0, gate="safe")) == "gate `safe` not met"
+    assert lost_points(RubricScore(points=0.5, possible=1, value=0.5, checks=(check("a", 1.0),))) == "points lost to penalties"
     negative = CheckResult(id="rude", verdict=CheckVerdict.MET, value=1.0, points=-4.0, worth=-4.0)
     assert (
-        lost(RubricScore(points=0, possible=1, value=0, checks=(negative, check("a", 0.0)))) == "`a` not met; `rude` cost points"
+        lost_points(RubricScore(points=0, possible=1, value=0, checks=(negative, check("a", 0.0))))
+        == "`a` not met; `rude` cost points"
     )
 
 
@@ -131,7 +132,7 @@ def test_each_deed_is_noticed_in_words_and_in_arguments(text, name):
         found = {hit.pattern: hit for hit in scan(trace)}
         assert name in found, found
         assert found[name].turn == 1
-    assert meaning(name)
+    assert pattern_meaning(name)
 
 
 def test_plain_work_is_not_noticed_and_results_are_not_the_agents():
@@ -162,7 +163,7 @@ HOSTILE = [
 
 @pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
 def test_hostile_texts_are_read_and_shown_safely(text):
-    seen = seen_of(trace_of((text, {text: text}), words=text, outcome=Failed(Side.GRADER, text, text)))
+    seen = summarise_trace(trace_of((text, {text: text}), words=text, outcome=Failed(Side.GRADER, text, text)))
     for shown in (seen.signature.cause, seen.signature.kind, seen.signature.last_tool, *(hit.text for hit in seen.hits)):
         assert shown.isprintable()
         assert shown.encode()
@@ -233,7 +234,7 @@ def test_failures_alike_are_one_cluster_and_the_environments_come_first():
     broken = [trace_of("peek", outcome=Failed(Side.ENVIRONMENT, "crash", f"port {n} taken"), rollout=n) for n in range(3)]
     wrong = [trace_of("write", value=0.0, rollout=10 + n) for n in range(5)]
     model = [trace_of(outcome=Failed(Side.MODEL, "timeout", "slow"), rollout=20)]
-    found = clusters([seen_of(trace) for trace in (*wrong, *model, *broken)])
+    found = clusters([summarise_trace(trace) for trace in (*wrong, *model, *broken)])
     assert [(each.signature.label, each.size, each.blames_environment) for each in found] == [
         ("env_crash", 3, True),
         ("model_wrong", 5, False),
@@ -248,7 +249,7 @@ def test_successes_with_a_telling_deed_or_too_little_work_are_odd():
     clever = trace_of("work", ("work", {"x": "sys.exit(0)"}), rollout=90, tokens=20)
     lazy = trace_of(rollout=91, tokens=900)
     wrong = [trace_of("work", rollout=50 + n, value=0.0) for n in range(4)]
-    found = {each.why: each for each in oddities([seen_of(trace) for trace in (*plain, clever, lazy, *wrong)])}
+    found = {each.why: each for each in oddities([summarise_trace(trace) for trace in (*plain, clever, lazy, *wrong)])}
     assert set(found) == {"exit", "few_calls", "few_tokens", "no_tools"}
     assert found["exit"].examples == found["few_calls"].examples == found["few_tokens"].examples == ("t/90",)
     assert found["exit"].elsewhere == 0.0
@@ -257,21 +258,21 @@ def test_successes_with_a_telling_deed_or_too_little_work_are_odd():
 
 
 def test_a_world_without_tools_has_no_oddity_in_calling_none():
-    assert oddities([seen_of(make_trace(rollout=n)) for n in range(20)]) == ()
+    assert oddities([summarise_trace(make_trace(rollout=n)) for n in range(20)]) == ()
     assert clusters([]) == ()
 
 
 def test_failures_that_gather_in_a_tag_are_told_so():
-    wrong = [seen_of(trace_of(task=f"w{n}", value=0.0), ("sort",) if n < 9 else ("copy",)) for n in range(10)]
-    right = [seen_of(trace_of(task=f"r{n}"), ("sort",) if n < 2 else ("copy",)) for n in range(10)]
+    wrong = [summarise_trace(trace_of(task=f"w{n}", value=0.0), ("sort",) if n < 9 else ("copy",)) for n in range(10)]
+    right = [summarise_trace(trace_of(task=f"r{n}"), ("sort",) if n < 2 else ("copy",)) for n in range(10)]
     (found,) = clusters([*wrong, *right])
     at = found.concentration
     assert (at.tag, at.these_with, at.these, at.passing_with, at.passing) == ("sort", 9, 10, 2, 10)
 
 
 def test_rollouts_of_one_task_count_once_and_chance_is_no_gathering():
-    wrong = [seen_of(trace_of(task="w", rollout=n, value=0.0), ("sort",)) for n in range(50)]
-    right = [seen_of(trace_of(task=f"r{n}"), ("copy",)) for n in range(10)]
+    wrong = [summarise_trace(trace_of(task="w", rollout=n, value=0.0), ("sort",)) for n in range(50)]
+    right = [summarise_trace(trace_of(task=f"r{n}"), ("copy",)) for n in range(10)]
     assert clusters([*wrong, *right])[0].concentration is None
     assert clusters(wrong)[0].concentration is None
 
@@ -317,6 +318,6 @@ def test_a_draw_can_be_repeated_and_leaves_out_what_was_judged():
 
 
 def test_nearness_is_of_the_tightest_budget():
-    assert nearness(scored(turns=5, completion_tokens=10, phases={"model": 90.0}), LIMITS) == 0.9
-    assert nearness(scored(turns=5, completion_tokens=980, phases={}), LIMITS) == 0.98
-    assert nearness(scored(), None) == 0.0
+    assert share_of_limit(scored(turns=5, completion_tokens=10, phases={"model": 90.0}), LIMITS) == 0.9
+    assert share_of_limit(scored(turns=5, completion_tokens=980, phases={}), LIMITS) == 0.98
+    assert share_of_limit(scored(), None) == 0.0

@@ -9,7 +9,7 @@ from sandlot.audit.finding import MANDATORY, Confidence, Finding, Layer, Severit
 from sandlot.audit.reports.folder import as_json, folder_of, place_of, read_audit, require_audit, write_audit
 from sandlot.audit.reports.html import as_page
 from sandlot.audit.reports.markdown import as_markdown
-from sandlot.audit.reports.wording import reproduce
+from sandlot.audit.reports.wording import reproduce_command
 from sandlot.audit.verdict import Audit, AuditVerdict, LayerReport, State, Waived
 from sandlot.audit.waivers import Waiver
 from sandlot.core.errors import ConfigError, StoreError
@@ -138,4 +138,7 @@ def test_nothing_a_subject_says_becomes_markup():
 
 def test_the_command_that_shows_a_finding_again_is_one_a_shell_understands():
     audit = an_audit(AuditVerdict.FIX)
-    assert reproduce(audit, audit.findings[0]) == "sandlot audit 'environments/x y' --probe hollow-answers --task task-1 --seed 7"
+    assert (
+        reproduce_command(audit, audit.findings[0])
+        == "sandlot audit 'environments/x y' --probe hollow-answers --task task-1 --seed 7"
+    )

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sandlot.audit.finding import Confidence, Finding, Layer, Severity, Witness
-from sandlot.audit.reports.formats import FACES, face_for, require_face, write_face
+from sandlot.audit.reports.formats import FORMATS, format_for, require_writable, write_report
 from sandlot.audit.reports.junit import as_junit
 from sandlot.audit.reports.sarif import as_sarif
 from sandlot.audit.verdict import Audit, AuditVerdict, LayerReport, ProbeReport, State, Waived
@@ -211,20 +211,20 @@ def test_nothing_a_subject_says_breaks_a_file_or_becomes_markup(text: str):
 
 def test_the_ending_of_a_file_says_how_it_is_written(tmp_path):
     audit = an_audit()
-    for ending, face in FACES.items():
-        write_face(audit, tmp_path / "new" / f"Report{ending.upper()}")
+    for ending, face in FORMATS.items():
+        write_report(audit, tmp_path / "new" / f"Report{ending.upper()}")
         assert (tmp_path / "new" / f"Report{ending.upper()}").read_text() == face(audit)
-    assert face_for(tmp_path / "a.sarif.json") is as_sarif
+    assert format_for(tmp_path / "a.sarif.json") is as_sarif
     with pytest.raises(ConfigError, match=r"the ending says how it is written; there are: \.sarif"):
-        face_for(tmp_path / "report.pdf")
+        format_for(tmp_path / "report.pdf")
     with pytest.raises(ConfigError, match="cannot be written"):
-        write_face(audit, tmp_path / "new" / "Report.XML" / "report.md")
+        write_report(audit, tmp_path / "new" / "Report.XML" / "report.md")
 
 
 def test_a_file_that_cannot_be_written_is_told_before_there_is_an_audit(tmp_path):
     (tmp_path / "file").write_text("")
     (tmp_path / "folder.md").mkdir()
-    require_face(tmp_path / "new" / "report.md")
+    require_writable(tmp_path / "new" / "report.md")
     assert (tmp_path / "new").is_dir()
     for name, why in (
         ("file/report.md", "File exists|Not a directory"),
@@ -232,4 +232,4 @@ def test_a_file_that_cannot_be_written_is_told_before_there_is_an_audit(tmp_path
         ("a.pdf", "the ending"),
     ):
         with pytest.raises(ConfigError, match=why):
-            require_face(tmp_path / name)
+            require_writable(tmp_path / name)

@@ -6,9 +6,9 @@ from random import Random
 
 import pytest
 
-from sandlot.calibrate.judges.gates import Gates, GateState, Validation, gated
+from sandlot.calibrate.judges.gates import Gates, GateState, judge_gates, overall_state
 from sandlot.calibrate.judges.items import JudgedItem, checks_of, example_items, labelled_items, run_items
-from sandlot.calibrate.judges.judge import MORE_CANARIES, PADDING, Probing, measure
+from sandlot.calibrate.judges.judge import MORE_CANARIES, PADDING, Probing, measure_judge
 from sandlot.core.errors import ConfigError, GradeError
 from sandlot.core.ports.grading import Judgement
 from sandlot.core.rubric import JudgeCheck
@@ -60,14 +60,14 @@ def items(count=60, raters=2, noise=0.0) -> list[JudgedItem]:
 
 async def measured(vice=None, asked=None, **probing):
     judge = Told(vice)
-    quality = await measure([judge] * 3, items() if asked is None else asked, Probing(repeats=3, **probing))
-    return quality, {gate.name: gate.standing for gate in gated(quality, Gates())}
+    quality = await measure_judge([judge] * 3, items() if asked is None else asked, Probing(repeats=3, **probing))
+    return quality, {gate.name: gate.standing for gate in judge_gates(quality, Gates())}
 
 
 async def batched(batch_vice=None, **probing):
     judge = Told(None, batch_vice)
-    quality = await measure([judge], items(), Probing(repeats=2, **probing), judge.ask_several)
-    return quality, failed({gate.name: gate.standing for gate in gated(quality, Gates())})
+    quality = await measure_judge([judge], items(), Probing(repeats=2, **probing), judge.ask_several)
+    return quality, failed({gate.name: gate.standing for gate in judge_gates(quality, Gates())})
 
 
 async def test_several_criteria_in_one_call_change_nothing_for_a_good_judge():
@@ -112,7 +112,7 @@ async def test_items_that_share_a_question_keep_their_own_choices_in_a_batch():
         JudgedItem(check="it", question="Is it so?", choices=choices, view={"answer": str(choices)}, labels=())
         for choices in (("no", "yes"), ("wrong", "fair", "right"))
     ]
-    quality = await measure([Best()], graded, Probing(repeats=2), Best().ask_several)
+    quality = await measure_judge([Best()], graded, Probing(repeats=2), Best().ask_several)
     assert (quality.batched.asked, quality.batched.better, quality.batched.worse) == (2, 0, 0)
 
 
@@ -131,7 +131,7 @@ async def test_a_good_judge_passes_every_gate():
     assert (quality.flips.value, quality.fleiss, quality.canaries.value) == (0.0, 1.0, 1.0)
     assert quality.agreements[0].kappa.value == 1.0
     assert [each.check for each in quality.agreements] == ["", "it", "so"]
-    assert Validation(quality, gated(quality, Gates())).standing is GateState.PASS
+    assert overall_state(judge_gates(quality, Gates())) is GateState.PASS
 
 
 async def test_one_who_says_now_this_now_that_does_not_repeat_itself():
@@ -199,7 +199,7 @@ async def test_an_endpoint_that_breaks_is_an_error_and_not_a_bad_judge():
 
 
 async def test_people_who_disagree_lower_the_ceiling_and_few_labels_tell_nothing():
-    noisy = await measure([Told()], items(120, noise=0.1), Probing(repeats=2))
+    noisy = await measure_judge([Told()], items(120, noise=0.1), Probing(repeats=2))
     human = noisy.agreements[0].human
     assert human is not None
     assert human.low < human.value < 0.8
@@ -207,7 +207,7 @@ async def test_people_who_disagree_lower_the_ceiling_and_few_labels_tell_nothing
     few, gates = await measured(asked=items(12))
     assert few.labelled == 12
     assert gates["agrees with people"] is GateState.UNCALIBRATED
-    assert Validation(few, gated(few, Gates())).standing is GateState.UNCALIBRATED
+    assert overall_state(judge_gates(few, Gates())) is GateState.UNCALIBRATED
 
 
 async def test_a_judge_as_good_as_the_limit_but_far_below_people_fails():
@@ -226,7 +226,7 @@ async def test_labels_correct_the_mean_of_a_lenient_judge():
         return right if question in KNOWN or not kind else "yes"
 
     some = [item if number % 2 else JudgedItem(**{**as_dict(item), "labels": ()}) for number, item in enumerate(items(200))]
-    quality = await measure([Told(lenient)], some, Probing(repeats=2))
+    quality = await measure_judge([Told(lenient)], some, Probing(repeats=2))
     assert quality.judged_mean > 0.75
     assert quality.corrected.low < 2 / 3 < quality.corrected.high
 
@@ -237,14 +237,14 @@ def as_dict(item: JudgedItem) -> dict:
 
 async def test_only_so_many_items_are_probed_and_all_labelled_ones_asked():
     judge = Told()
-    quality = await measure([judge], items(80), Probing(repeats=2, most=10))
+    quality = await measure_judge([judge], items(80), Probing(repeats=2, most=10))
     assert quality.calls == judge.asked == 10 * (2 + 1 + 1 + 1 + 2) + 70
     assert quality.agreements[0].labelled == 80
 
 
 async def test_there_must_be_something_to_ask():
     with pytest.raises(ConfigError, match="nothing to ask"):
-        await measure([Told()], [])
+        await measure_judge([Told()], [])
     with pytest.raises(ConfigError, match="repeats is 1"):
         Probing(repeats=1)
 

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandlot.calibrate.tasks.prior import FEWEST, PRIOR, TRUTH, family_of_all, fitted, priors
-from sandlot.calibrate.tasks.rule import UNKNOWN, Belief, Rule, placed
+from sandlot.calibrate.tasks.prior import FEWEST, PRIOR, TRUTH, family_of_all, fit_family, priors
+from sandlot.calibrate.tasks.rule import UNKNOWN, Belief, Rule, region_placed
 
 counts = st.integers(0, 32).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n)))
 
@@ -21,7 +21,7 @@ def believed_anew(family: Belief, seen: list[tuple[int, int]]) -> tuple[float, f
 
 @given(st.lists(counts, max_size=12))
 def test_a_family_gives_itself_back(seen):
-    family = fitted(tuple(sorted(Counter(seen).items())))
+    family = fit_family(tuple(sorted(Counter(seen).items())))
     if sum(scored > 0 for _, scored in seen) < FEWEST:
         assert family == UNKNOWN
         return
@@ -72,7 +72,7 @@ def test_a_family_is_found_again_although_counting_stopped_where_it_pleased(mean
     for number in range(400):
         rate = rng.betavariate(mean * strength, (1 - mean) * strength)
         passed = scored = 0
-        while placed(rule, UNKNOWN, passed, scored) is None and scored < rule.cap:
+        while region_placed(rule, UNKNOWN, passed, scored) is None and scored < rule.cap:
             passed += rng.random() < rate
             scored += 1
         seen[str(number)] = (passed, scored)

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sandlot.calibrate.tasks.rates import error_of_fixed, fixed_with_same_error, rates_at, rates_over
-from sandlot.calibrate.tasks.rule import UNKNOWN, Belief, Rule, masses, placed
+from sandlot.calibrate.tasks.rule import UNKNOWN, Belief, Rule, masses, region_placed
 
 SHORT = Rule(cap=9, confidence=0.8)
 FAMILY = Belief(0.35 * 14.8, 0.65 * 14.8)
@@ -20,7 +20,7 @@ def by_every_sequence(rule: Rule, prior: Belief, rate: float) -> dict[str, float
         region = None
         for scored, luck in enumerate(sequence, 1):
             passed += luck
-            region = placed(rule, prior, passed, scored)
+            region = region_placed(rule, prior, passed, scored)
             if region is not None:
                 break
         chance = rate ** sum(sequence) * (1 - rate) ** (rule.cap - sum(sequence))
@@ -45,7 +45,7 @@ def test_rates_over_a_family_are_what_simulated_tasks_show(prior):
     for _ in range(times):
         rate = rng.betavariate(FAMILY.a, FAMILY.b)
         passed = scored = 0
-        while (region := placed(rule, prior, passed, scored)) is None and scored < rule.cap:
+        while (region := region_placed(rule, prior, passed, scored)) is None and scored < rule.cap:
             passed += rng.random() < rate
             scored += 1
         called = region or masses(rule, prior.after(passed, scored)).likeliest

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandlot.calibrate.tasks.rule import UNKNOWN, Belief, Region, Rule, least_more, masses, placed
+from sandlot.calibrate.tasks.rule import UNKNOWN, Belief, Region, Rule, fewest_more, masses, region_placed
 from sandlot.core.errors import ConfigError
 
 RULE = Rule()
@@ -50,18 +50,18 @@ def test_a_belief_has_the_moments_of_its_distribution():
 
 
 def test_nothing_is_decided_before_the_start():
-    assert placed(RULE, UNKNOWN, 3, 3) is None
-    assert placed(RULE, UNKNOWN, 4, 4) is Region.ABOVE
+    assert region_placed(RULE, UNKNOWN, 3, 3) is None
+    assert region_placed(RULE, UNKNOWN, 4, 4) is Region.ABOVE
 
 
 @given(beliefs, seen)
 def test_the_fewest_further_rollouts_lose_nothing_against_looking_after_each(prior, counts):
     passed, scored = counts
-    more = least_more(RULE, prior, passed, scored)
-    stopped = scored >= RULE.cap or placed(RULE, prior, passed, scored) is not None
+    more = fewest_more(RULE, prior, passed, scored)
+    stopped = scored >= RULE.cap or region_placed(RULE, prior, passed, scored) is not None
     assert (more == 0) == stopped
     for step in range(1, more):  # whatever comes, a look in between would not have ended it
-        assert all(placed(RULE, prior, passed + luck, scored + step) is None for luck in range(step + 1))
+        assert all(region_placed(RULE, prior, passed + luck, scored + step) is None for luck in range(step + 1))
     assert more <= max(0, RULE.cap - scored)
 
 

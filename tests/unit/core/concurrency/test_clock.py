@@ -1,7 +1,7 @@
 import anyio
 import pytest
 
-from sandlot.core.concurrency.clock import deadline, excuse, excused, held, time_limit, timed
+from sandlot.core.concurrency.clock import deadline, delay_limits, extend_limits, pause_limits, time_limit, timed
 from sandlot.core.errors import AuthorError, GradeError
 
 
@@ -31,7 +31,7 @@ async def test_a_time_limit_running_out_is_no_error():
 
 async def test_excused_time_does_not_count():
     with time_limit(0.05) as scope:
-        with excused():
+        with pause_limits():
             assert scope.deadline == float("inf")
             await anyio.sleep(0.1)
         left = scope.deadline - anyio.current_time()
@@ -42,14 +42,14 @@ async def test_excused_time_does_not_count():
 async def test_time_may_be_given_back():
     with time_limit(10) as scope:
         before = scope.deadline
-        excuse(5)
+        extend_limits(5)
         assert scope.deadline == before + 5
 
 
 async def test_without_an_agent_there_is_nothing_to_excuse():
-    with excused():
+    with pause_limits():
         pass
-    excuse(3)
+    extend_limits(3)
 
 
 def test_time_adds_up_by_name():
@@ -64,14 +64,14 @@ async def test_several_who_wait_stop_the_clock_once_and_the_last_starts_it():
     first_in, second_in, first_out = anyio.Event(), anyio.Event(), anyio.Event()
 
     async def first():
-        with excused():
+        with pause_limits():
             first_in.set()
             await second_in.wait()
         first_out.set()
 
     async def second():
         await first_in.wait()
-        with excused():
+        with pause_limits():
             second_in.set()
             await first_out.wait()
             assert scope.deadline == float("inf")
@@ -85,7 +85,7 @@ async def test_several_who_wait_stop_the_clock_once_and_the_last_starts_it():
 
 async def test_a_limit_that_is_held_back_goes_on_counting_and_ends_what_follows():
     with time_limit(0.02) as scope:
-        with held():
+        with delay_limits():
             await anyio.sleep(0.05)
             assert not scope.cancel_called
         assert scope.cancel_called
@@ -95,6 +95,6 @@ async def test_a_limit_that_is_held_back_goes_on_counting_and_ends_what_follows(
 
 async def test_a_limit_that_is_held_back_while_its_clock_is_stopped_keeps_what_was_left():
     with time_limit(5) as scope:
-        with held(), excused():
-            excuse(2)
+        with delay_limits(), pause_limits():
+            extend_limits(2)
         assert 6.9 < scope.deadline - anyio.current_time() <= 7.1

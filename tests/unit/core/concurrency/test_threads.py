@@ -37,7 +37,7 @@ async def test_it_runs_in_another_thread_with_the_callers_context():
 
 
 async def test_hanging_threads_are_counted_replaced_and_uncounted_when_they_return(monkeypatch):
-    monkeypatch.setattr(threads, "IDLE_S", 0.0)
+    monkeypatch.setattr(threads, "_IDLE_S", 0.0)
     release = threading.Event()
     hung = []
 
@@ -61,7 +61,7 @@ async def test_hanging_threads_are_counted_replaced_and_uncounted_when_they_retu
 
 
 async def test_an_idle_thread_ends(monkeypatch):
-    monkeypatch.setattr(threads, "IDLE_S", 0.0)
+    monkeypatch.setattr(threads, "_IDLE_S", 0.0)
     await _joined([await off_loop("test", threading.current_thread)])
     assert await off_loop("test", lambda: 2) == 2
 

@@ -6,7 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandlot.core.stats.agreement import Confusion, bootstrap, cohen_kappa, fleiss_kappa, flip_rate, moved, prediction_powered
+from sandlot.core.stats.agreement import (
+    Confusion,
+    bootstrap,
+    cohen_kappa,
+    fleiss_kappa,
+    flip_rate,
+    prediction_powered,
+    rank_change,
+)
 
 WORDS = ("no", "partly", "yes")
 verdicts = st.lists(st.sampled_from(WORDS), min_size=2, max_size=6)
@@ -89,7 +97,7 @@ def test_precision_and_recall_are_shares_of_what_was_said_and_of_what_is(seen):
 
 
 def test_what_moves_one_way_only_is_not_chance():
-    biased, noisy = moved([(0, 1)] * 8 + [(1, 1)] * 30), moved([(0, 1)] * 4 + [(1, 0)] * 4 + [(1, 1)] * 30)
+    biased, noisy = rank_change([(0, 1)] * 8 + [(1, 1)] * 30), rank_change([(0, 1)] * 4 + [(1, 0)] * 4 + [(1, 1)] * 30)
     assert biased.p_value == pytest.approx(2 * 0.5**8)
     assert noisy.p_value == 1.0
     assert (biased.up, biased.down, biased.asked) == (8, 0, 38)

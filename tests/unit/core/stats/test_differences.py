@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sandlot.core.stats.differences import chi_square, distribution_gap, fisher, ranked
+from sandlot.core.stats.differences import chi_square, distribution_gap, fisher, rank_difference
 from sandlot.core.stats.tests import benjamini_hochberg, chi_square_tail, holm
 
 values = st.lists(st.integers(0, 6), min_size=1, max_size=12)
@@ -93,18 +93,18 @@ def test_two_draws_from_one_distribution_are_seldom_told_apart():
 @given(values, values)
 def test_the_auc_counts_pairs(first, second):
     pairs = [(a > b) + (a == b) / 2 for a in first for b in second]
-    assert ranked(first, second).size == pytest.approx(sum(pairs) / len(pairs))
+    assert rank_difference(first, second).size == pytest.approx(sum(pairs) / len(pairs))
 
 
 def test_ranks_of_equal_values_say_nothing_and_of_separate_ones_everything():
-    assert ranked([3.0] * 20, [3.0] * 30).p_value == 1.0
-    found = ranked(range(100, 130), range(40))
+    assert rank_difference([3.0] * 20, [3.0] * 30).p_value == 1.0
+    found = rank_difference(range(100, 130), range(40))
     assert found.size == 1.0
     assert found.p_value < 1e-9
 
 
 def test_groups_of_nobody_do_not_differ():
-    for found in (distribution_gap([], [1.0]), ranked([1.0], []), chi_square({}, {"a": 9})):
+    for found in (distribution_gap([], [1.0]), rank_difference([1.0], []), chi_square({}, {"a": 9})):
         assert found.p_value == 1.0
 
 

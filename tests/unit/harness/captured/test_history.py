@@ -7,14 +7,14 @@ from hypothesis import strategies as st
 
 from sandlot.core.branching import DriftKind
 from sandlot.core.ports.world import ToolSpec
-from sandlot.core.trace import Message, Node, Reasoning, Text, ToolCall, ToolResult, Trace, said
+from sandlot.core.trace import Message, Node, Reasoning, Text, ToolCall, ToolResult, Trace, text_message
 from sandlot.core.types import Role
 from sandlot.harness.captured.history import History
 
-SYSTEM, ASK = said(Role.SYSTEM, "be brief"), said(Role.USER, "2+2?")
+SYSTEM, ASK = text_message(Role.SYSTEM, "be brief"), text_message(Role.USER, "2+2?")
 CALLED = Message(role=Role.ASSISTANT, parts=(Text("I add. "), ToolCall("a1", "add", {"x": 2, "y": [1, 2]})))
 RESULT = Message(role=Role.TOOL, parts=(ToolResult("a1", "4"),), agent="environment")
-ANSWER = said(Role.ASSISTANT, "4")
+ANSWER = text_message(Role.ASSISTANT, "4")
 ADD = ToolSpec(name="add", description="Adds.", parameters={"type": "object"})
 
 
@@ -71,7 +71,7 @@ def test_white_space_is_realigned_and_told():
 @pytest.mark.parametrize(
     "came",
     [
-        said(Role.ASSISTANT, "I add. "),
+        text_message(Role.ASSISTANT, "I add. "),
         Message(role=Role.ASSISTANT, parts=(Text("I add. "), ToolCall("a1", "add", {"x": 3, "y": [1, 2]}))),
         Message(role=Role.ASSISTANT, parts=(Text("I add. "), ToolCall("a1", "sub", {"x": 2, "y": [1, 2]}))),
         Message(role=Role.ASSISTANT, parts=(Text("I subtract. "), *CALLED.calls)),
@@ -93,8 +93,8 @@ def test_a_changed_turn_is_a_fork_beside_the_sampled_one(came):
 def test_a_shortened_history_and_another_system_prompt_begin_anew():
     history = fresh()
     called(history)
-    take(history, [SYSTEM, said(Role.USER, "summary: 2+2")], ANSWER)
-    take(history, [said(Role.SYSTEM, "name this talk"), ASK], ANSWER)
+    take(history, [SYSTEM, text_message(Role.USER, "summary: 2+2")], ANSWER)
+    take(history, [text_message(Role.SYSTEM, "name this talk"), ASK], ANSWER)
     assert history.drifts == {DriftKind.CLEAN: 1, DriftKind.FORK: 2}
     assert sum(node.parent is None for node in history.trace.nodes) == 2
 
@@ -131,12 +131,12 @@ def test_every_turn_is_below_exactly_what_was_sent(moves):
     history = fresh()
     sent: list[list[Message]] = [[]]
     for choice, ask, reply in moves:
-        messages = [*sent[choice % len(sent)], said(Role.USER, ask)]
+        messages = [*sent[choice % len(sent)], text_message(Role.USER, ask)]
         before = list(history.trace.nodes)
-        node = take(history, messages, said(Role.ASSISTANT, reply))
-        assert [each.message for each in history.trace.path(node)] == [*messages, said(Role.ASSISTANT, reply)]
+        node = take(history, messages, text_message(Role.ASSISTANT, reply))
+        assert [each.message for each in history.trace.path(node)] == [*messages, text_message(Role.ASSISTANT, reply)]
         assert history.trace.nodes[: len(before)] == before
-        sent.append([*messages, said(Role.ASSISTANT, reply)])
+        sent.append([*messages, text_message(Role.ASSISTANT, reply)])
     assert sum(history.drifts.values()) == len(moves)
     distinct = {tuple(message.text for message in path[:end]) for path in sent for end in range(1, len(path) + 1)}
     unsampled = [index for index, each in enumerate(history.trace.nodes) if not each.sampled]

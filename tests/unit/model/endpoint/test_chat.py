@@ -13,12 +13,12 @@ from sandlot.core.concurrency.clock import Clock, time_limit
 from sandlot.core.errors import ConfigError, ModelError
 from sandlot.core.ports.model import Sampling
 from sandlot.core.ports.world import ToolSpec
-from sandlot.core.trace import ImagePart, Message, Reasoning, Text, ToolCall, ToolResult, Usage, said
+from sandlot.core.trace import ImagePart, Message, Reasoning, Text, ToolCall, ToolResult, Usage, text_message
 from sandlot.core.types import Role
 from sandlot.model.endpoint.chat import OpenAIConfig, open_openai, openai_config
 from sandlot.model.endpoint.retry import Patience, Retry, retries_told
 
-HELLO = [said(Role.USER, "hello")]
+HELLO = [text_message(Role.USER, "hello")]
 CANARY = "sk-canary-0123456789abcdefghij"
 
 
@@ -103,7 +103,7 @@ async def test_a_null_takes_a_field_out_of_the_request():
 
 async def test_a_very_long_history_is_sent_whole():
     async with FakeEndpoint() as endpoint, model(endpoint) as chat:
-        await chat.chat([said(Role.USER, "x" * 3_000_000)], (), Sampling())
+        await chat.chat([text_message(Role.USER, "x" * 3_000_000)], (), Sampling())
     assert len(endpoint.requests[0].body["messages"][0]["content"]) == 3_000_000
 
 
@@ -116,7 +116,7 @@ async def test_an_image_is_refused_with_a_reason():
 
 async def test_broken_unicode_in_the_history_is_replaced():
     async with FakeEndpoint() as endpoint, model(endpoint) as chat:
-        await chat.chat([said(Role.USER, "a\ud800b")], (), Sampling())
+        await chat.chat([text_message(Role.USER, "a\ud800b")], (), Sampling())
     assert endpoint.requests[0].body["messages"][0]["content"] == "a?b"
 
 

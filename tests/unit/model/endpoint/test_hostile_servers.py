@@ -11,13 +11,13 @@ from fake_endpoint import Answer, FakeEndpoint
 from sandlot.core.concurrency.clock import Clock
 from sandlot.core.errors import ModelError
 from sandlot.core.ports.model import Sampling
-from sandlot.core.trace import said
+from sandlot.core.trace import text_message
 from sandlot.core.types import Role
 from sandlot.model.endpoint.chat import OpenAIConfig, open_openai
 from sandlot.model.endpoint.retry import Patience
 
 CANARY = "sk-canary-0123456789abcdefghij"
-HELLO = [said(Role.USER, "hello")]
+HELLO = [text_message(Role.USER, "hello")]
 OK = b"HTTP/1.1 200 OK\r\n"
 
 

@@ -6,13 +6,13 @@ from hypothesis import strategies as st
 from fake_endpoint import FakeEndpoint, says, status
 from sandlot.core.errors import ConfigError, ModelError
 from sandlot.core.ports.model import Sampling
-from sandlot.core.trace import Usage, said
+from sandlot.core.trace import Usage, text_message
 from sandlot.core.types import Role
 from sandlot.model.endpoint.chat import OpenAIConfig, open_openai
 from sandlot.model.endpoint.retry import Patience
 from sandlot.model.endpoint.spend import Prices, Spend, SpendCaps, capped
 
-HELLO = [said(Role.USER, "hello")]
+HELLO = [text_message(Role.USER, "hello")]
 TURN = {"prompt_tokens": 60, "completion_tokens": 40}
 PRICES = Prices(prompt=1.0, completion=10.0, cached=0.5)
 

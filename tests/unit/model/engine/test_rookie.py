@@ -8,7 +8,7 @@ import torch.nn.functional as F  # noqa: N812
 
 from sandlot import load
 from sandlot.core.task import split_of
-from sandlot.core.trace import Message, Text, ToolCall, ToolResult, said
+from sandlot.core.trace import Message, Text, ToolCall, ToolResult, text_message
 from sandlot.core.types import Role
 from sandlot.env.taskset import tasks_of
 from sandlot.model.engine.weights import folder_of
@@ -43,8 +43,8 @@ def demonstrated(env, task):
     """The conversation of a golden solution, with results as a shell would give them for chores of one command."""
     [command] = task.key["steps"]
     return [
-        said(Role.SYSTEM, env.system),
-        said(Role.USER, task.prompt),
+        text_message(Role.SYSTEM, env.system),
+        text_message(Role.USER, task.prompt),
         Message(role=Role.ASSISTANT, parts=(ToolCall("golden_0", "bash", {"command": command}),)),
         Message(role=Role.TOOL, parts=(ToolResult("golden_0", "(no output)"),)),
         Message(role=Role.ASSISTANT, parts=(Text("Done."),)),

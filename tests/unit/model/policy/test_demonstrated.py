@@ -9,7 +9,7 @@ from sandlot.core.ports.model import Sampling
 from sandlot.core.ports.world import ToolSpec
 from sandlot.core.task import Task
 from sandlot.core.tokens import token_path, unpacked_ids
-from sandlot.core.trace import Message, Node, ToolResult, Trace, said
+from sandlot.core.trace import Message, Node, ToolResult, Trace, text_message
 from sandlot.core.types import Role
 from sandlot.model.policy.demonstrated import DemonstratedPolicies
 from sandlot.model.policy.rendered import rendered
@@ -33,8 +33,8 @@ def renderer(request, tmp_path_factory):
 
 async def played(policies) -> Trace:
     trace = Trace(run="r", task="t", rollout=0, seed=1)
-    trace.append(Node(message=said(Role.SYSTEM, "Be brief.")))
-    leaf = trace.append(Node(message=said(Role.USER, "What is x?"), parent=0))
+    trace.append(Node(message=text_message(Role.SYSTEM, "Be brief.")))
+    leaf = trace.append(Node(message=text_message(Role.USER, "What is x?"), parent=0))
     async with policies.policy(TASK, seed=5) as policy:
         leaf = trace.append(await policy.turn(trace, leaf, (LOOK,)))
         (call,) = trace.nodes[leaf].message.calls

@@ -10,8 +10,8 @@ from sandlot.core.errors import ModelError
 from sandlot.core.ports.model import Sampled, Sampling
 from sandlot.core.ports.world import ToolSpec
 from sandlot.core.task import Task
-from sandlot.core.tokens import leaves, packed_ids, token_path, unpacked_ids
-from sandlot.core.trace import Message, Node, Text, ToolCall, ToolResult, Trace, said
+from sandlot.core.tokens import exact_leaves, packed_ids, token_path, unpacked_ids
+from sandlot.core.trace import Message, Node, Text, ToolCall, ToolResult, Trace, text_message
 from sandlot.core.types import Role
 from sandlot.model.policy.rendered import rendered
 from sandlot.model.render.open import open_renderer
@@ -30,8 +30,8 @@ def renderer(request, tmp_path_factory):
 
 def opening():
     trace = Trace(run="r", task="t", rollout=0, seed=1)
-    trace.append(Node(message=said(Role.SYSTEM, "Be brief.")))
-    return trace, trace.append(Node(message=said(Role.USER, "What is x?"), parent=0))
+    trace.append(Node(message=text_message(Role.SYSTEM, "Be brief.")))
+    return trace, trace.append(Node(message=text_message(Role.USER, "What is x?"), parent=0))
 
 
 async def take(policy, trace, leaf, *answers, tools=(LOOK,)):
@@ -43,7 +43,7 @@ async def take(policy, trace, leaf, *answers, tools=(LOOK,)):
 
 
 async def test_a_rollout_holds_the_very_tokens_that_were_given_and_sampled(renderer):
-    answer = said(Role.ASSISTANT, "It is found.")
+    answer = text_message(Role.ASSISTANT, "It is found.")
     model = ForcedModel([renderer.turn(CALL), renderer.turn(answer)])
     trace, leaf = opening()
     async with rendered(model, renderer, Sampling()).policy(TASK, seed=5) as policy:
@@ -105,11 +105,11 @@ async def test_a_turn_may_use_what_is_left_of_the_context_and_a_full_one_is_an_e
 
 
 async def test_a_turn_cut_off_is_closed_in_the_next_context(renderer):
-    cut_off = renderer.turn(said(Role.ASSISTANT, "It is"))[:-1]
-    model = ForcedModel([cut_off, renderer.turn(said(Role.ASSISTANT, "done"))])
+    cut_off = renderer.turn(text_message(Role.ASSISTANT, "It is"))[:-1]
+    model = ForcedModel([cut_off, renderer.turn(text_message(Role.ASSISTANT, "done"))])
     trace, leaf = opening()
     async with rendered(model, renderer, Sampling()).policy(TASK, 1) as policy:
-        leaf = await take(policy, trace, leaf, said(Role.USER, "Go on."))
+        leaf = await take(policy, trace, leaf, text_message(Role.USER, "Go on."))
         await take(policy, trace, leaf)
     first, second = trace.turns()
     assert first.stop == "length"
@@ -118,27 +118,27 @@ async def test_a_turn_cut_off_is_closed_in_the_next_context(renderer):
 
 
 async def test_an_intervention_leaves_the_sampled_turn_in_its_branch_and_says_so(renderer):
-    model = ForcedModel([renderer.turn(CALL), renderer.turn(said(Role.ASSISTANT, "ok"))])
+    model = ForcedModel([renderer.turn(CALL), renderer.turn(text_message(Role.ASSISTANT, "ok"))])
     trace, leaf = opening()
     async with rendered(model, renderer, Sampling()).policy(TASK, 1) as policy:
         sampled = trace.append(await policy.turn(trace, leaf, (LOOK,)))
-        instead = trace.append(Node(message=said(Role.ASSISTANT, "No: stop."), parent=leaf))
-        asked = trace.append(Node(message=said(Role.USER, "Why?"), parent=instead))
+        instead = trace.append(Node(message=text_message(Role.ASSISTANT, "No: stop."), parent=leaf))
+        asked = trace.append(Node(message=text_message(Role.USER, "Why?"), parent=instead))
         last = await take(policy, trace, asked)
     (event,) = trace.events
     assert (event.kind, event.detail["kind"]) == ("drift", DriftKind.FORK)
     assert event.detail["sampled_lost"] == len(trace.nodes[sampled].tokens)
     assert token_path(trace, last).ids.tolist()[: -len(trace.nodes[last].tokens)] == model.prompts[1]
-    assert list(leaves(trace)) == [sampled, last]
+    assert list(exact_leaves(trace)) == [sampled, last]
     assert structure_faults(trace) == []
 
 
 async def test_a_compacted_history_is_a_branch_that_begins_anew(renderer):
-    model = ForcedModel([renderer.turn(CALL), renderer.turn(said(Role.ASSISTANT, "ok"))])
+    model = ForcedModel([renderer.turn(CALL), renderer.turn(text_message(Role.ASSISTANT, "ok"))])
     trace, leaf = opening()
     async with rendered(model, renderer, Sampling()).policy(TASK, 1) as policy:
         leaf = await take(policy, trace, leaf, RESULT)
-        summary = trace.append(Node(message=said(Role.USER, "So far: x was found. Go on.")))
+        summary = trace.append(Node(message=text_message(Role.USER, "So far: x was found. Go on.")))
         last = await take(policy, trace, summary)
     assert [event.detail["kind"] for event in trace.events] == [DriftKind.FORK]
     assert token_path(trace, last).ids.tolist()[: -len(trace.nodes[last].tokens)] == model.prompts[1]
@@ -160,13 +160,13 @@ class NoBridge:
 
 
 async def test_without_a_bridge_a_render_that_extends_the_tokens_goes_on(renderer):
-    model = ForcedModel([renderer.turn(CALL), renderer.turn(said(Role.ASSISTANT, "ok"))])
+    model = ForcedModel([renderer.turn(CALL), renderer.turn(text_message(Role.ASSISTANT, "ok"))])
     trace, leaf = opening()
     async with rendered(model, NoBridge(renderer), Sampling()).policy(TASK, 1) as policy:
         leaf = await take(policy, trace, leaf, RESULT)
         last = await take(policy, trace, leaf)
     assert trace.events == []
-    assert list(leaves(trace)) == [last]
+    assert list(exact_leaves(trace)) == [last]
 
 
 async def test_a_past_turn_spelled_otherwise_is_realigned_beside_what_was_sampled(renderer):
@@ -174,7 +174,7 @@ async def test_a_past_turn_spelled_otherwise_is_realigned_beside_what_was_sample
         calls = tuple(ToolCall(call.id, call.name, call.arguments | {"times": 1}) for call in message.calls)
         return msgspec.structs.replace(message, parts=(*message.parts[:1], *calls)) if calls else message
 
-    model = ForcedModel([renderer.turn(CALL), renderer.turn(said(Role.ASSISTANT, "ok"))])
+    model = ForcedModel([renderer.turn(CALL), renderer.turn(text_message(Role.ASSISTANT, "ok"))])
     trace, leaf = opening()
     async with rendered(model, NoBridge(renderer, respell), Sampling()).policy(TASK, 1) as policy:
         leaf = await take(policy, trace, leaf, RESULT)
@@ -186,12 +186,12 @@ async def test_a_past_turn_spelled_otherwise_is_realigned_beside_what_was_sample
     path = token_path(trace, last)
     assert path.ids.tolist()[: -len(trace.nodes[last].tokens)] == model.prompts[1]
     assert path.mask.sum() == len(trace.nodes[last].tokens)  # what was respelled is given, not trained on
-    assert list(leaves(trace)) == [sampled, last]
+    assert list(exact_leaves(trace)) == [sampled, last]
     assert structure_faults(trace) == []
 
 
 async def test_other_tools_than_before_are_another_conversation(renderer):
-    model = ForcedModel([renderer.turn(CALL), renderer.turn(said(Role.ASSISTANT, "ok"))])
+    model = ForcedModel([renderer.turn(CALL), renderer.turn(text_message(Role.ASSISTANT, "ok"))])
     trace, leaf = opening()
     async with rendered(model, renderer, Sampling()).policy(TASK, 1) as policy:
         leaf = await take(policy, trace, leaf, RESULT)

@@ -2,7 +2,7 @@ import pytest
 
 from sandlot.core.errors import ModelError
 from sandlot.core.task import Task
-from sandlot.core.trace import Message, Node, Text, Tokens, ToolCall, ToolResult, Trace, Usage, said
+from sandlot.core.trace import Message, Node, Text, Tokens, ToolCall, ToolResult, Trace, Usage, text_message
 from sandlot.core.types import Role
 from sandlot.model.policy.replay import replayed
 from sandlot.model.policy.scripted import scripted
@@ -21,19 +21,19 @@ def result(turn: int, text: str) -> Message:
 def recording(*results: str, prompt: str = "go") -> Trace:
     """Calls answered by results, then last words."""
     trace = Trace(run="old", task="t", rollout=0, seed=0)
-    leaf = trace.append(Node(message=said(Role.USER, prompt)))
+    leaf = trace.append(Node(message=text_message(Role.USER, prompt)))
     for turn, text in enumerate(results):
         node = Node(
             message=call(turn), parent=leaf, sampled=True, usage=Usage(completion_tokens=5, usd=1.0), tokens=Tokens(ids=b"\0" * 4)
         )
         leaf = trace.append(Node(message=result(turn, text), parent=trace.append(node)))
-    trace.append(Node(message=said(Role.ASSISTANT, "done"), parent=leaf, sampled=True))
+    trace.append(Node(message=text_message(Role.ASSISTANT, "done"), parent=leaf, sampled=True))
     return trace
 
 
 async def play(recorded: Trace | None, live: list[str], *, prompt="go", **settings) -> Trace:
     trace = Trace(run="new", task="t", rollout=0, seed=0)
-    leaf = trace.append(Node(message=said(Role.USER, prompt)))
+    leaf = trace.append(Node(message=text_message(Role.USER, prompt)))
     async with replayed(lambda task, seed: recorded, **settings).policy(TASK, 0) as policy:
         for turn, text in enumerate(live):
             leaf = trace.append(await policy.turn(trace, leaf, ()))
@@ -101,7 +101,7 @@ async def test_nothing_recorded_is_an_error():
 async def test_a_missing_result_is_a_difference():
     recorded = recording("1")
     trace = Trace(run="new", task="t", rollout=0, seed=0)
-    leaf = trace.append(Node(message=said(Role.USER, "go")))
+    leaf = trace.append(Node(message=text_message(Role.USER, "go")))
     async with replayed(lambda task, seed: recorded).policy(TASK, 0) as policy:
         leaf = trace.append(await policy.turn(trace, leaf, ()))
         leaf = trace.append(Node(message=Message(role=Role.USER, parts=(Text("no"),)), parent=leaf))

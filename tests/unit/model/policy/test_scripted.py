@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from sandlot.core.errors import ConfigError, ModelError
 from sandlot.core.ports.world import ToolSpec
 from sandlot.core.task import Task
-from sandlot.core.trace import Node, Trace, said
+from sandlot.core.trace import Node, Trace, text_message
 from sandlot.core.types import Role
 from sandlot.model.policy.player import FLOOD_CHARS, MALFORMED
 from sandlot.model.policy.random_calls import random_arguments
@@ -39,12 +39,12 @@ async def golden(agent, task):
 
 async def turns(spec, num_turns=1, *, seed=0, tools=TOOLS) -> list[Node]:
     trace = Trace(run="r", task="t", rollout=0, seed=0)
-    trace.append(Node(message=said(Role.USER, TASK.prompt)))
+    trace.append(Node(message=text_message(Role.USER, TASK.prompt)))
     async with scripted(spec, golden).policy(TASK, seed) as policy:
         for _ in range(num_turns):
             with anyio.fail_after(5):
                 leaf = trace.append(await policy.turn(trace, len(trace.nodes) - 1, tools))
-            trace.append(Node(message=said(Role.USER, "go on"), parent=leaf))
+            trace.append(Node(message=text_message(Role.USER, "go on"), parent=leaf))
     return list(trace.turns())
 
 

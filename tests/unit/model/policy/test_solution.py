@@ -6,7 +6,7 @@ import pytest
 from sandlot.core.errors import AuthorError, StoppedByHook, ToolError
 from sandlot.core.ports.world import ToolSpec
 from sandlot.core.task import Task
-from sandlot.core.trace import Message, Node, Text, ToolCall, ToolResult, Trace, said
+from sandlot.core.trace import Message, Node, Text, ToolCall, ToolResult, Trace, text_message
 from sandlot.core.types import Role
 from sandlot.model.policy.solution import Agent, played
 
@@ -20,7 +20,7 @@ class Stage:
     def __init__(self, policy):
         self.policy = policy
         self.trace = Trace(run="r", task="t", rollout=0, seed=0)
-        self.hear(said(Role.USER, TASK.prompt))
+        self.hear(text_message(Role.USER, TASK.prompt))
 
     def hear(self, message: Message) -> None:
         self.trace.append(Node(message=message, parent=len(self.trace.nodes) - 1 if self.trace.nodes else None))
@@ -88,7 +88,7 @@ async def test_say_returns_what_the_environment_answers():
 
     async with playing(solve) as stage:
         await stage.turn()
-        stage.hear(said(Role.USER, "good day"))
+        stage.hear(text_message(Role.USER, "good day"))
         assert (await stage.turn()).message.text == "I heard good day"
 
 
@@ -149,7 +149,7 @@ async def test_two_turns_at_once_are_refused_with_advice():
 
     async with playing(solve) as stage:
         await stage.turn()
-        stage.hear(said(Role.USER, "x"))
+        stage.hear(text_message(Role.USER, "x"))
         with pytest.raises(AuthorError, match="call_all"):
             await stage.turn()
 
@@ -160,7 +160,7 @@ async def test_a_call_without_a_result_is_told_to_the_author():
 
     async with playing(solve) as stage:
         await stage.turn()
-        stage.hear(said(Role.USER, "what?"))
+        stage.hear(text_message(Role.USER, "what?"))
         with pytest.raises(AuthorError, match="no result"):
             await stage.turn()
 
@@ -212,5 +212,5 @@ async def test_a_hook_s_intervention_is_not_heard_as_an_answer():
     async with playing(solve) as stage:
         await stage.turn()
         stage.hear(Message(role=Role.ASSISTANT, parts=(Text("instead"),)))
-        stage.hear(said(Role.USER, "answer"))
+        stage.hear(text_message(Role.USER, "answer"))
         assert (await stage.turn()).message.text == "I heard answer"

@@ -6,7 +6,7 @@ from sandlot.core.errors import ModelError
 from sandlot.core.ports.model import Sampling
 from sandlot.core.ports.world import ToolSpec
 from sandlot.core.task import Task
-from sandlot.core.trace import Message, Node, Reasoning, Text, ToolCall, ToolResult, Trace, Usage, said
+from sandlot.core.trace import Message, Node, Reasoning, Text, ToolCall, ToolResult, Trace, Usage, text_message
 from sandlot.core.types import Role, derive_seed
 from sandlot.model.endpoint.chat import OpenAIConfig, open_openai
 from sandlot.model.endpoint.retry import Patience
@@ -36,7 +36,7 @@ async def turn(endpoint, trace, tools=(), **settings) -> Node:
 
 
 async def test_a_turn_is_a_sampled_node_below_the_leaf():
-    trace = opened(said(Role.SYSTEM, "s"), said(Role.USER, "2+2?"))
+    trace = opened(text_message(Role.SYSTEM, "s"), text_message(Role.USER, "2+2?"))
     clock = Clock(monotonic=iter([5.0, 5.5]).__next__, wall=lambda: 103.0)
     async with FakeEndpoint([says("4")]) as endpoint:
         node = await turn(endpoint, trace, clock=clock)
@@ -53,7 +53,7 @@ async def test_a_turn_is_a_sampled_node_below_the_leaf():
 
 
 async def test_every_turn_has_a_seed_of_its_own():
-    trace = opened(said(Role.USER, "go"))
+    trace = opened(text_message(Role.USER, "go"))
     async with FakeEndpoint() as endpoint:
         trace.append(await turn(endpoint, trace))
         await turn(endpoint, trace)
@@ -65,14 +65,18 @@ async def test_every_turn_has_a_seed_of_its_own():
 
 @pytest.mark.parametrize(("reasoning", "shown"), [("drop", None), ("keep", "hm")])
 async def test_earlier_reasoning_is_dropped_unless_kept(reasoning, shown):
-    trace = opened(said(Role.USER, "go"), Message(role=Role.ASSISTANT, parts=(Reasoning("hm"), Text("a"))), said(Role.USER, "on"))
+    trace = opened(
+        text_message(Role.USER, "go"),
+        Message(role=Role.ASSISTANT, parts=(Reasoning("hm"), Text("a"))),
+        text_message(Role.USER, "on"),
+    )
     async with FakeEndpoint() as endpoint:
         await turn(endpoint, trace, reasoning=reasoning)
     assert endpoint.requests[0].body["messages"][1].get("reasoning_content") == shown
 
 
 async def test_retries_are_events_of_the_trace():
-    trace = opened(said(Role.USER, "go"))
+    trace = opened(text_message(Role.USER, "go"))
     async with FakeEndpoint([status(429), status(503)]) as endpoint:
         await turn(endpoint, trace)
     assert [(event.kind, event.turn, event.detail["kind"]) for event in trace.events] == [
@@ -84,13 +88,13 @@ async def test_retries_are_events_of_the_trace():
 async def test_context_overflow_is_the_harness_s_to_decide():
     async with FakeEndpoint([status(400, code="context_length_exceeded")]) as endpoint:
         with pytest.raises(ModelError) as caught:
-            await turn(endpoint, opened(said(Role.USER, "go")))
+            await turn(endpoint, opened(text_message(Role.USER, "go")))
     assert caught.value.kind == "context"
 
 
 async def test_native_calls_come_with_their_stop():
     async with FakeEndpoint([calls(("add", '{"x": 1}'))]) as endpoint:
-        node = await turn(endpoint, opened(said(Role.USER, "go")), [ADD])
+        node = await turn(endpoint, opened(text_message(Role.USER, "go")), [ADD])
     assert node.message.calls == (ToolCall("c0", "add", {"x": 1}),)
     assert node.stop == "calls"
     assert endpoint.requests[0].body["tools"][0]["function"]["name"] == "add"
@@ -98,7 +102,7 @@ async def test_native_calls_come_with_their_stop():
 
 async def test_text_calls_are_explained_written_and_read():
     trace = opened(
-        said(Role.USER, "go"),
+        text_message(Role.USER, "go"),
         Message(role=Role.ASSISTANT, parts=(ToolCall("turn0_0", "add", {"x": 1}),)),
         Message(role=Role.TOOL, parts=(ToolResult("turn0_0", "2"),)),
     )

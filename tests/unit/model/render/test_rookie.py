@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from model_folders import write_rookie
 from sandlot.core.ports.world import ToolSpec
-from sandlot.core.trace import Message, Reasoning, Text, ToolCall, ToolResult, said
+from sandlot.core.trace import Message, Reasoning, Text, ToolCall, ToolResult, text_message
 from sandlot.core.types import Role
 from sandlot.model.render.open import open_renderer
 
@@ -28,8 +28,8 @@ CALL = ToolCall("c_0", "refund", {"order": 'O-7 "x"\n', "cents": 1250, "why": {"
 
 def test_a_conversation_is_spelled_with_one_control_token_for_each_thing_that_means_something(renderer):
     messages = [
-        said(Role.SYSTEM, "Be kind."),
-        said(Role.USER, "Pay O-7 back."),
+        text_message(Role.SYSTEM, "Be kind."),
+        text_message(Role.USER, "Pay O-7 back."),
         Message(role=Role.ASSISTANT, parts=(Reasoning("Hm."), Text("I pay."), CALL)),
         Message(role=Role.TOOL, parts=(ToolResult("c_0", "paid"), ToolResult("c_1", "no such order", error=True))),
     ]
@@ -41,8 +41,8 @@ def test_a_conversation_is_spelled_with_one_control_token_for_each_thing_that_me
 
 
 def test_a_demonstration_masks_what_the_assistant_says_and_its_end(renderer):
-    messages = [said(Role.USER, "Pay."), Message(role=Role.ASSISTANT, parts=(CALL,))]
-    messages += [Message(role=Role.TOOL, parts=(ToolResult("c_0", "paid"),)), said(Role.ASSISTANT, "Done.")]
+    messages = [text_message(Role.USER, "Pay."), Message(role=Role.ASSISTANT, parts=(CALL,))]
+    messages += [Message(role=Role.TOOL, parts=(ToolResult("c_0", "paid"),)), text_message(Role.ASSISTANT, "Done.")]
     shown = renderer.demonstration(messages, [TOOL])
     trained = [token for token, mask in zip(shown.ids, shown.mask, strict=True) if mask]
     assert trained == renderer.turn(messages[1]) + renderer.turn(messages[3])

@@ -90,10 +90,10 @@ def test_a_broken_or_hostile_template_does_no_harm(template, tmp_path):
 
 
 def test_the_default_system_prompt_is_the_templates(tmp_path):
-    from sandlot.core.trace import said
+    from sandlot.core.trace import text_message
     from sandlot.core.types import Role
 
-    user = said(Role.USER, "?")
+    user = text_message(Role.USER, "?")
     for family, words in {"smollm2": "You are small.", "qwen2": "You are Q.", "llama3": "Today Date: 26 Jul 2024"}.items():
         renderer = open_renderer(FAMILIES[family](tmp_path / family))
         assert words in renderer.tokenizer.decode(renderer.render([user], []))

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sandlot.core.ports.world import ToolSpec
-from sandlot.core.trace import Message, Text, ToolCall, ToolResult, said
+from sandlot.core.trace import Message, Text, ToolCall, ToolResult, text_message
 from sandlot.core.types import Role
 from sandlot.model.wire.text_calls import MAX_OPENINGS, MAX_TEXT, as_text, explained, parse_calls
 
@@ -149,9 +149,9 @@ def test_what_is_written_is_read_again(said_before, arguments):
 
 def test_tools_are_explained_in_the_system_message():
     tool = ToolSpec(name="add", description="Adds.", parameters={"type": "object", "properties": {"x": {"type": "integer"}}})
-    with_system = as_text([said(Role.SYSTEM, "Be kind."), said(Role.USER, "hi")], [tool])
+    with_system = as_text([text_message(Role.SYSTEM, "Be kind."), text_message(Role.USER, "hi")], [tool])
     assert with_system[0].text == f"Be kind.\n\n{explained([tool])}"
-    without = as_text([said(Role.USER, "hi")], [tool])
+    without = as_text([text_message(Role.USER, "hi")], [tool])
     assert [message.role for message in without] == [Role.SYSTEM, Role.USER]
     assert '"x":{"type":"integer"}' in without[0].text
     assert explained(()) == ""

@@ -5,7 +5,7 @@ import anyio
 import pytest
 
 from sandlot.core.errors import ConfigError, SandboxError
-from sandlot.sandbox.docker.api import DockerApi, find_socket, open_engine
+from sandlot.sandbox.docker.api import DockerApi, find_socket, open_docker_api
 
 VERSION = b'{"ApiVersion": "1.41", "Version": "1"}'
 
@@ -30,14 +30,14 @@ async def with_answers(path, *answers: bytes, work):
 
     async with await anyio.create_unix_listener(path) as listener, anyio.create_task_group() as group:
         group.start_soon(listener.serve, each)
-        async with open_engine(str(path)) as engine:
-            await work(engine)
+        async with open_docker_api(str(path)) as docker:
+            await work(docker)
         group.cancel_scope.cancel()
 
 
 async def test_no_socket_is_told_with_its_remedy(tmp_path):
     with pytest.raises(ConfigError, match=r"no Docker engine at .*there is no such socket.*--sandbox docker:"):
-        async with open_engine(str(tmp_path / "none.sock")):
+        async with open_docker_api(str(tmp_path / "none.sock")):
             pass
 
 
@@ -45,7 +45,7 @@ async def test_a_socket_nobody_listens_on_is_told(tmp_path):
     with socket.socket(socket.AF_UNIX) as old:
         old.bind(str(tmp_path / "old.sock"))
     with pytest.raises(ConfigError, match="nobody listens"):
-        async with open_engine(str(tmp_path / "old.sock")):
+        async with open_docker_api(str(tmp_path / "old.sock")):
             pass
 
 
@@ -56,46 +56,46 @@ async def test_something_that_is_no_engine_is_told(tmp_path):
     async with await anyio.create_unix_listener(tmp_path / "s") as listener, anyio.create_task_group() as group:
         group.start_soon(listener.serve, hang_up)
         with pytest.raises(ConfigError, match="is it a Docker engine's socket"):
-            async with open_engine(str(tmp_path / "s")):
+            async with open_docker_api(str(tmp_path / "s")):
                 pass
         group.cancel_scope.cancel()
 
 
 async def test_a_refusal_carries_the_engines_words(tmp_path):
-    async def work(engine: DockerApi):
+    async def work(docker: DockerApi):
         with pytest.raises(SandboxError, match="no space left"):
-            await engine.create({})
+            await docker.create({})
 
     await with_answers(tmp_path / "s", answer(b'{"message": "no space left"}', "500 Oops"), work=work)
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b'{"Id": 3}', b"\xff\xfe", b'{"Id"'])
 async def test_an_answer_not_as_the_api_says_is_the_engines_failure(tmp_path, body):
-    async def work(engine: DockerApi):
+    async def work(docker: DockerApi):
         with pytest.raises(SandboxError, match="not as its API says"):
-            await engine.create({})
+            await docker.create({})
 
     await with_answers(tmp_path / "s", answer(body, "201 Created"), work=work)
 
 
 async def test_no_changes_at_all_are_an_empty_list(tmp_path):
-    async def work(engine: DockerApi):
-        assert await engine.changed_paths("x") == []
+    async def work(docker: DockerApi):
+        assert await docker.changed_paths("x") == []
 
     await with_answers(tmp_path / "s", answer(b"null\n"), work=work)
 
 
 async def test_an_engine_that_does_not_attach_is_told_and_its_connection_closed(tmp_path):
-    async def work(engine: DockerApi):
+    async def work(docker: DockerApi):
         with pytest.raises(SandboxError, match=r"does not attach.*409"):
-            await engine.attach("x")
+            await docker.attach("x")
 
     await with_answers(tmp_path / "s", answer(b"no", "409 Conflict"), work=work)
 
 
 async def test_what_is_not_there_any_more_needs_no_removing(tmp_path):
-    async def work(engine: DockerApi):
-        await engine.remove("x")
+    async def work(docker: DockerApi):
+        await docker.remove("x")
 
     await with_answers(tmp_path / "s", answer(b"{}", "404 Not Found"), work=work)
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sandlot.core.errors import SandboxError
-from sandlot.sandbox.docker.attached import Attached
+from sandlot.sandbox.docker.attached import AttachedStream
 
 
 def piece(stream: int, data: bytes) -> bytes:
@@ -18,7 +18,7 @@ def received(sent: bytes, cuts: list[int]) -> bytes:
     ours, theirs = socket.socketpair()
     with ours, theirs:
         ours.setblocking(False)
-        attached = Attached(ours)
+        attached = AttachedStream(ours)
         whole = b""
         for start, end in zip([0, *cuts], [*cuts, len(sent)], strict=True):
             if start == end:
@@ -46,7 +46,7 @@ def test_the_end_is_the_end():
     ours, theirs = socket.socketpair()
     with ours:
         theirs.close()
-        assert Attached(ours).recv(10) == b""
+        assert AttachedStream(ours).recv(10) == b""
 
 
 def test_a_header_alone_is_nothing_yet():
@@ -54,4 +54,4 @@ def test_a_header_alone_is_nothing_yet():
     with ours, theirs:
         theirs.sendall(piece(1, b"abc")[:8])
         with pytest.raises(BlockingIOError):
-            Attached(ours).recv(100)
+            AttachedStream(ours).recv(100)

@@ -4,14 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandlot.sandbox.docker.machine import paths_below, shown
+from sandlot.sandbox.docker.machine import json_name, list_paths
 
 
 @given(st.binary(max_size=12))
 def test_a_name_is_shown_with_one_mark_for_every_byte_that_is_no_text(raw):
     name = raw.decode("utf-8", "surrogateescape")
-    assert shown(shown(name)) == shown(name)
-    assert shown(name).count("\ufffd") - name.count("\ufffd") == sum("\udc80" <= letter <= "\udcff" for letter in name)
+    assert json_name(json_name(name)) == json_name(name)
+    assert json_name(name).count("\ufffd") - name.count("\ufffd") == sum("\udc80" <= letter <= "\udcff" for letter in name)
 
 
 def test_every_path_is_found_and_no_link_followed(tmp_path):
@@ -20,7 +20,7 @@ def test_every_path_is_found_and_no_link_followed(tmp_path):
     (tmp_path / "out").symlink_to("/etc")
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / os.fsdecode(b"\xff")).mkdir()
-    assert paths_below(str(tmp_path)) == ({"/a", "/a/b", "/a/b/f", "/out", "/pipe", "/\ufffd"}, 0)
+    assert list_paths(str(tmp_path)) == ({"/a", "/a/b", "/a/b/f", "/out", "/pipe", "/\ufffd"}, 0)
 
 
 @pytest.mark.parametrize("limit", ["most", "most_bytes"])
@@ -29,7 +29,7 @@ def test_of_too_many_paths_the_nearest_are_listed_and_the_rest_counted(tmp_path,
     (tmp_path / "c").touch()
     (tmp_path / "a/b/d").touch()
     limits = {"most": 2, "most_bytes": 2 * len(f"{tmp_path}/a")}
-    assert paths_below(str(tmp_path), **{limit: limits[limit]}) == ({"/a", "/c"}, 1)
+    assert list_paths(str(tmp_path), **{limit: limits[limit]}) == ({"/a", "/c"}, 1)
 
 
 def test_a_path_too_long_to_name_is_cut_where_it_can_be_named(tmp_path):
@@ -41,6 +41,6 @@ def test_a_path_too_long_to_name_is_cut_where_it_can_be_named(tmp_path):
         here = inner
     os.close(here)
     (tmp_path / "beside").write_text("")
-    found = paths_below(str(tmp_path)).paths
+    found = list_paths(str(tmp_path)).paths
     assert "/beside" in found
     assert 15 < len(found) < 31

@@ -15,7 +15,7 @@ from made_images import config_of, docker_archive, file, hard_link, hexes, link,
 from sandlot.core.errors import ConfigError
 from sandlot.sandbox.images import archive
 from sandlot.sandbox.images.archive import archive_digest, archive_image
-from sandlot.sandbox.images.store import kept
+from sandlot.sandbox.images.store import list_images
 from sandlot.sandbox.images.unpack import ImageCaps
 
 LOW = tar_of(file("etc/motd", b"low"), file("etc/gone", b"x"))
@@ -42,7 +42,7 @@ def refuses(path, match: str, **fields) -> None:
     with pytest.raises(ConfigError, match=match) as caught:
         archive_image(path, **fields)
     assert str(path) in str(caught.value)
-    assert [item for item in kept() if item.about.kind == "archive"] == []
+    assert [item for item in list_images() if item.about.kind == "archive"] == []
     assert not list(path.parent.rglob(".draft-*"))
 
 
@@ -208,5 +208,5 @@ def test_an_image_whose_mount_points_lead_elsewhere_is_refused(tmp_path, name):
 
 def test_devices_that_were_left_out_are_in_the_notes(tmp_path):
     archive_image(saved(tmp_path, docker_archive(tar_of(special("dev/null", tarfile.CHRTYPE)))))
-    (item,) = [item for item in kept() if item.about.kind == archive.KIND]
+    (item,) = [item for item in list_images() if item.about.kind == archive.KIND]
     assert item.about.notes == ("1 devices and pipes left out",)

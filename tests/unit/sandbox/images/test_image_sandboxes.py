@@ -12,7 +12,7 @@ import pytest
 
 from made_images import config_of, docker_archive, file, folder, hard_link, link, oci_blobs, tar_of
 from native_sandboxes import KINDS, NOBODY, backend_of, ordinary_cache, sh
-from sandlot.sandbox.images.spec import find_image, located
+from sandlot.sandbox.images.spec import find_image, resolve_spec
 
 PROGRAMS = ("sh", "cat", "ls", "stat", "rm", "touch", "chown")
 
@@ -66,7 +66,7 @@ def as_its_user(kind: str, spec: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_command_sees_what_the_layers_say(kind, archive):
-    spec = located(f"archive:{archive}")
+    spec = resolve_spec(f"archive:{archive}")
     as_its_user(kind, spec)
     async with backend_of(kind) as backend, backend.open(spec) as sandbox:
         script = "cat /etc/kept /srv/new /one /two /bin/extra; ls /etc /srv; [ -d /tmp ] && [ -e /dev/null ] && [ -d /proc/self ]"
@@ -115,18 +115,18 @@ async def test_the_backends_digest_is_the_images(archive, tmp_path):
 
 
 async def test_an_image_in_use_is_not_collected(archive, tmp_path, monkeypatch):
-    from sandlot.sandbox.images.store import gc
-    from sandlot.sandbox.program import program
+    from sandlot.sandbox.images.store import remove_unused_images
+    from sandlot.sandbox.program import find_program
 
-    built = program()
+    built = find_program()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     (tmp_path / "cache" / "sandlot").mkdir(parents=True)
     shutil.copy2(built, tmp_path / "cache" / "sandlot")
     async with backend_of("root") as backend, backend.open(f"archive:{archive}") as sandbox:
-        assert gc() == []
+        assert remove_unused_images() == []
         assert (await sh(sandbox, "cat /etc/kept")).stdout == "high"
     del backend, sandbox
     import gc as collector
 
     collector.collect()
-    assert {item.about.kind for item in gc()} == {"archive", "bare"}
+    assert {item.about.kind for item in remove_unused_images()} == {"archive", "bare"}

@@ -6,7 +6,7 @@ import stat
 import pytest
 
 from native_sandboxes import KINDS, backend_of, sh
-from sandlot.sandbox.images.settings import PATTERNS, found_settings, settings_hidden
+from sandlot.sandbox.images.settings import PATTERNS, find_settings, hide_settings
 
 NAMES = ("etc/npmrc", "local/etc/npmrc", "local/cargo/credentials.toml", "local/go/go.env", "local/.aws", "pip.conf")
 
@@ -25,11 +25,11 @@ def usr(tmp_path):
 
 
 def test_every_file_that_may_hold_a_token_is_found_by_its_real_name(usr):
-    assert {str(path) for path in found_settings(usr)} == {*NAMES, "share/real/npmrc"}
+    assert {str(path) for path in find_settings(usr)} == {*NAMES, "share/real/npmrc"}
 
 
 def test_the_layer_marks_each_as_deleted_and_keeps_the_modes_of_folders(usr):
-    root = settings_hidden(usr).root
+    root = hide_settings(usr).root
     marked = {str(path.relative_to(root)) for path in root.rglob("*") if stat.S_ISCHR(path.lstat().st_mode)}
     assert marked == {*NAMES, "share/real/npmrc"}
     assert all((root / name).lstat().st_rdev == os.makedev(0, 0) for name in marked)
@@ -37,7 +37,7 @@ def test_the_layer_marks_each_as_deleted_and_keeps_the_modes_of_folders(usr):
 
 
 def test_a_machine_without_them_needs_no_layer(tmp_path):
-    assert settings_hidden(tmp_path) is None
+    assert hide_settings(tmp_path) is None
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -11,7 +11,7 @@ from sandlot.env.environment import Environment
 from sandlot.env.fingerprint import environment_fingerprint
 from sandlot.env.image import image_of
 from sandlot.sandbox.images.debian import installed_versions, read_recipe
-from sandlot.sandbox.images.spec import find_image, image_digest, located
+from sandlot.sandbox.images.spec import find_image, image_digest, resolve_spec
 
 
 @pytest.fixture(autouse=True)
@@ -36,8 +36,8 @@ def cache(tmp_path, monkeypatch):
     ],
 )
 def test_paths_begin_at_the_environments_folder_and_other_names_stay(spec, place):
-    assert located(spec, Path("/env")) == place
-    assert located(place, Path("/env")) == place
+    assert resolve_spec(spec, Path("/env")) == place
+    assert resolve_spec(place, Path("/env")) == place
 
 
 @pytest.mark.parametrize("spec", ["", "hots", "folder:", "archive:", "debian:", "python:3.12"])

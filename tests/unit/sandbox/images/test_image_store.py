@@ -11,7 +11,7 @@ import pytest
 
 from sandlot.core.concurrency.clock import Clock
 from sandlot.core.errors import SandboxError
-from sandlot.sandbox.images.store import About, Lease, gc, hold, images_folder, keep, kept
+from sandlot.sandbox.images.store import ImageAbout, Lease, hold, images_folder, keep, list_images, remove_unused_images
 
 
 @pytest.fixture(autouse=True)
@@ -20,9 +20,9 @@ def cache(tmp_path, monkeypatch):
 
 
 def filled(text: str = "x", digest: str = "sha256:1"):
-    def fill(lease: Lease) -> About:
+    def fill(lease: Lease) -> ImageAbout:
         (lease.root / "file").write_text(text)
-        return About(kind="archive", name="box", digest=digest)
+        return ImageAbout(kind="archive", name="box", digest=digest)
 
     return fill
 
@@ -35,14 +35,14 @@ def test_an_image_is_made_once_and_found_again():
     first = keep("a", filled("one"))
     assert keep("a", filled("two")).root == first.root
     assert (first.root / "file").read_text() == "one"
-    (item,) = kept()
+    (item,) = list_images()
     assert (item.key, item.about.digest, item.about.num_files) == ("a", "sha256:1", 1)
     assert item.about.size_bytes > 0
     assert first.about() == item.about
 
 
 def test_what_fails_halfway_leaves_nothing():
-    def fail(lease: Lease) -> About:
+    def fail(lease: Lease) -> ImageAbout:
         (lease.root / "half").mkdir()
         raise KeyboardInterrupt
 
@@ -63,26 +63,26 @@ def test_a_cache_that_cannot_be_written_is_told_with_the_fix(tmp_path, monkeypat
 
 def test_what_is_held_stays_until_it_is_let_go():
     lease = keep("a", filled())
-    assert gc() == []
+    assert remove_unused_images() == []
     lease.release()
-    assert [item.key for item in gc()] == ["a"]
+    assert [item.key for item in remove_unused_images()] == ["a"]
     assert names() == []
     assert hold("a") is None
 
 
 def test_a_lease_ends_with_the_object():
     keep("a", filled())
-    assert [item.key for item in gc()] == ["a"]
+    assert [item.key for item in remove_unused_images()] == ["a"]
 
 
 def test_what_is_named_or_was_used_lately_stays():
     for key, digest in (("a", "sha256:a"), ("b", "sha256:b"), ("c", "sha256:c")):
         keep(key, filled(digest=digest))
-    assert [item.key for item in gc(keep=["sha256:a", "b"])] == ["c"]
+    assert [item.key for item in remove_unused_images(keep=["sha256:a", "b"])] == ["c"]
     used = (images_folder() / "a" / "lock").stat().st_mtime
     later = Clock(wall=lambda: used + 100.0)
     os.utime(images_folder() / "b" / "lock", (used - 50, used - 50))
-    assert [item.key for item in gc(unused_for_s=120, clock=later)] == ["b"]
+    assert [item.key for item in remove_unused_images(unused_for_s=120, clock=later)] == ["b"]
     assert names() == ["a"]
 
 
@@ -92,10 +92,10 @@ def test_drafts_of_the_dead_go_and_drafts_of_the_living_stay():
     (dead / "lock").touch()
     (images_folder() / ".draft-young").mkdir()
 
-    def fill(lease: Lease) -> About:
-        gc()
+    def fill(lease: Lease) -> ImageAbout:
+        remove_unused_images()
         assert lease.root.exists()
-        return About(kind="archive", name="box", digest="sha256:1")
+        return ImageAbout(kind="archive", name="box", digest="sha256:1")
 
     keep("a", fill)
     assert names() == [".draft-young", "a"]
@@ -103,8 +103,8 @@ def test_drafts_of_the_dead_go_and_drafts_of_the_living_stay():
 
 def test_whatever_else_lies_there_is_left_alone():
     (images_folder() / "something").mkdir(parents=True)
-    assert kept() == []
-    gc()
+    assert list_images() == []
+    remove_unused_images()
     assert names() == ["something"]
 
 
@@ -112,7 +112,7 @@ def test_two_processes_that_want_one_image_make_it_once(tmp_path):
     context = multiprocessing.get_context("fork")
     started, go = context.Event(), context.Event()
 
-    def slow(lease: Lease) -> About:
+    def slow(lease: Lease) -> ImageAbout:
         started.set()
         assert go.wait(10)
         return filled("theirs")(lease)
@@ -138,7 +138,7 @@ def test_a_maker_that_was_killed_leaves_a_draft_that_gc_takes(tmp_path):
     done = subprocess.run([sys.executable, "-c", textwrap.dedent(script)], check=False)
     assert done.returncode == -9
     assert [name.startswith(".draft-") for name in names()] == [True]
-    gc()
+    remove_unused_images()
     assert names() == []
     assert (keep("a", filled()).root / "file").exists()
 
@@ -149,6 +149,6 @@ def test_an_image_another_process_holds_stays():
     with subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
         assert other.stdout is not None
         assert other.stdout.readline() == "held\n"
-        assert gc() == []
+        assert remove_unused_images() == []
         other.communicate("\n")
-    assert [item.key for item in gc()] == ["a"]
+    assert [item.key for item in remove_unused_images()] == ["a"]

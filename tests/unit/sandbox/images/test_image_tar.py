@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from made_images import file, folder, link, stretch_of, tar_of
 from sandlot.core.errors import ConfigError
-from sandlot.sandbox.images.tar import MAX_HEADERS_BYTES, TarKind, entries
+from sandlot.sandbox.images.tar import MAX_HEADERS_BYTES, TarKind, read_entries
 
 NAMES = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), min_size=1, max_size=300).filter(
     lambda name: not name.endswith("/") and len(name.encode()) < 4000
@@ -22,14 +22,14 @@ NAMES = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]
 
 def read(data: bytes, where: Path):
     with stretch_of(data, where) as stretch:
-        return list(entries(stretch))
+        return list(read_entries(stretch))
 
 
 def contents(data: bytes, where: Path) -> dict[bytes, bytes]:
     """Each file as it will be."""
     found = {}
     with stretch_of(data, where) as stretch:
-        for entry in entries(stretch):
+        for entry in read_entries(stretch):
             whole = bytearray(entry.size)
             for segment in entry.segments:
                 whole[segment.offset : segment.offset + segment.length] = stretch.read(segment.at, segment.length)

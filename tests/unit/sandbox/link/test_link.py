@@ -12,7 +12,7 @@ from sandlot.core.errors import SandboxError, unwrapped
 from sandlot.core.ports.sandbox import Command
 from sandlot.sandbox.link.link import Link
 from sandlot.sandbox.link.process import spawn
-from sandlot.sandbox.link.wire import FrameKind, frame, text
+from sandlot.sandbox.link.wire import FrameKind, pack_frame, pack_text
 
 
 async def talk(answer: bytes, work):
@@ -49,11 +49,11 @@ EXIT = b"\x03\0\0\0" + b"\0" * 8
 
 
 async def test_an_honest_answer_comes_through():
-    assert await talk(frame(FrameKind.DATA, 1, b"abc") + frame(FrameKind.DONE, 1, bytes(8)), ask) == ([b"abc"], 0)
+    assert await talk(pack_frame(FrameKind.DATA, 1, b"abc") + pack_frame(FrameKind.DONE, 1, bytes(8)), ask) == ([b"abc"], 0)
 
 
 async def test_an_honest_process_comes_through():
-    assert await talk(frame(FrameKind.OUTPUT, 1, b"\0out") + frame(FrameKind.EXITED, 1, EXIT), wait) == (b"out", 3)
+    assert await talk(pack_frame(FrameKind.OUTPUT, 1, b"\0out") + pack_frame(FrameKind.EXITED, 1, EXIT), wait) == (b"out", 3)
 
 
 @pytest.mark.parametrize(
@@ -61,12 +61,12 @@ async def test_an_honest_process_comes_through():
     [
         b"",
         b"\xff" * 100,
-        frame(FrameKind.DATA, 1, b"x" * 1001),
-        frame(FrameKind.DONE, 1, b"short"),
-        frame(FrameKind.FAILED, 1, b"\1\0\0\0\xff\xff\xff\xff"),
-        frame(FrameKind.HELLO, 1),
-        frame(FrameKind.DONE, 2, bytes(8)),
-        frame(FrameKind.DATA, 1, b"never finished"),
+        pack_frame(FrameKind.DATA, 1, b"x" * 1001),
+        pack_frame(FrameKind.DONE, 1, b"short"),
+        pack_frame(FrameKind.FAILED, 1, b"\1\0\0\0\xff\xff\xff\xff"),
+        pack_frame(FrameKind.HELLO, 1),
+        pack_frame(FrameKind.DONE, 2, bytes(8)),
+        pack_frame(FrameKind.DATA, 1, b"never finished"),
     ],
 )
 async def test_a_dishonest_answer_is_a_sandbox_error(answer):
@@ -77,14 +77,14 @@ async def test_a_dishonest_answer_is_a_sandbox_error(answer):
 @pytest.mark.parametrize(
     "answer",
     [
-        frame(FrameKind.OUTPUT, 1, b""),
-        frame(FrameKind.OUTPUT, 1, b"\7stream seven"),
-        frame(FrameKind.EXITED, 1, b"?"),
-        frame(FrameKind.CLOSED, 1, bytes(8)),
-        frame(FrameKind.DATA, 1, b"data on a stream"),
-        frame(FrameKind.OUTPUT, 1, b"\0cut")[:-1],
-        frame(FrameKind.OUTPUT, 1, b"\0") + frame(FrameKind.OUTPUT, 1, b"\0after the end"),
-        frame(FrameKind.OUTPUT, 1, b"\0") * 2,
+        pack_frame(FrameKind.OUTPUT, 1, b""),
+        pack_frame(FrameKind.OUTPUT, 1, b"\7stream seven"),
+        pack_frame(FrameKind.EXITED, 1, b"?"),
+        pack_frame(FrameKind.CLOSED, 1, bytes(8)),
+        pack_frame(FrameKind.DATA, 1, b"data on a stream"),
+        pack_frame(FrameKind.OUTPUT, 1, b"\0cut")[:-1],
+        pack_frame(FrameKind.OUTPUT, 1, b"\0") + pack_frame(FrameKind.OUTPUT, 1, b"\0after the end"),
+        pack_frame(FrameKind.OUTPUT, 1, b"\0") * 2,
     ],
 )
 async def test_a_dishonest_process_is_a_sandbox_error(answer):
@@ -93,7 +93,7 @@ async def test_a_dishonest_process_is_a_sandbox_error(answer):
 
 
 async def test_output_beyond_every_window_breaks_the_link():
-    piece = frame(FrameKind.OUTPUT, 1, b"\0" + b"x" * 500_000)
+    piece = pack_frame(FrameKind.OUTPUT, 1, b"\0" + b"x" * 500_000)
     ours, theirs = socket.socketpair()
     link = Link(ours)
     process = await spawn(link, Command(argv=("x",)))
@@ -107,7 +107,7 @@ async def test_output_beyond_every_window_breaks_the_link():
 
 async def test_a_refusal_becomes_the_error_of_its_number():
     with pytest.raises(FileNotFoundError):
-        await talk(frame(FrameKind.FAILED, 1, b"\2\0\0\0" + text("read: no")), ask)
+        await talk(pack_frame(FrameKind.FAILED, 1, b"\2\0\0\0" + pack_text("read: no")), ask)
 
 
 @settings(max_examples=60, deadline=None)
@@ -116,7 +116,7 @@ async def test_a_refusal_becomes_the_error_of_its_number():
     st.binary(max_size=8),
 )
 def test_any_frames_at_all_end_in_a_value_an_os_error_or_a_sandbox_error(items, rest):
-    data = b"".join(frame(*item) for item in items) + rest
+    data = b"".join(pack_frame(*item) for item in items) + rest
 
     async def main():
         for work in (ask, wait):

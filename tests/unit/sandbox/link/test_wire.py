@@ -13,12 +13,12 @@ from sandlot.sandbox.link.wire import (
     FrameKind,
     FrameReader,
     ListingEntry,
-    frame,
+    pack_frame,
+    pack_text,
     take_entries,
     take_exit,
     take_failure,
     take_number,
-    text,
 )
 
 frames = st.lists(st.tuples(st.sampled_from(list(FrameKind)), st.integers(0, 2**32 - 1), st.binary(max_size=300)), max_size=8)
@@ -26,7 +26,7 @@ frames = st.lists(st.tuples(st.sampled_from(list(FrameKind)), st.integers(0, 2**
 
 @given(frames, st.lists(st.integers(1, 50), min_size=1, max_size=20))
 def test_frames_survive_any_cutting(items, cuts):
-    data = b"".join(frame(*item) for item in items)
+    data = b"".join(pack_frame(*item) for item in items)
     reader, seen, at, turn = FrameReader(), [], 0, 0
     while at < len(data):
         step = cuts[turn % len(cuts)]
@@ -57,7 +57,7 @@ def test_an_impossible_length_is_refused_before_anything_is_gathered(length):
 
 def test_a_frame_that_is_too_long_is_not_sent():
     with pytest.raises(ValueError, match="longer than"):
-        frame(FrameKind.INPUT, 1, b"x" * FRAME_MAX)
+        pack_frame(FrameKind.INPUT, 1, b"x" * FRAME_MAX)
 
 
 entries = st.builds(
@@ -78,7 +78,7 @@ def packed(entry: ListingEntry) -> bytes:
     """The slow, obvious twin of what files.c writes."""
     numbers = ((entry.mode, 4), (entry.uid, 4), (entry.gid, 4), (entry.size, 8), (entry.mtime_ns, 8), (entry.image_size, 8))
     head = entry.kind.encode() + entry.image_kind.encode()
-    return head + b"".join(value.to_bytes(width, "little") for value, width in numbers) + text(entry.path)
+    return head + b"".join(value.to_bytes(width, "little") for value, width in numbers) + pack_text(entry.path)
 
 
 @given(st.lists(entries, max_size=5))

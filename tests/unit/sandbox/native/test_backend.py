@@ -15,7 +15,7 @@ from sandlot.core.errors import ConfigError, SandboxError
 from sandlot.core.ports.sandbox import Command
 from sandlot.sandbox import compile as compile_module
 from sandlot.sandbox.native.backend import open_native
-from sandlot.sandbox.program import program
+from sandlot.sandbox.program import find_program
 from sandlot.sandbox.quota import Quota
 
 MANY = """
@@ -181,17 +181,17 @@ def test_a_missing_compiler_is_named_with_its_remedy(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(compile_module.shutil, "which", lambda _: None)
     with pytest.raises(SandboxError, match="apt-get install gcc libc6-dev"):
-        program()
+        find_program()
 
 
 def test_a_program_others_could_have_written_is_not_run(tmp_path, monkeypatch):
-    name = program().name
+    name = find_program().name
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     (tmp_path / "sandlot").mkdir()
     (tmp_path / "sandlot" / name).write_text("evil")
     (tmp_path / "sandlot" / name).chmod(0o777)
     with pytest.raises(SandboxError, match="another user"):
-        program()
+        find_program()
 
 
 @pytest.mark.parametrize(

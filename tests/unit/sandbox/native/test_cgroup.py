@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from sandlot.sandbox.native.cgroup import CONTROLLERS, find_cgroups, sweep
+from sandlot.sandbox.native.cgroup import CONTROLLERS, find_cgroups, remove_leftovers
 from sandlot.sandbox.quota import Quota
 
 QUOTA = Quota(memory_bytes=1 << 26, disk_bytes=1 << 24, cpus=1.5, pids=77)
@@ -99,5 +99,5 @@ def test_folders_of_dead_processes_are_swept_and_those_of_the_living_stay(tmp_pa
     reused = tmp_path / f"sandlot-{os.getpid()}-1-0"
     for folder in (dead, living, other, reused):
         (folder / "s0").mkdir(parents=True)
-    sweep(tmp_path)
+    remove_leftovers(tmp_path)
     assert sorted(tmp_path.iterdir()) == sorted([living, other])

@@ -6,7 +6,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandlot.sandbox.native.subids import MOST, Loan, find_loan, largest_range
+from sandlot.sandbox.native.subids import MOST, IdLoan, find_loan, largest_range
 
 
 def test_the_largest_range_of_the_user_is_taken():
@@ -35,4 +35,4 @@ def test_what_is_missing_is_said_with_its_remedy(tmp_path: Path):
     assert "--add-subuids" in find_loan(os.getuid(), file, "sh").missing
     file.write_text(f"{os.getuid()}:100000:165536\n")
     loan = find_loan(os.getuid(), file, "sh")
-    assert loan == Loan(program=loan.program, first=100000, count=MOST)
+    assert loan == IdLoan(program=loan.program, first=100000, count=MOST)

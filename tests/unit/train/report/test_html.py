@@ -3,7 +3,7 @@
 import pytest
 
 from sandlot.core.stats.intervals import Interval
-from sandlot.train.report.html import _moved, headline, what_happened
+from sandlot.train.report.html import _change_cell, headline, what_happened
 from sandlot.train.report.summary import Heldout, Level, Outcome, Paired
 
 
@@ -64,7 +64,7 @@ def test_only_a_clear_rise_is_green_and_only_a_clear_fall_red():
 )
 def test_no_change_has_no_colour(before, after, cell):
     first, last = (Interval(low=low, value=value, high=high) for low, value, high in (before, after))
-    assert _moved(first, last) == cell
+    assert _change_cell(first, last) == cell
 
 
 def test_why_a_run_stopped_stands_below_the_headline():

@@ -26,7 +26,7 @@ def test_what_was_added_is_read_back(tmp_path):
     progress = TrainingProgress(tmp_path)
     for line in (measured(0), step(1), step(2), measured(2, 0.7), WentBack(version=2, best=0)):
         progress.add(line)
-    again = TrainingProgress.of(tmp_path)
+    again = TrainingProgress.read(tmp_path)
     assert (again.steps, again.evaluations, again.rollbacks) == (progress.steps, progress.evaluations, progress.rollbacks)
     assert again.best is not None
     assert again.best.version == 2
@@ -36,7 +36,7 @@ def test_lines_of_steps_whose_weights_were_not_kept_are_dropped(tmp_path):
     progress = TrainingProgress(tmp_path)
     for line in (measured(0), step(1), step(2), step(3)):
         progress.add(line)
-    assert [line.version for line in TrainingProgress.resumed(tmp_path, 2).steps] == [1, 2]
+    assert [line.version for line in TrainingProgress.resume(tmp_path, 2).steps] == [1, 2]
     assert [line.version for line in read_lines(tmp_path)] == [0, 1, 2]
 
 
@@ -49,7 +49,7 @@ def test_a_line_that_a_crash_cut_off_never_was(data, tmp_path_factory):
     cut = data.draw(st.integers(0, len(written)))
     (path / FILE).write_bytes(written[:cut])
     whole = written[:cut].count(b"\n")
-    resumed = TrainingProgress.resumed(path, 9)
+    resumed = TrainingProgress.resume(path, 9)
     assert whole <= len(resumed.steps) + len(resumed.evaluations) <= whole + 1  # a line whole but for its end counts
     resumed.add(step(9))
     assert read_lines(path)[-1] == step(9), "what is added after a torn line can be read"

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from random import Random
 
-from sandlot.audit.case import Case, Probe, answering
+from sandlot.audit.case import Case, Probe, regrade_with_answer
 from sandlot.audit.finding import Confidence, Finding, Layer, Severity, Witness
 from sandlot.audit.probes.choice import SURE
 from sandlot.audit.probes.grader.asking import NONSENSE, SolvedTask, find_solved_tasks, needs_golden, num_affordable
@@ -75,9 +75,9 @@ def _variants(field: SolvedTask, seed: int) -> list[tuple[str, Regrade]]:
     halves = rungs(field, Random(seed))  # noqa: S311 - seeded, not secret
     middle = halves[len(halves) // 2 : len(halves) // 2 + 3]
     return [
-        ("the golden solution", answering(field.golden, field.answer)),
-        ("nothing", answering(field.idle, "")),
-        ("a wrong answer", answering(field.golden, NONSENSE)),
+        ("the golden solution", regrade_with_answer(field.golden, field.answer)),
+        ("nothing", regrade_with_answer(field.idle, "")),
+        ("a wrong answer", regrade_with_answer(field.golden, NONSENSE)),
         *((f"part of the work: {rung.told}", rung.request) for rung in middle),
     ]
 

@@ -7,7 +7,7 @@ the answer itself is read. One call of `ask` is one trip to the workers, however
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from sandlot.audit.case import Case, answering
+from sandlot.audit.case import Case, regrade_with_answer
 from sandlot.audit.finding import Confidence, Finding, Layer, Severity, Witness
 from sandlot.audit.probes.choice import choose_tasks
 from sandlot.audit.probes.likeness import opening_text
@@ -105,7 +105,7 @@ async def ask(case: Case, questions: Sequence[Question], conditions: Conditions 
     """Every question answered, in order; the same answer to the same task is graded once."""
     distinct = {_key(question): question for question in questions}
     requests = [
-        answering(question.field.golden if question.solved else question.field.idle, question.answer, question.times)
+        regrade_with_answer(question.field.golden if question.solved else question.field.idle, question.answer, question.times)
         for question in distinct.values()
     ]
     trials = dict(zip(distinct, await case.take(requests, conditions), strict=True))

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import msgspec
 
-from sandlot.audit.case import Case, Probe, answering
+from sandlot.audit.case import Case, Probe, regrade_with_answer
 from sandlot.audit.finding import Confidence, Finding, Layer, Severity, Witness
 from sandlot.audit.probes.grader.asking import EPSILON, NONSENSE, SolvedTask, find_solved_tasks
 from sandlot.audit.probes.grader.rungs import rungs
@@ -78,8 +78,8 @@ def _spoiled_works(field: SolvedTask, rng: Random) -> list[Regrade]:
     ]
     spoiled = [_with_evidence(field, record, {digest(garbage): garbage}) for record in records]
     return [
-        answering(field.golden, NONSENSE),
-        answering(field.idle, ""),
+        regrade_with_answer(field.golden, NONSENSE),
+        regrade_with_answer(field.idle, ""),
         *spoiled,
         *(rung.request for rung in rungs(field, rng)[-2:]),
     ]

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 
-from sandlot.audit.case import Case, Probe, answering
+from sandlot.audit.case import Case, Probe, regrade_with_answer
 from sandlot.audit.finding import Confidence, Finding, Layer, Severity, Witness
 from sandlot.audit.probes.grader.asking import EPSILON, NONSENSE, SolvedTask, find_solved_tasks, needs_golden
 from sandlot.audit.probes.grader.rungs import Ladder, Rung, ladders
@@ -142,7 +142,9 @@ def _ladder_finding(kind: _Rule, hits: list[_LadderResult]) -> Finding:
 async def _look_at_range(case: Case) -> list[Finding]:
     """Rewards are finite and within the range that was said."""
     some = await find_solved_tasks(case, 8)
-    asked = await case.take([answering(field.golden, answer) for field in some for answer in (field.answer, NONSENSE, "", "0")])
+    asked = await case.take(
+        [regrade_with_answer(field.golden, answer) for field in some for answer in (field.answer, NONSENSE, "", "0")]
+    )
     outside = [
         trial
         for trial in (*(await case.golden()).values(), *(await case.idle()).values(), *asked)

@@ -14,7 +14,7 @@ from typing import Any, cast
 
 import msgspec
 
-from sandlot.audit.case import answering
+from sandlot.audit.case import regrade_with_answer
 from sandlot.audit.probes.grader.asking import SolvedTask
 from sandlot.audit.subject import Regrade
 from sandlot.core.trace import EvidenceRecord
@@ -111,7 +111,7 @@ def _changed(golden: Any, idle: Any, path: Path = ()) -> dict[Path, list[Any]]:
 def _regrade_without(ladder: Ladder, gone: Sequence[Any]) -> Regrade:
     golden = ladder.field.golden
     if ladder.place == "answer":
-        return answering(golden, _answer_without(ladder.field.answer, [str(name) for name in gone]))
+        return regrade_with_answer(golden, _answer_without(ladder.field.answer, [str(name) for name in gone]))
     evidence, idle = _evidence(golden.trace), _evidence(ladder.field.idle.trace)
     assert golden.trace is not None
     if ladder.place == "files":

@@ -13,7 +13,7 @@ from typing import cast
 from sandlot.audit.case import Case, Probe
 from sandlot.audit.finding import Confidence, Finding, Layer, Severity, Witness
 from sandlot.audit.subject import PLAIN, Conditions, NamedPlay, Take, Trial
-from sandlot.audit.subjects.foreign.noted import GymStep, Noted, noted
+from sandlot.audit.subjects.foreign.gym_record import GymRecord, GymStep, record_of
 from sandlot.core.errors import ConfigError
 from sandlot.core.task import Task
 from sandlot.core.types import Json
@@ -129,7 +129,7 @@ async def _look_at_leaks(case: Case) -> list[Finding]:
     """A reset after a whole rollout opens the world that the seed names."""
     still = await _reproducible_seeds(case)
     trials = await play_seeds(case, "dirty", tasks=[task for task, _ in still])
-    part = [(task, noted(trial)) for (task, _), trial in zip(still, trials, strict=True) if _leaks(noted(trial))]
+    part = [(task, record_of(trial)) for (task, _), trial in zip(still, trials, strict=True) if _leaks(record_of(trial))]
     if not part:
         return []
     task, seen = part[0]
@@ -152,7 +152,7 @@ async def look_at_steps(case: Case) -> list[Finding]:
     for task, trial in zip(case.tasks, trials, strict=True):
         if trial.untried:
             continue
-        for code, what in _breaches(noted(trial), task):
+        for code, what in _breaches(record_of(trial), task):
             seen.setdefault(code, []).append((task, what))
     found: list[Finding] = []
     for code, each in seen.items():
@@ -165,7 +165,7 @@ async def look_at_steps(case: Case) -> list[Finding]:
 
 async def _look_outside(case: Case) -> list[Finding]:
     """An action that is not in the space is refused."""
-    seen = [(task, noted(trial)) for task, trial in zip(case.tasks, await play_seeds(case, "outside"), strict=True)]
+    seen = [(task, record_of(trial)) for task, trial in zip(case.tasks, await play_seeds(case, "outside"), strict=True)]
     taken = [(task, each.steps[0]) for task, each in seen if each.steps and each.steps[0].raised is None]
     if not taken:
         return []
@@ -180,7 +180,7 @@ async def _look_outside(case: Case) -> list[Finding]:
 
 def _path(trial: Trial) -> tuple[object, ...]:
     """Everything that has to be the same when the same is played again."""
-    seen = noted(trial)
+    seen = record_of(trial)
     steps = tuple((step.action, step.digest, step.reward, step.terminated, step.truncated, step.raised) for step in seen.steps)
     return seen.error, seen.opening, steps
 
@@ -191,11 +191,11 @@ def _differing(still: Sequence[_Pair], trials: Sequence[Trial]) -> list[tuple[Ta
     return [each for each in pairs if _path(each[1]) != _path(each[2])]
 
 
-def _leaks(seen: Noted) -> bool:
+def _leaks(seen: GymRecord) -> bool:
     return seen.opening is not None and seen.reopening is not None and seen.reopening.digest != seen.opening.digest
 
 
-def _breaches(seen: Noted, task: Task) -> list[tuple[str, str]]:
+def _breaches(seen: GymRecord, task: Task) -> list[tuple[str, str]]:
     if seen.error is not None or seen.opening is None:
         return [("D13.lost", seen.error or "it was never opened")]
     found = [("D08.shape", "reset returns no pair")] if not seen.opening.pair else []
@@ -220,12 +220,12 @@ def _step_breaches(step: GymStep, task: Task) -> list[tuple[str, str]]:
 
 def _difference_finding(code: str, probe: str, part: Sequence[tuple[Task, Trial, Trial]], how: str) -> Finding:
     task, one, two = part[0]
-    first, second = _first_difference(noted(one), noted(two))
+    first, second = _first_difference(record_of(one), record_of(two))
     witness = Witness(inputs={"task": task.id, "play": "random", "then": how}, expected=first, observed=second)
     return _finding_of(code, probe, task, witness, len(part))
 
 
-def _first_difference(one: Noted, two: Noted) -> tuple[str, str]:
+def _first_difference(one: GymRecord, two: GymRecord) -> tuple[str, str]:
     """Where two rollouts part, said of each."""
     if one.error != two.error:
         return one.error or "a rollout", two.error or "a rollout"

@@ -14,7 +14,7 @@ from sandlot.audit.case import Case, Probe
 from sandlot.audit.finding import Confidence, Finding, Layer, Severity, Witness
 from sandlot.audit.probes.gymnasium.promises import play_seeds
 from sandlot.audit.subject import Trial
-from sandlot.audit.subjects.foreign.noted import Noted, noted
+from sandlot.audit.subjects.foreign.gym_record import GymRecord, record_of
 from sandlot.core.errors import ConfigError
 from sandlot.core.stats.intervals import sign_flip
 
@@ -29,7 +29,7 @@ class _BlindAgent:
 
     play: str
     words: str
-    rollouts: tuple[Noted, ...]
+    rollouts: tuple[GymRecord, ...]
 
     @property
     def mean(self) -> float:
@@ -57,36 +57,36 @@ async def look_at_solution(case: Case) -> list[Finding]:
     return []
 
 
-async def _rollouts(case: Case, play: str) -> tuple[Noted, ...]:
+async def _rollouts(case: Case, play: str) -> tuple[GymRecord, ...]:
     trials = await play_seeds(case, play)
     for task, trial in zip(case.tasks, trials, strict=True):
         if trial.untried:
             raise ConfigError(f"`{play}` was not played on `{task.id}`: {trial.fate}; give more time, or fewer `--steps`")
-    return tuple(noted(trial) for trial in trials)
+    return tuple(record_of(trial) for trial in trials)
 
 
-def _require_success(case: Case, trials: Sequence[Trial]) -> tuple[Noted, ...]:
+def _require_success(case: Case, trials: Sequence[Trial]) -> tuple[GymRecord, ...]:
     """The solution's rollouts; one that raised shows nothing."""
     for task, trial in zip(case.tasks, trials, strict=True):
-        trouble = noted(trial).trouble
+        trouble = record_of(trial).trouble
         if trouble is not None:
             raise ConfigError(f"the solution fails on `{task.id}`: {trouble}; fix it, or name another")
-    return tuple(noted(trial) for trial in trials)
+    return tuple(record_of(trial) for trial in trials)
 
 
-def _gains(rival: _BlindAgent, golden: Sequence[Noted]) -> list[float]:
+def _gains(rival: _BlindAgent, golden: Sequence[GymRecord]) -> list[float]:
     """What the solution earned more, seed by seed; rollouts of a rival that broke count as nothing earned."""
     return [
         one.earned - (other.earned if other.trouble is None else 0.0) for one, other in zip(golden, rival.rollouts, strict=True)
     ]
 
 
-def _worse(rival: _BlindAgent, golden: Sequence[Noted], level: float) -> bool:
+def _worse(rival: _BlindAgent, golden: Sequence[GymRecord], level: float) -> bool:
     gains = _gains(rival, golden)
     return sum(gains) > 0 and sign_flip(gains) / 2 <= level  # one way only
 
 
-def _as_good(rival: _BlindAgent, golden: Sequence[Noted], level: float) -> bool:
+def _as_good(rival: _BlindAgent, golden: Sequence[GymRecord], level: float) -> bool:
     """At least as good beyond doubt: the same on every seed, or clearly better; only where nothing was cut."""
     if not all(each.over and each.trouble is None for each in (*golden, *rival.rollouts)):
         return False
@@ -94,7 +94,7 @@ def _as_good(rival: _BlindAgent, golden: Sequence[Noted], level: float) -> bool:
     return not any(gains) or (sum(gains) < 0 and sign_flip(gains) / 2 <= level)
 
 
-def _describe_tie(rival: _BlindAgent, golden: Sequence[Noted]) -> str:
+def _describe_tie(rival: _BlindAgent, golden: Sequence[GymRecord]) -> str:
     mean = statistics.fmean(each.earned for each in golden)
     seen = f"the solution earns {mean:g} on average and {rival.words} {rival.mean:g}, on {len(golden)} seeds"
     if not all(each.over for each in (*golden, *rival.rollouts)):
@@ -103,7 +103,7 @@ def _describe_tie(rival: _BlindAgent, golden: Sequence[Noted]) -> str:
     return f"{seen}: that does not tell them apart; give more `--seeds`"
 
 
-def _finding(case: Case, rival: _BlindAgent, golden: Sequence[Noted]) -> Finding:
+def _finding(case: Case, rival: _BlindAgent, golden: Sequence[GymRecord]) -> Finding:
     witness = Witness(
         inputs={"seeds": len(golden), "play": rival.words},
         expected=f"less than the solution earns: {[round(each.earned, 6) for each in golden[:8]]}",

@@ -1,6 +1,6 @@
 """What a model's rollouts show of the environment's health, as findings."""
 
-from sandlot.analysis.health.health import health_of
+from sandlot.analysis.health.health import check_health_async
 from sandlot.analysis.health.item import HealthItem, HealthMark
 from sandlot.audit.case import Case
 from sandlot.audit.finding import Confidence, Finding, Layer, Severity, Witness
@@ -14,7 +14,7 @@ CODES = {"failures": "D04", "timeouts": "D04", "resolution": "D06", "survivors":
 async def look_at_health(case: Case) -> list[Finding]:
     """Every question that failed is confirmed by the rollouts that failed it; a warning is a lead."""
     assert case.rollouts is not None
-    health = await health_of(Run(case.rollouts), regrades=0, replays=0, seed=case.seed)
+    health = await check_health_async(Run(case.rollouts), regrades=0, replays=0, seed=case.seed)
     return [
         _finding(case, item, CODES[item.name])
         for item in health.items

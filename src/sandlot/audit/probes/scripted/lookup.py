@@ -8,7 +8,7 @@ import posixpath
 import re
 from collections.abc import Iterator, Sequence
 
-from sandlot.audit.answer_places import is_aside
+from sandlot.audit.answer_places import is_answer_like
 from sandlot.audit.case import Case, Probe
 from sandlot.audit.finding import Confidence, Finding, Layer, Severity, Witness
 from sandlot.audit.probes.choice import choose_tasks
@@ -84,9 +84,9 @@ def _files_with_answer(work: GoldenWork) -> Iterator[str]:
     if len(answer) < 2 or mentions(opening_text(work.idle), answer):
         return
     files = work.files
-    own = "\n".join(text for path, text in files.items() if not is_aside(path))
+    own = "\n".join(text for path, text in files.items() if not is_answer_like(path))
     if not mentions(own, answer):
-        yield from [path for path, text in files.items() if is_aside(path) and mentions(text, answer)][:2]
+        yield from [path for path, text in files.items() if is_answer_like(path) and mentions(text, answer)][:2]
 
 
 def _ways_to_read(case: Case, work: GoldenWork, path: str) -> Iterator[Script]:

@@ -11,7 +11,7 @@ from itertools import pairwise
 from random import Random
 from typing import Any, cast
 
-from sandlot.audit.answer_places import texts
+from sandlot.audit.answer_places import values_as_text
 from sandlot.audit.probes.likeness import mentions, opening
 from sandlot.audit.probes.scripted.reach import GoldenWork
 from sandlot.audit.subject import Act, Call, Say, Script
@@ -79,8 +79,8 @@ def _swapped(work: GoldenWork) -> Iterator[Mutant]:
 
 def _changed(work: GoldenWork, others: Sequence[GoldenWork]) -> Iterator[Mutant]:
     """One value of one act changed."""
-    named = {*texts(work.task.key), *texts(work.task.data)}
-    elsewhere = [text for other in others if other.task.id != work.task.id for text in texts(other.task.key)]
+    named = {*values_as_text(work.task.key), *values_as_text(work.task.data)}
+    elsewhere = [text for other in others if other.task.id != work.task.id for text in values_as_text(other.task.key)]
     for at, turn in enumerate(work.script.turns):
         for place, act in enumerate(turn):
             for what, changed in _wrong(act, named, elsewhere):

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from sandlot.audit.answer_places import MIN_CHARS, MIN_DIGITS, texts
+from sandlot.audit.answer_places import MIN_CHARS, MIN_DIGITS, values_as_text
 from sandlot.audit.case import Case, Probe, script_of
 from sandlot.audit.finding import Confidence, Finding, Layer, Severity, Witness
 from sandlot.audit.probes.choice import choose_tasks
@@ -78,7 +78,9 @@ def _hidden_values(
     case: Case, task: Task, play: Script, wide: Trial, narrow: Trial, at: tuple[int, float]
 ) -> Iterator[_HiddenValue]:
     tools = {spec.name: spec for spec in case.description.tools if not _pages(spec)}
-    needed = dict.fromkeys([*texts(task.key), *(text for turn in script_of(narrow, "reader").turns for text in _used(turn))])
+    needed = dict.fromkeys(
+        [*values_as_text(task.key), *(text for turn in script_of(narrow, "reader").turns for text in _used(turn))]
+    )
     told = "\n".join(text for _, text in opening(wide))
     for value in needed:
         if not _is_distinctive(value) or _mentions_word(told, value):
@@ -91,7 +93,7 @@ def _hidden_values(
 def _used(turn: Sequence[object]) -> Iterator[str]:
     for act in turn:
         if isinstance(act, Call):
-            yield from texts(act.arguments)
+            yield from values_as_text(act.arguments)
 
 
 def _shown_by(trial: Trial, value: str) -> str | None:
@@ -100,7 +102,7 @@ def _shown_by(trial: Trial, value: str) -> str | None:
     for node in trial.trace.nodes if trial.trace else ():
         if node.sampled:
             calls |= {call.id: call.name for call in node.message.calls}
-            if any(_mentions_word(text, value) for call in node.message.calls for text in texts(call.arguments)):
+            if any(_mentions_word(text, value) for call in node.message.calls for text in values_as_text(call.arguments)):
                 return None
         for part in node.message.parts:
             if isinstance(part, ToolResult) and _mentions_word(part.text, value):

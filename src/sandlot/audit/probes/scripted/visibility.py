@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
-from sandlot.audit.answer_places import texts
+from sandlot.audit.answer_places import values_as_text
 from sandlot.audit.case import Case, Probe
 from sandlot.audit.finding import Confidence, Finding, Layer, Severity, Witness
 from sandlot.audit.probes.choice import choose_tasks
@@ -113,7 +113,7 @@ def _cuts(case: Case, task: Task, play: Script, trial: Trial) -> Iterator[_Cut]:
         whole = next((text for text in long if text.startswith(shown.text) and len(text.rstrip()) > len(shown.text) + 1), None)
         if whole is not None:
             hidden = whole[len(shown.text) :]
-            needed = next((value for value in texts(task.key) if value in hidden and value not in everything), "")
+            needed = next((value for value in values_as_text(task.key) if value in hidden and value not in everything), "")
             yield _Cut(task, play, shown, whole, needed)
 
 

@@ -7,7 +7,7 @@ has no business to be.
 
 from collections.abc import Mapping
 
-from sandlot.audit.answer_places import PLACES, recognised
+from sandlot.audit.answer_places import PLACES, key_values_in
 from sandlot.core.task import Task
 from sandlot.model.policy.solution import Agent, Solution
 
@@ -17,7 +17,7 @@ async def _look_up(agent: Agent, task: Task) -> None:
     found: list[str] = []
     for tool in [spec.name for spec in agent.tools if spec.name == "bash"]:
         for command in PLACES.values():
-            found += recognised(await agent.call(tool, command=command), task)
+            found += key_values_in(await agent.call(tool, command=command), task)
     await agent.say("\n".join(dict.fromkeys(found)) or "I found nothing.")
 
 

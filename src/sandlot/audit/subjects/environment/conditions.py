@@ -37,7 +37,7 @@ _IN_TOOL: ContextVar[bool] = ContextVar("in_tool", default=False)
 """True while a tool works: only what tools do is broken, never setup."""
 
 
-def surround(conditions: Conditions, models: Sequence[str] = ()) -> None:
+def apply_conditions(conditions: Conditions, models: Sequence[str] = ()) -> None:
     """Set clock and network for the life of this process. Hash seed, time zone and locale were set before it started.
 
     The hosts of `models` (the judge, the user) stay reachable: they are not part of the environment.
@@ -206,7 +206,7 @@ def _slow_tools(env: Environment) -> None:
     setattr(time, "sleep", slow_thread)  # noqa: B010 - as above
     setattr(asyncio, "sleep", slow)  # noqa: B010 - as above
     setattr(anyio, "sleep", slow_anyio)  # noqa: B010 - as above
-    env.parts.tools = [_Watched(tool) for tool in env.parts.tools]
+    env.marked.tools = [_Watched(tool) for tool in env.marked.tools]
 
 
 def _break_tools(env: Environment, how: str) -> None:
@@ -218,10 +218,10 @@ def _break_tools(env: Environment, how: str) -> None:
 
     def broken(task: Any, files: Any, seed: int) -> LiveWorld:
         world = make(task, files, seed)
-        return Broken(state=world.state, task=world.task, rng=world.rng, files=world.files, noted=world.noted)
+        return Broken(state=world.state, task=world.task, rng=world.rng, files=world.files, written=world.written)
 
     setattr(env, "new_world", broken)  # noqa: B010 - this one environment's, not the class's
-    env.parts.tools = [_Watched(tool) for tool in env.parts.tools]
+    env.marked.tools = [_Watched(tool) for tool in env.marked.tools]
 
 
 def _break_evidence() -> None:

@@ -23,7 +23,7 @@ _SOURCE_BYTES = 2**20
 
 def describe(env: Environment) -> Description:
     """Everything that can be known without playing."""
-    tasks = [_asked(env, task) for task in tasks_of(env)]
+    tasks = [_with_prompt(env, task) for task in tasks_of(env)]
     names = dict.fromkeys(task.rubric for task in tasks)
     return Description(
         name=env.name,
@@ -31,23 +31,23 @@ def describe(env: Environment) -> Description:
         fingerprint=environment_fingerprint(env),
         tasks=tuple(tasks),
         tools=tuple(tool.spec for tool in env.tools),
-        rubrics={} if env.parts.grade else {name: rubric_for(env, tasks[0], name) for name in names},
+        rubrics={} if env.marked.grade else {name: rubric_for(env, tasks[0], name) for name in names},
         system=env.system,
         image=env.image,
         limits=env.limits,
-        has_golden=env.parts.solution is not None,
-        has_user=env.parts.user is not None or env.parts.persona is not None,
-        has_persona=env.parts.persona is not None,
-        needs_user=env.parts.persona is not None and env.parts.user is None,
-        adversaries=tuple(env.parts.adversaries),
-        controls=tuple(env.parts.controls),
+        has_golden=env.marked.solution is not None,
+        has_user=env.marked.user is not None or env.marked.persona is not None,
+        has_persona=env.marked.persona is not None,
+        needs_user=env.marked.persona is not None and env.marked.user is None,
+        adversaries=tuple(env.marked.adversaries),
+        controls=tuple(env.marked.controls),
         sources=_sources(env),
-        declared=_declared_beside(env.source),
+        declared=_read_declared(env.source),
         needs_judge=needs_judge(env, tasks),
     )
 
 
-def _asked(env: Environment, task: Task) -> Task:
+def _with_prompt(env: Environment, task: Task) -> Task:
     """A task of a one-function environment is only a seed: what it asks, and what is right, its first `Ask` says."""
     dialogue = dialogue_of(env)
     if dialogue is None:
@@ -78,7 +78,7 @@ def declarations_of(source: Path) -> Path:
     return source.with_name(f"{source.stem}.{_DECLARATIONS}")
 
 
-def _declared_beside(source: Path | None) -> Declared:
+def _read_declared(source: Path | None) -> Declared:
     """What the author declares; nothing without a file."""
     place = declarations_of(source) if source is not None else None
     if place is None or not place.is_file():

@@ -65,7 +65,7 @@ def _work(talk: int, errors: int, life: int, own: tuple[socket.socket, ...]) -> 
     """The child: as a new interpreter would find things, then the worker's job."""
     try:
         os.setsid()
-        _say(life, os.getpid())  # only now can all that it starts be ended with it
+        _report(life, os.getpid())  # only now can all that it starts be ended with it
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         for each in own:
@@ -87,11 +87,11 @@ def _reap(lives: dict[int, int]) -> None:
         if pid == 0:
             return
         life = lives.pop(pid)
-        _say(life, os.waitstatus_to_exitcode(status))
+        _report(life, os.waitstatus_to_exitcode(status))
         os.close(life)
 
 
-def _say(life: int, number: int) -> None:
+def _report(life: int, number: int) -> None:
     with suppress(BrokenPipeError, ConnectionResetError):
         os.write(life, NUMBER.pack(number))
 

@@ -15,10 +15,10 @@ from typing import Self
 import anyio
 import msgspec
 
-from sandlot.audit.starved import Silence
+from sandlot.audit.starved import SilenceTimer
 from sandlot.audit.subject import PLAIN, Conditions, Description, Lost, Request, Trial
 from sandlot.audit.subjects.environment.worker import HEADER, Begun, Described, Done, Job, Note, Refused
-from sandlot.audit.subjects.environment.workers import AuditWorker, Nursery, new_worker, open_nursery
+from sandlot.audit.subjects.environment.workers import AuditWorker, ForkServer, open_fork_server, start_worker
 from sandlot.core.concurrency.clock import SYSTEM_CLOCK
 from sandlot.core.errors import ConfigError
 
@@ -50,22 +50,22 @@ class EnvironmentSubject:
     patience_s: float = _PATIENCE_S
     processes: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(os.cpu_count() or 2))
     _open: AsyncExitStack = field(default_factory=AsyncExitStack)
-    _nursery: Nursery | None = None
+    _fork_server: ForkServer | None = None
     _num_hung: int = 0
 
     async def __aenter__(self) -> Self:
-        self._nursery = await self._open.enter_async_context(open_nursery(_settings_of(PLAIN)))
+        self._fork_server = await self._open.enter_async_context(open_fork_server(_settings_of(PLAIN)))
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self._nursery = None
+        self._fork_server = None
         await self._open.aclose()
 
     async def describe(self) -> Description:
         """Load it in a worker, and be told what it is."""
         async with self.processes:
-            working = _Working(Job(env=self.env, judge=self.judge, user=self.user, sandbox=self.sandbox), self.patience_s)
-            await working.run(self._nursery)
+            working = _WorkerRun(Job(env=self.env, judge=self.judge, user=self.user, sandbox=self.sandbox), self.patience_s)
+            await working.run(self._fork_server)
         if working.description is None:
             raise ConfigError(f"environment `{self.env}` could not be loaded: {working.why()}")
         # A hostile module can say anything of itself; what kind it is and which layers it can have is not its to say.
@@ -92,8 +92,8 @@ class EnvironmentSubject:
                 sandbox=self.sandbox,
             )
             async with self.processes:
-                working = _Working(job, self._patience)
-                await working.run(self._nursery)
+                working = _WorkerRun(job, self._patience)
+                await working.run(self._fork_server)
             self._num_hung += working.fate == "hung"
             trials |= {left[place]: trial for place, trial in working.trials.items()}
             lost = [place for place in working.open if place not in working.trials] or ([] if working.trials else [0])
@@ -124,7 +124,7 @@ def _settings_of(conditions: Conditions) -> dict[str, str]:
     return {"PYTHONHASHSEED": str(conditions.hash_seed), "TZ": conditions.timezone, "LC_ALL": conditions.locale}
 
 
-class _Working:
+class _WorkerRun:
     """One worker, from start to end: what it said, and how it ended."""
 
     def __init__(self, job: Job, patience_s: float) -> None:
@@ -137,46 +137,46 @@ class _Working:
         self.open: dict[int, float] = {}
         self.fate = "died"
 
-    async def run(self, nursery: Nursery | None = None) -> None:
+    async def run(self, fork_server: ForkServer | None = None) -> None:
         """Start it, hear it, and see it gone."""
         settings = _settings_of(self._job.conditions)
         async with AsyncExitStack() as stack:
             worker: AuditWorker | None = None
-            if nursery is not None and nursery.lives and settings == _settings_of(PLAIN):
-                worker = await stack.enter_async_context(nursery.worker())
-            worker = worker or await stack.enter_async_context(new_worker(settings))
+            if fork_server is not None and fork_server.lives and settings == _settings_of(PLAIN):
+                worker = await stack.enter_async_context(fork_server.worker())
+            worker = worker or await stack.enter_async_context(start_worker(settings))
             async with anyio.create_task_group() as group:
                 group.start_soon(self._read_errors, worker)
-                await self._converse(worker)
+                await self._exchange(worker)
                 group.cancel_scope.cancel()
         if self._refused is not None:
             raise ConfigError(self._refused.message)
 
-    async def _converse(self, worker: AuditWorker) -> None:
+    async def _exchange(self, worker: AuditWorker) -> None:
         try:
             with anyio.fail_after(_LOADING_S):
-                await worker.tell(msgspec.msgpack.encode(self._job))
-            await self._hear(worker)
+                await worker.send_job(msgspec.msgpack.encode(self._job))
+            await self._read_notes(worker)
         except TimeoutError:
             self.fate = "hung"
         except (anyio.BrokenResourceError, anyio.EndOfStream, anyio.ClosedResourceError):
             with anyio.move_on_after(5):
-                self._stderr.append(f"its process ended with {await worker.ended()}")
+                self._stderr.append(f"its process ended with {await worker.wait()}")
 
-    async def _hear(self, worker: AuditWorker) -> None:
+    async def _read_notes(self, worker: AuditWorker) -> None:
         data = bytearray()
-        silence = Silence(worker.pid, _LOADING_S)
+        timer = SilenceTimer(worker.pid, _LOADING_S)
         while True:
-            data += await silence.receive(worker.notes, 2**20)
-            silence.broken(self._patience_s)
+            data += await timer.receive(worker.notes, 2**20)
+            timer.reset(self._patience_s)
             while len(data) >= HEADER.size:
                 (size,) = HEADER.unpack_from(data)
                 if size > _MAX_NOTE_BYTES or len(data) < HEADER.size + size:
                     break
-                self._noted(msgspec.msgpack.decode(data[HEADER.size : HEADER.size + size], type=Note))
+                self._take_note(msgspec.msgpack.decode(data[HEADER.size : HEADER.size + size], type=Note))
                 del data[: HEADER.size + size]
 
-    def _noted(self, note: Note) -> None:
+    def _take_note(self, note: Note) -> None:
         match note:
             case Begun():
                 self.open[note.place] = SYSTEM_CLOCK.monotonic()

@@ -22,7 +22,7 @@ import msgspec
 
 from sandlot.audit.starved import take_measured
 from sandlot.audit.subject import Conditions, Description, Play, Regrade, Request, Say, Script, Take, Trial
-from sandlot.audit.subjects.environment.conditions import ATTEMPTED, break_environment, broken_judge, reseed, surround
+from sandlot.audit.subjects.environment.conditions import ATTEMPTED, apply_conditions, break_environment, broken_judge, reseed
 from sandlot.audit.subjects.environment.describe import describe
 from sandlot.core.errors import ConfigError, SandlotError, unwrapped
 from sandlot.core.persona import Persona
@@ -37,7 +37,7 @@ from sandlot.harness.tool_loop import ToolLoop
 from sandlot.model.policy.player import Move, Player, PlayerView
 from sandlot.model.policy.scripted import PLAYS, ScriptedPolicies
 from sandlot.model.policy.solution import Solution
-from sandlot.rollout import grade_trace, recorded, run_rollout
+from sandlot.rollout import grade_trace, record_outcome, run_rollout
 from sandlot.run.manifest import list_served_tools
 from sandlot.store.blobs import MemoryBlobs
 from sandlot.wiring.config import ModelConfig, judge_config, user_config
@@ -107,10 +107,10 @@ def main() -> None:
         _write(out, what)
 
     try:
-        surround(job.conditions, [spec for spec in (job.judge, job.user) if spec])
+        apply_conditions(job.conditions, [spec for spec in (job.judge, job.user) if spec])
         env = load(job.env)
         if not job.requests:
-            note(Described(_described(env, job.sandbox)))
+            note(Described(_describe(env, job.sandbox)))
         else:
             anyio.run(_take_all, env, job, note)
     except (SandlotError, ExceptionGroup) as error:
@@ -122,10 +122,10 @@ def main() -> None:
     os._exit(0)  # no thread that author code left behind may keep it alive
 
 
-def _described(env: Environment, sandbox: str) -> Description:
+def _describe(env: Environment, sandbox: str) -> Description:
     """What it is, with the tools of its MCP servers. If they cannot be listed, the description says why."""
     about = describe(env)
-    if not env.parts.sources:
+    if not env.marked.sources:
         return about
     try:
         return msgspec.structs.replace(about, tools=tuple(anyio.run(list_served_tools, env, tasks_of(env)[0], sandbox)))
@@ -145,7 +145,7 @@ def _write(out: BinaryIO, what: Note) -> None:
 async def _take_all(env: Environment, job: Job, note: Callable[[Note], None]) -> None:
     conditions = job.conditions
     break_environment(env, conditions.fault)
-    tasks = {task.id: _limited(task, conditions) for task in tasks_of(env)}
+    tasks = {task.id: _with_limits(task, conditions) for task in tasks_of(env)}
     order = list(range(len(job.requests)))
     if conditions.shuffled is not None:
         random.Random(conditions.shuffled).shuffle(order)  # noqa: S311 - seeded, not secret
@@ -157,13 +157,13 @@ async def _take_all(env: Environment, job: Job, note: Callable[[Note], None]) ->
     ):
         grading = Grading(env=env, judge=broken_judge(opened.judge, conditions.fault), backend=opened.backend)
         user = conditions.user or job.user
-        users = await stack.enter_async_context(open_users(_calm(user), env)) if user else None
+        users = await stack.enter_async_context(open_users(_at_temperature_zero(user), env)) if user else None
 
         async def take(place: int) -> None:
             async with places:
                 reseed(conditions, place)
                 note(Begun(place))
-                trial = partial(_taken, grading, tasks, job.requests[place], place, users)
+                trial = partial(_take_trial, grading, tasks, job.requests[place], place, users)
                 note(Done(place, await take_measured(trial, may_run_out=conditions.fault is not None)))
 
         for place in order:
@@ -173,11 +173,11 @@ async def _take_all(env: Environment, job: Job, note: Callable[[Note], None]) ->
                 group.start_soon(take, place)
 
 
-def _limited(task: Task, conditions: Conditions) -> Task:
+def _with_limits(task: Task, conditions: Conditions) -> Task:
     return msgspec.structs.replace(task, limits={**task.limits, **conditions.limits})
 
 
-def _calm(spec: str) -> ModelConfig:
+def _at_temperature_zero(spec: str) -> ModelConfig:
     """The user's model at temperature 0: probes compare trials, and the same conversation must get the same replies."""
     config = user_config(spec)
     assert config is not None
@@ -199,14 +199,16 @@ class _SteadyUsers:
         return self.users.user(persona, task, derive_seed("user", "audit", task.id, self.trial_seed))
 
 
-async def _taken(grading: Grading, tasks: dict[str, Task], request: Request, place: int, users: Users | None = None) -> Trial:
+async def _take_trial(
+    grading: Grading, tasks: dict[str, Task], request: Request, place: int, users: Users | None = None
+) -> Trial:
     """One trial, whatever comes of it."""
     name = request.task if isinstance(request, Take) else request.trace.task
     if name not in tasks:
         raise ConfigError(f"environment `{grading.env.name}` has no task `{name}`")
     ATTEMPTED.clear()
     if isinstance(request, Regrade):
-        scores = [await _regraded(grading, tasks[name], request) for _ in range(request.times)]
+        scores = [await _regrade(grading, tasks[name], request) for _ in range(request.times)]
         return Trial(
             trace=request.trace,
             files=request.files,
@@ -220,19 +222,19 @@ async def _taken(grading: Grading, tasks: dict[str, Task], request: Request, pla
     trace = await run_rollout(parts, tasks[name], run="audit", rollout=place, blobs=blobs)
     return Trial(
         trace=trace,
-        files=await _files(trace, blobs),
+        files=await _evidence_files(trace, blobs),
         scores=(trace.outcome,) if isinstance(trace.outcome, Scored | Failed) else (),
         reached=tuple(dict.fromkeys(ATTEMPTED)),
         peak_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
     )
 
 
-async def _regraded(grading: Grading, task: Task, request: Regrade) -> Scored | Failed:
+async def _regrade(grading: Grading, task: Task, request: Regrade) -> Scored | Failed:
     blobs = MemoryBlobs()
     for data in request.files.values():
         await blobs.put(data)
     trace = msgspec.structs.replace(request.trace, outcome=None)
-    with recorded(trace):
+    with record_outcome(trace):
         trace.outcome = Scored(await grade_trace(grading, task, trace, blobs))
     return _graded(trace)
 
@@ -242,7 +244,7 @@ def _graded(trace: Trace) -> Scored | Failed:
     return outcome if isinstance(outcome, Scored | Failed) else Failed(Side.GRADER, "no_score", "grading was cancelled")
 
 
-async def _files(trace: Trace, blobs: MemoryBlobs) -> dict[str, bytes]:
+async def _evidence_files(trace: Trace, blobs: MemoryBlobs) -> dict[str, bytes]:
     left, kept = _FILES_BYTES, dict[str, bytes]()
     for file in sorted(trace.evidence.files.values(), key=lambda file: file.size) if trace.evidence else ():
         if file.blob is not None and file.blob not in kept and file.size <= left:
@@ -262,9 +264,9 @@ def _policy_for(env: Environment, play: Play, seed: int) -> Solution | Policy:
         return Player(play.name, PLAYS[play.name], seed)
     from sandlot.audit.subjects.environment.adversaries import ADVERSARIES  # noqa: PLC0415 - workers that only grade need none
 
-    solutions = {**ADVERSARIES, **env.parts.adversaries, **env.parts.controls}
-    if env.parts.solution is not None:
-        solutions["golden"] = env.parts.solution
+    solutions = {**ADVERSARIES, **env.marked.adversaries, **env.marked.controls}
+    if env.marked.solution is not None:
+        solutions["golden"] = env.marked.solution
     if play.name not in solutions:
         raise ConfigError(f"unknown agent `{play.name}` in `{env.name}`; known: {', '.join(solutions)}")
     return solutions[play.name]
@@ -287,7 +289,7 @@ def _scripted(script: Script) -> Callable[[PlayerView], Move]:
 
 
 def _end_with_the_auditor() -> None:
-    """Be killed when the auditor is: a worker that hangs must not outlive it. The nursery ends its own forks."""
+    """Be killed when the auditor is: a worker that hangs must not outlive it. The fork server ends its own forks."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 

@@ -1,7 +1,7 @@
-"""Starting workers: a new interpreter, or, where one is at hand, a fork of the nursery, which costs a twentieth.
+"""Starts worker processes: a fork of the fork server where possible, else a new interpreter, which costs twenty times as much.
 
-Only workers of plain surroundings come from the nursery. Another hash seed, time zone or locale must hold when the interpreter
-starts, and a layout of memory that is really another one shows what depends on addresses.
+Only workers under default conditions are forked. Another hash seed, time zone or locale must be set before the interpreter
+starts. A new interpreter also has another memory layout, which shows results that depend on addresses.
 """
 
 import os
@@ -19,7 +19,7 @@ from anyio.abc import ByteReceiveStream, SocketStream
 from sandlot.audit.subjects.environment.fork_server import CALL, DESCRIPTORS, NUMBER
 
 _START_S = 20.0
-"""A nursery that has not forked by then is asked no more."""
+"""A fork server that has not forked by then is asked no more."""
 _CLOSE_S = 5.0
 
 
@@ -30,14 +30,14 @@ class AuditWorker:
     pid: int
     notes: ByteReceiveStream
     errors: ByteReceiveStream
-    tell: Callable[[bytes], Awaitable[None]]
+    send_job: Callable[[bytes], Awaitable[None]]
     """The whole job; nothing can be said after it."""
-    ended: Callable[[], Awaitable[int | None]]
+    wait: Callable[[], Awaitable[int | None]]
     """How it ended: its exit status, or minus the signal; None if nobody knows."""
 
 
 @asynccontextmanager
-async def new_worker(settings: Mapping[str, str]) -> AsyncGenerator[AuditWorker]:
+async def start_worker(settings: Mapping[str, str]) -> AsyncGenerator[AuditWorker]:
     """A new interpreter with these variables; it and all it started are gone afterwards."""
     command = [sys.executable, "-m", "sandlot.audit.subjects.environment.worker"]
     async with await anyio.open_process(
@@ -48,17 +48,17 @@ async def new_worker(settings: Mapping[str, str]) -> AsyncGenerator[AuditWorker]
         assert process.stderr is not None
         stdin = process.stdin
 
-        async def tell(job: bytes) -> None:
+        async def send_job(job: bytes) -> None:
             await stdin.send(job)
             await stdin.aclose()
 
         try:
-            yield AuditWorker(process.pid, process.stdout, process.stderr, tell, process.wait)
+            yield AuditWorker(process.pid, process.stdout, process.stderr, send_job, process.wait)
         finally:
             _end(process.pid)
 
 
-class Nursery:
+class ForkServer:
     """Where workers are forked, as long as it lives."""
 
     def __init__(self, control: socket.socket) -> None:
@@ -68,11 +68,11 @@ class Nursery:
 
     @asynccontextmanager
     async def worker(self) -> AsyncGenerator[AuditWorker | None]:
-        """A fork; it and all it started are gone afterwards. None if the nursery is no more."""
+        """A fork; it and all it started are gone afterwards. None if the fork server is no more."""
         lines = [socket.socketpair() for _ in range(DESCRIPTORS)]
         async with AsyncExitStack() as stack:
             talk, errors, life = [await _stream(stack, ours) for ours, _ in lines]
-            pid = await self._called([theirs for _, theirs in lines], life)
+            pid = await self._request_fork([theirs for _, theirs in lines], life)
             if pid is None:
                 yield None
                 return
@@ -81,7 +81,7 @@ class Nursery:
             finally:
                 _end(pid)
 
-    async def _called(self, theirs: Sequence[socket.socket], life: SocketStream) -> int | None:
+    async def _request_fork(self, theirs: Sequence[socket.socket], life: SocketStream) -> int | None:
         """The number of a new worker that has these."""
         try:
             with anyio.fail_after(_START_S):
@@ -96,8 +96,8 @@ class Nursery:
 
 
 @asynccontextmanager
-async def open_nursery(settings: Mapping[str, str]) -> AsyncGenerator[Nursery]:
-    """A nursery with these variables; it ends when nobody can ask it any more."""
+async def open_fork_server(settings: Mapping[str, str]) -> AsyncGenerator[ForkServer]:
+    """A fork server with these variables; it ends when nobody can ask it any more."""
     control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     command = [sys.executable, "-m", "sandlot.audit.subjects.environment.fork_server"]
     with control:
@@ -113,7 +113,7 @@ async def open_nursery(settings: Mapping[str, str]) -> AsyncGenerator[Nursery]:
         control.settimeout(0)
         async with process:
             try:
-                yield Nursery(control)
+                yield ForkServer(control)
             finally:
                 control.close()
                 with anyio.move_on_after(_CLOSE_S, shield=True):
@@ -127,17 +127,17 @@ async def _stream(stack: AsyncExitStack, ours: socket.socket) -> SocketStream:
 
 
 def _forked(pid: int, talk: SocketStream, errors: SocketStream, life: SocketStream) -> AuditWorker:
-    async def tell(job: bytes) -> None:
+    async def send_job(job: bytes) -> None:
         await talk.send(job)
         await talk.send_eof()
 
-    async def ended() -> int | None:
+    async def wait() -> int | None:
         try:
             return _number(await life.receive(NUMBER.size))
         except (anyio.EndOfStream, anyio.BrokenResourceError):
             return None
 
-    return AuditWorker(pid, talk, errors, tell, ended)
+    return AuditWorker(pid, talk, errors, send_job, wait)
 
 
 def _number(data: bytes) -> int:

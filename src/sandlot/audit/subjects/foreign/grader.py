@@ -17,13 +17,13 @@ import msgspec
 from sandlot.audit.subject import PLAIN, Conditions, Declared, Description, NamedPlay, Regrade, Request, Say, Take, Trial
 from sandlot.audit.subjects.foreign.mapping import DEFAULT, read_mapping
 from sandlot.audit.subjects.foreign.place import open_place
-from sandlot.audit.subjects.foreign.python import Interpreter, interpreter
+from sandlot.audit.subjects.foreign.python import Interpreter, find_interpreter
 from sandlot.audit.subjects.foreign.sources import sources_of
-from sandlot.audit.subjects.foreign.worker import Answer, Budget, Workshop, open_workshop
+from sandlot.audit.subjects.foreign.worker import Answer, Budget, ForeignWorkers, open_foreign_workers
 from sandlot.core.errors import ConfigError
 from sandlot.core.rubric import RubricScore
 from sandlot.core.task import Task
-from sandlot.core.trace import EvidenceRecord, Failed, Node, Outcome, Scored, Trace, said
+from sandlot.core.trace import EvidenceRecord, Failed, Node, Outcome, Scored, Trace, text_message
 from sandlot.core.types import End, Json, Role, Side, digest
 
 _PROMPTS = ("prompt", "question", "problem", "input")
@@ -69,16 +69,16 @@ def read_config(path: Path) -> GraderConfig:
 class GraderSubject:
     """A grader and its tasks (port `Subject`). Get one from `open_grader`."""
 
-    def __init__(self, config: GraderConfig, tasks: "Tasks", python: Interpreter, workshop: Workshop) -> None:
+    def __init__(self, config: GraderConfig, tasks: "TaskFile", python: Interpreter, workers: ForeignWorkers) -> None:
         self._config = config
         self._tasks = tasks
         self._python = python
         self._mapping = read_mapping(config.map)
-        self._workshop = workshop
+        self._workers = workers
 
     async def describe(self) -> Description:
         """Its tasks with their golden answers, and its text; `ConfigError` if it cannot be loaded."""
-        await self._workshop.facts(PLAIN)
+        await self._workers.facts(PLAIN)
         folders = (*map(Path, self._config.path), *self._python.libraries)
         sources = sources_of([self._config.grader.partition(":")[0]], folders)
         bound = [self._config.grader, self._config.map, self._tasks.digest, sources]
@@ -101,7 +101,7 @@ class GraderSubject:
         calls = [(index, text) for index, text in asked if text is not None]
         times = [_times(requests[index]) for index, _ in calls]
         wanted = [self._call(requests[index], text) for index, text in calls]
-        answers = await self._workshop.call(wanted, conditions, times)
+        answers = await self._workers.call(wanted, conditions, times)
         trials = {index: Trial(trace=self._trace(requests[index], "", None)) for index in order}
         for (index, text), answer in zip(calls, answers, strict=True):
             trials[index] = self._trial(requests[index], text, answer)
@@ -120,7 +120,7 @@ class GraderSubject:
     def _call(self, request: Request, answer: str) -> Json:
         task = request.task if isinstance(request, Take) else request.trace.task
         line, golden, prompt = self._tasks.line(task)
-        args, kwargs = self._mapping.filled(line, golden, prompt, answer)
+        args, kwargs = self._mapping.fill(line, golden, prompt, answer)
         return {"args": args, "kwargs": kwargs, "times": _times(request)}
 
     def _trial(self, request: Request, text: str, answer: Answer) -> Trial:
@@ -135,8 +135,8 @@ class GraderSubject:
             return msgspec.structs.replace(request.trace, outcome=outcome)
         prompt = self._tasks.tasks[request.task].prompt
         nodes = [
-            Node(message=said(Role.USER, prompt)),
-            Node(message=said(Role.ASSISTANT, text), parent=0, sampled=True),
+            Node(message=text_message(Role.USER, prompt)),
+            Node(message=text_message(Role.ASSISTANT, text), parent=0, sampled=True),
         ]
         evidence = EvidenceRecord(answer=text)
         return Trace(
@@ -163,7 +163,7 @@ class GraderSubject:
         return Scored(RubricScore(points=points, possible=1.0, value=min(1.0, max(0.0, points))))
 
 
-class Tasks:
+class TaskFile:
     """The lines of a task file, each with its prompt and golden answer found."""
 
     def __init__(self, lines: list[Json], prompt: str | None, golden: str | None, stamp: str) -> None:
@@ -196,12 +196,12 @@ class Tasks:
         return None if golden is None else _text(golden)
 
 
-def _read_tasks(config: GraderConfig) -> Tasks:
+def _read_tasks(config: GraderConfig) -> TaskFile:
     """The task file of a grader."""
     try:
         data = Path(config.tasks).read_bytes()
         lines = msgspec.json.Decoder(Json).decode_lines(data)
-        return Tasks(lines, config.prompt, config.golden, digest(data))
+        return TaskFile(lines, config.prompt, config.golden, digest(data))
     except (OSError, msgspec.MsgspecError, ConfigError) as error:
         raise ConfigError(f"tasks `{config.tasks}`: {error}") from error
 
@@ -214,14 +214,14 @@ async def open_grader(config: GraderConfig, *, without_sandbox: bool = False) ->
         raise ConfigError(f"grader `{config.grader}`: write `module:function`")
     if not config.range[0] < config.range[1]:
         raise ConfigError(f"range {config.range}: the least comes first, and is less than the most")
-    tasks, python = _read_tasks(config), interpreter(config.python)
+    tasks, python = _read_tasks(config), find_interpreter(config.python)
     folders = tuple(Path(folder).resolve() for folder in config.path)  # noqa: ASYNC240 - a handful of names
     spec: Json = {"grader": config.grader, "path": [str(folder) for folder in folders]}
     async with (
         open_place(python, folders, unconfined=without_sandbox) as place,
-        open_workshop(place, "sandlot_grading", spec, config.budget) as workshop,
+        open_foreign_workers(place, "sandlot_grading", spec, config.budget) as workers,
     ):
-        yield GraderSubject(config, tasks, python, workshop)
+        yield GraderSubject(config, tasks, python, workers)
 
 
 def _times(request: Request) -> int:

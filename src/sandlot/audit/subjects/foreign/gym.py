@@ -25,11 +25,11 @@ from sandlot.audit.subject import (
     Take,
     Trial,
 )
-from sandlot.audit.subjects.foreign.noted import GymFacts, Noted
+from sandlot.audit.subjects.foreign.gym_record import GymFacts, GymRecord
 from sandlot.audit.subjects.foreign.place import open_place
-from sandlot.audit.subjects.foreign.python import Interpreter, interpreter
+from sandlot.audit.subjects.foreign.python import Interpreter, find_interpreter
 from sandlot.audit.subjects.foreign.sources import sources_of
-from sandlot.audit.subjects.foreign.worker import Answer, Budget, Workshop, open_workshop
+from sandlot.audit.subjects.foreign.worker import Answer, Budget, ForeignWorkers, open_foreign_workers
 from sandlot.core.errors import ConfigError
 from sandlot.core.ports.world import ToolSpec
 from sandlot.core.task import Task
@@ -81,14 +81,14 @@ def read_gym(path: Path) -> GymConfig:
 class GymSubject:
     """An environment and its seeds (port `Subject`). Get one from `open_gym`."""
 
-    def __init__(self, config: GymConfig, python: Interpreter, workshop: Workshop) -> None:
+    def __init__(self, config: GymConfig, python: Interpreter, workers: ForeignWorkers) -> None:
         self._config = config
         self._python = python
-        self._workshop = workshop
+        self._workers = workers
 
     async def describe(self) -> Description:
         """What its spaces are, and its text; `ConfigError` if it cannot be made."""
-        said = await self._workshop.facts(PLAIN)
+        said = await self._workers.facts(PLAIN)
         try:
             facts = msgspec.convert(said, GymFacts)
         except msgspec.ValidationError as error:
@@ -125,7 +125,7 @@ class GymSubject:
 
     async def take(self, requests: Sequence[Request], conditions: Conditions = PLAIN) -> list[Trial]:
         """Play each; what was shown is the final state of its evidence. There is no score."""
-        answers = await self._workshop.call([self._call(request) for request in requests], conditions)
+        answers = await self._workers.call([self._call(request) for request in requests], conditions)
         return [_trial(request, answer) for request, answer in zip(requests, answers, strict=True)]
 
     def _call(self, request: Request) -> Json:
@@ -151,7 +151,7 @@ def _trial(request: Request, answer: Answer) -> Trial:
     if answer.lost is not None:
         return Trial(lost=answer.lost)
     try:
-        msgspec.convert(answer.results, Noted)
+        msgspec.convert(answer.results, GymRecord)
     except msgspec.ValidationError as error:
         return Trial(lost=Lost(kind="died", message=f"its process wrote garbage ({error})"))
     evidence = EvidenceRecord(state=answer.results)
@@ -162,7 +162,7 @@ def _trial(request: Request, answer: Answer) -> Trial:
 @asynccontextmanager
 async def open_gym(config: GymConfig, *, without_sandbox: bool = False) -> AsyncGenerator[GymSubject]:
     """An environment, ready to be audited for as long as the context lasts."""
-    python = interpreter(config.python)
+    python = find_interpreter(config.python)
     folders = tuple(Path(folder).resolve() for folder in config.path)  # noqa: ASYNC240 - a handful of names
     spec: Json = {
         "env": config.env,
@@ -172,6 +172,6 @@ async def open_gym(config: GymConfig, *, without_sandbox: bool = False) -> Async
     }
     async with (
         open_place(python, folders, unconfined=without_sandbox) as place,
-        open_workshop(place, "sandlot_gym", spec, config.budget) as workshop,
+        open_foreign_workers(place, "sandlot_gym", spec, config.budget) as workers,
     ):
-        yield GymSubject(config, python, workshop)
+        yield GymSubject(config, python, workers)

@@ -29,7 +29,7 @@ class Argument(msgspec.Struct, frozen=True, kw_only=True):
     value: Any = None
 
 
-class Mapping(msgspec.Struct, frozen=True, kw_only=True):
+class ArgumentMapping(msgspec.Struct, frozen=True, kw_only=True):
     """All arguments of a call."""
 
     arguments: tuple[Argument, ...]
@@ -38,16 +38,16 @@ class Mapping(msgspec.Struct, frozen=True, kw_only=True):
         if not any(argument.field == "answer" for argument in self.arguments):
             raise ConfigError("no argument is `{answer}`: the grader would never hear what it grades")
 
-    def filled(self, line: Json, golden: Any, prompt: str, answer: str) -> tuple[list[Any], Json]:
+    def fill(self, line: Json, golden: Any, prompt: str, answer: str) -> tuple[list[Any], Json]:
         """The arguments by position, and those by name."""
         known: Json = line | {"answer": answer, "golden": golden, "prompt": prompt, "task": line}
         pairs = [(argument.name, _value(argument, known)) for argument in self.arguments]
         return [value for name, value in pairs if name is None], {name: value for name, value in pairs if name is not None}
 
 
-def read_mapping(text: str) -> Mapping:
+def read_mapping(text: str) -> ArgumentMapping:
     """A mapping as a person writes it."""
-    return Mapping(arguments=tuple(_argument(word) for word in shlex.split(text)))
+    return ArgumentMapping(arguments=tuple(_argument(word) for word in shlex.split(text)))
 
 
 def _argument(word: str) -> Argument:

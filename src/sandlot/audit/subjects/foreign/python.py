@@ -22,7 +22,7 @@ class Interpreter:
         return tuple(found for folder in self.folders for found in sorted(folder.glob("lib/python3*/site-packages")))
 
 
-def interpreter(named: str) -> Interpreter:
+def find_interpreter(named: str) -> Interpreter:
     """A Python by path or by a name on PATH."""
     found = shutil.which(named)
     if found is None:

@@ -1,7 +1,7 @@
 """The other end of `inside/sandlot_serve.py`: foreign code in a process that may hang, die or lie.
 
-A `Workshop` knows what is to be loaded and where: in native sandboxes without network, or, only where a person said so, in a
-plain child process. It keeps a worker for each of the last few conditions; whatever one does that is not in the protocol ends
+`ForeignWorkers` know what is to be loaded and where: in native sandboxes without network, or, only where a person said so, in
+a plain child process. It keeps a worker for each of the last few conditions; whatever one does that is not in the protocol ends
 it, and the next one goes on with what is left.
 """
 
@@ -63,7 +63,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     peak_bytes: int = 0
 
 
-class _Said(msgspec.Struct, frozen=True, kw_only=True):
+class _WorkerFrame(msgspec.Struct, frozen=True, kw_only=True):
     """One frame of a worker, read strictly."""
 
     ready: Json | None = None
@@ -77,11 +77,11 @@ class _Said(msgspec.Struct, frozen=True, kw_only=True):
     peak: int = 0
 
 
-class _Enough(Exception):  # noqa: N818 - as below
+class _TooManyHung(Exception):  # noqa: N818 - as below
     """Too many hang: the rest of a batch has less time, or is not tried."""
 
 
-class _Gone(Exception):  # noqa: N818 - what happened
+class _WorkerLost(Exception):  # noqa: N818 - what happened
     """The worker will say nothing more."""
 
 
@@ -101,31 +101,31 @@ class _Worker:
         body = msgspec.json.encode(record)
         await self.process.send(struct.pack("<I", len(body)) + body)
 
-    async def hear(self, seconds: float) -> _Said:
+    async def receive(self, seconds: float) -> _WorkerFrame:
         """The next frame; `_Gone` if none comes in time, or something that is none."""
         try:
             with anyio.fail_after(seconds):
                 while True:
                     size = struct.unpack_from("<I", self.data)[0] if len(self.data) >= 4 else None
                     if size is not None and size > _MAX_FRAME:
-                        raise _Gone("it wrote garbage")
+                        raise _WorkerLost("it wrote garbage")
                     if size is not None and len(self.data) >= 4 + size:
                         body = bytes(self.data[4 : 4 + size])
                         del self.data[: 4 + size]
-                        return msgspec.json.decode(body, type=_Said)
-                    await self._more()
+                        return msgspec.json.decode(body, type=_WorkerFrame)
+                    await self._read_more()
         except TimeoutError:
-            raise _Gone(f"it said nothing for {seconds:g} s") from None
+            raise _WorkerLost(f"it said nothing for {seconds:g} s") from None
         except msgspec.MsgspecError as error:
-            raise _Gone(f"it wrote garbage ({error})") from error
+            raise _WorkerLost(f"it wrote garbage ({error})") from error
         except (OSError, SandlotError, anyio.BrokenResourceError) as error:
-            raise _Gone(f"it cannot be reached ({error})") from error
+            raise _WorkerLost(f"it cannot be reached ({error})") from error
 
-    async def _more(self) -> None:
+    async def _read_more(self) -> None:
         try:
             name, piece = await anext(self.pieces)
         except StopAsyncIteration:
-            raise _Gone("its process ended") from None
+            raise _WorkerLost("its process ended") from None
         if name == "stdout":
             self.data += piece
         else:
@@ -166,8 +166,8 @@ class _Call:
         self.answers |= dict.fromkeys(self.left, Answer(lost=lost))
 
 
-class Workshop:
-    """Takes requests to foreign code; get one from `open_workshop`."""
+class ForeignWorkers:
+    """Takes requests to foreign code; get one from `open_foreign_workers`."""
 
     def __init__(self, place: WorkerPlace, program: str, spec: Json, budget: Budget) -> None:
         self._place = place
@@ -181,21 +181,21 @@ class Workshop:
     async def call(self, requests: Sequence[Json], conditions: Conditions, calls: Sequence[int] = ()) -> list[Answer]:
         """One answer for each request, in order. `calls` says how many calls each stands for, one if it is not given."""
         async with self._calling:  # a worker hears one batch at a time
-            return await self._called(_Call(requests, conditions, max(calls, default=1)))
+            return await self._run_call(_Call(requests, conditions, max(calls, default=1)))
 
-    async def _called(self, call: _Call) -> list[Answer]:
+    async def _run_call(self, call: _Call) -> list[Answer]:
         deaths, careful = 0, False
         while left := call.left:
             places = left[:1] if careful else left
             try:
                 await self._batch(call, places, call.answers)
-            except _Enough:
+            except _TooManyHung:
                 await self._drop(call.conditions)
                 if not call.asked_again:
-                    await self._given_more_time(call)
+                    await self._retry_hung(call)
                 if self._num_hung + call.num_hung >= _MAX_HUNG:
                     call.give_up(Lost(kind="skipped", message=f"not tried, after {call.num_hung} others hung"))
-            except _Gone as gone:
+            except _WorkerLost as gone:
                 await self._drop(call.conditions)
                 deaths += 1
                 if careful or len(places) == 1:  # now it is known which of them it was
@@ -205,11 +205,11 @@ class Workshop:
                     message = f"given up after {deaths} dead workers, the last because {gone}"
                     call.give_up(Lost(kind="died", message=message))
         if not call.hangs:
-            await self._given_more_time(call)
+            await self._retry_hung(call)
         self._num_hung += len(call.hung)
         return [call.answers[index] for index in range(len(call.requests))]
 
-    async def _given_more_time(self, call: _Call) -> None:
+    async def _retry_hung(self, call: _Call) -> None:
         """Ask what hung once more, each alone and with more time: on a busy machine, a slow answer is no flaw.
 
         The first that hangs again ends it: there is no need to wait for all of them. After a few that were only slow, the
@@ -224,7 +224,7 @@ class Workshop:
             second: dict[int, Answer] = {}
             try:
                 await self._batch(call, [index], second, again=True)
-            except _Gone:
+            except _WorkerLost:
                 await self._drop(call.conditions)
             if index not in second or second[index].lost is not None:
                 call.hangs = True
@@ -255,17 +255,17 @@ class Workshop:
             }
         )
         while True:
-            said = await worker.hear(trial_s * BACKSTOP + _GRACE_S)
+            said = await worker.receive(trial_s * BACKSTOP + _GRACE_S)
             if said.done:
                 return
             if said.index is None or not 0 <= said.index < len(places) or places[said.index] in answers:
-                raise _Gone("unexpected reply index")
+                raise _WorkerLost("unexpected reply index")
             lost = Lost(kind=said.lost if said.lost == "hung" else "died", message=said.message) if said.lost else None
             answers[places[said.index]] = Answer(results=said.results, lost=lost, seconds=said.seconds, peak_bytes=said.peak)
             if said.lost == "hung" and not again:
                 call.num_hung += 1
-                if self._has_enough(call):
-                    raise _Enough
+                if self._too_many_hung(call):
+                    raise _TooManyHung
 
     def _trial_s(self, call: _Call, *, again: bool) -> float:
         """What one request may take."""
@@ -276,7 +276,7 @@ class Workshop:
             whole = min(_QUICK_S, whole)
         return whole * max(1.0, call.most / _CALLS)
 
-    def _has_enough(self, call: _Call) -> bool:
+    def _too_many_hung(self, call: _Call) -> bool:
         unsure = not call.asked_again and self._num_hung < _MANY_HUNG
         return self._num_hung + call.num_hung >= _MAX_HUNG or (unsure and call.num_hung >= _MANY_HUNG)
 
@@ -303,17 +303,17 @@ class Workshop:
             worker = _Worker(process, aiter(process.output()), stack)
             said = {"clock_shift_s": conditions.clock_shift_s, "network": conditions.network}
             await worker.send(self._spec | {"program": self._program, "conditions": said, "confined": self._place.confined})
-            await self._loaded(worker)
+            await self._wait_until_loaded(worker)
         except BaseException:
             with anyio.CancelScope(shield=True):
                 await stack.aclose()
             raise
         return worker
 
-    async def _loaded(self, worker: _Worker) -> None:
+    async def _wait_until_loaded(self, worker: _Worker) -> None:
         try:
-            said = await worker.hear(self._budget.load_s)
-        except _Gone as gone:
+            said = await worker.receive(self._budget.load_s)
+        except _WorkerLost as gone:
             told = worker.complaints.decode("utf-8", "replace").strip()[-600:]
             raise ConfigError(f"what is to be audited cannot be loaded: {gone}{': ' if told else ''}{told}") from gone
         if said.failed is not None or said.ready is None:
@@ -322,14 +322,14 @@ class Workshop:
 
 
 @asynccontextmanager
-async def open_workshop(place: WorkerPlace, program: str, spec: Json, budget: Budget) -> AsyncGenerator[Workshop]:
-    """A workshop for as long as the context lasts."""
-    workshop = Workshop(place, program, spec, budget)
+async def open_foreign_workers(place: WorkerPlace, program: str, spec: Json, budget: Budget) -> AsyncGenerator[ForeignWorkers]:
+    """Workers for as long as the context lasts."""
+    workers = ForeignWorkers(place, program, spec, budget)
     try:
-        yield workshop
+        yield workers
     finally:
         with anyio.move_on_after(20, shield=True):
-            await workshop.close()
+            await workers.close()
 
 
 def _key(conditions: Conditions) -> str:

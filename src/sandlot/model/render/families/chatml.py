@@ -23,7 +23,7 @@ import json
 from collections.abc import Sequence
 
 from sandlot.core.ports.world import ToolSpec
-from sandlot.core.trace import Message, Part, Reasoning, Text, ToolCall, ToolResult, said
+from sandlot.core.trace import Message, Part, Reasoning, Text, ToolCall, ToolResult, text_message
 from sandlot.core.types import Role
 from sandlot.model.render.family import Family, Head, literal
 from sandlot.model.render.template import ChatTemplate, as_function
@@ -69,7 +69,7 @@ def chatml(tokenizer: Tokenizer, template: ChatTemplate | None, *, thinks: bool 
 
 def _default_system(template: ChatTemplate | None) -> str | None:
     """What the template says where no system prompt is given, found by giving none."""
-    text = template.render([said(Role.USER, "?")]) if template else None
+    text = template.render([text_message(Role.USER, "?")]) if template else None
     before, found, _ = (text or "").partition("<|im_start|>user\n?")
     opening, end = "<|im_start|>system\n", "<|im_end|>\n"
     if not found or not before.startswith(opening) or not before.endswith(end):

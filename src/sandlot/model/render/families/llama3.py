@@ -16,7 +16,7 @@ from json import JSONDecodeError, JSONDecoder
 from typing import Any, cast
 
 from sandlot.core.ports.world import ToolSpec
-from sandlot.core.trace import Message, Part, Text, ToolCall, ToolResult, said
+from sandlot.core.trace import Message, Part, Text, ToolCall, ToolResult, text_message
 from sandlot.core.types import Json, Role
 from sandlot.model.render.family import Family, Head, literal
 from sandlot.model.render.template import ChatTemplate, as_function
@@ -73,8 +73,8 @@ def _opening(role: str) -> tuple[Piece, ...]:
 def _preamble(template: ChatTemplate | None) -> str | None:
     """What stands before every system prompt; None if there is no system turn unless one is given."""
     opening = "<|start_header_id|>system<|end_header_id|>\n\n"
-    bare = template.render([said(Role.USER, "?")]) if template else None
-    given = template.render([said(Role.SYSTEM, "!?"), said(Role.USER, "?")]) if template else None
+    bare = template.render([text_message(Role.USER, "?")]) if template else None
+    given = template.render([text_message(Role.SYSTEM, "!?"), text_message(Role.USER, "?")]) if template else None
     if bare is None or given is None or opening not in bare:
         return None
     return given.partition(opening)[2].partition("!?")[0]
@@ -87,7 +87,7 @@ def _head(messages: Sequence[Message], tools: Sequence[ToolSpec], preamble: str 
     if tools and native:
         listed = "".join(f"{json.dumps(as_function(tool), ensure_ascii=False, indent=4)}\n\n" for tool in tools)
         asked = bool(rest) and rest[0].role is Role.USER
-        first = said(Role.USER, f"{_TOLD}{listed}{rest[0].text.strip() if asked else ''}")
+        first = text_message(Role.USER, f"{_TOLD}{listed}{rest[0].text.strip() if asked else ''}")
         rest = [first, *(rest[1:] if asked else rest)]
     elif tools:
         system = "\n\n".join(text for text in (system, explained(tools)) if text)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sandlot.audit.audit import AuditSelection, Given, audit
-from sandlot.audit.case import Case, answering, script_of
+from sandlot.audit.case import Case, regrade_with_answer, script_of
 from sandlot.audit.finding import Layer
 from sandlot.audit.subject import Call, Conditions, NamedPlay, Say, Script, Take
 from sandlot.audit.subjects.environment import workers
@@ -41,7 +41,7 @@ async def solve(agent, task):
 async def shouts(agent, task):
     await agent.say("ME")
 """
-FORKED = "b'nursery' in open(f'/proc/{os.getppid()}/cmdline', 'rb').read()"
+FORKED = "b'fork_server' in open(f'/proc/{os.getppid()}/cmdline', 'rb').read()"
 CHECK = """
 @env.check(points=1)
 def right(evidence, task):
@@ -79,7 +79,7 @@ async def test_trials_come_back_in_the_order_asked_however_they_are_taken(tmp_pa
 async def test_what_was_left_can_be_graded_again_with_other_words(tmp_path):
     subject = written(tmp_path)
     (trial,) = await subject.take([says("t1", "1")])
-    again, other = await subject.take([answering(trial, "1", times=3), answering(trial, "2")])
+    again, other = await subject.take([regrade_with_answer(trial, "1", times=3), regrade_with_answer(trial, "2")])
     assert [outcome.score.value for outcome in again.scores] == [1.0, 1.0, 1.0]
     assert other.reward == 0.0
 
@@ -121,10 +121,10 @@ async def test_a_grader_that_kills_or_blocks_its_process_costs_one_trial(tmp_pat
     ],
 )
 async def test_a_worker_that_is_a_fork_is_contained_like_any_other(tmp_path, monkeypatch, body: str, fate: str | None):
-    monkeypatch.setattr(workers, "START_S", 1.0)
-    monkeypatch.setattr(workers, "CLOSE_S", 0.1)
+    monkeypatch.setattr(workers, "_START_S", 1.0)
+    monkeypatch.setattr(workers, "_CLOSE_S", 0.1)
     async with written(tmp_path, body) as subject:
-        for _ in range(2):  # what became of the nursery, the second one finds out
+        for _ in range(2):  # what became of the fork server, the second one finds out
             first, second, third = await subject.take([says("t0", "0"), says("t1", "1"), says("t2", "2")])
             assert (first.reward, third.reward) == (1.0, 1.0)
             assert second.passed if fate is None else second.lost is not None
@@ -140,7 +140,7 @@ async def test_forked_workers_share_no_chance_and_no_modules(tmp_path):
         assert len({trial.trace.nodes[-2].message.results[0].text for trial in trials}) == 3
 
 
-async def test_nothing_is_left_of_a_nursery_or_its_workers(tmp_path):
+async def test_nothing_is_left_of_a_fork_server_or_its_workers(tmp_path):
     body = f"open({str(tmp_path / 'pids')!r}, 'a').write(f'{{os.getppid()}} {{os.getpid()}} '); time.sleep(60)"
     subject = written(tmp_path, body)
     subject.patience_s = 1.0

@@ -10,9 +10,9 @@ import anyio
 import msgspec
 import pytest
 
-from sandlot.audit.case import answering
+from sandlot.audit.case import regrade_with_answer
 from sandlot.audit.subject import Conditions, NamedPlay, Say, Script, Take
-from sandlot.audit.subjects.foreign import worker as workshop
+from sandlot.audit.subjects.foreign import worker as foreign_worker
 from sandlot.audit.subjects.foreign.grader import GraderConfig, open_grader, read_config
 from sandlot.audit.subjects.foreign.worker import Budget
 from sandlot.core.errors import ConfigError
@@ -58,7 +58,7 @@ async def test_the_golden_answer_a_script_and_a_regrade_are_graded_alike(tmp_pat
         golden, right, wrong, mute = await subject.take(
             [Take(task="line-2", play=NamedPlay(name="golden")), say("5"), say("6"), Take(task="line-1", play=Script(name="nop"))]
         )
-        (again,) = await subject.take([answering(golden, "9", times=3)])
+        (again,) = await subject.take([regrade_with_answer(golden, "9", times=3)])
     assert (about.kind, about.has_golden, [task.id for task in about.tasks]) == ("grader", True, ["line-1", "line-2"])
     assert about.tasks[0].data == {"unit": "kg"}
     assert about.tasks[0].key == {"golden": "5"}
@@ -326,5 +326,5 @@ async def test_a_grader_that_is_only_slow_never_hangs_however_many_answers_are_t
 
 
 async def test_a_grader_that_hangs_is_given_little_time_and_slow_answers_after_it_their_own(tmp_path, monkeypatch):
-    monkeypatch.setattr(workshop, "QUICK_S", 0.05)
+    monkeypatch.setattr(foreign_worker, "_QUICK_S", 0.05)
     assert await losses(tmp_path, ["600"] * 8, ["600"], ["0.1"]) == [["hung"] * 8, ["hung"], ["scored"]]

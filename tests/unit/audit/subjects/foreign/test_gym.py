@@ -16,7 +16,7 @@ from sandlot.audit.probes.gymnasium.promises import PROBES, look_at_steps
 from sandlot.audit.probes.gymnasium.solved import _rollouts, look_at_solution
 from sandlot.audit.subject import PLAIN, Call, Declared, Description, Lost, Script, Subject, Take, Trial
 from sandlot.audit.subjects.foreign.gym import GymConfig, open_gym, read_gym
-from sandlot.audit.subjects.foreign.noted import GymFacts, Noted, noted
+from sandlot.audit.subjects.foreign.gym_record import GymFacts, GymRecord, record_of
 from sandlot.audit.subjects.foreign.worker import Budget
 from sandlot.audit.verdict import Audit, AuditVerdict, State
 from sandlot.core.errors import ConfigError
@@ -93,7 +93,7 @@ async def test_a_script_of_actions_is_played_as_written(tmp_path):
     script = Script(name="walk", turns=((Call("act", {"action": 1}),), (Call("act", {"action": 0}),)))
     async with open_gym(config(tmp_path)) as subject:
         (trial,) = await subject.take([Take(task="seed-2", play=script)])
-    assert [step.action for step in noted(trial).steps] == ["1", "0"]
+    assert [step.action for step in record_of(trial).steps] == ["1", "0"]
 
 
 # -- the verdict ---------------------------------------------------------------------------------------------------------------
@@ -205,18 +205,18 @@ def test_a_gym_toml_has_the_same_fields_and_its_paths_begin_where_it_lies(tmp_pa
 
 async def test_a_process_that_lies_about_what_it_saw_loses_the_trial(tmp_path):
     (tmp_path / "walks.py").write_text(
-        WALKS + "\nimport sys\nsys.modules['sandlot_gym'].opened = lambda env, seed: ({'pair': 'yes', 'digest': 3}, 1)\n"
+        WALKS + "\nimport sys\nsys.modules['sandlot_gym'].reset = lambda env, seed: ({'pair': 'yes', 'digest': 3}, 1)\n"
     )
     (tmp_path / "ground.py").write_text("SIZE = 40\n")
     async with open_gym(GymConfig(env="walks:Walk", python=sys.executable, path=(str(tmp_path),))) as subject:
         (trial,) = await subject.take([Take(task="seed-0", play=Script(name="idle"))])
     assert trial.lost is not None
     assert "wrote garbage" in trial.lost.message
-    assert noted(trial).trouble == trial.fate
+    assert record_of(trial).trouble == trial.fate
 
 
 def test_records_of_what_was_noted_are_read_strictly():
-    assert noted(Trial()) == Noted(error="cancelled")
+    assert record_of(Trial()) == GymRecord(error="cancelled")
     with pytest.raises(msgspec.ValidationError):
         msgspec.convert({"actions": 3, "observations": ""}, GymFacts)
 

@@ -20,12 +20,12 @@ LINE = {"question": "2+3?", "metadata": {"seed": 4, "deep": {"er": [1]}}, "answe
     ],
 )
 def test_arguments_are_filled_by_name_and_by_position(text, args, kwargs):
-    assert read_mapping(text).filled(LINE, "5", "2+3?", "mine") == (args, kwargs)
+    assert read_mapping(text).fill(LINE, "5", "2+3?", "mine") == (args, kwargs)
 
 
 def test_a_field_that_is_not_there_is_answered_with_those_there_are():
     with pytest.raises(ConfigError, match=r"`\{meta\}` is no field of the task; there are: .*`metadata`"):
-        read_mapping("{answer} {meta}").filled(LINE, "5", "?", "mine")
+        read_mapping("{answer} {meta}").fill(LINE, "5", "?", "mine")
 
 
 def test_a_grader_that_would_never_hear_the_answer_is_refused():

@@ -8,31 +8,31 @@ import math
 from collections.abc import Callable
 from typing import Any, cast
 
-from sandlot_naming import named
+from sandlot_naming import resolve
 
 MAX_TEXT = 600
 
 
 def load(spec: dict[str, Any]) -> tuple[Callable[[dict[str, Any]], Any], dict[str, Any]]:
     """The grader by `module:function`."""
-    grader = named(spec["grader"], spec["path"])
+    grader = resolve(spec["grader"], spec["path"])
 
     def call(request: dict[str, Any]) -> list[dict[str, str]]:
-        return [graded(grader, request) for _ in range(request["times"])]
+        return [grade(grader, request) for _ in range(request["times"])]
 
     return call, {}
 
 
-def graded(function: Any, request: dict[str, Any]) -> dict[str, str]:
+def grade(function: Any, request: dict[str, Any]) -> dict[str, str]:
     """One grading. What it raises, an exit of the interpreter included, is told apart from what it returns."""
     try:
         value = function(*request["args"], **request["kwargs"])
-        return told(asyncio.run(value) if inspect.iscoroutine(value) else value)
+        return encode_score(asyncio.run(value) if inspect.iscoroutine(value) else value)
     except BaseException as error:  # noqa: BLE001 - the grader's, and the answer
         return {"error": f"{type(error).__name__}: {error}"[:MAX_TEXT]}
 
 
-def told(value: Any) -> dict[str, str]:
+def encode_score(value: Any) -> dict[str, str]:
     """A number as its text, so that `nan` and what is beyond floats survive; anything else by the name of its type."""
     kind = cast("type[Any]", type(value))
     if isinstance(value, (str, bytes, bytearray)) or (

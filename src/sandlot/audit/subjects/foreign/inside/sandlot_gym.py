@@ -21,7 +21,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from sandlot_naming import Unloadable, imported, named
+from sandlot_naming import Unloadable, import_named, resolve
 
 MAX_TEXT = 300
 MAX_MODULES = 200
@@ -35,34 +35,34 @@ ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 def load(spec: dict[str, Any]) -> tuple[Callable[[dict[str, Any]], Any], dict[str, Any]]:
     """A way to play the environment, and what it says of itself."""
-    make = maker(spec["env"], spec["arguments"], spec["path"])
-    solution = named(spec["solution"], spec["path"]) if spec["solution"] else None
-    env = made(make, spec)
+    make = find_maker(spec["env"], spec["arguments"], spec["path"])
+    solution = resolve(spec["solution"], spec["path"]) if spec["solution"] else None
+    env = make_first(make, spec)
     try:
         space = getattr(env, "action_space", None)
         facts = {
             "actions": str(space)[:MAX_TEXT],
             "observations": str(getattr(env, "observation_space", None))[:MAX_TEXT],
             "reward_range": [plain_float(bound) for bound in getattr(env, "reward_range", ()) or ()],
-            "constant": [text(action)[:MAX_TEXT] for action in constants(space)],
+            "constant": [text(action)[:MAX_TEXT] for action in constant_actions(space)],
             "modules": own_modules(spec["path"]),
             "made_in": str(getattr(type(getattr(env, "unwrapped", env)), "__module__", "")),
         }
     finally:
         close(env)
-    return lambda request: played(make, solution, request), facts
+    return lambda request: play_trial(make, solution, request), facts
 
 
-def maker(name: str, arguments: dict[str, Any], folders: Sequence[str]) -> Callable[[], Any]:
+def find_maker(name: str, arguments: dict[str, Any], folders: Sequence[str]) -> Callable[[], Any]:
     """What makes a fresh environment: `module:make`, or Gymnasium by an id, which may name the module that registers it."""
     module, mark, attribute = name.partition(":")
     if mark and all(part.isidentifier() for part in attribute.split(".")):
-        make = named(name, folders)
+        make = resolve(name, folders)
         return lambda: make(**arguments)
     if mark:
-        imported(module, folders)
+        import_named(module, folders)
     try:
-        gymnasium = imported("gymnasium", folders)
+        gymnasium = import_named("gymnasium", folders)
     except Unloadable:
         raise Unloadable(
             f"`{name}` is the id of an environment, and {sys.executable} has no gymnasium to make it; install it there "
@@ -71,7 +71,7 @@ def maker(name: str, arguments: dict[str, Any], folders: Sequence[str]) -> Calla
     return lambda: gymnasium.make(name, **arguments)
 
 
-def made(make: Callable[[], Any], spec: dict[str, Any]) -> Any:
+def make_first(make: Callable[[], Any], spec: dict[str, Any]) -> Any:
     """The first one, to look at; it must be something that can be played."""
     try:
         env = make()
@@ -103,26 +103,26 @@ def own_modules(folders: Sequence[str]) -> list[str]:
 # -- one trial -----------------------------------------------------------------------------------------------------------------
 
 
-def played(make: Callable[[], Any], solution: Callable[[Any], Any] | None, request: dict[str, Any]) -> dict[str, Any]:
+def play_trial(make: Callable[[], Any], solution: Callable[[Any], Any] | None, request: dict[str, Any]) -> dict[str, Any]:
     """One trial in a fresh environment; `again` resets it once more with the same seed when it is over."""
     noted: dict[str, Any] = {"steps": []}
     try:
         env = make()
         beside = Neighbour(make(), request) if request["play"] == "beside" else None
-        noted["opening"], observation = opened(env, request["seed"])
-        choose = player(env, solution, request)
+        noted["opening"], observation = reset(env, request["seed"])
+        choose = find_player(env, solution, request)
         for number in range(request["steps"]):
             if beside is not None:
                 beside.step()
             if request["actions"] and number == len(request["actions"]):
                 break
             action = request["actions"][number] if request["actions"] else choose(observation)
-            step, observation = stepped(env, action)
+            step, observation = step_env(env, action)
             noted["steps"].append(step)
             if step.get("terminated") or step.get("truncated") or step.get("parts") != 5:
                 break
         if request["again"]:
-            noted["reopening"] = opened(env, request["seed"])[0]
+            noted["reopening"] = reset(env, request["seed"])[0]
         close(env)
     except BaseException as error:  # noqa: BLE001 - theirs, and the answer
         noted["error"] = f"{type(error).__name__}: {error}"[:MAX_TEXT]
@@ -151,16 +151,16 @@ class Neighbour:
             self._over = True
 
 
-def player(env: Any, solution: Callable[[Any], Any] | None, request: dict[str, Any]) -> Callable[[Any], Any]:
+def find_player(env: Any, solution: Callable[[Any], Any] | None, request: dict[str, Any]) -> Callable[[Any], Any]:
     """What chooses an action for an observation."""
     play, space = request["play"], env.action_space
     if play == SOLUTION and solution is not None:
         return solution(env)
     if play.startswith("constant-"):
-        always = constants(space)[int(play.removeprefix("constant-"))]
+        always = constant_actions(space)[int(play.removeprefix("constant-"))]
         return lambda _observation: always
     if play == "outside":
-        stranger = random.Random(request["draws"]).choice(strange(space))  # noqa: S311 - actions, no secrets
+        stranger = random.Random(request["draws"]).choice(actions_outside(space))  # noqa: S311 - actions, no secrets
         return lambda _observation: stranger
     drawn = seeded(space, request["draws"])
     return lambda _observation: drawn.sample()
@@ -175,7 +175,7 @@ def seeded(space: Any, number: int) -> Any:
     return space
 
 
-def constants(space: Any) -> list[Any]:
+def constant_actions(space: Any) -> list[Any]:
     """Actions to take again and again: all of a few, else nothing at all and some that are drawn."""
     size: Any = getattr(space, "n", None)
     first: Any = getattr(space, "start", 0)
@@ -191,13 +191,13 @@ def constants(space: Any) -> list[Any]:
     return [*(action for action in nothing if inside(space, action)), *drawn]
 
 
-def strange(space: Any) -> list[Any]:
+def actions_outside(space: Any) -> list[Any]:
     """Actions that are surely not in the space."""
     known = [10**9, -1, "sideways", [1e12] * 3, None, {"move": "up"}]
     return [action for action in known if not inside(space, action)] or ["sideways"]
 
 
-def opened(env: Any, seed: int) -> tuple[dict[str, Any], Any]:
+def reset(env: Any, seed: int) -> tuple[dict[str, Any], Any]:
     """What a reset shows, and the observation itself."""
     came = env.reset(seed=seed)
     pair = isinstance(came, tuple) and len(came) == 2
@@ -206,7 +206,7 @@ def opened(env: Any, seed: int) -> tuple[dict[str, Any], Any]:
     return {"pair": pair, "digest": digest(observation), "inside": inside(space, observation)}, observation
 
 
-def stepped(env: Any, action: Any) -> tuple[dict[str, Any], Any]:
+def step_env(env: Any, action: Any) -> tuple[dict[str, Any], Any]:
     """What a step shows, and the observation itself."""
     told = {"action": text(action)[:MAX_TEXT]}
     try:

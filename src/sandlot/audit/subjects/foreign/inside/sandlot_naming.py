@@ -14,10 +14,10 @@ class Unloadable(Exception):  # noqa: N818 - what it is
     """It cannot be loaded, and the message is all that a person needs to mend it: no traceback."""
 
 
-def named(name: str, folders: Sequence[str]) -> Any:
+def resolve(name: str, folders: Sequence[str]) -> Any:
     """What `module:attribute` names, if it can be called."""
     module, _, attribute = name.partition(":")
-    found = imported(module, folders)
+    found = import_named(module, folders)
     for part in attribute.split("."):
         if not hasattr(found, part):
             there = ", ".join([each for each in dir(found) if not each.startswith("_")][:MAX_NAMES])
@@ -28,7 +28,7 @@ def named(name: str, folders: Sequence[str]) -> Any:
     return found
 
 
-def imported(module: str, folders: Sequence[str]) -> Any:
+def import_named(module: str, folders: Sequence[str]) -> Any:
     """A module. What it raises itself while it is imported flies on, with its lines."""
     try:
         return importlib.import_module(module)

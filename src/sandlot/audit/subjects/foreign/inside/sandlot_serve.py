@@ -49,7 +49,7 @@ def main() -> None:
     spec = read_frame(reading)
     if spec is None:
         return
-    write_frame(writing, ready(spec))
+    write_frame(writing, load_spec(spec))
     while True:
         batch = read_frame(reading)
         if batch is None:
@@ -62,12 +62,12 @@ CALLS: list[Callable[[dict[str, Any]], dict[str, Any]]] = []
 """What a child does with a request; set when the foreign code was loaded."""
 
 
-def ready(spec: dict[str, Any]) -> dict[str, Any]:
+def load_spec(spec: dict[str, Any]) -> dict[str, Any]:
     """Import the foreign code under the conditions asked for, and say what it is."""
     try:
         here = str(Path(__file__).resolve().parent)
         sys.path[:0] = [here]
-        importlib.import_module("sandlot_surroundings").surround(spec["conditions"])
+        importlib.import_module("sandlot_surroundings").apply_conditions(spec["conditions"])
         module = importlib.import_module(spec["program"])
         sys.path[:] = [*spec["path"], *(folder for folder in sys.path if folder != here)]  # theirs first, and none of ours
         call, facts = module.load(spec)
@@ -152,7 +152,7 @@ class _Batch:
             warnings.simplefilter("ignore", DeprecationWarning)
             pid = os.fork()
         if pid == 0:
-            live(self.batch, take, writing, (*self.private, reading))
+            run_child(self.batch, take, writing, (*self.private, reading))
         os.close(writing)
         try:
             said = self.relay(reading, pid)
@@ -173,9 +173,9 @@ class _Batch:
         """
         data = bytearray()
         trial_s = self.batch["trial_s"]
-        silent_since, starved_before = time.monotonic(), starved(pid)
+        silent_since, waited_before = time.monotonic(), seconds_waited(pid)
         while True:
-            grace_s = min(starved(pid) - starved_before, trial_s * (BACKSTOP - 1))
+            grace_s = min(seconds_waited(pid) - waited_before, trial_s * (BACKSTOP - 1))
             left = silent_since + trial_s + grace_s - time.monotonic()
             if left <= 0:
                 return "hung"
@@ -189,17 +189,17 @@ class _Batch:
                 size = HEAD.unpack_from(data)[0]
                 try:
                     record = json.loads(bytes(data[HEAD.size : HEAD.size + size]))
-                    over = self.heard(record)
+                    over = self.take_frame(record)
                 except (ValueError, TypeError, KeyError):
                     return "garbled"
                 del data[: HEAD.size + size]
-                silent_since, starved_before = time.monotonic(), starved(pid)
+                silent_since, waited_before = time.monotonic(), seconds_waited(pid)
                 if over:
                     return "ended"
             if len(data) >= HEAD.size and HEAD.unpack_from(data)[0] > MAX_FRAME:
                 return "garbled"
 
-    def heard(self, record: dict[str, Any]) -> bool:
+    def take_frame(self, record: dict[str, Any]) -> bool:
         """One frame of a child; True for its last."""
         if "begun" in record:
             self.begun.append(record["begun"])
@@ -271,7 +271,7 @@ THREAD_BYTES = 160 << 20
 """Addresses a thread reserves without using them: a stack, and an arena of the C library."""
 
 
-def live(batch: dict[str, Any], take: list[int], writing: int, closed: tuple[int, ...]) -> None:
+def run_child(batch: dict[str, Any], take: list[int], writing: int, closed: tuple[int, ...]) -> None:
     """Take the requests one after another, or some beside each other; never returns."""
     try:
         for fd in closed:
@@ -307,7 +307,7 @@ def live(batch: dict[str, Any], take: list[int], writing: int, closed: tuple[int
 def take_one(batch: dict[str, Any], index: int) -> dict[str, Any]:
     """One request, and what came of it."""
     if batch["random_seed"] is not None:
-        sys.modules["sandlot_surroundings"].seed(batch["random_seed"] + index)
+        sys.modules["sandlot_surroundings"].seed_generators(batch["random_seed"] + index)
     start = time.perf_counter()
     results = CALLS[0](batch["requests"][index])
     seconds = time.perf_counter() - start
@@ -319,7 +319,7 @@ def take_one(batch: dict[str, Any], index: int) -> dict[str, Any]:
     }
 
 
-def starved(pid: int) -> float:
+def seconds_waited(pid: int) -> float:
     """Seconds that the busiest thread of a process has waited for a processor; 0 where the kernel does not tell."""
     found = [0.0]
     for file in Path(f"/proc/{pid}/task").glob("*/schedstat"):

@@ -14,7 +14,7 @@ import time
 from typing import Any
 
 
-def surround(conditions: dict[str, Any]) -> None:
+def apply_conditions(conditions: dict[str, Any]) -> None:
     """Make it so, for as long as the process lives."""
     if conditions.get("clock_shift_s"):
         shift_clock(conditions["clock_shift_s"])
@@ -22,7 +22,7 @@ def surround(conditions: dict[str, Any]) -> None:
         refuse_network()
 
 
-def seed(number: int) -> None:
+def seed_generators(number: int) -> None:
     """Python's and numpy's global generators, if numpy is there."""
     random.seed(number)
     seed_numpy = getattr(sys.modules.get("numpy.random"), "seed", None)  # absent while another thread is still importing numpy

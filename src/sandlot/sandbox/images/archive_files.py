@@ -11,24 +11,24 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from sandlot.core.errors import ConfigError
-from sandlot.sandbox.images.packing import is_packed, unpacked
+from sandlot.sandbox.images.byte_range import ByteRange, bad_archive
+from sandlot.sandbox.images.compression import decompress, is_compressed
 from sandlot.sandbox.images.store import images_folder
-from sandlot.sandbox.images.stretch import Stretch, refused
-from sandlot.sandbox.images.tar import TarKind, entries
+from sandlot.sandbox.images.tar import TarKind, read_entries
 from sandlot.sandbox.images.unpack import ImageCaps
 
 _MAX_JSON = 16 << 20
 
 
-class Pieces:
+class ArchiveFiles:
     """The files of an archive by name, wherever it keeps them."""
 
-    def __init__(self, found: Mapping[str, Stretch], folder: Path | None, opened: list[int]) -> None:
+    def __init__(self, found: Mapping[str, ByteRange], folder: Path | None, opened: list[int]) -> None:
         self._found = found
         self._folder = folder
         self._opened = opened
 
-    def find(self, name: str) -> Stretch | None:
+    def find(self, name: str) -> ByteRange | None:
         """One file of the archive. Of a folder, only plain files are opened, and only by names that cannot leave it."""
         if self._folder is None:
             return self._found.get(name)
@@ -39,70 +39,70 @@ class Pieces:
         except FileNotFoundError:
             return None
         self._opened.append(fd)
-        return _whole(fd, name)
+        return _byte_range(fd, name)
 
-    def get(self, name: str) -> Stretch:
+    def get(self, name: str) -> ByteRange:
         """The same, or an error."""
         piece = self.find(name)
         if piece is None:
-            raise refused(f"the archive has no `{name}`; was it saved whole?")
+            raise bad_archive(f"the archive has no `{name}`; was it saved whole?")
         return piece
 
-    def json(self, name: str) -> bytes:
+    def read_json(self, name: str) -> bytes:
         """A small file, whole."""
         piece = self.get(name)
         if piece.size > _MAX_JSON:
-            raise refused(f"`{name}` takes {piece.size} bytes; at most {_MAX_JSON} are read")
+            raise bad_archive(f"`{name}` takes {piece.size} bytes; at most {_MAX_JSON} are read")
         return piece.read(0, piece.size)
 
-    def blob(self, digest: str) -> bytes:
+    def read_blob(self, digest: str) -> bytes:
         """A small file by its hash, which is checked."""
-        data = self.json(blob_name(digest))
+        data = self.read_json(blob_name(digest))
         if digest_of(data) != digest:
-            raise refused(f"a blob is not what its name says: {digest}")
+            raise bad_archive(f"a blob is not what its name says: {digest}")
         return data
 
 
 @contextmanager
-def open_archive(path: Path, caps: ImageCaps) -> Generator[Pieces]:
+def open_archive(path: Path, caps: ImageCaps) -> Generator[ArchiveFiles]:
     """The pieces of a tar, of a tar packed with gzip, or of an OCI layout folder, open for as long as the context lasts."""
     opened: list[int] = []
     try:
         if path.is_dir():
-            yield Pieces({}, path, opened)
+            yield ArchiveFiles({}, path, opened)
             return
         try:
             opened.append(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK))
         except FileNotFoundError:
             raise ConfigError(f"no file at {path}") from None
-        with plain(_whole(opened[0], path.name), caps) as tar:
-            yield Pieces(_named(tar), None, opened)
+        with open_decompressed(_byte_range(opened[0], path.name), caps) as tar:
+            yield ArchiveFiles(_files_by_name(tar), None, opened)
     finally:
         for fd in opened:
             os.close(fd)
 
 
-def _whole(fd: int, name: str) -> Stretch:
+def _byte_range(fd: int, name: str) -> ByteRange:
     about = os.fstat(fd)
     if not stat.S_ISREG(about.st_mode):
-        raise refused(f"`{name}` is not a plain file")
-    return Stretch(fd, 0, about.st_size)
+        raise bad_archive(f"`{name}` is not a plain file")
+    return ByteRange(fd, 0, about.st_size)
 
 
-def _named(tar: Stretch) -> dict[str, Stretch]:
+def _files_by_name(tar: ByteRange) -> dict[str, ByteRange]:
     """Files by name. Old `docker save` writes a layer once and links to it where it comes again."""
-    found: dict[str, Stretch] = {}
+    found: dict[str, ByteRange] = {}
     links: dict[str, str] = {}
-    for number, entry in enumerate(entries(tar)):
+    for number, entry in enumerate(read_entries(tar)):
         if number > 100_000:
-            raise refused("more than 100000 files in an image archive")
+            raise bad_archive("more than 100000 files in an image archive")
         name = posixpath.normpath(entry.name.decode("utf-8", "surrogateescape"))
         link = entry.link.decode("utf-8", "surrogateescape")
         if entry.kind is TarKind.FILE:
             at = entry.segments[0].at if entry.segments else 0
             if len(entry.segments) > 1 or entry.size != sum(segment.length for segment in entry.segments):
-                raise refused(f"`{name}` is a sparse file, which no image archive has")
-            found[name] = tar.within(at, entry.size)
+                raise bad_archive(f"`{name}` is a sparse file, which no image archive has")
+            found[name] = tar.part(at, entry.size)
         elif entry.kind is TarKind.LINK:
             links[name] = posixpath.normpath(posixpath.join(posixpath.dirname(name), link))
         elif entry.kind is TarKind.HARD_LINK:
@@ -111,20 +111,20 @@ def _named(tar: Stretch) -> dict[str, Stretch]:
 
 
 @contextmanager
-def plain(packed: Stretch, caps: ImageCaps) -> Generator[Stretch]:
+def open_decompressed(packed: ByteRange, caps: ImageCaps) -> Generator[ByteRange]:
     """A tar as it is; unpacked into a nameless file first if it is packed."""
-    if not is_packed(packed):
+    if not is_compressed(packed):
         yield packed
         return
     most = min(caps.size_bytes, caps.free_bytes + caps.ratio * packed.size)
     images_folder().mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryFile(dir=images_folder()) as file, closing(unpacked(packed)) as chunks:
+    with tempfile.TemporaryFile(dir=images_folder()) as file, closing(decompress(packed)) as chunks:
         for chunk in chunks:
             file.write(chunk)
             if file.tell() > most:
-                raise refused(f"{packed.size} packed bytes become more than {most}: taken for a bomb")
+                raise bad_archive(f"{packed.size} packed bytes become more than {most}: taken for a bomb")
         file.flush()
-        yield Stretch(file.fileno(), 0, file.tell())
+        yield ByteRange(file.fileno(), 0, file.tell())
 
 
 def digest_of(data: bytes) -> str:
@@ -135,5 +135,5 @@ def digest_of(data: bytes) -> str:
 def blob_name(digest: str) -> str:
     """Where an OCI layout keeps what has this digest."""
     if not re.fullmatch(r"sha256:[0-9a-f]{64}", digest):
-        raise refused(f"a blob named {digest[:80]!r}; only sha256 is understood")
+        raise bad_archive(f"a blob named {digest[:80]!r}; only sha256 is understood")
     return f"blobs/sha256/{digest.removeprefix('sha256:')}"

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from sandlot.core.errors import ConfigError
 
 
-def refused(why: str) -> ConfigError:
+def bad_archive(why: str) -> ConfigError:
     """The archive is damaged, or would do harm."""
     return ConfigError(why, kind="config")
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class ByteRange:
     """Some bytes of an open file; reading needs no position, so any number can read at once."""
 
     fd: int
@@ -25,16 +25,16 @@ class Stretch:
     def read(self, at: int, length: int) -> bytes:
         """Exactly these bytes, or `ConfigError`."""
         if at < 0 or length < 0 or at + length > self.size:
-            raise refused(f"the archive ends at byte {self.size}, in the middle of something that ends at {at + length}")
+            raise bad_archive(f"the archive ends at byte {self.size}, in the middle of something that ends at {at + length}")
         data = os.pread(self.fd, length, self.start + at)
         if len(data) != length:
-            raise refused(f"the archive became shorter while it was read, at byte {at}")
+            raise bad_archive(f"the archive became shorter while it was read, at byte {at}")
         return data
 
-    def within(self, at: int, size: int) -> "Stretch":
+    def part(self, at: int, size: int) -> "ByteRange":
         """A part of it."""
         self.read(at + size, 0)
-        return Stretch(self.fd, self.start + at, size)
+        return ByteRange(self.fd, self.start + at, size)
 
     def chunks(self) -> Iterator[bytes]:
         """All of it, piece by piece."""
@@ -49,11 +49,11 @@ class Stretch:
         return f"sha256:{whole.hexdigest()}"
 
 
-class StretchFile(io.RawIOBase):
+class ByteRangeFile(io.RawIOBase):
     """A stretch as a file, for decompressors."""
 
-    def __init__(self, stretch: Stretch) -> None:
-        self._stretch = stretch
+    def __init__(self, data: ByteRange) -> None:
+        self._data = data
         self._at = 0
 
     def readable(self) -> bool:
@@ -62,7 +62,7 @@ class StretchFile(io.RawIOBase):
 
     def readinto(self, buffer: "memoryview[int]") -> int:  # pyright: ignore[reportIncompatibleMethodOverride] - typeshed's Buffer is 3.12
         """The next bytes."""
-        data = self._stretch.read(self._at, min(len(buffer), self._stretch.size - self._at))
+        data = self._data.read(self._at, min(len(buffer), self._data.size - self._at))
         buffer[: len(data)] = data
         self._at += len(data)
         return len(data)

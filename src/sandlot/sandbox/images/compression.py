@@ -14,7 +14,7 @@ from collections.abc import Generator
 from typing import IO
 
 from sandlot.core.errors import ConfigError
-from sandlot.sandbox.images.stretch import Stretch, StretchFile, refused
+from sandlot.sandbox.images.byte_range import ByteRange, ByteRangeFile, bad_archive
 
 _GZIP, _XZ, _BZIP2, _ZSTD = b"\x1f\x8b", b"\xfd7zXZ", b"BZh", b"\x28\xb5\x2f\xfd"
 _PIECE = 1 << 20
@@ -22,39 +22,39 @@ _MEMORY_BYTES = 128 << 20
 """What unpacking may take: more than any of them needs at its usual levels."""
 
 
-def is_packed(stretch: Stretch) -> bool:
+def is_compressed(data: ByteRange) -> bool:
     """True if it begins like something packed; a tar begins with a name."""
-    return _start(stretch).startswith((_GZIP, _XZ, _BZIP2, _ZSTD))
+    return _first_bytes(data).startswith((_GZIP, _XZ, _BZIP2, _ZSTD))
 
 
-def unpacked(packed: Stretch) -> Generator[bytes]:
+def decompress(packed: ByteRange) -> Generator[bytes]:
     """The bytes that were packed, piece by piece; `ConfigError` if they cannot be had."""
-    start = _start(packed)
+    start = _first_bytes(packed)
     try:
         if start.startswith(_GZIP):
-            with gzip.GzipFile(fileobj=StretchFile(packed)) as source:
-                yield from _pieces(source)
+            with gzip.GzipFile(fileobj=ByteRangeFile(packed)) as source:
+                yield from _read_pieces(source)
         elif start.startswith(_BZIP2):
-            with bz2.BZ2File(StretchFile(packed)) as source:  # pyright: ignore[reportArgumentType] - it reads, which is enough
-                yield from _pieces(source)
+            with bz2.BZ2File(ByteRangeFile(packed)) as source:  # pyright: ignore[reportArgumentType] - it reads, which is enough
+                yield from _read_pieces(source)
         elif start.startswith(_XZ):
             yield from _from_xz(packed)
         else:
             yield from _from_zstd(packed)
     except (lzma.LZMAError, zlib.error, EOFError, OSError) as error:
-        raise refused(f"it is packed, and damaged: {error}") from error
+        raise bad_archive(f"it is packed, and damaged: {error}") from error
 
 
-def _start(stretch: Stretch) -> bytes:
-    return stretch.read(0, min(6, stretch.size))
+def _first_bytes(data: ByteRange) -> bytes:
+    return data.read(0, min(6, data.size))
 
 
-def _pieces(source: IO[bytes] | gzip.GzipFile) -> Generator[bytes]:
+def _read_pieces(source: IO[bytes] | gzip.GzipFile) -> Generator[bytes]:
     while piece := source.read(_PIECE):
         yield piece
 
 
-def _from_xz(packed: Stretch) -> Generator[bytes]:
+def _from_xz(packed: ByteRange) -> Generator[bytes]:
     """Streams may follow each other, with zeros between them."""
     unpacking = _xz_stream()
     for chunk in packed.chunks():
@@ -77,7 +77,7 @@ def _xz_stream() -> lzma.LZMADecompressor:
     return lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_MEMORY_BYTES)
 
 
-def _from_zstd(packed: Stretch) -> Generator[bytes]:
+def _from_zstd(packed: ByteRange) -> Generator[bytes]:
     """Python has no zstd of its own before 3.14."""
     program = shutil.which("zstd")
     if program is None:
@@ -90,7 +90,7 @@ def _from_zstd(packed: Stretch) -> Generator[bytes]:
         with subprocess.Popen(command, stdin=given, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:  # noqa: S603
             assert process.stdout is not None
             try:
-                yield from _pieces(process.stdout)
+                yield from _read_pieces(process.stdout)
             except BaseException:
                 process.kill()
                 raise

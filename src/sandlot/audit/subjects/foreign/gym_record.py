@@ -52,7 +52,7 @@ class GymStep(msgspec.Struct, frozen=True, kw_only=True):
         return float(self.reward or "nan")
 
 
-class Noted(msgspec.Struct, frozen=True, kw_only=True):
+class GymRecord(msgspec.Struct, frozen=True, kw_only=True):
     """One rollout."""
 
     opening: Opening | None = None
@@ -78,8 +78,8 @@ class Noted(msgspec.Struct, frozen=True, kw_only=True):
         return self.error or next((step.raised for step in self.steps if step.raised), None)
 
 
-def noted(trial: Trial) -> Noted:
+def record_of(trial: Trial) -> GymRecord:
     """What a trial noted; of a lost one, that it was lost."""
     if trial.trace is None or trial.trace.evidence is None:
-        return Noted(error=trial.fate)
-    return msgspec.convert(trial.trace.evidence.state, Noted)
+        return GymRecord(error=trial.fate)
+    return msgspec.convert(trial.trace.evidence.state, GymRecord)
