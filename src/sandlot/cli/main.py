@@ -21,6 +21,7 @@ from sandlot.cli.commands import (
     health,
     images,
     judge,
+    list,  # noqa: A004 - the command's name
     new,
     play,
     regrade,
@@ -65,8 +66,8 @@ def options(
 
 
 _COMMANDS = (
-    doctor, new, show, play, run, compare, regrade, replay, shell, audit, health, triage, tokens, calibrate, judge, simulator,
-    train, rubric, serve, export, images, gc,
+    doctor, new, list, show, play, run, compare, regrade, replay, shell, audit, health, triage, tokens, calibrate, judge,
+    simulator, train, rubric, serve, export, images, gc,
 )  # fmt: skip
 for module in _COMMANDS:
     module.add_to(app)
@@ -74,7 +75,7 @@ for module in _COMMANDS:
 
 def main() -> None:
     """Run one command; the user's mistakes are a sentence, not a traceback."""
-    logs.to_stderr()
+    logs.send_to_stderr()
     try:
         app(prog_name="sandlot")
     except SandlotError as error:

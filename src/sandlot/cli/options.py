@@ -247,7 +247,7 @@ def print_finished(work: Callable[[], Finished], *, json: bool) -> NoReturn:
     raise typer.Exit(finished.exit_code)
 
 
-def run_path(what: str, runs: Path = RUNS) -> Path:
+def find_run(what: str, runs: Path = RUNS) -> Path:
     """The run directory a person meant: a path, or a name below `runs/`; the error lists what there is."""
     for path in (Path(what), runs / what):
         if (path / "manifest.json").is_file():
@@ -266,16 +266,16 @@ def _near(name: str, there: list[str]) -> list[str]:
     return [each for each in there if name and name in each][:_NEAR] or difflib.get_close_matches(name, there, _NEAR)
 
 
-def trace_place(what: str, runs: Path = RUNS) -> tuple[Path, str, int]:
+def find_trace(what: str, runs: Path = RUNS) -> tuple[Path, str, int]:
     """A trace is `RUN/TASK/ROLLOUT`: the run directory, then the task's id, then the number of the rollout."""
     run, _, rest = what.rstrip("/").rpartition("/")
     run, _, task = run.rpartition("/")
     if not run or not rest.isdigit():
         raise ConfigError(f"`{what}` is not a trace; write RUN/TASK/ROLLOUT, for example `runs/demo-1/add-3/0`")
-    return run_path(run, runs), task, int(rest)
+    return find_run(run, runs), task, int(rest)
 
 
-def pair(text: str, what: str) -> tuple[float, float]:
+def parse_pair(text: str, what: str) -> tuple[float, float]:
     """Two numbers as a person writes them, `0.2:0.5`."""
     try:
         low, high = (float(piece) for piece in text.split(":"))

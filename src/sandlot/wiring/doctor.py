@@ -26,7 +26,7 @@ class DoctorFinding(msgspec.Struct, frozen=True, kw_only=True):
     """False for what only some environments or commands need."""
 
 
-def examined() -> list[DoctorFinding]:
+def examine_machine() -> list[DoctorFinding]:
     """Look at everything; nothing is changed."""
     return [
         DoctorFinding(what="python", ok=sys.version_info >= (3, 11), detail=platform.python_version()),
@@ -53,7 +53,7 @@ def examined() -> list[DoctorFinding]:
 def _sandboxes() -> list[DoctorFinding]:
     """What a native sandbox isolates here, capability by capability, found out by making the process that makes them."""
     try:
-        capabilities = anyio.run(_probed)
+        capabilities = anyio.run(_probe_native)
     except SandlotError as error:
         return [
             DoctorFinding(
@@ -66,7 +66,7 @@ def _sandboxes() -> list[DoctorFinding]:
     ]
 
 
-async def _probed() -> Mapping[str, str]:
+async def _probe_native() -> Mapping[str, str]:
     async with open_backend() as backend:
         return await backend.probe()
 
@@ -74,7 +74,7 @@ async def _probed() -> Mapping[str, str]:
 def _docker() -> DoctorFinding:
     """What a sandbox of the engine here would isolate; asked of the engine, nothing is made."""
     try:
-        capabilities = anyio.run(_engine_probed)
+        capabilities = anyio.run(_probe_docker)
     except SandlotError as error:
         return DoctorFinding(
             what="docker sandboxes", ok=False, detail=f"{error}; only `--sandbox docker` needs one", needed=False
@@ -88,7 +88,7 @@ def _docker() -> DoctorFinding:
     )
 
 
-async def _engine_probed() -> Mapping[str, str]:
+async def _probe_docker() -> Mapping[str, str]:
     from sandlot.sandbox.docker.api import find_socket, open_docker_api  # noqa: PLC0415 - as above
     from sandlot.sandbox.docker.probe import docker_capabilities  # noqa: PLC0415 - loads aiohttp
 

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from sandlot.audit.finding import Layer
-from sandlot.cli.options import RUNS, Json, Judge, Runs, User, run_path
+from sandlot.cli.options import RUNS, Json, Judge, Runs, User, find_run
 
 Option = typer.Option
 
@@ -154,7 +154,7 @@ def _audit(
     asked = AuditRequest(
         words=words, limit=limit, tasks=tuple(task or ()), layers=tuple(layer or ()), probes=tuple(probe or ()), seed=seed,
         judge=judge, user=user, reference=reference, manifest=manifest, model=model,
-        reviewed=run_path(reviewed, runs) if reviewed else None, waivers=waivers, reports=tuple(report or ()),
+        reviewed=find_run(reviewed, runs) if reviewed else None, waivers=waivers, reports=tuple(report or ()),
         sandbox=sandbox, patience_s=patience, runs=runs,
     )  # fmt: skip
     result, folder = audited(asked, quiet=json)

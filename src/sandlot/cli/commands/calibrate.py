@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from sandlot.cli.options import RUNS, Env, Json, Model, Place, RunOptions, Runs, add_run_options, pair, print_finished
+from sandlot.cli.options import RUNS, Env, Json, Model, Place, RunOptions, Runs, add_run_options, parse_pair, print_finished
 
 _Option = typer.Option
 
@@ -49,8 +49,8 @@ def _calibrate(
     from sandlot.calibrate.tasks.rule import Rule  # noqa: PLC0415 - as above
     from sandlot.cli.views.calibrate import calibrate_watched, show_forecast  # noqa: PLC0415 - as above
 
-    low, high = pair(band, "band")
-    false_positive, false_negative = pair(grader_errors, "grader-errors")
+    low, high = parse_pair(band, "band")
+    false_positive, false_negative = parse_pair(grader_errors, "grader-errors")
     rule = Rule(
         low=low, high=high, confidence=confidence, start=start, cap=cap, threshold=threshold,
         false_positive=false_positive, false_negative=false_negative,

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from sandlot.cli.options import RUNS, Json, RunPath, Runs, print_json, run_path
+from sandlot.cli.options import RUNS, Json, RunPath, Runs, find_run, print_json
 
 _Option = typer.Option
 
@@ -54,7 +54,7 @@ def _export(
     from sandlot.run.results import Run  # noqa: PLC0415 - help does not need it
 
     wanted = None if split is Which.ALL else Split(split.value)
-    written = export_run(Run(run_path(run, runs)), ExportKind(kind.value), out, split=wanted, least=least)
+    written = export_run(Run(find_run(run, runs)), ExportKind(kind.value), out, split=wanted, least=least)
     if json:
         print_json(written)
     else:

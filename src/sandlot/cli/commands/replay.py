@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from sandlot.cli.options import RUNS, Json, Judge, Runs, authors_on_stderr, print_json, trace_place
+from sandlot.cli.options import RUNS, Json, Judge, Runs, authors_on_stderr, find_trace, print_json
 
 
 def add_to(app: typer.Typer) -> None:
@@ -32,7 +32,7 @@ def _replay(
     from sandlot.run.replay import replay_trace  # noqa: PLC0415 - as above
 
     with authors_on_stderr():
-        again = anyio.run(replay_trace, *trace_place(trace, runs), until, model, env, judge)
+        again = anyio.run(replay_trace, *find_trace(trace, runs), until, model, env, judge)
     if json:
         print_json(again)
     else:

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from sandlot.cli.options import RUNS, Runs, trace_place
+from sandlot.cli.options import RUNS, Runs, find_trace
 
 
 def add_to(app: typer.Typer) -> None:
@@ -32,7 +32,7 @@ async def _step_in(trace: str, runs: "Runs", turn: int | None, env: str | None) 
     from sandlot.run.moment import open_moment  # noqa: PLC0415 - help does not need it
     from sandlot.sandbox.terminal import run_shell  # noqa: PLC0415 - as above
 
-    async with open_moment(*trace_place(trace, runs), turn, env) as moment:
+    async with open_moment(*find_trace(trace, runs), turn, env) as moment:
         typer.echo(f"{trace} after turn {moment.turn} of {moment.num_turns}; processes of then are not carried over.", err=True)
         if moment.num_different:
             typer.echo(f"{moment.num_different} tool results differ from the recorded ones.", err=True)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from sandlot.cli.options import RUNS, Json, RunPath, Runs, print_json, run_path
+from sandlot.cli.options import RUNS, Json, RunPath, Runs, find_run, print_json
 
 
 class Export(StrEnum):
@@ -46,7 +46,7 @@ def _triage(
     from sandlot.cli.views import triage as triaging  # noqa: PLC0415 - as above
     from sandlot.run.results import Run  # noqa: PLC0415 - as above
 
-    looked_at = Run(run_path(run, runs))
+    looked_at = Run(find_run(run, runs))
     if export is not None:
         raise typer.Exit(triaging.export_labels(looked_at))
     if label:

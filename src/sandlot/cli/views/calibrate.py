@@ -19,7 +19,7 @@ from sandlot.calibrate.tasks.state import CalibrationState
 from sandlot.cli.options import authors_on_stderr, print_json
 from sandlot.cli.views.bars import Bars
 from sandlot.cli.views.placement import print_calibration, print_errors
-from sandlot.cli.views.run import make_room
+from sandlot.cli.views.run import raise_limits
 from sandlot.core.text import printable_json
 from sandlot.core.trace import TraceRow
 from sandlot.run.manifest import public_config
@@ -57,7 +57,7 @@ def calibrate_watched(
     config: CalibrationConfig, *, runs: Path, place: Path | None, curriculum: Path | None, quiet: bool
 ) -> CalibrationResult:
     """Calibrate, showing progress on stderr unless nobody looks."""
-    make_room()
+    raise_limits()
     console = Console(stderr=True, quiet=quiet, highlight=False, soft_wrap=True)
     with Bars(
         TextColumn("{task.description}"), BarColumn(bar_width=24), TextColumn("{task.completed}/{task.total} rollouts"),

@@ -59,7 +59,7 @@ class RunResult:
 
 def run_watched(config: RunConfig, *, runs: Path, place: Path | None, quiet: bool) -> RunResult:
     """Run it, showing progress on stderr unless nobody looks."""
-    make_room()
+    raise_limits()
     console = Console(stderr=True, quiet=quiet)
     with Bars(
         TextColumn("{task.description}"), BarColumn(bar_width=24), TextColumn("{task.completed}/{task.total}"),
@@ -124,7 +124,7 @@ def show_forecast(config: RunConfig, *, runs: Path, json: bool) -> None:
     print(expected.describe())
 
 
-def make_room() -> None:
+def raise_limits() -> None:
     """What a process that only runs rollouts may ask of the system.
 
     Thousands of connections need thousands of descriptors. And neither thousands of waiting rollouts nor what was imported is
